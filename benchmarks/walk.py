@@ -19,7 +19,7 @@ import facility
 import scale
 
 from hpcforge.cli import run
-from hpcforge.engines.tasks import Event, Program, Target, Task, result
+from hpcforge.engines.tasks import Event, NodeProgram, Target, Task, result
 from hpcforge.run import site
 
 _CHANGES = 4  # events of a role besides its end
@@ -43,7 +43,7 @@ class Nodes:
 
     def start(self, task: Task) -> None:
         """Answer, at once."""
-        if isinstance(task, Program):
+        if isinstance(task, NodeProgram):
             for kind, data in _answers(task):
                 self._events.append(Event(task.node, task.id, kind, data))
         self._events.append(Event(task.node, task.id, "result", result(ok=True, rc=0)))
@@ -62,7 +62,7 @@ class Nodes:
         return last
 
 
-def _answers(task: Program) -> Iterable[tuple[str, dict[str, Any]]]:
+def _answers(task: NodeProgram) -> Iterable[tuple[str, dict[str, Any]]]:
     verb = task.request["verb"]
     if verb in ("observe", "lease"):
         yield "no_python", _FACTS

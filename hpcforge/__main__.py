@@ -17,14 +17,14 @@ def main() -> None:
     # time. Modules are many, too.
     gc.set_threshold(200_000, 20, 100)
     if sys.argv[1:2] and sys.argv[1] in _REACHES_NODES and not {"-h", "--help", "--offline"} & set(sys.argv):
-        from hpcforge.engines.process import begin  # noqa: PLC0415
+        from hpcforge.engines.child_process import begin  # noqa: PLC0415
 
         begin()
-        from hpcforge.cli import stopping  # noqa: PLC0415
+        from hpcforge.cli import signals  # noqa: PLC0415
 
-        stopping.at_once()
+        signals.at_once()
     from hpcforge.cli import run  # noqa: PLC0415
-    from hpcforge.clock import process_began_s  # noqa: PLC0415
+    from hpcforge.start_time import process_began_s  # noqa: PLC0415
 
     sys.exit(run(sys.argv[1:], process_began_s()))
 

@@ -131,7 +131,7 @@ class Job:
         every = [torch.zeros_like(mine) for _ in range(self.world_size)]
         with collective():
             dist.all_gather(every, mine)
-        names = [bytes(one.tolist()).rstrip(b"\0").decode(errors="replace") for one in every]
+        names = [bytes(tensor.tolist()).rstrip(b"\0").decode(errors="replace") for tensor in every]
         return list(dict.fromkeys(names))
 
     def synchronize(self) -> None:

@@ -32,7 +32,6 @@ PACKAGE = "hpcforge"
 TEXTS = {".md", ".toml", ".yaml", ".yml", ".cfg", ".j2", ".json", ".txt", ".sh", ""}
 KEPT = (
     "CHANGELOG.md",
-    "docs/decisions/",
     "tools/names.yaml",
     "tools/rename.py",
 )  # what was written of the past stays as it was
@@ -369,6 +368,9 @@ class Prose:
             slashed = old.replace(".", "/") + ".py", new.replace(".", "/") + ".py"
             short = slashed[0].removeprefix(f"{PACKAGE}/"), slashed[1].removeprefix(f"{PACKAGE}/")
             self.paths |= {slashed[0]: slashed[1], **({short[0]: short[1]} if "/" in short[0] else {})}
+            tests = tuple("tests/unit/" + re.sub(r"(\w+\.py)$", r"test_\1", path) for path in short)
+            dotted_tests = tuple(path.removesuffix(".py").replace("/", ".") for path in tests)
+            self.paths |= {tests[0]: tests[1], dotted_tests[0]: dotted_tests[1]}
         self.words = {f"`{old}`": f"`{new}`" for old, new in words.items()}
         several = "|".join(map(re.escape, sorted(self.paths, key=len, reverse=True)))
         self._path = re.compile(rf"(?<![\w/.])(?:{several})(?!\w)") if several else None

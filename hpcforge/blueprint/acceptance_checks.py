@@ -30,7 +30,7 @@ def time_limit_s(spec: SmokeTestSpec) -> int:
     return round(minutes(spec.time_limit) * 60)
 
 
-def sets_of(test: s.SmokeTest, known: node_sets.Known, partitions: Iterable[tuple[str, ...]]) -> Sets:
+def sets_of(test: s.SmokeTestSection, known: node_sets.KnownNames, partitions: Iterable[tuple[str, ...]]) -> Sets:
     """The node sets that a test spans one after the other, each once. Raises NodeSetError."""
     if test.nodes == (node_sets.EACH_PARTITION,):
         return tuple(dict.fromkeys(partitions))
@@ -39,7 +39,7 @@ def sets_of(test: s.SmokeTest, known: node_sets.Known, partitions: Iterable[tupl
 
 def acceptance_findings(
     draft: Draft,
-    known: node_sets.Known | None,
+    known: node_sets.KnownNames | None,
     workers: Sequence[str],
     partitions: Mapping[str, tuple[Sequence[str], str]],
 ) -> Findings:
@@ -47,7 +47,7 @@ def acceptance_findings(
 
     `partitions` have their nodes and time limits; none where they are not known.
     """
-    acceptance: s.Acceptance | None = draft.sections["acceptance"]
+    acceptance: s.AcceptanceSection | None = draft.sections["acceptance"]
     if acceptance is None:
         return
     yield from _run_as(draft, acceptance)
@@ -65,9 +65,9 @@ def acceptance_findings(
 
 def findings_of(
     name: str,
-    test: s.SmokeTest,
+    test: s.SmokeTestSection,
     spec: SmokeTestSpec,
-    known: node_sets.Known,
+    known: node_sets.KnownNames,
     workers: frozenset[str],
     partitions: Mapping[str, tuple[Sequence[str], str]],
 ) -> Findings:
@@ -111,10 +111,14 @@ def _never_runs(
         yield Finding(loc, message, "name more workers, or remove the test")
         return
     span = set(names)
-    holding = {one: max_time for one, (nodes, max_time) in partitions.items() if span <= set(nodes)}
+    holding = {partition: max_time for partition, (nodes, max_time) in partitions.items() if span <= set(nodes)}
     if not holding:
-        parts = [(one, hostlist.fold(span & set(nodes))) for one, (nodes, _) in partitions.items() if span & set(nodes)]
-        has = ", ".join(f"{one} has {nodes}" for one, nodes in parts) or "none has any"
+        parts = [
+            (partition, hostlist.fold(span & set(nodes)))
+            for partition, (nodes, _) in partitions.items()
+            if span & set(nodes)
+        ]
+        has = ", ".join(f"{partition} has {nodes}" for partition, nodes in parts) or "none has any"
         sets = ", ".join(f'"{nodes}"' for _, nodes in parts)
         yield Finding(
             loc,
@@ -126,7 +130,7 @@ def _never_runs(
         return
     needed = asked_min(time_limit_s(spec))
     if all(limit_s(max_time) < needed * 60 for max_time in holding.values()):
-        limits = ", ".join(f"{one} {max_time}" for one, max_time in holding.items())
+        limits = ", ".join(f"{partition} {max_time}" for partition, max_time in holding.items())
         yield Finding(
             loc,
             f"a test here can never run: it needs {needed} min, more than the partition's max_time ({limits})",
@@ -134,7 +138,7 @@ def _never_runs(
         )
 
 
-def _run_as(draft: Draft, acceptance: s.Acceptance) -> Findings:
+def _run_as(draft: Draft, acceptance: s.AcceptanceSection) -> Findings:
     users = draft.keys("users")
     if acceptance.run_as not in users and draft.intact("acceptance", "run_as") and draft.keys_intact("users"):
         hint = did_you_mean(acceptance.run_as, users) or "add it under `users`"
@@ -148,7 +152,7 @@ def _run_as(draft: Draft, acceptance: s.Acceptance) -> Findings:
             f"{quote(acceptance.run_as)} may become root on all nodes; the tests need a user who may not",
             "name a user without `admin: true`; the user needs no keys",
         )
-    users_of: dict[str, s.User] = draft.sections["users"] or {}
+    users_of: dict[str, s.UserSection] = draft.sections["users"] or {}
     user = users_of.get(acceptance.run_as)
     if user is not None and user.expires is not None:
         yield Finding(
@@ -160,7 +164,7 @@ def _run_as(draft: Draft, acceptance: s.Acceptance) -> Findings:
 
 def _administrators(draft: Draft) -> set[str]:
     """Users with sudo on the nodes: those of the blueprint, and whom hpcforge logs in as."""
-    access: s.Access | None = draft.sections["access"]
-    users: dict[str, s.User] = draft.sections["users"] or {}
+    access: s.AccessSection | None = draft.sections["access"]
+    users: dict[str, s.UserSection] = draft.sections["users"] or {}
     own = {access.user} if access is not None and draft.intact("access", "user") else set()
     return own | {name for name, user in users.items() if user.admin}

@@ -38,7 +38,7 @@ class Limits(Section):
     default_qos: v.SectionName | None = Field(None, description="The QOS of jobs that name none.")
 
 
-class Account(Limits):
+class AccountSection(Limits):
     """A group of people, or a project, for which jobs run."""
 
     parent: v.SectionName | None = Field(None, description="The parent account; default: root.")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.accounting import Account, Limits
+from hpcforge.blueprint.accounting import AccountSection, Limits
 from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.services import Service, Services
+from hpcforge.blueprint.services import Services, ServiceSection
 from hpcforge.blueprint.validate import Draft, Finding
 
 ROOT = "root"  # the account that Slurm has anyway, of which all others are part
@@ -20,7 +20,7 @@ Findings = Iterator[Finding]
 
 def accounting_findings(draft: Draft) -> Findings:
     """Yield names that there are not, circles, and who could run nothing."""
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     if slurm is None:
         return
     yield from _without_service(draft, slurm)
@@ -32,7 +32,7 @@ def accounting_findings(draft: Draft) -> Findings:
         yield from _qos(draft, slurm)
 
 
-def _without_service(draft: Draft, slurm: s.Slurm) -> Findings:
+def _without_service(draft: Draft, slurm: s.SlurmSection) -> Findings:
     services: Services | None = draft.sections["services"]
     if services is None or not draft.intact("services"):
         return
@@ -48,7 +48,7 @@ def _without_service(draft: Draft, slurm: s.Slurm) -> Findings:
         yield Finding(loc, f"`{loc[-1]}` needs a cluster with accounting", hint, key=True)
 
 
-def _of_the_site(slurm: s.Slurm, accounting: Service) -> Findings:
+def _of_the_site(slurm: s.SlurmSection, accounting: ServiceSection) -> Findings:
     """What other clusters may be in as well is not this blueprint's to change; slurmdbd has one backup."""
     if accounting.outside[2:]:
         hint = "the second is used while the first is down"
@@ -59,7 +59,7 @@ def _of_the_site(slurm: s.Slurm, accounting: Service) -> Findings:
             yield Finding(("slurm", key), f"`{key}` cannot be set here: the site manages its slurmdbd", hint, key=True)
 
 
-def _parents(accounts: Mapping[str, Account]) -> Findings:
+def _parents(accounts: Mapping[str, AccountSection]) -> Findings:
     for name, account in accounts.items():
         loc = ("slurm", "accounts", name)
         if name == ROOT:
@@ -67,13 +67,13 @@ def _parents(accounts: Mapping[str, Account]) -> Findings:
         if account.parent is not None and account.parent not in (*accounts, ROOT):
             message = f"{quote(account.parent)} is not an account of this blueprint"
             yield Finding((*loc, "parent"), message, did_you_mean(account.parent, accounts))
-    parents = {name: (one.parent,) if one.parent else () for name, one in accounts.items()}
+    parents = {name: (account.parent,) if account.parent else () for name, account in accounts.items()}
     for name, circle in _circles(parents):
         message = f"an account cannot be part of itself: {' in '.join(circle)}"
         yield Finding(("slurm", "accounts", name, "parent"), message, "remove one `parent`")
 
 
-def _people(draft: Draft, accounts: Mapping[str, Account]) -> Findings:
+def _people(draft: Draft, accounts: Mapping[str, AccountSection]) -> Findings:
     for name, account in accounts.items():
         for user in account.users:
             yield from unknown_user(draft, ("slurm", "accounts", name, "users", user), user, key=True)
@@ -95,8 +95,8 @@ def has_directory(draft: Draft) -> bool:
     return services is not None and "directory" in services.by_name()
 
 
-def _run_as(draft: Draft, accounts: Mapping[str, Account]) -> Findings:
-    acceptance: s.Acceptance | None = draft.sections["acceptance"]
+def _run_as(draft: Draft, accounts: Mapping[str, AccountSection]) -> Findings:
+    acceptance: s.AcceptanceSection | None = draft.sections["acceptance"]
     if acceptance is None or not accounts or not draft.intact("acceptance", "run_as"):
         return
     if not any(acceptance.run_as in account.users for account in accounts.values()):
@@ -104,11 +104,11 @@ def _run_as(draft: Draft, accounts: Mapping[str, Account]) -> Findings:
         yield Finding(("acceptance", "run_as"), message, f"put it under the `users` of {quote(next(iter(accounts)))}")
 
 
-def _qos(draft: Draft, slurm: s.Slurm) -> Findings:
+def _qos(draft: Draft, slurm: s.SlurmSection) -> Findings:
     known = tuple(dict.fromkeys((*slurm.qos, USUAL_QOS)))
     named: list[tuple[Loc, str]] = []
-    for name, one in slurm.qos.items():
-        named += ((("slurm", "qos", name, "preempt", place), other) for place, other in enumerate(one.preempt))
+    for name, qos in slurm.qos.items():
+        named += ((("slurm", "qos", name, "preempt", place), other) for place, other in enumerate(qos.preempt))
     for name, partition in slurm.partitions.items() if draft.intact("slurm", "partitions") else ():
         named += [(("slurm", "partitions", name, "qos"), partition.qos)] if partition.qos else []
     for name, account in slurm.accounts.items() if draft.intact("slurm", "accounts") else ():
@@ -116,7 +116,7 @@ def _qos(draft: Draft, slurm: s.Slurm) -> Findings:
         limits: list[tuple[Loc, Limits]] = [(loc, account)]
         limits += (((*loc, "users", user), of_user) for user, of_user in account.users.items())
         for where, each in limits:
-            named += (((*where, "qos", place), one) for place, one in enumerate(each.qos))
+            named += (((*where, "qos", place), qos_name) for place, qos_name in enumerate(each.qos))
             named += [((*where, "default_qos"), each.default_qos)] if each.default_qos else []
             if each.default_qos and each.qos and each.default_qos not in each.qos:
                 message = f"{quote(each.default_qos)} is not among the QOS that its jobs may have"
@@ -124,7 +124,7 @@ def _qos(draft: Draft, slurm: s.Slurm) -> Findings:
     for where, word in named:
         if word not in known:
             yield Finding(where, f"{quote(word)} is not a QOS of this blueprint", did_you_mean(word, known))
-    for name, circle in _circles({name: one.preempt for name, one in slurm.qos.items()}):
+    for name, circle in _circles({name: qos.preempt for name, qos in slurm.qos.items()}):
         message = f"QOS cannot preempt each other: {' before '.join(circle)}"
         yield Finding(("slurm", "qos", name, "preempt"), message, "decide which comes first")
 
@@ -136,12 +136,12 @@ def _circles(first: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[st
         way = [start]
         ways = [iter(first[start])]
         while ways:
-            one = next(ways[-1], None)
-            if one is None:
+            successor = next(ways[-1], None)
+            if successor is None:
                 ways.pop()
                 done.add(way.pop())
-            elif one in way:
-                yield way[-1], (*way[way.index(one) :], one)
-            elif one in first and one not in done:
-                way.append(one)
-                ways.append(iter(first[one]))
+            elif successor in way:
+                yield way[-1], (*way[way.index(successor) :], successor)
+            elif successor in first and successor not in done:
+                way.append(successor)
+                ways.append(iter(first[successor]))

@@ -17,17 +17,17 @@ from hpcforge.blueprint.accounting_checks import accounting_findings
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, fabric_findings
 from hpcforge.blueprint.job_checks import job_findings
-from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.network_checks import network_findings, primary
 from hpcforge.blueprint.people_checks import people_findings
 from hpcforge.blueprint.reader import Loc, mark_of
 from hpcforge.blueprint.reservation_checks import reservation_findings
 from hpcforge.blueprint.services import Offer, Services
-from hpcforge.blueprint.site import Site
+from hpcforge.blueprint.site import SiteSection
 from hpcforge.blueprint.site_checks import site_findings, unknown_racks
 from hpcforge.blueprint.software_checks import software_findings
 from hpcforge.blueprint.storage_checks import storage_findings
 from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.visible_nodes import NamedNodes
 
 Findings = Iterator[Finding]
 
@@ -57,8 +57,8 @@ def check(draft: Draft) -> Iterator[Finding]:
         _fabrics,
         _networks,
     )
-    for one in checks:
-        yield from one(draft, declared)
+    for rule in checks:
+        yield from rule(draft, declared)
 
 
 def _names(_: Draft, declared: NamedNodes) -> Findings:
@@ -70,7 +70,7 @@ def _names(_: Draft, declared: NamedNodes) -> Findings:
 
 
 def _access(draft: Draft, declared: NamedNodes) -> Findings:
-    access: s.Access | None = draft.sections["access"]
+    access: s.AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access"):
         yield from node_as_jump_host(access.via, declared)
 
@@ -214,7 +214,7 @@ def _site_roles(draft: Draft, declared: NamedNodes) -> Findings:
 
 
 def _controller(draft: Draft, declared: NamedNodes) -> Findings:
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "controller"):
         return
     loc = ("slurm", "controller")
@@ -226,7 +226,7 @@ def _controller(draft: Draft, declared: NamedNodes) -> Findings:
 
 
 def _partitions(draft: Draft, declared: NamedNodes) -> Findings:
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     defaults: list[str] = []
     for name, partition in (slurm.partitions if slurm else {}).items():
         loc = ("slurm", "partitions", name)
@@ -276,13 +276,13 @@ def no_worker(loc: Loc, text: str) -> Finding:
 
 def _partition_nodes(draft: Draft, declared: NamedNodes) -> dict[str, tuple[str, ...] | None]:
     """The nodes of each partition; None where something is wrong with them, or they are not known yet."""
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     partitions = slurm.partitions if slurm else {}
-    return {name: declared.named(draft, (), one.nodes, workers=True)[0] for name, one in partitions.items()}
+    return {name: declared.named(draft, (), partition.nodes, workers=True)[0] for name, partition in partitions.items()}
 
 
 def _idle_workers(draft: Draft, declared: NamedNodes) -> Findings:
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     workers = declared.with_function("worker")
     if declared.names_known and draft.intact("nodes") and not workers:
         yield Finding(("nodes",), "no node has the function worker", "a cluster needs one to run jobs", key=True)
@@ -328,7 +328,7 @@ def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
 def _acceptance(draft: Draft, declared: NamedNodes) -> Findings:
     workers = declared.with_function("worker")
     sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     nodes = _partition_nodes(draft, declared) if draft.intact("slurm", "partitions") else {}
     words = node_sets.with_words(declared.workers_known(draft), partition=nodes)
     limits = {name: (names, slurm.partitions[name].max_time) for name, names in nodes.items() if slurm and names}
@@ -338,7 +338,7 @@ def _acceptance(draft: Draft, declared: NamedNodes) -> Findings:
 
 def _racks(draft: Draft, declared: NamedNodes) -> Findings:
     """Check the racks that nodes are put into."""
-    site: Site | None = draft.sections["site"]
+    site: SiteSection | None = draft.sections["site"]
     if not draft.intact("site", "racks") or not draft.intact("site"):
         return
     racks = {name for key in (site.racks if site else ()) for name in hostlist.expand(key)}

@@ -39,14 +39,14 @@ _SECRET = re.compile(
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class SourceFile:
     """A file as it was read; `name` is the path as the user gave it."""
 
     name: str
     lines: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, text: str, at_most: int = 0) -> Source:
+    def of(cls, name: str, text: str, at_most: int = 0) -> SourceFile:
         """Split text into lines as the YAML parser counts them; what is beyond `at_most` of them stays together."""
         return cls(name, tuple(_LINE_BREAK.split(text, at_most)))
 
@@ -66,7 +66,7 @@ class Diagnostic:
 
     severity: Severity
     message: str
-    source: Source
+    source: SourceFile
     mark: Mark | None = None
     hint: str | None = None
     stands_for: int = 1  # of thousands the first are kept, and one that stands for the others
@@ -132,7 +132,7 @@ def within_limits(diagnostics: Iterable[Diagnostic]) -> tuple[list[Diagnostic], 
     return shown, {severity: total - MAX_SHOWN for severity, total in count.items() if total > MAX_SHOWN}
 
 
-def others(source: Source, count: int) -> list[Diagnostic]:
+def others(source: SourceFile, count: int) -> list[Diagnostic]:
     """Return what stands for errors of a file that are not kept, at its end; nothing for none."""
     message, end = f"and {count:,} more errors", Mark(max(1, len(source.lines)), 1)
     return [Diagnostic("error", message, source, end, stands_for=count)] if count > 0 else []
@@ -150,7 +150,7 @@ def to_json(diagnostic: Diagnostic) -> dict[str, str | int | None]:
     }
 
 
-def in_order(first: Source, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+def in_order(first: SourceFile, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sort by place, one file before all others, and drop what is said twice."""
     entries = dict.fromkeys(diagnostics)
     return tuple(sorted(entries, key=lambda e: (e.source is not first, e.source.name, e.line or 0, e.column or 0)))
@@ -183,14 +183,14 @@ def _parts(name: str) -> set[str]:
     return set(re.split("[-_.]", name))
 
 
-def _edits(one: str, two: str) -> int:
+def _edits(word: str, two: str) -> int:
     """Count the letters to add, drop, replace or exchange with their neighbour until both are the same."""
     rows = [list(range(len(two) + 1))]
-    for i, letter in enumerate(one, 1):
+    for i, letter in enumerate(word, 1):
         row, above = [i], rows[-1]
         for j, other in enumerate(two, 1):
             row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != other)))
-            if i > 1 and j > 1 and one[i - 2] == other and letter == two[j - 2]:
+            if i > 1 and j > 1 and word[i - 2] == other and letter == two[j - 2]:
                 row[-1] = min(row[-1], rows[-2][j - 2] + 1)
         rows.append(row)
     return rows[-1][-1]
@@ -199,7 +199,7 @@ def _edits(one: str, two: str) -> int:
 def _begins_alike(word: str, other: str) -> int:
     """Count the characters that both begin with."""
     pairs = enumerate(zip(word, other, strict=False))
-    return next((place for place, (one, two) in pairs if one != two), min(len(word), len(other)))
+    return next((place for place, (letter, two) in pairs if letter != two), min(len(word), len(other)))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

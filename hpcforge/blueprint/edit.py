@@ -45,13 +45,13 @@ class RenameKey:
 
 
 @dataclass(frozen=True)
-class Remove:
+class RemoveEntry:
     """The entry at `loc` goes, and what is left empty around it with it."""
 
     loc: Loc
 
 
-Edit = SetValue | RenameKey | Remove
+Edit = SetValue | RenameKey | RemoveEntry
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
@@ -129,7 +129,7 @@ def _applied(data: Any, edit: Edit) -> Any:
     else:
         del parent[last]
         if not parent and len(edit.loc) > 1:
-            return _applied(data, Remove(edit.loc[:-1]))
+            return _applied(data, RemoveEntry(edit.loc[:-1]))
     return data
 
 

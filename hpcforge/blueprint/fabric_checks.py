@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
-from hpcforge.blueprint.fabrics import Fabric
+from hpcforge.blueprint.fabrics import FabricSection
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.site_checks import unknown_racks
 from hpcforge.blueprint.validate import Draft, Finding
@@ -30,7 +30,7 @@ _ONLY: dict[str, tuple[str, ...]] = {
 
 def fabric_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> Iterator[Finding]:
     """Yield what fabrics say wrongly."""
-    fabrics: dict[str, Fabric] = draft.sections["fabrics"] or {}
+    fabrics: dict[str, FabricSection] = draft.sections["fabrics"] or {}
     for name, fabric in fabrics.items():
         loc = ("fabrics", name)
         if not draft.intact(*loc):
@@ -43,7 +43,7 @@ def fabric_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> It
             yield from _racks(loc, fabric, draft)
 
 
-def _keys(loc: Loc, fabric: Fabric) -> Findings:
+def _keys(loc: Loc, fabric: FabricSection) -> Findings:
     """Yield keys that the topology does not know, and those that it needs."""
     for key, topologies in _ONLY.items():
         if key in fabric.model_fields_set and fabric.topology not in topologies:
@@ -66,7 +66,7 @@ def _keys(loc: Loc, fabric: Fabric) -> Findings:
         yield Finding((*loc, "uplinks"), message, "give one of them", key=True)
 
 
-def _endpoints(loc: Loc, fabric: Fabric, node_set: NodeSet) -> Findings:
+def _endpoints(loc: Loc, fabric: FabricSection, node_set: NodeSet) -> Findings:
     owner: dict[str, str] = {}
     for name, ends in fabric.endpoints.items():
         where = (*loc, "endpoints", name)
@@ -84,7 +84,7 @@ def _endpoints(loc: Loc, fabric: Fabric, node_set: NodeSet) -> Findings:
             yield Finding((*where, "nodes"), f"{hostlist.fold(twice)} is also in {quote(owner[twice[0]])}")
 
 
-def _subnet_manager(loc: Loc, fabric: Fabric, reference: Reference) -> Findings:
+def _subnet_manager(loc: Loc, fabric: FabricSection, reference: Reference) -> Findings:
     manager, where = fabric.subnet_manager, (*loc, "subnet_manager")
     if manager is None:
         return
@@ -94,7 +94,7 @@ def _subnet_manager(loc: Loc, fabric: Fabric, reference: Reference) -> Findings:
         yield from reference(where, (manager,))
 
 
-def _racks(loc: Loc, fabric: Fabric, draft: Draft) -> Findings:
+def _racks(loc: Loc, fabric: FabricSection, draft: Draft) -> Findings:
     site = draft.sections["site"]
     racks = {name for key in (site.racks if site else ()) for name in hostlist.expand(key)}
     seen: set[str] = set()
@@ -112,7 +112,7 @@ def _racks(loc: Loc, fabric: Fabric, draft: Draft) -> Findings:
 
 def unknown_switches(draft: Draft, known: Iterable[str]) -> Findings:
     """Yield switch models that neither the catalog nor the blueprint has."""
-    fabrics: dict[str, Fabric] = draft.sections["fabrics"] or {}
+    fabrics: dict[str, FabricSection] = draft.sections["fabrics"] or {}
     names = set(known)
     for name, fabric in fabrics.items():
         for key, model in (("switch", fabric.switch), ("spine_switch", fabric.spine_switch)):

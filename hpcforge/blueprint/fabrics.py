@@ -36,7 +36,7 @@ class Oversubscription(Section):
     spine: _Ratio = Field(1.0, description="Of spine switches, where there are three tiers.")
 
 
-class Fabric(Section):
+class FabricSection(Section):
     """Switches and cables of one purpose."""
 
     kind: Kind = Field(description="Link protocol of the switches; roce is lossless Ethernet.")
@@ -61,7 +61,7 @@ class Fabric(Section):
         le=65_536,
         description="Nodes that the wiring has room for: up to this number, new nodes move no cable. Default: all.",
     )
-    oversubscription: Annotated[Oversubscription, v.Short("leaf")] = Field(
+    oversubscription: Annotated[Oversubscription, v.ShortForm("leaf")] = Field(
         Oversubscription.model_construct(), description="Of the leaf switches, as a number, or by tier. Default: none."
     )
     breakout: _Breakout = Field(1, description="Nodes' links that share one port of a leaf: 1, 2, 4 or 8.")

@@ -6,7 +6,17 @@ import re
 
 from hpcforge.blueprint.diagnostics import Mark, quote
 from hpcforge.blueprint.line_mistakes import open_quote
-from hpcforge.blueprint.refusal import CLOSES, Refusal, Told, content, indent, key_before, quote_it, quoted, value_at
+from hpcforge.blueprint.yaml_errors import (
+    CLOSES,
+    Refusal,
+    Told,
+    content,
+    indent,
+    key_before,
+    quote_it,
+    quoted,
+    value_at,
+)
 
 _HOSTLIST = re.compile(r"(?:[A-Za-z0-9_.-]|,(?=[A-Za-z0-9\[])|\[[0-9,-]*+\])*+")
 _UNQUOTED = re.compile(r"[ {][A-Za-z0-9][\w.-]*+\[[0-9]")
@@ -110,16 +120,16 @@ def _between_entries(refusal: Refusal) -> Told | None:
         begins = start + len(key) + 2 + len(value) - len(value.lstrip())
         whole = value_at(here, begins)
         mark = Mark(refusal.line + 1, begins + 1, len(whole))
-        one = quote(f"{key.strip()}: {quoted(whole)}")
+        pair = quote(f"{key.strip()}: {quoted(whole)}")
         first, _, word = value.strip().rpartition(" ")
         if first and re.fullmatch("[a-z_]+", word):
             comma = quote(f"{key.strip()}: {first.strip()}, {word}: ...")
             return (
                 "two entries without a comma, or text with a colon and no quotes",
                 mark,
-                f"write {comma}, or {one}",
+                f"write {comma}, or {pair}",
             )
-        return "text with a colon needs quotes", mark, f"quote it: {one}"
+        return "text with a colon needs quotes", mark, f"quote it: {pair}"
     if before.rstrip()[-1:] in ("}", "]", '"', "'"):
         if told := open_quote(refusal):
             return told

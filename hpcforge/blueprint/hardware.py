@@ -36,7 +36,7 @@ _Volts = Annotated[v.Number, Field(ge=1, le=1_000)]
 _Generation = Annotated[v.Whole, Field(ge=1, le=9)]
 
 
-class Entry(Section):
+class CatalogEntry(Section):
     """One model of something; facts that are not known are None."""
 
     description: v.Sentence | None = Field(None, description="What it is, in a sentence.")
@@ -55,7 +55,7 @@ class Entry(Section):
         return made
 
 
-class Gpus(Section):
+class GpusSection(Section):
     """The GPUs of one node."""
 
     model: Annotated[v.ModelName, v.OfCatalog("gpus")] = Field(
@@ -106,7 +106,7 @@ class Raid(Section):
     )
 
 
-class Server(Entry):
+class Server(CatalogEntry):
     """A server model."""
 
     table: ClassVar[str] = "servers"
@@ -118,7 +118,7 @@ class Server(Entry):
     cores_per_socket: v.Whole | None = Field(None, ge=1, le=512, description="Cores in one socket.")
     threads_per_core: v.Whole | None = Field(None, ge=1, le=8, description="Hardware threads in one core.")
     memory_gib: v.Whole | None = Field(None, ge=1, le=65_536, description="Memory, GiB.")
-    gpus: Gpus | None = Field(None, description="Built-in GPUs.")
+    gpus: GpusSection | None = Field(None, description="Built-in GPUs.")
     gpus_max: _Count | None = Field(None, description="Highest number of GPUs in the chassis; 0: none.")
     gpu_form_factors: tuple[FormFactor, ...] | None = Field(None, description="Supported GPU form factors.")
     gpu_cooling: tuple[GpuCooling, ...] | None = Field(None, description="Supported cooling of GPUs.")
@@ -143,16 +143,16 @@ class Server(Entry):
         None, description="Built-in network ports, without the BMC's and outside pcie_slots."
     )
     bmc_ports: _Count | None = Field(None, description="Ports of the management controller.")
-    nics: Annotated[tuple[v.Counted, ...], v.Short()] = Field(
+    nics: Annotated[tuple[v.Counted, ...], v.ShortForm()] = Field(
         (), description="Adapters in pcie_slots: a count and a model in the catalog, or a rate, as in 2 x 200G."
     )
-    nvme: Annotated[tuple[v.Counted, ...], v.Short()] = Field(
+    nvme: Annotated[tuple[v.Counted, ...], v.ShortForm()] = Field(
         (), description="Drives: a count and a model in the catalog, or a size, as in 24 x 15.36TB."
     )
     raid: Raid | None = Field(None, description="RAID groups of a file server's drives.")
 
 
-class Gpu(Entry):
+class Gpu(CatalogEntry):
     """A GPU model; vendor none: a rehearsal's stand-in."""
 
     table: ClassVar[str] = "gpus"
@@ -189,7 +189,7 @@ class Gpu(Entry):
     )
 
 
-class Cpu(Entry):
+class Cpu(CatalogEntry):
     """A processor model."""
 
     table: ClassVar[str] = "cpus"
@@ -202,7 +202,7 @@ class Cpu(Entry):
     memory_channels: v.Whole | None = Field(None, ge=1, le=64, description="Memory channels.")
 
 
-class Nic(Entry):
+class Nic(CatalogEntry):
     """A network adapter model."""
 
     table: ClassVar[str] = "nics"
@@ -215,7 +215,7 @@ class Nic(Entry):
     pcie_generation: _Generation | None = Field(None, description="PCIe generation.")
 
 
-class Drive(Entry):
+class Drive(CatalogEntry):
     """A drive model."""
 
     table: ClassVar[str] = "drives"
@@ -230,7 +230,7 @@ class Drive(Entry):
     max_w: _Watts | None = Field(None, description="Maximum power, W.")
 
 
-class Pdu(Entry):
+class Pdu(CatalogEntry):
     """A rack power distribution unit. Breaker derating is a value of the site, never part of this."""
 
     table: ClassVar[str] = "pdus"
@@ -256,7 +256,7 @@ class RunTime(Section):
     minutes: v.Number = Field(ge=0, le=10_000, description="Run time, minutes.")
 
 
-class Ups(Entry):
+class Ups(CatalogEntry):
     """An uninterruptible power supply."""
 
     table: ClassVar[str] = "ups"
@@ -271,7 +271,7 @@ class Ups(Entry):
     weight_kg: _Kilograms | None = Field(None, description="Weight, kg.")
 
 
-class RackModel(Entry):
+class RackModel(CatalogEntry):
     """A rack model."""
 
     table: ClassVar[str] = "racks"
@@ -285,7 +285,7 @@ class RackModel(Entry):
     pdu_mounts: _Count | None = Field(None, description="Places for upright PDUs.")
 
 
-class CableModel(Entry):
+class CableModel(CatalogEntry):
     """A kind of cable at one rate."""
 
     table: ClassVar[str] = "cables"
@@ -317,7 +317,7 @@ class SwitchPorts(Section):
     )
 
 
-class Switch(Entry):
+class Switch(CatalogEntry):
     """A switch model."""
 
     table: ClassVar[str] = "switches"
@@ -351,7 +351,7 @@ class Parts(Section):
     switches: dict[v.ModelName, Switch] = Field({}, description="Switch models.")
 
 
-AnEntry = TypeVar("AnEntry", bound=Entry)
+AnEntry = TypeVar("AnEntry", bound=CatalogEntry)
 ASection = TypeVar("ASection", bound=Section)
 
 
@@ -365,7 +365,7 @@ def inherit(entry: AnEntry, parent: AnEntry) -> AnEntry:
     return merged.model_copy(update={"sources": sources, "like": entry.like, "description": entry.description})
 
 
-def _source(entry: Entry, fact: str) -> str | None:
+def _source(entry: CatalogEntry, fact: str) -> str | None:
     return entry.sources.get(fact) or entry.sources.get("*")
 
 

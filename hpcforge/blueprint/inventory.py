@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hpcforge.blueprint import meant
+from hpcforge.blueprint import suggestions
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.networks import InventoryNetwork
 from hpcforge.blueprint.public_keys import HostKey
@@ -25,7 +25,7 @@ class InventoryAccess(Section):
     )
 
 
-class Bmc(Section):
+class BmcSection(Section):
     """A machine's management controller."""
 
     address: v.Ipv4 | None = Field(
@@ -48,7 +48,7 @@ class InventoryNode(Section):
         description="MAC addresses of its ports by fabric, in the order of its links, for networks with `configure`; "
         "default: the fabric's `interfaces`.",
     )
-    bmc: Bmc | None = Field(None, description="Its management controller.")
+    bmc: BmcSection | None = Field(None, description="Its management controller.")
     serial: v.Serial | None = Field(None, description="The maker's serial number, as on the machine.")
     note: v.Sentence | None = Field(None, description="Notes for people.")
 
@@ -62,7 +62,9 @@ class InventorySwitch(Section):
     guid: (
         Annotated[
             str,
-            v.Matches("0x[0-9a-f]{16}", "a GUID: 0x and 16 hexadecimal digits", "0xb83fd203004a1c80", guess=meant.guid),
+            v.Matches(
+                "0x[0-9a-f]{16}", "a GUID: 0x and 16 hexadecimal digits", "0xb83fd203004a1c80", guess=suggestions.guid
+            ),
         ]
         | None
     ) = Field(None, description="Its InfiniBand node GUID, as in 0xb83fd203004a1c80.")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.storage import FileSystem
+from hpcforge.blueprint.storage import FileSystemSection
 from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.visible_nodes import NamedNodes
 
 Findings = Iterator[Finding]
 
@@ -25,7 +25,7 @@ _WITHIN = {
 
 def job_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Yield what Slurm could not do, or would do to files of others."""
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     if slurm is None:
         return
     if slurm.ssh == "jobs-only":
@@ -35,7 +35,7 @@ def job_findings(draft: Draft, declared: NamedNodes) -> Findings:
     yield from _no_hold(slurm)
 
 
-def _ssh(draft: Draft, declared: NamedNodes, slurm: s.Slurm) -> Findings:
+def _ssh(draft: Draft, declared: NamedNodes, slurm: s.SlurmSection) -> Findings:
     loc: Loc = ("slurm", "ssh")
     if draft.intact("slurm", "enforce") and not slurm.enforce:
         message = "`jobs-only` needs cgroups to make a session part of a job, and `enforce` is empty"
@@ -59,21 +59,21 @@ def _private_tmp(draft: Draft, declared: NamedNodes, folder: str) -> Findings:
         why = "other users have files there"
     if why:
         yield Finding(loc, f"jobs cannot have a private /tmp below `{folder}`: {why}", hint)
-    systems: dict[str, FileSystem] = draft.sections["storage"] or {}
-    for name, one in systems.items():
-        if one.drives is not None:
-            if _within(one.mount, folder):
+    systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
+    for name, file_system in systems.items():
+        if file_system.drives is not None:
+            if _within(file_system.mount, folder):
                 message = f"jobs cannot have a private /tmp below `{folder}`: `storage.{name}` is there"
-                yield Finding(loc, message, f"choose a folder of it, as {one.mount}/jobs")
+                yield Finding(loc, message, f"choose a folder of it, as {file_system.mount}/jobs")
             continue
-        of_worker = one.path if {*one.keepers} & {*declared.with_function("worker")} else None
-        path = next((path for path in (one.mount, of_worker) if path and _meet(folder, path)), None)
+        of_worker = file_system.path if {*file_system.keepers} & {*declared.with_function("worker")} else None
+        path = next((path for path in (file_system.mount, of_worker) if path and _meet(folder, path)), None)
         if path:
             message = f"jobs cannot have a private /tmp below `{folder}`: nodes share `{path}` of `storage.{name}`"
             yield Finding(loc, message, hint)
 
 
-def _no_hold(slurm: s.Slurm) -> Findings:
+def _no_hold(slurm: s.SlurmSection) -> Findings:
     key = next((key for key in slurm.settings if key.lower() == "prologflags"), None)
     if key is None or "nohold" not in slurm.settings[key].lower().split(","):
         return
@@ -84,8 +84,8 @@ def _no_hold(slurm: s.Slurm) -> Findings:
         yield Finding(("slurm", "settings", key), message, f"remove NoHold, or {fields}")
 
 
-def _meet(one: str, other: str) -> bool:
-    return _within(one, other) or _within(other, one)
+def _meet(path: str, other: str) -> bool:
+    return _within(path, other) or _within(other, path)
 
 
 def _within(path: str, folder: str) -> bool:

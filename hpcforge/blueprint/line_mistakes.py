@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from hpcforge.blueprint.diagnostics import Mark, quote
-from hpcforge.blueprint.refusal import (
+from hpcforge.blueprint.yaml_errors import (
     CLOSES,
     Refusal,
     Told,
@@ -155,10 +155,10 @@ def _misaligned(refusal: Refusal) -> Told | None:
     )
 
 
-def _rarer(refusal: Refusal, one: int, other: int) -> bool:
+def _rarer(refusal: Refusal, column: int, other: int) -> bool:
     """Tell whether fewer lines of the file have their keys in one column than in another."""
     columns = [key_column(refusal.text(line)) for line in range(len(refusal.lines)) if content(refusal.text(line))]
-    return columns.count(one) < columns.count(other)
+    return columns.count(column) < columns.count(other)
 
 
 def _out_of_line(refusal: Refusal, line: int) -> Told:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist, node_sets
-from hpcforge.blueprint.edit import Edit, EditError, Remove, RenameKey, SetValue
+from hpcforge.blueprint.edit import Edit, EditError, RemoveEntry, RenameKey, SetValue
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.schema import Blueprint, NodeGroup
@@ -96,19 +96,21 @@ def removed(blueprint: Blueprint, inventory: Inventory | None, names: Collection
         shrunk = [_shrunk(text, names) for text in texts]
         if shrunk != list(texts):
             edits.append(_written(loc, shrunk))
-    edits += [Remove(("overrides", name)) for name in blueprint.overrides if name in names]
+    edits += [RemoveEntry(("overrides", name)) for name in blueprint.overrides if name in names]
     for key, group in blueprint.nodes.items():
         members = hostlist.expand(key)
         stay = [index for index, name in enumerate(members) if name not in names]
         if not stay:
-            edits.append(Remove(("nodes", key)))
+            edits.append(RemoveEntry(("nodes", key)))
         elif len(stay) < len(members):
             if group.addresses is not None:
                 addresses = hostlist.expand(group.addresses)
                 edits.append(SetValue(("nodes", key, "addresses"), spelled([addresses[index] for index in stay])))
             edits.append(RenameKey(("nodes", key), _key([members[index] for index in stay], key)))
-    machines = [] if inventory is None else [Remove(("nodes", name)) for name in inventory.nodes if name in names]
-    pinned = [] if inventory is None else [Remove(("positions", name)) for name in inventory.positions if name in names]
+    machines = [] if inventory is None else [RemoveEntry(("nodes", name)) for name in inventory.nodes if name in names]
+    pinned = (
+        [] if inventory is None else [RemoveEntry(("positions", name)) for name in inventory.positions if name in names]
+    )
     return Edits(tuple(edits), (*machines, *pinned))
 
 
@@ -123,7 +125,7 @@ def replaced(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) 
     if new.host_keys:
         of_new["host_keys"] = list(new.host_keys)
     edits, machine = _moved(blueprint, inventory, name, *new.addresses)
-    machine += [Remove(("nodes", name, *loc)) for loc in dropped(inventory, new)]
+    machine += [RemoveEntry(("nodes", name, *loc)) for loc in dropped(inventory, new)]
     machine += [SetValue(("nodes", name, key), value) for key, value in of_new.items()]
     _require_inventory(inventory, machine)
     return Edits(tuple(edits), tuple(machine))
@@ -227,7 +229,12 @@ def _addresses(blueprint: Blueprint, inventory: Inventory | None, group: NodeGro
         return new.addresses
     if group.addresses is None:
         raise EditError("the inventory has this group's addresses", "give the new ones: --addresses 10.20.0.[43-44]")
-    taken = {address for one in blueprint.nodes.values() if one.addresses for address in hostlist.expand(one.addresses)}
+    taken = {
+        address
+        for node_group in blueprint.nodes.values()
+        if node_group.addresses
+        for address in hostlist.expand(node_group.addresses)
+    }
     taken |= {machine.address for machine in (inventory.nodes.values() if inventory else ()) if machine.address}
     last = ipaddress.IPv4Address(hostlist.expand(group.addresses)[-1])
     following = tuple(str(last + step) for step in range(1, len(new.names) + 1))

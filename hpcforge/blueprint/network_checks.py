@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, Reference
-from hpcforge.blueprint.fabrics import Fabric
-from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.fabrics import FabricSection
+from hpcforge.blueprint.networks import NetworkSection
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Draft, Finding
 
@@ -21,12 +21,12 @@ _MTU_CONNECTED = 65_520
 _NO_VLANS = ("infiniband", "omni-path")
 
 
-def is_bmc(name: str, network: Network) -> bool:
+def is_bmc(name: str, network: NetworkSection) -> bool:
     """Whether a network is that of management controllers."""
     return name == "bmc" if network.bmc is None else network.bmc
 
 
-def primary(networks: Mapping[str, Network], fabrics: Mapping[str, Fabric]) -> str | None:
+def primary(networks: Mapping[str, NetworkSection], fabrics: Mapping[str, FabricSection]) -> str | None:
     """Return the network that the addresses of nodes are on; None where that is not clear.
 
     The only one; else of those for nodes that are not the site's the one with `boot`, or the only one, or
@@ -34,21 +34,23 @@ def primary(networks: Mapping[str, Network], fabrics: Mapping[str, Fabric]) -> s
     """
     if len(networks) == 1:
         return next(iter(networks))
-    ours = {name: one for name, one in networks.items() if not one.external and not is_bmc(name, one)}
-    booting = [name for name, one in ours.items() if one.boot]
-    wired = [name for name, one in ours.items() if one.fabric is None or _kind(one, fabrics) not in _NO_VLANS]
+    ours = {name: network for name, network in networks.items() if not network.external and not is_bmc(name, network)}
+    booting = [name for name, network in ours.items() if network.boot]
+    wired = [
+        name for name, network in ours.items() if network.fabric is None or _kind(network, fabrics) not in _NO_VLANS
+    ]
     return next((found[0] for found in (booting, list(ours), wired) if len(found) == 1), None)
 
 
-def _kind(network: Network, fabrics: Mapping[str, Fabric]) -> str | None:
+def _kind(network: NetworkSection, fabrics: Mapping[str, FabricSection]) -> str | None:
     fabric = fabrics.get(network.fabric or "")
     return fabric.kind if fabric else None
 
 
 def network_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> Iterator[Finding]:
     """Yield what networks say wrongly."""
-    networks: dict[str, Network] = draft.sections["networks"] or {}
-    fabrics: dict[str, Fabric] = draft.sections["fabrics"] or {}
+    networks: dict[str, NetworkSection] = draft.sections["networks"] or {}
+    fabrics: dict[str, FabricSection] = draft.sections["fabrics"] or {}
     for name, network in networks.items():
         if not draft.intact("networks", name):
             continue
@@ -67,7 +69,7 @@ def network_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> I
         yield from _together(networks, fabrics)
 
 
-def _purpose(loc: Loc, name: str, network: Network) -> Findings:
+def _purpose(loc: Loc, name: str, network: NetworkSection) -> Findings:
     if network.external and network.nodes is None:
         yield Finding(
             loc, "`nodes` is missing: the nodes on this network of the site", 'nodes: "head01,login01"', key=True
@@ -77,7 +79,7 @@ def _purpose(loc: Loc, name: str, network: Network) -> Findings:
         yield Finding((*loc, "boot"), f"the addresses of nodes cannot be on a network that is {what}", key=True)
 
 
-def _carried(loc: Loc, network: Network, fabric: Fabric) -> Findings:
+def _carried(loc: Loc, network: NetworkSection, fabric: FabricSection) -> Findings:
     """Yield what a fabric cannot carry."""
     if network.vlan is not None and fabric.kind in _NO_VLANS:
         yield Finding(
@@ -98,7 +100,7 @@ def _carried(loc: Loc, network: Network, fabric: Fabric) -> Findings:
         yield Finding((*loc, "bond"), f"{fabric.kind} cannot bond by 802.3ad", "bond: active-backup")
 
 
-def _together(networks: Mapping[str, Network], fabrics: Mapping[str, Fabric]) -> Findings:
+def _together(networks: Mapping[str, NetworkSection], fabrics: Mapping[str, FabricSection]) -> Findings:
     """Yield what networks say of one cable that cannot be true of both, and that none is for nodes."""
     seen: dict[tuple[str, int | None], str] = {}
     for name, network in networks.items():

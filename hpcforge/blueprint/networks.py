@@ -10,7 +10,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 
 
-class Network(Section):
+class NetworkSection(Section):
     """A subnet."""
 
     cidr: v.Cidr = Field(description="IPv4 subnet with prefix length, /8 to /30.")

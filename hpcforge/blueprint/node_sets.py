@@ -31,7 +31,7 @@ class NodeSetError(ExpectedError, ValueError):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownNames:
     """What may be named: nodes, and words by their kind. A word's nodes are None as long as nobody knows them."""
 
     nodes: Mapping[str, None]
@@ -40,13 +40,13 @@ class Known:
         default_factory=dict
     )  # "rack" -> its name -> nodes
 
-    def within(self, some: Iterable[str]) -> Known:
+    def within(self, some: Iterable[str]) -> KnownNames:
         """The same words, each for those of its nodes that are among some, as where only workers can be meant."""
         those = frozenset(some)
         words = {
             kind: {word: _among(names, those) for word, names in each.items()} for kind, each in self.words.items()
         }
-        return Known(self.nodes, tuple(name for name in self.everything if name in those), words)
+        return KnownNames(self.nodes, tuple(name for name in self.everything if name in those), words)
 
 
 def _among(names: tuple[str, ...] | None, some: Collection[str]) -> tuple[str, ...] | None:
@@ -68,17 +68,17 @@ def groups(members: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     return {stem: tuple(names) for stem, names in found.items()}
 
 
-def named(nodes: Iterable[str], everything: Iterable[str], **words: Mapping[str, tuple[str, ...] | None]) -> Known:
+def named(nodes: Iterable[str], everything: Iterable[str], **words: Mapping[str, tuple[str, ...] | None]) -> KnownNames:
     """`Known` of these nodes and words."""
-    return Known(dict.fromkeys(nodes), tuple(everything), words)
+    return KnownNames(dict.fromkeys(nodes), tuple(everything), words)
 
 
-def with_words(known: Known, **words: Mapping[str, tuple[str, ...] | None]) -> Known:
+def with_words(known: KnownNames, **words: Mapping[str, tuple[str, ...] | None]) -> KnownNames:
     """More words of other kinds, which are told of first."""
     return replace(known, words={**words, **known.words})
 
 
-def expand(text: str, known: Known) -> tuple[str, ...] | None:
+def expand(text: str, known: KnownNames) -> tuple[str, ...] | None:
     """The nodes in the order in which they are named, each once; None where a word's nodes are not known yet.
 
     Raises:
@@ -90,7 +90,9 @@ def expand(text: str, known: Known) -> tuple[str, ...] | None:
         unknown = [name for name in names if not _is_known(name, known)]
         if unknown:
             kinds = ["node", *known.words]
-            what = f"is no {_listed(kinds)}" if len(unknown) == 1 else f"are no {_listed([f'{one}s' for one in kinds])}"
+            what = (
+                f"is no {_listed(kinds)}" if len(unknown) == 1 else f"are no {_listed([f'{kind}s' for kind in kinds])}"
+            )
             raise NodeSetError(f"there {what} {quote(hostlist.fold(unknown))}", _hint(names, known))
         for name in names:
             meant = _meant(name, known)
@@ -103,7 +105,7 @@ def expand(text: str, known: Known) -> tuple[str, ...] | None:
     return None if unsure else tuple(chosen)
 
 
-def sure(text: str, known: Known) -> tuple[str, ...]:
+def sure(text: str, known: KnownNames) -> tuple[str, ...]:
     """Return the nodes of a checked set. A KeyError means that the checks missed an error."""
     names = expand(text, known)
     if names is None:
@@ -164,11 +166,11 @@ def _names(term: str) -> tuple[str, ...]:
     return names
 
 
-def _is_known(name: str, known: Known) -> bool:
+def _is_known(name: str, known: KnownNames) -> bool:
     return name == "all" or name in known.nodes or any(name in words for words in known.words.values())
 
 
-def _meant(name: str, known: Known) -> tuple[str, ...] | None:
+def _meant(name: str, known: KnownNames) -> tuple[str, ...] | None:
     if name in known.nodes:
         return (name,)
     if name == "all":
@@ -179,7 +181,7 @@ def _meant(name: str, known: Known) -> tuple[str, ...] | None:
     return next(iter(found.values()))
 
 
-def _hint(names: Sequence[str], known: Known) -> str:
+def _hint(names: Sequence[str], known: KnownNames) -> str:
     """The word that was meant, or everything that may be named."""
     words = {kind: list(words) for kind, words in known.words.items() if words}
     everything = [*known.nodes, *(word for each in words.values() for word in each)]

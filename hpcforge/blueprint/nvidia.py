@@ -6,17 +6,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hpcforge.blueprint import meant
+from hpcforge.blueprint import suggestions
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.present import DriverVersion
+from hpcforge.blueprint.preinstalled import DriverVersion
 from hpcforge.blueprint.section import Section
 
 _CudaVersion = Annotated[
-    str, v.Matches(r"[0-9]{1,2}\.[0-9]{1,2}", "two numbers, as in 12.4", "12.4", guess=meant.plainer)
+    str, v.Matches(r"[0-9]{1,2}\.[0-9]{1,2}", "two numbers, as in 12.4", "12.4", guess=suggestions.plainer)
 ]
 _Full = Annotated[
     str,
-    v.Matches(r"[0-9]{1,4}(?:\.[0-9]{1,4}){2}", "a version with all its three numbers", "4.4.1", guess=meant.plainer),
+    v.Matches(
+        r"[0-9]{1,4}(?:\.[0-9]{1,4}){2}", "a version with all its three numbers", "4.4.1", guess=suggestions.plainer
+    ),
 ]
 _Repository = Annotated[
     str,
@@ -24,7 +26,7 @@ _Repository = Annotated[
         r"(?:https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?|file://)(?:/[A-Za-z0-9._~+-]{1,100}){1,20}/?",
         "the address of a package repository",
         "https://mirror.example.org/cuda/debian12/",
-        guess=meant.plainer,
+        guess=suggestions.plainer,
     ),
 ]
 _Fingerprint = Annotated[
@@ -38,7 +40,7 @@ _Fingerprint = Annotated[
 ]
 
 
-class Nvidia(Section):
+class NvidiaSection(Section):
     """What nodes with GPUs of NVIDIA get, from the distribution or from NVIDIA's repository (`sources.nvidia`)."""
 
     driver: DriverVersion = Field(
@@ -57,7 +59,7 @@ class Nvidia(Section):
     )
 
 
-class NvidiaRepository(Section):
+class NvidiaRepositorySection(Section):
     """NVIDIA's package repository, or a mirror of it."""
 
     url: _Repository | None = Field(None, description="Its address; default: NVIDIA's repository for the release.")
@@ -75,4 +77,4 @@ class NvidiaRepository(Section):
 class Sources(Section):
     """Where software comes from that the distribution does not have."""
 
-    nvidia: NvidiaRepository | None = Field(None, description="The package repository for `software.nvidia`.")
+    nvidia: NvidiaRepositorySection | None = Field(None, description="The package repository for `software.nvidia`.")

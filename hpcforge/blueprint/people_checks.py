@@ -11,20 +11,20 @@ from hpcforge.blueprint.validate import Draft, Finding
 
 def people_findings(draft: Draft) -> Iterator[Finding]:
     """Yield what is wrong with numbers, groups, and the way in."""
-    users: dict[str, s.User] = draft.sections["users"] or {}
+    users: dict[str, s.UserSection] = draft.sections["users"] or {}
     owners: dict[int, str] = {}
     for name, user in users.items():
         first = owners.setdefault(user.uid, name)
         if first != name:
             yield Finding(("users", name, "uid"), f"uid {user.uid} is taken by `{first}`", "each user needs its own")
     yield from _groups(draft, users)
-    access: s.Access | None = draft.sections["access"]
+    access: s.AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access", "user") and access.user in users:
         yield from _way_in(access.user, users[access.user])
 
 
-def _groups(draft: Draft, users: Mapping[str, s.User]) -> Iterator[Finding]:
-    groups: dict[str, s.Group] = draft.sections["groups"] or {}
+def _groups(draft: Draft, users: Mapping[str, s.UserSection]) -> Iterator[Finding]:
+    groups: dict[str, s.GroupSection] = draft.sections["groups"] or {}
     owners = {user.uid: f"the primary group of user `{name}`" for name, user in users.items()}
     for name, group in groups.items():
         if name in users:
@@ -45,7 +45,7 @@ def _groups(draft: Draft, users: Mapping[str, s.User]) -> Iterator[Finding]:
                 yield Finding(("users", name, "groups", place), f"group {quote(group_name)} does not exist", hint)
 
 
-def _way_in(name: str, user: s.User) -> Iterator[Finding]:
+def _way_in(name: str, user: s.UserSection) -> Iterator[Finding]:
     """What is said of the account by which hpcforge comes in."""
     for key, closed in (("expires", user.expires is not None), ("shell", user.shell == "nologin")):
         if closed:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated
 
-from hpcforge.blueprint import meant
+from hpcforge.blueprint import suggestions
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.values import Checked, Matches, refusal
 
@@ -19,9 +19,9 @@ _HOST_KEY = rf"(?:{_HOST_KEY_TYPES}) [A-Za-z0-9+/]{{16,4096}}={{0,2}}(?: [!-~]{{
 
 _A_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"  # how one looks
 _KEY_LINE = Matches(
-    _PUBLIC_KEY, "an OpenSSH public key: type, base64, comment; no options", _A_KEY, guess=meant.plainer
+    _PUBLIC_KEY, "an OpenSSH public key: type, base64, comment; no options", _A_KEY, guess=suggestions.plainer
 )
-_KEY_FILE = Matches(r"[\w ./~@+=,-]{1,1000}\.pub", "the path of a .pub file", "keys/ada.pub", guess=meant.plainer)
+_KEY_FILE = Matches(r"[\w ./~@+=,-]{1,1000}\.pub", "the path of a .pub file", "keys/ada.pub", guess=suggestions.plainer)
 
 
 def is_path(key: str) -> bool:
@@ -74,6 +74,8 @@ def _fields(blob: bytes) -> Iterator[bytes]:
 UserKey = Annotated[str, Checked(_user_key)]
 HostKey = Annotated[
     str,
-    Matches(_HOST_KEY, "a host key: ssh-ed25519, ssh-rsa or ecdsa type, then base64", _A_KEY, guess=meant.plainer),
+    Matches(
+        _HOST_KEY, "a host key: ssh-ed25519, ssh-rsa or ecdsa type, then base64", _A_KEY, guess=suggestions.plainer
+    ),
     Checked(_public_key),
 ]

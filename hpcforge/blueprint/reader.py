@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from hpcforge.blueprint.diagnostics import MAX_KEPT, Diagnostic, Mark, Source, others, quote
-from hpcforge.blueprint.inside import MAX_YAML, OutsideError, read_inside
-from hpcforge.blueprint.syntax import explain, less_deep
+from hpcforge.blueprint.diagnostics import MAX_KEPT, Diagnostic, Mark, SourceFile, others, quote
+from hpcforge.blueprint.untrusted_files import MAX_YAML, OutsideError, read_inside
+from hpcforge.blueprint.yaml_mistakes import explain, less_deep
 
 MAX_BYTES = 16 << 20  # an inventory of 10,000 nodes with three host keys each has about 8 MiB
 MAX_DEPTH = 16
@@ -65,7 +65,7 @@ Tree = Scalar | Sequence | Mapping
 class Document:
     """What was read: the root mapping (empty after errors that stop the parser) and what is wrong with the YAML."""
 
-    source: Source
+    source: SourceFile
     root: Mapping
     diagnostics: tuple[Diagnostic, ...] = ()
     complete: bool = True  # False: the parser stopped, so that what is missing means nothing
@@ -74,7 +74,7 @@ class Document:
 
 def read_file(path: Path, max_values: int = MAX_VALUES) -> Document:
     """Read a YAML file; everything that is wrong, down to its absence, is in the document's diagnostics."""
-    source = Source(str(path))
+    source = SourceFile(str(path))
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return _failed(source, "the file is not a regular one")
@@ -86,19 +86,19 @@ def read_file(path: Path, max_values: int = MAX_VALUES) -> Document:
 
 
 def read_inside_of(folder: Path, name: str) -> Document:
-    """Read a YAML file of a role's or a smoke test's folder, as `hpcforge.blueprint.inside` does."""
+    """Read a YAML file of a role's or a smoke test's folder, as `hpcforge.blueprint.untrusted_files` does."""
     path = str(folder / name)
     try:
         return read_bytes(read_inside(folder, name, MAX_YAML), path)
     except OSError as error:
-        return _failed(Source(path), f"the file cannot be read: {error.strerror}")
+        return _failed(SourceFile(path), f"the file cannot be read: {error.strerror}")
     except OutsideError as error:
-        return _failed(Source(path), f"the file cannot be read: {error}")
+        return _failed(SourceFile(path), f"the file cannot be read: {error}")
 
 
 def read_bytes(content: bytes, name: str, max_values: int = MAX_VALUES) -> Document:
     """Read YAML from memory; `name` is how diagnostics call it."""
-    source = Source(name)
+    source = SourceFile(name)
     if len(content) > MAX_BYTES:
         return _failed(source, f"the file is larger than {MAX_BYTES >> 20} MiB", hint=_IS_IT_THIS_FILE)
     try:
@@ -107,10 +107,10 @@ def read_bytes(content: bytes, name: str, max_values: int = MAX_VALUES) -> Docum
         before = content[: error.start].decode("utf-8-sig", "replace")
         mark = Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
         message = f"the file is not UTF-8: byte 0x{content[error.start]:02x}"
-        return _failed(Source.of(name, before), message, mark, "save the file as UTF-8")
-    source = Source.of(name, text, MAX_LINES)
+        return _failed(SourceFile.of(name, before), message, mark, "save the file as UTF-8")
+    source = SourceFile.of(name, text, MAX_LINES)
     if len(source.lines) > MAX_LINES:
-        return _failed(Source(name), f"the file has more than {MAX_LINES:,} lines", hint=_IS_IT_THIS_FILE)
+        return _failed(SourceFile(name), f"the file has more than {MAX_LINES:,} lines", hint=_IS_IT_THIS_FILE)
     return _Builder(source, max_values).build(text)
 
 
@@ -161,7 +161,7 @@ def broken_locs(tree: Tree, at: Loc = ()) -> Iterator[Loc]:
         yield from broken_locs(child, (*at, step))
 
 
-def _failed(source: Source, message: str, mark: Mark | None = None, hint: str | None = None) -> Document:
+def _failed(source: SourceFile, message: str, mark: Mark | None = None, hint: str | None = None) -> Document:
     diagnostic = Diagnostic("error", message, source, mark, hint)
     return Document(source, Mapping(Mark(1, 1)), (diagnostic,), complete=False)
 
@@ -169,7 +169,7 @@ def _failed(source: Source, message: str, mark: Mark | None = None, hint: str | 
 class _Builder:
     """Turns parser events into a tree; keeps going after everything but a syntax error."""
 
-    def __init__(self, source: Source, max_values: int) -> None:
+    def __init__(self, source: SourceFile, max_values: int) -> None:
         self.source = source
         self.max_values = max_values
         self.diagnostics: list[Diagnostic] = []

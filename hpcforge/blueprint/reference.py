@@ -38,7 +38,7 @@ def _field(
     for inner in _alternatives(schema, field):
         yield from _rows(schema, inner, f"{path}.")
         free = [inner.get("additionalProperties"), *inner.get("patternProperties", {}).values()]
-        for values in (one for one in free if isinstance(one, dict)):
+        for values in (value_schema for value_schema in free if isinstance(value_schema, dict)):
             for value in _alternatives(schema, values):
                 yield from _rows(schema, value, f"{path}.<name>.")
         for item in _alternatives(schema, inner.get("items", {})):
@@ -51,23 +51,23 @@ def _alternatives(schema: dict[str, Any], field: dict[str, Any]) -> list[dict[st
         return [schema["$defs"][field["$ref"].rpartition("/")[2]]]
     for several in ("anyOf", "oneOf"):
         if several in field:
-            return [one for part in field[several] for one in _alternatives(schema, part)]
+            return [alternative for part in field[several] for alternative in _alternatives(schema, part)]
     return [] if field.get("type") == "null" else [field]
 
 
 def _kind(schema: dict[str, Any], field: dict[str, Any]) -> str:
     kinds = []
-    for one in _alternatives(schema, field):
-        if "enum" in one:
-            kinds.append(", ".join(f"`{value}`" for value in one["enum"]))
-        elif "const" in one:
-            kinds.append(f"`{one['const']}`")
-        elif one.get("type") == "array":
-            kinds.append(f"list of {_kind(schema, one.get('items', {})) or 'anything'}")
-        elif one.get("type") == "object":
+    for alternative in _alternatives(schema, field):
+        if "enum" in alternative:
+            kinds.append(", ".join(f"`{value}`" for value in alternative["enum"]))
+        elif "const" in alternative:
+            kinds.append(f"`{alternative['const']}`")
+        elif alternative.get("type") == "array":
+            kinds.append(f"list of {_kind(schema, alternative.get('items', {})) or 'anything'}")
+        elif alternative.get("type") == "object":
             kinds.append("mapping")
         else:
-            kind = one["format"] if one.get("format") in _TEXTS else one.get("type", "")
+            kind = alternative["format"] if alternative.get("format") in _TEXTS else alternative.get("type", "")
             kinds.append(" or ".join(kind) if isinstance(kind, list) else str(kind))
     return " or ".join(dict.fromkeys(kinds))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from hpcforge.blueprint.diagnostics import Diagnostic, Source, quote
+from hpcforge.blueprint.diagnostics import Diagnostic, SourceFile, quote
 from hpcforge.blueprint.reader import Document, Loc, Mapping, Sequence, Tree, read_inside_of
 
 File = Literal["blueprint", "inventory", "role.yaml", "test.yaml"]
@@ -109,7 +109,7 @@ def _is_at(place: tuple[str, ...], loc: Loc) -> bool:
     return len(place) == len(loc) and all(step in (_ANY, at) for step, at in zip(place, loc, strict=True))
 
 
-def _renamed(tree: Tree, way: tuple[str, ...], key: RenamedKey, source: Source, found: list[Diagnostic]) -> Tree:
+def _renamed(tree: Tree, way: tuple[str, ...], key: RenamedKey, source: SourceFile, found: list[Diagnostic]) -> Tree:
     """The tree with the key renamed in every mapping that the rest of the way leads to."""
     if isinstance(tree, Mapping) and not way:
         return _with_new_key(tree, key, source, found)
@@ -122,7 +122,7 @@ def _renamed(tree: Tree, way: tuple[str, ...], key: RenamedKey, source: Source, 
     return tree
 
 
-def _with_new_key(tree: Mapping, key: RenamedKey, source: Source, found: list[Diagnostic]) -> Mapping:
+def _with_new_key(tree: Mapping, key: RenamedKey, source: SourceFile, found: list[Diagnostic]) -> Mapping:
     if key.old not in tree.entries:
         return tree
     old, new = quote(key.old), quote(key.new)

@@ -17,18 +17,18 @@ Findings = Iterator[Finding]
 
 def reservation_findings(draft: Draft, workers: Callable[[Loc, str], Findings]) -> Findings:
     """Yield names that there are not, and times without end. `workers` checks a set of them at a place."""
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "reservations"):
         return
-    for name, one in slurm.reservations.items():
+    for name, reservation in slurm.reservations.items():
         loc: Loc = ("slurm", "reservations", name)
-        yield from workers((*loc, "nodes"), one.nodes)
-        if not 60 <= limit_s(one.duration) < math.inf:
+        yield from workers((*loc, "nodes"), reservation.nodes)
+        if not 60 <= limit_s(reservation.duration) < math.inf:
             hint = "Slurm counts in minutes, and removes a reservation after its end"
             yield Finding((*loc, "duration"), "a reservation needs a duration of at least one minute", hint)
-        for place, user in enumerate(one.users):
+        for place, user in enumerate(reservation.users):
             yield from unknown_user(draft, (*loc, "users", place), user)
-        for place, account in enumerate(one.accounts) if draft.intact("slurm", "accounts") else ():
+        for place, account in enumerate(reservation.accounts) if draft.intact("slurm", "accounts") else ():
             if account not in slurm.accounts:
                 hint = did_you_mean(account, slurm.accounts) or "add it under `slurm.accounts`"
                 yield Finding((*loc, "accounts", place), f"{quote(account)} is not an account of this blueprint", hint)

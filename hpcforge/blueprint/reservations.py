@@ -10,7 +10,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 
 
-class Reservation(Section):
+class ReservationSection(Section):
     """Nodes kept for maintenance, a course or a deadline; Slurm forgets one that is over, and so may the blueprint."""
 
     nodes: v.NodeSet = Field(description="Workers, as a node set: all, a hostlist, a group, a rack, all!gpu03.")

@@ -12,23 +12,23 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.accounting import Account, Billing, Qos
-from hpcforge.blueprint.amd import Amd
-from hpcforge.blueprint.declared import Declared
-from hpcforge.blueprint.fabrics import Fabric
-from hpcforge.blueprint.hardware import Gpus, Parts, Server
+from hpcforge.blueprint.accounting import AccountSection, Billing, Qos
+from hpcforge.blueprint.amd import AmdSection
+from hpcforge.blueprint.fabrics import FabricSection
+from hpcforge.blueprint.hardware import GpusSection, Parts, Server
 from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.blueprint.mig import GpuSet, Instances, MigProfile, Shards
-from hpcforge.blueprint.networks import Network
-from hpcforge.blueprint.nvidia import Nvidia, Sources
-from hpcforge.blueprint.present import Present
+from hpcforge.blueprint.networks import NetworkSection
+from hpcforge.blueprint.nvidia import NvidiaSection, Sources
+from hpcforge.blueprint.preinstalled import Present
 from hpcforge.blueprint.public_keys import HostKey, UserKey
-from hpcforge.blueprint.reservations import Reservation
-from hpcforge.blueprint.section import Later, Section
+from hpcforge.blueprint.reservations import ReservationSection
+from hpcforge.blueprint.role_declarations import RoleDeclarations
+from hpcforge.blueprint.section import LazySection, Section
 from hpcforge.blueprint.services import Services, services_model
-from hpcforge.blueprint.site import Site, Units
+from hpcforge.blueprint.site import SiteSection, Units
 from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
-from hpcforge.blueprint.storage import FileSystem, Folder
+from hpcforge.blueprint.storage import FileSystemSection, Folder
 from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_model
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
@@ -39,7 +39,7 @@ GpuFault = Literal[
 Enforced = Literal["cores", "memory", "gpus"]
 
 
-class Lab(Section):
+class LabSection(Section):
     """A rehearsal on this machine."""
 
     lab: LabKind = Field(
@@ -58,10 +58,10 @@ class Via(Section):
     )
 
 
-Through = Annotated[Via, v.Short("host")]
+Through = Annotated[Via, v.ShortForm("host")]
 
 
-class Access(Section):
+class AccessSection(Section):
     """A way into the nodes."""
 
     user: v.LoginName = Field(description="The ssh user on every node; need not be root.")
@@ -83,13 +83,13 @@ class NodeGroup(Section):
 
     functions: tuple[Function, ...] = Field(min_length=1, description="Functions of the nodes, one or more.")
     hardware: Annotated[v.ModelName, v.OfCatalog("servers")] = Field(description="Server model in the catalog.")
-    gpus: Gpus | None = Field(None, description="GPUs of each node; default: the server model's built-in GPUs.")
-    mig: Annotated[dict[GpuSet, Annotated[dict[MigProfile, Instances], Field(min_length=1)]], Later()] = Field(
+    gpus: GpusSection | None = Field(None, description="GPUs of each node; default: the server model's built-in GPUs.")
+    mig: Annotated[dict[GpuSet, Annotated[dict[MigProfile, Instances], Field(min_length=1)]], LazySection()] = Field(
         {},
         description="MIG instances of each node's GPUs: by GPUs (all, 0-3, 0,2) the number of instances of each "
         "profile on one GPU. A GPU that is not named stays whole.",
     )
-    shards: Annotated[dict[GpuSet, Shards], Later()] = Field(
+    shards: Annotated[dict[GpuSet, Shards], LazySection()] = Field(
         {},
         description="Shards of each node's GPUs, for jobs that share a GPU: by GPUs (all, 0-3, 0,2) the number on "
         "one GPU, which is the number of jobs that can share it. A GPU that is not named is not shared. Slurm "
@@ -108,7 +108,7 @@ class NodeGroup(Section):
     )
 
 
-class OperatingSystem(Section):
+class OperatingSystemSection(Section):
     """The distribution that is installed on the nodes."""
 
     name: Annotated[v.ModelName, v.OfCatalog("systems")] = Field(
@@ -127,7 +127,7 @@ class Frameworks(Section):
     )
 
 
-class SiteRole(Section):
+class SiteRoleSection(Section):
     """A site's own Ansible role."""
 
     path: v.FilePath = Field(description="The role's folder, relative to the blueprint.")
@@ -137,21 +137,21 @@ class SiteRole(Section):
 class Software(Section):
     """Operating system, drivers, frameworks, a site's own roles, and what nodes bring."""
 
-    os: OperatingSystem = Field(description="Operating system of all nodes.")
+    os: OperatingSystemSection = Field(description="Operating system of all nodes.")
     frameworks: Frameworks = Field(Frameworks.model_construct(), description="Frameworks on the workers.")
-    site_roles: tuple[SiteRole, ...] = Field(
+    site_roles: tuple[SiteRoleSection, ...] = Field(
         (), description="The site's own Ansible roles; they run after hpcforge's roles."
     )
-    nvidia: Annotated[Nvidia | None, Later()] = Field(
+    nvidia: Annotated[NvidiaSection | None, LazySection()] = Field(
         None, description="Driver and CUDA for nodes with NVIDIA GPUs; checked before any change."
     )
-    amd: Annotated[Amd | None, Later()] = Field(
+    amd: Annotated[AmdSection | None, LazySection()] = Field(
         None, description="ROCm for nodes with AMD GPUs; checked before any change."
     )
-    sources: Annotated[Sources, Later()] = Field(
+    sources: Annotated[Sources, LazySection()] = Field(
         Sources.model_construct(), description="Package sources in addition to the distribution's."
     )
-    preinstalled: Annotated[Present, Later()] = Field(
+    preinstalled: Annotated[Present, LazySection()] = Field(
         Present.model_construct(),
         description="Driver software that is already on nodes with GPUs. hpcforge checks it with `nvidia` before any "
         "change, and never installs it.",
@@ -173,7 +173,7 @@ class Reserve(Section):
     )
 
 
-class Partition(Section):
+class PartitionSection(Section):
     """A Slurm partition."""
 
     nodes: v.NodeSet = Field(description="Workers, as a node set: all, a hostlist, a group, a rack, all!gpu03.")
@@ -202,7 +202,7 @@ class SlurmTopology(Section):
     )
 
 
-class Slurm(Section):
+class SlurmSection(Section):
     """Controller and partitions of the scheduler."""
 
     controller: v.NodeName = Field(description="The head that runs slurmctld.")
@@ -224,20 +224,20 @@ class Slurm(Section):
         description="A folder on each worker's own disk, used only by Slurm, for a private /tmp of each job. It and "
         "the job's /dev/shm are removed with the job. Default: jobs share the node's /tmp.",
     )
-    partitions: dict[v.SectionName, Partition] = Field(min_length=1, description="Partitions by name.")
+    partitions: dict[v.SectionName, PartitionSection] = Field(min_length=1, description="Partitions by name.")
     settings: dict[v.SlurmKey, v.SlurmSetting] = Field(
         {},
         description="More settings of slurm.conf, such as TreeWidth: 50, with names that the release of Slurm knows. "
         "Settings that hpcforge writes are refused. Jobs that ask for no memory get their CPUs' share, unless "
         "DefMemPerCPU, DefMemPerGPU or DefMemPerNode is set.",
     )
-    accounts: Annotated[dict[v.SectionName, Account], Later()] = Field(
+    accounts: Annotated[dict[v.SectionName, AccountSection], LazySection()] = Field(
         {}, description="Accounts by name, with `services.accounting`; then only users in an account may run jobs."
     )
-    qos: Annotated[dict[v.SectionName, Qos], Later()] = Field(
+    qos: Annotated[dict[v.SectionName, Qos], LazySection()] = Field(
         {}, description="Qualities of service by name, with `services.accounting`."
     )
-    reservations: Annotated[dict[v.SectionName, Reservation], Later()] = Field(
+    reservations: Annotated[dict[v.SectionName, ReservationSection], LazySection()] = Field(
         {}, description="Reservations by name: nodes that Slurm keeps free for users or accounts during a time."
     )
     topology: SlurmTopology = Field(
@@ -248,7 +248,7 @@ class Slurm(Section):
 Shell = Literal["bash", "zsh", "fish", "nologin"]
 
 
-class User(Section):
+class UserSection(Section):
     """A person or a service account, the same on every node."""
 
     uid: v.Whole = Field(ge=1000, le=59_999, description="User and group number, 1000 to 59999.")
@@ -265,7 +265,7 @@ class User(Section):
     expires: v.Date | None = Field(None, description="The account is locked from this day on (year-month-day, UTC).")
 
 
-class Group(Section):
+class GroupSection(Section):
     """People who share files, the same on every node."""
 
     gid: v.Whole = Field(ge=1000, le=59_999, description="Group number, 1000 to 59999, different from every user's.")
@@ -285,10 +285,10 @@ class Override(Section):
     reason: v.Sentence = Field(description="Why this node differs; shown with every message about the override.")
 
 
-class SmokeTest(Section):
+class SmokeTestSection(Section):
     """A test that must pass."""
 
-    nodes: Annotated[tuple[v.NodeSet, ...], v.Short()] = Field(
+    nodes: Annotated[tuple[v.NodeSet, ...], v.ShortForm()] = Field(
         min_length=1,
         description="Workers that it spans: a node set such as all, gpu[01-04], a partition, a rack, all!gpu03; a "
         "list of sets, or `each partition`, with one launch for each. All nodes of a set must be in one partition.",
@@ -301,13 +301,13 @@ class SmokeTests(Section):
 
     folders: ClassVar[Mapping[str, SmokeTestFolder]] = {}  # what it was made from
 
-    def by_name(self) -> dict[str, SmokeTest]:
+    def by_name(self) -> dict[str, SmokeTestSection]:
         """Those that the blueprint asks for."""
         asked = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: test for name, test in asked.items() if test is not None}
 
 
-class Acceptance(Section):
+class AcceptanceSection(Section):
     """Tests, and who runs them."""
 
     run_as: v.UserName = Field(
@@ -330,7 +330,7 @@ class BusyNodes(Section):
     then: Literal["defer"] = Field("defer", description="After that time: leave the change for another apply.")
 
 
-class Rollout(Section):
+class RolloutSection(Section):
     """How carefully nodes in service are changed; default above 4 nodes: one canary, 8 at a time, 2 failures."""
 
     canary: v.Whole | None = Field(
@@ -370,7 +370,7 @@ class Blueprint(Section):
     domain: v.DomainName = Field(description="DNS domain of the nodes.")
     inventory: (
         Annotated[
-            Annotated[v.FilePath, Tag("<path>")] | Annotated[Lab, Tag("<lab>")],
+            Annotated[v.FilePath, Tag("<path>")] | Annotated[LabSection, Tag("<lab>")],
             Discriminator(lambda value: "<lab>" if isinstance(value, dict) else "<path>"),
         ]
         | None
@@ -380,9 +380,9 @@ class Blueprint(Section):
     secrets: v.SecretsPath | None = Field(
         None, description="age-encrypted file for generated secrets; default: beside the blueprint, ending in .age."
     )
-    access: Access = Field(description="How hpcforge logs in.")
+    access: AccessSection = Field(description="How hpcforge logs in.")
     nodes: dict[v.NodeHostlist, NodeGroup] = Field(min_length=1, description="Nodes by hostlist.")
-    networks: dict[v.SectionName, Network] = Field(
+    networks: dict[v.SectionName, NetworkSection] = Field(
         min_length=1, description="Subnets by name; node addresses are in a subnet that all nodes are on."
     )
     services: Services = Field(description=_SERVICES)
@@ -393,33 +393,35 @@ class Blueprint(Section):
         "shipped ones.",
     )
     roles: Roles = Field(Roles.model_construct(), description=_ROLES)
-    slurm: Slurm = Field(description="The scheduler.")
-    users: dict[v.UserName, User] = Field({}, description="People and accounts, by name.")
-    groups: dict[v.GroupName, Group] = Field({}, description="Groups that users share, by name.")
-    storage: Annotated[dict[v.SectionName, FileSystem], Later()] = Field(
+    slurm: SlurmSection = Field(description="The scheduler.")
+    users: dict[v.UserName, UserSection] = Field({}, description="People and accounts, by name.")
+    groups: dict[v.GroupName, GroupSection] = Field({}, description="Groups that users share, by name.")
+    storage: Annotated[dict[v.SectionName, FileSystemSection], LazySection()] = Field(
         {}, description="File systems that nodes share, by name."
     )
     overrides: dict[v.NodeName, Override] = Field({}, description="Nodes that differ from their hardware, by name.")
-    fabrics: Annotated[dict[v.FabricName, Fabric], Later()] = Field(
+    fabrics: Annotated[dict[v.FabricName, FabricSection], LazySection()] = Field(
         {}, description="Switches and cables, by the fabric's name."
     )
-    site: Annotated[Site | None, Later()] = Field(None, description="The room: feeds, power, cooling, racks.")
-    hardware: Annotated[dict[v.ModelName, Server], Later()] = Field(
+    site: Annotated[SiteSection | None, LazySection()] = Field(
+        None, description="The room: feeds, power, cooling, racks."
+    )
+    hardware: Annotated[dict[v.ModelName, Server], LazySection()] = Field(
         {}, description="Server models to add to the catalog or to replace in it."
     )
-    parts: Annotated[Parts, Later()] = Field(
+    parts: Annotated[Parts, LazySection()] = Field(
         Parts.model_construct(), description="GPUs, PDUs, racks and other parts to add."
     )
-    rollout: Rollout | None = Field(None, description="How changes reach nodes in service.")
-    acceptance: Acceptance | None = Field(None, description=_ACCEPTANCE)
+    rollout: RolloutSection | None = Field(None, description="How changes reach nodes in service.")
+    acceptance: AcceptanceSection | None = Field(None, description=_ACCEPTANCE)
 
     @property
     def wants_lab(self) -> bool:
         """True if the nodes are those of a rehearsal on this machine."""
-        return isinstance(self.inventory, Lab)
+        return isinstance(self.inventory, LabSection)
 
 
-def blueprint_model(declared: Declared, smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Blueprint]:
+def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Blueprint]:
     """A blueprint in which services and variables are those that roles declare, and smoke tests have a folder."""
     services: Any = (services_model(declared.offers), Field(description=_SERVICES))
     model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
@@ -429,7 +431,7 @@ def blueprint_model(declared: Declared, smoke_tests: Mapping[str, SmokeTestFolde
     return create_model("Blueprint", __base__=Blueprint, __doc__="The description of a cluster.", **fields)
 
 
-def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Acceptance]:
+def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[AcceptanceSection]:
     """The section of a blueprint that follows from the smoke tests there are."""
     fields: dict[str, Any] = {
         name: (_smoke_test_model(name, folder.spec) | None, Field(None, description=folder.spec.description))
@@ -438,20 +440,22 @@ def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[Accepta
     tests: type[SmokeTests] = create_model("SmokeTests", __base__=SmokeTests, __doc__=SmokeTests.__doc__, **fields)
     tests.folders = smoke_tests
     field: Any = (tests, Field(description="The tests by name."))
-    return create_model("Acceptance", __base__=Acceptance, __doc__=Acceptance.__doc__, tests=field)
+    return create_model("AcceptanceSection", __base__=AcceptanceSection, __doc__=AcceptanceSection.__doc__, tests=field)
 
 
-def _smoke_test_model(name: str, spec: SmokeTestSpec) -> type[SmokeTest]:
+def _smoke_test_model(name: str, spec: SmokeTestSpec) -> type[SmokeTestSection]:
     if not spec.options:
-        return SmokeTest
+        return SmokeTestSection
     model = chosen_model(name, spec.options)
     options: Any = (model, Field(model.model_construct(), description="Options of the test."))
     title = "".join(word.capitalize() for word in ("test", *name.split("_")))
-    return create_model(title, __base__=SmokeTest, __doc__=SmokeTest.__doc__, options=options)
+    return create_model(title, __base__=SmokeTestSection, __doc__=SmokeTestSection.__doc__, options=options)
 
 
 def json_schema(
-    declared: Declared, smoke_tests: Mapping[str, SmokeTestFolder], names: Mapping[str, Iterable[str]] | None = None
+    declared: RoleDeclarations,
+    smoke_tests: Mapping[str, SmokeTestFolder],
+    names: Mapping[str, Iterable[str]] | None = None,
 ) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a blueprint, for editors; every field has a description.
 

@@ -28,7 +28,7 @@ class Section(BaseModel):
         return data
 
 
-class Later:
+class LazySection:
     """A part of a file whose validators are made when one is written: that takes longer than to read most files."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:

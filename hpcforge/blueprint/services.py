@@ -17,7 +17,7 @@ from hpcforge.blueprint.value_types import TYPES, TypeName, list_of
 ServiceName = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,30}$")]
 
 
-class Listed(BaseModel):
+class ListValue(BaseModel):
     """A list of values of one type, and what they mean."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,8 +33,8 @@ class Offer(BaseModel):
 
     description: str = Field(description="Description of the service.")
     on: str = Field("The node that provides it.", description="What `on` means in a blueprint.")
-    external: Listed | None = Field(None, description="External services that may replace it. Default: none.")
-    options: Mapping[ServiceName, Listed] = Field({}, description="More keys that a blueprint may set with `on`.")
+    external: ListValue | None = Field(None, description="External services that may replace it. Default: none.")
+    options: Mapping[ServiceName, ListValue] = Field({}, description="More keys that a blueprint may set with `on`.")
     multiple_nodes: bool = Field(False, description="It may run on more than one node.")
     serves_artifacts: bool = Field(
         False, description="It serves the `artifacts` of roles over HTTP at its node's address, by their names."
@@ -46,7 +46,7 @@ class Offer(BaseModel):
     required: bool = Field(False, description="A blueprint must set `on` or `external`.")
 
 
-class Service(Section):
+class ServiceSection(Section):
     """A service of a blueprint; what it may say follows from what a role declares of it."""
 
     @property
@@ -65,7 +65,7 @@ class Services(Section):
 
     offers: ClassVar[Mapping[str, Offer]] = {}  # what it was made from
 
-    def by_name(self) -> dict[str, Service]:
+    def by_name(self) -> dict[str, ServiceSection]:
         """Those that the blueprint says something of."""
         said = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: service for name, service in said.items() if service is not None}
@@ -83,7 +83,7 @@ def services_model(offers: Mapping[str, Offer]) -> type[Services]:
     return made
 
 
-def _service_model(name: str, offer: Offer) -> type[Service]:
+def _service_model(name: str, offer: Offer) -> type[ServiceSection]:
     outside = offer.external
     fields: dict[str, Any] = {"on": (v.NodeSet, Field(description=offer.on))}
     if outside:
@@ -93,8 +93,8 @@ def _service_model(name: str, offer: Offer) -> type[Service]:
     if outside:
         fields["external"] = _listed(outside)
     doc = "Where it runs" + (", or what the site has instead." if outside else ".")
-    return create_model(name.capitalize(), __base__=Service, __doc__=doc, **fields)
+    return create_model(name.capitalize(), __base__=ServiceSection, __doc__=doc, **fields)
 
 
-def _listed(listed: Listed) -> Any:
+def _listed(listed: ListValue) -> Any:
     return list_of(TYPES[listed.list_of].written), Field((), description=listed.description)

@@ -16,7 +16,7 @@ from hpcforge.blueprint.section import Section
 _Limit = Annotated[v.Number, Field(ge=0, le=1_000_000_000)]
 _Metres = Annotated[v.Number, Field(ge=0, le=1_000)]
 _Unit = Annotated[v.Whole, Field(ge=1, le=60)]
-Units = Annotated[tuple[_Unit, ...], v.Short()]
+Units = Annotated[tuple[_Unit, ...], v.ShortForm()]
 
 
 class FeedUps(Section):
@@ -34,7 +34,7 @@ class Feed(Section):
     phases: Phases = Field(description="Phases, 1 or 3.")
     limit_w: _Limit | None = Field(None, description="Power of the feed before derating, W; or use `amps`.")
     amps: v.Number | None = Field(None, ge=1, le=100_000, description="Breaker rating per line before derating, A.")
-    ups: Annotated[FeedUps, v.Short("run_time")] | None = Field(
+    ups: Annotated[FeedUps, v.ShortForm("run_time")] | None = Field(
         None, description="Its UPS; a time such as 15min sets only the required run time."
     )
 
@@ -132,7 +132,7 @@ class SiteRacks(Section):
     equipment: dict[v.SectionName, Equipment] = Field({}, description="Other equipment in each rack, by name.")
 
 
-class Site(Section):
+class SiteSection(Section):
     """The room: what power, cooling and space there is."""
 
     room: v.RoomName = Field("room", description="The room's name, in the lists of cables.")

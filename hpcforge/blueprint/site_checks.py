@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.site import Site
+from hpcforge.blueprint.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
 
 Findings = Iterator[Finding]
@@ -15,7 +15,7 @@ Findings = Iterator[Finding]
 
 def site_findings(draft: Draft, _: object) -> Findings:
     """Yield what a site says wrongly of its own parts."""
-    site: Site | None = draft.sections["site"]
+    site: SiteSection | None = draft.sections["site"]
     if site is None:
         return
     yield from _twice(site)
@@ -37,7 +37,7 @@ def site_findings(draft: Draft, _: object) -> Findings:
                 yield Finding((*loc, "feeds", index), f"{quote(name)} is not a feed of this site", hint)
 
 
-def _twice(site: Site) -> Findings:
+def _twice(site: SiteSection) -> Findings:
     owner: dict[str, str] = {}
     for key in site.racks:
         twice = [name for name in hostlist.expand(key) if owner.setdefault(name, key) != key]
@@ -46,7 +46,7 @@ def _twice(site: Site) -> Findings:
             yield Finding(("site", "racks", key), message, f"also under `{owner[twice[0]]}`", key=True)
 
 
-def _row(site: Site) -> Findings:
+def _row(site: SiteSection) -> Findings:
     racks = {name for key in site.racks for name in hostlist.expand(key)}
     seen: set[str] = set()
     for index, text in enumerate(site.row):

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source, did_you_mean, quote
-from hpcforge.blueprint.inside import having
-from hpcforge.blueprint.own_folders import Addition
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile, did_you_mean, quote
 from hpcforge.blueprint.reader import read_inside_of
 from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.site_folders import Addition
+from hpcforge.blueprint.untrusted_files import having
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.variables import Variable
 
@@ -73,7 +73,7 @@ def _or_none(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"const": "none"}, either]
 
 
-class Measure(Section):
+class MeasureSection(Section):
     """A number that the test reports."""
 
     unit: _Unit = Field(description="Its unit, such as GB/s, ms or samples/s; 1: no unit.")
@@ -87,7 +87,7 @@ class Measure(Section):
     )
 
 
-class Line(Section):
+class ThresholdSection(Section):
     """What a measure is held to."""
 
     at_least: v.Number | None = Field(None, description="Lowest value that passes.")
@@ -104,7 +104,7 @@ class Line(Section):
     )
 
 
-class Needs(Section):
+class TestNeedsSection(Section):
     """What must be there for the test to run."""
 
     nodes: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(v.whole)] = Field(
@@ -127,21 +127,21 @@ class SmokeTestSpec(Section):
         description="torchrun: ranks of torch.distributed, one for each GPU and at least one on each node; srun: the "
         "same number of Slurm tasks; plain: one independent process on each node."
     )
-    needs: Needs = Field(Needs.model_construct(), description="Requirements.")
+    needs: TestNeedsSection = Field(TestNeedsSection.model_construct(), description="Requirements.")
     time_limit: v.Duration = Field("10min", description="Time limit, such as 90s or 10min.")
     options: dict[OptionName, Variable] = Field(
         {},
         description="Options that a blueprint may set, by name with its unit, each with a default. The program gets "
         "--NAME=VALUE, with - for _; a list with commas, a boolean as true or false, a duration in seconds.",
     )
-    measures: dict[MeasureName, Measure] = Field(
+    measures: dict[MeasureName, MeasureSection] = Field(
         min_length=1, description="Measures that it reports, by name; a missing measure is a failure."
     )
     headline: v.Sentence = Field(
         description="Summary of the result, with measures in braces: busbw {busbw_gb_per_s} GB/s. For several nodes "
         "it is the median; {NAME:worst} and {NAME:worst_node} are the worst value and its node."
     )
-    thresholds: Annotated[dict[MeasureName, Line], BeforeValidator(_lines)] = Field(
+    thresholds: Annotated[dict[MeasureName, ThresholdSection], BeforeValidator(_lines)] = Field(
         {},
         description="Limits of measures, by measure; none: only the program's own checks count.",
         json_schema_extra=_or_none,
@@ -192,7 +192,7 @@ def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
 
 def _of_folder(folder: Path) -> Iterator[Diagnostic]:
     """What is wrong beside what the file says."""
-    name, source = folder.name, Source(str(folder / SMOKE_TESTS.file))
+    name, source = folder.name, SourceFile(str(folder / SMOKE_TESTS.file))
     if not _is_name(name):
         why = f"{quote(name)} cannot be a test's name"
         yield Diagnostic("error", why, source, None, f"rename the folder: {SMOKE_TESTS.a_name}")
@@ -205,7 +205,7 @@ def _of_folder(folder: Path) -> Iterator[Diagnostic]:
 def _findings(draft: Draft) -> Iterator[Finding]:
     """What the values of a file say wrongly together."""
     yield from _options(draft)
-    measures: Mapping[str, Measure] | None = draft.sections["measures"]
+    measures: Mapping[str, MeasureSection] | None = draft.sections["measures"]
     if measures is None or not draft.intact("measures"):
         return
     apart = draft.sections["launcher"] in ("srun", "plain") or not draft.intact("launcher")
@@ -236,7 +236,7 @@ def option_text(value: Any) -> str:
     return ",".join(map(option_text, value)) if isinstance(value, tuple) else str(value)
 
 
-def _headline(text: str, measures: Mapping[str, Measure], apart: bool) -> Iterator[Finding]:
+def _headline(text: str, measures: Mapping[str, MeasureSection], apart: bool) -> Iterator[Finding]:
     rest = PLACEHOLDER.sub("", text)
     if "{" in rest or "}" in rest:
         yield Finding(("headline",), "braces without a measure", "write {NAME}, {NAME:worst} or {NAME:worst_node}")
@@ -256,7 +256,7 @@ def _headline(text: str, measures: Mapping[str, Measure], apart: bool) -> Iterat
 
 
 def _line(
-    loc: tuple[str, ...], name: str, line: Line, measures: Mapping[str, Measure], apart: bool
+    loc: tuple[str, ...], name: str, line: ThresholdSection, measures: Mapping[str, MeasureSection], apart: bool
 ) -> Iterator[Finding]:
     if name not in measures:
         yield Finding(loc, f"{quote(name)} is not a measure of this test", did_you_mean(name, measures), key=True)
@@ -269,7 +269,7 @@ def _line(
             yield Finding((*loc, bound), "there is no median: nodes do not report separately", hint, key=True)
 
 
-def bounds(line: Line) -> dict[Bound, float]:
+def bounds(line: ThresholdSection) -> dict[Bound, float]:
     """The lines that are given, by kind."""
     every: tuple[Bound, ...] = ("at_least", "at_most", "at_least_of_median", "at_most_of_median")
     return {bound: value for bound in every if (value := getattr(line, bound)) is not None}

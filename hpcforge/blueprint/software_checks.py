@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.nvidia import Nvidia
+from hpcforge.blueprint.nvidia import NvidiaSection
 from hpcforge.blueprint.validate import Draft, Finding
 
 _NVIDIA = ("software", "sources", "nvidia")
@@ -37,7 +37,7 @@ def software_findings(draft: Draft) -> Iterator[Finding]:
         yield Finding(_NVIDIA, message, "read them, and write `licence_accepted: true` here", key=True)
 
 
-def _brought_too(software: s.Software, asked: Nvidia) -> Iterator[Finding]:
+def _brought_too(software: s.Software, asked: NvidiaSection) -> Iterator[Finding]:
     for key in ("driver", "modules", "dcgm", "container_toolkit"):
         if getattr(asked, key) and getattr(software.preinstalled, key) is not None:
             yield Finding(("software", "preinstalled", key), f"`software.nvidia` already installs the {key}", _BROUGHT)

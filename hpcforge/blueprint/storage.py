@@ -32,7 +32,7 @@ Address = Annotated[
 ]
 
 
-class Needs(Section):
+class StorageNeedsSection(Section):
     """What all who mount a file system need of it together; `hpcforge design` holds it to drives and links."""
 
     capacity_tib: v.Number | None = Field(None, gt=0, le=10_000_000, description="Required capacity, TiB.")
@@ -40,7 +40,7 @@ class Needs(Section):
     write_gb_per_s: v.Number | None = Field(None, gt=0, le=1_000_000, description="Large writes, GB/s.")
 
 
-class FileSystem(Section):
+class FileSystemSection(Section):
     """Files that nodes share - a node serves them (`server`, `path`), or the site has them (`external`) -, or that each
     has for itself (`drives`).
     """
@@ -109,7 +109,7 @@ class FileSystem(Section):
         description="The nodes that mount it; default: workers and login nodes; with `drives` workers, with `homes` "
         "all nodes.",
     )
-    needs: Needs | None = Field(None, description="Required capacity and speed.")
+    needs: StorageNeedsSection | None = Field(None, description="Required capacity and speed.")
 
     @property
     def servers(self) -> tuple[str, ...]:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
-from hpcforge.blueprint.fabrics import Fabric
-from hpcforge.blueprint.named_nodes import NamedNodes
+from hpcforge.blueprint.fabrics import FabricSection
 from hpcforge.blueprint.network_checks import is_bmc, primary
-from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.networks import NetworkSection
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.storage import FileSystem
+from hpcforge.blueprint.storage import FileSystemSection
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import counted
+from hpcforge.blueprint.visible_nodes import NamedNodes
 
 Findings = Iterator[Finding]
 Reference = Callable[[Loc, Iterable[str]], Findings]
@@ -35,103 +35,107 @@ _HELD = {  # not to be hidden, though what is beside it there may be
 
 def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -> Findings:
     """Yield what is wrong with servers, with the nodes that mount, and with the places that are mounted or served."""
-    systems: dict[str, FileSystem] = draft.sections["storage"] or {}
+    systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
     mounts: list[tuple[str, str, frozenset[str] | None]] = []
     served: list[tuple[str, tuple[str, ...], str]] = []
     yield from _homes_said(systems)
-    for name, one in systems.items():
+    for name, file_system in systems.items():
         loc = ("storage", name)
-        yield from _source(draft, name, one, reference)
-        nodes, wrong = _nodes(draft, declared, name, one)
+        yield from _source(draft, name, file_system, reference)
+        nodes, wrong = _nodes(draft, declared, name, file_system)
         yield from wrong
-        yield from _network(draft, declared, name, one, nodes)
-        yield from _hides((*loc, "mount"), one.mount, "mounted", draft)
-        yield from _beside((*loc, "mount"), name, one.mount, nodes, mounts)
-        mounts.append((name, one.mount, nodes))
-        if one.path and one.keepers:
-            yield from _hides((*loc, "path"), one.path, "served", draft)
-            yield from _served(loc, one.keepers, one.path, served)
-            yield from _at_home(loc, one.keepers, one.path, one.mount, nodes)
-            served.append((name, one.keepers, one.path))
+        yield from _network(draft, declared, name, file_system, nodes)
+        yield from _hides((*loc, "mount"), file_system.mount, "mounted", draft)
+        yield from _beside((*loc, "mount"), name, file_system.mount, nodes, mounts)
+        mounts.append((name, file_system.mount, nodes))
+        if file_system.path and file_system.keepers:
+            yield from _hides((*loc, "path"), file_system.path, "served", draft)
+            yield from _served(loc, file_system.keepers, file_system.path, served)
+            yield from _at_home(loc, file_system.keepers, file_system.path, file_system.mount, nodes)
+            served.append((name, file_system.keepers, file_system.path))
     yield from _of_volumes(systems, declared, draft)
 
 
-def _source(draft: Draft, name: str, one: FileSystem, reference: Reference) -> Findings:
+def _source(draft: Draft, name: str, file_system: FileSystemSection, reference: Reference) -> Findings:
     """Where its files are: one of both."""
     loc = ("storage", name)
     if not draft.intact(*loc):
         return
-    said = [f"`{key}`" for key in ("server", "external", "drives") if getattr(one, key) is not None]
+    said = [f"`{key}`" for key in ("server", "external", "drives") if getattr(file_system, key) is not None]
     if len(said) != 1:
         many = " and ".join(said) or "none"
         hint = "server and path: a node serves it; external: the site serves it; drives: each node's own drives"
         yield Finding(loc, f"`{name}` needs one of `server`, `external` and `drives`, not {many}", hint, key=True)
-    elif one.server is not None:
-        yield from reference((*loc, "server"), one.servers)
-        yield from reference((*loc, "arbiter"), (one.arbiter,) if one.arbiter else ())
-        if one.path is None:
-            hint = f"the folder of {one.servers[0]} that has the files, for example path: /srv/{name}"
+    elif file_system.server is not None:
+        yield from reference((*loc, "server"), file_system.servers)
+        yield from reference((*loc, "arbiter"), (file_system.arbiter,) if file_system.arbiter else ())
+        if file_system.path is None:
+            hint = f"the folder of {file_system.servers[0]} that has the files, for example path: /srv/{name}"
             yield Finding((*loc, "server"), "`server` without `path`", hint)
-    elif one.path is not None:
+    elif file_system.path is not None:
         hint = (
             "remove it; `external` already has the path"
-            if one.external
+            if file_system.external
             else "remove it; `mount` is the place on the node"
         )
         yield Finding((*loc, "path"), "`path` is a folder of `server`", hint)
-    for key in () if one.server else ("replicas", "arbiter"):
-        if getattr(one, key) is not None:
+    for key in () if file_system.server else ("replicas", "arbiter"):
+        if getattr(file_system, key) is not None:
             yield Finding((*loc, key), f"`{key}` needs several nodes in `server`", "leave it out", key=True)
-    yield from _of_drives(loc, one)
+    yield from _of_drives(loc, file_system)
 
 
-def _of_drives(loc: Loc, one: FileSystem) -> Findings:
+def _of_drives(loc: Loc, file_system: FileSystemSection) -> Findings:
     """What is said of drives."""
     said = {
-        "raid": one.raid is not None,
-        "quota_gib": one.quota_gib is not None,
-        "keep_after_jobs": one.keep_after_jobs,
+        "raid": file_system.raid is not None,
+        "quota_gib": file_system.quota_gib is not None,
+        "keep_after_jobs": file_system.keep_after_jobs,
     }
-    for key in (key for key, there in said.items() if there and one.drives is None):
+    for key in (key for key, there in said.items() if there and file_system.drives is None):
         yield Finding((*loc, key), f"`{key}` needs `drives`", "leave it out", key=True)
-    count = counted(one.drives)[0] if one.drives is not None else 0
-    if count == 1 and one.raid is not None:
+    count = counted(file_system.drives)[0] if file_system.drives is not None else 0
+    if count == 1 and file_system.raid is not None:
         yield Finding((*loc, "raid"), "`raid` needs several drives, and this is one drive", "leave it out")
-    elif count and one.raid == 6 and count < _FEWEST_OF_SIX:
+    elif count and file_system.raid == 6 and count < _FEWEST_OF_SIX:
         yield Finding((*loc, "raid"), f"RAID 6 needs {_FEWEST_OF_SIX} drives or more, not {count}", "raid: 1")
 
 
-def _network(draft: Draft, declared: NamedNodes, name: str, one: FileSystem, nodes: frozenset[str] | None) -> Findings:
+def _network(
+    draft: Draft, declared: NamedNodes, name: str, file_system: FileSystemSection, nodes: frozenset[str] | None
+) -> Findings:
     """A network over which nobody can serve it, or which not all are on."""
-    networks: dict[str, Network] = draft.sections["networks"] or {}
-    if one.network is None or one.network == primary(networks, draft.sections["fabrics"] or {}):
+    networks: dict[str, NetworkSection] = draft.sections["networks"] or {}
+    if file_system.network is None or file_system.network == primary(networks, draft.sections["fabrics"] or {}):
         return
     loc, lab = ("storage", name, "network"), draft.sections["inventory"]
-    network = networks.get(one.network)
-    if one.server is None:
+    network = networks.get(file_system.network)
+    if file_system.server is None:
         yield Finding(loc, "`network` is of `server`", "leave it out", key=True)
-    elif one.network not in draft.keys("networks"):
-        hint = did_you_mean(one.network, draft.keys("networks")) or "name it under `networks`"
-        yield Finding(loc, f"{quote(one.network)} is not a network of this blueprint", hint)
-    elif isinstance(lab, s.Lab) and lab.lab == "nspawn":
+    elif file_system.network not in draft.keys("networks"):
+        hint = did_you_mean(file_system.network, draft.keys("networks")) or "name it under `networks`"
+        yield Finding(loc, f"{quote(file_system.network)} is not a network of this blueprint", hint)
+    elif isinstance(lab, s.LabSection) and lab.lab == "nspawn":
         hint = "rehearse on virtual machines: inventory: {lab: vm}"
         yield Finding(loc, "containers have only the network of their addresses", hint)
-    elif network and (network.external or is_bmc(one.network, network)):
+    elif network and (network.external or is_bmc(file_system.network, network)):
         whose = "is the site's" if network.external else "has management controllers"
-        yield Finding(loc, f"`{one.network}` {whose}: nodes serve nothing there", "take a network of the nodes' own")
+        yield Finding(
+            loc, f"`{file_system.network}` {whose}: nodes serve nothing there", "take a network of the nodes' own"
+        )
     elif network:
-        yield from _not_on(draft, declared, loc, one.network, {*one.keepers, *(nodes or ())})
+        yield from _not_on(draft, declared, loc, file_system.network, {*file_system.keepers, *(nodes or ())})
 
 
 def _not_on(draft: Draft, declared: NamedNodes, loc: Loc, network: str, nodes: set[str]) -> Findings:
     """Those of the nodes that serve or mount it that are not on its network: that has who it says, else its fabric."""
-    one: Network = draft.sections["networks"][network]
-    fabric: Fabric | None = (draft.sections["fabrics"] or {}).get(one.fabric or "")
-    if one.nodes is None and one.fabric and fabric is None:
+    network_spec: NetworkSection = draft.sections["networks"][network]
+    fabric: FabricSection | None = (draft.sections["fabrics"] or {}).get(network_spec.fabric or "")
+    if network_spec.nodes is None and network_spec.fabric and fabric is None:
         return
-    where, said = f"networks.{network}", one.nodes or "all"
-    if one.nodes is None and fabric is not None:
-        where, said = f"fabrics.{one.fabric}", fabric.nodes
+    where, said = f"networks.{network}", network_spec.nodes or "all"
+    if network_spec.nodes is None and fabric is not None:
+        where, said = f"fabrics.{network_spec.fabric}", fabric.nodes
     on = declared.named(draft, loc, said)[0]
     missing = [] if on is None else [each for each in declared.group_of if each in nodes and each not in on]
     if missing:
@@ -140,35 +144,35 @@ def _not_on(draft: Draft, declared: NamedNodes, loc: Loc, network: str, nodes: s
         yield Finding(loc, f"{hostlist.fold(missing)} {verb} not on `{network}`", hint)
 
 
-def _homes_said(systems: Mapping[str, FileSystem]) -> Findings:
+def _homes_said(systems: Mapping[str, FileSystemSection]) -> Findings:
     """Where homes of users are: at one place, which nodes share, and where they can write."""
-    said = [name for name, one in systems.items() if one.homes]
+    said = [name for name, file_system in systems.items() if file_system.homes]
     for name in said[1:]:
         message = f"`{said[0]}` already has the homes"
         yield Finding(("storage", name, "homes"), message, "a user has one home: remove one of the two", key=True)
     for name in said:
-        one, loc = systems[name], ("storage", name, "homes")
-        if one.drives is not None:
+        file_system, loc = systems[name], ("storage", name, "homes")
+        if file_system.drives is not None:
             hint = "use server and path: a node creates them; or external: the site creates them"
             yield Finding(loc, "homes on `drives` would differ on each node", hint, key=True)
-        if "ro" in one.options:
+        if "ro" in file_system.options:
             yield Finding(loc, "homes are mounted read-only (`ro`)", "leave out `ro`", key=True)
 
 
 def _nodes(
-    draft: Draft, declared: NamedNodes, name: str, one: FileSystem
+    draft: Draft, declared: NamedNodes, name: str, file_system: FileSystemSection
 ) -> tuple[frozenset[str] | None, list[Finding]]:
     """The nodes that mount it, None where they are not known, and what is wrong with the set."""
-    if one.on is None:
+    if file_system.on is None:
         known = declared.names_known and draft.intact("nodes")
-        if one.homes:
+        if file_system.homes:
             return frozenset(declared.group_of) if known else None, []
-        functions = ("worker",) if one.drives else ("worker", "login")
+        functions = ("worker",) if file_system.drives else ("worker", "login")
         return frozenset(name for each in functions for name in declared.with_function(each)) if known else None, []
     loc = ("storage", name, "on")
-    nodes, wrong = declared.named(draft, loc, one.on)
+    nodes, wrong = declared.named(draft, loc, file_system.on)
     if nodes == () and draft.intact("nodes"):
-        wrong = [Finding(loc, f"no node is in {quote(one.on)}")]
+        wrong = [Finding(loc, f"no node is in {quote(file_system.on)}")]
     return None if nodes is None else frozenset(nodes), wrong
 
 
@@ -194,7 +198,7 @@ def _hides(loc: Loc, path: str, how: str, draft: Draft) -> Findings:
 
 def _homes(draft: Draft) -> list[str]:
     """The homes of users, and of who hpcforge logs in as, which is most likely beside them."""
-    access: s.Access | None = draft.sections["access"]
+    access: s.AccessSection | None = draft.sections["access"]
     names = [*draft.keys("users"), *([access.user] if access and access.user != "root" else [])]
     return [f"/home/{name}" for name in names]
 
@@ -231,22 +235,24 @@ def _at_home(loc: Loc, servers: Sequence[str], path: str, mount: str, nodes: fro
         yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
 
 
-def _of_volumes(systems: Mapping[str, FileSystem], declared: NamedNodes, draft: Draft) -> Findings:
+def _of_volumes(systems: Mapping[str, FileSystemSection], declared: NamedNodes, draft: Draft) -> Findings:
     """What is served of a volume: a folder in it, whose files stay."""
-    volumes = {name: one for name, one in systems.items() if one.drives}
-    for name, one in systems.items():
+    volumes = {name: file_system for name, file_system in systems.items() if file_system.drives}
+    for name, file_system in systems.items():
         for volume, below in volumes.items():
-            if not (one.path and _within(one.path, below.mount)):
+            if not (file_system.path and _within(file_system.path, below.mount)):
                 continue
             there = _nodes(draft, declared, volume, below)[0] or ()
-            having = [server for server in one.servers if server in there]
-            lacking = [server for server in one.servers if server not in there]
+            having = [server for server in file_system.servers if server in there]
+            lacking = [server for server in file_system.servers if server not in there]
             which = hostlist.fold(having)
-            if having and one.path.rpartition("/")[0] != below.mount:
-                message = f"`{one.path}` must be a direct child of `{below.mount}`, the volume `{volume}` of {which}"
+            if having and file_system.path.rpartition("/")[0] != below.mount:
+                message = (
+                    f"`{file_system.path}` must be a direct child of `{below.mount}`, the volume `{volume}` of {which}"
+                )
                 yield Finding(("storage", name, "path"), message, f"as {below.mount}/{name}")
             elif having and lacking:
-                message = f"`{one.path}` is on the volume `{volume}` of {which}, and on the system disk of "
+                message = f"`{file_system.path}` is on the volume `{volume}` of {which}, and on the system disk of "
                 hint = f"add them to `on` of `{volume}`, or use another path"
                 yield Finding(("storage", name, "path"), message + hostlist.fold(lacking), hint)
             elif (

@@ -20,14 +20,14 @@ from hpcforge.blueprint.diagnostics import (
     MAX_SHOWN,
     Diagnostic,
     Severity,
-    Source,
+    SourceFile,
     did_you_mean,
     others,
     quote,
 )
-from hpcforge.blueprint.expected import aliases, description, rewritten, unknown_key
 from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain
 from hpcforge.blueprint.renamed_keys import old_names
+from hpcforge.blueprint.schema_hints import aliases, description, rewritten, unknown_key
 
 Data = dict[str, Any]
 _AND_MORE = "more errors follow: fix these first"
@@ -44,7 +44,7 @@ class Finding:
     key: bool = False
     meant: str | None = None  # the key that an unknown one was probably meant to be
 
-    def place(self, root: Mapping, source: Source) -> Diagnostic:
+    def place(self, root: Mapping, source: SourceFile) -> Diagnostic:
         """Turn the location into line and column."""
         return Diagnostic(self.severity, self.message, source, mark_of(root, self.loc, key=self.key), self.hint)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import GenericAlias
 from typing import Annotated, Any, Literal
 
-from hpcforge.blueprint import meant
+from hpcforge.blueprint import suggestions
 from hpcforge.blueprint import values as v
 
 
@@ -19,7 +19,7 @@ _NODE_PATH = v.Matches(
     r"(?!.*/\.\.?(?:/|$))/[A-Za-z0-9_./@+=,-]{0,999}",
     "a path on a node: it begins with /, has letters, digits and ./_@+=,-, and no .. in it",
     "/srv/data",
-    guess=meant.plainer,
+    guess=suggestions.plainer,
 )
 
 
@@ -35,7 +35,7 @@ _CERTIFICATES = v.Matches(
     r"(?:-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/=]{1,76}\n){1,200}-----END CERTIFICATE-----\n){0,20}",
     "certificates in PEM: lines from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----, and nothing else",
     "`ca: |` and the lines of the file below it, indented",
-    guess=meant.plainer,
+    guess=suggestions.plainer,
 )
 
 # Not those by which a machine finds its root file system and its first program, or where hpcforge does not get in.
@@ -45,7 +45,7 @@ _KERNEL_ARGUMENT = v.Matches(
     "a word for the kernel's command line: it begins with a letter, has letters, digits and _.-=,:/, and is not a "
     "start-up argument such as root=, init=, ro or single",
     "iommu=pt",
-    guess=meant.plainer,
+    guess=suggestions.plainer,
 )
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
-from hpcforge.blueprint import hostlist, meant, node_sets
+from hpcforge.blueprint import hostlist, node_sets, suggestions
 from hpcforge.blueprint.diagnostics import odd_characters, quote
 
 _LABEL = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"  # RFC 1035, lower-case
@@ -62,7 +62,7 @@ class Matches:
     what: str
     example: str
     reserved: frozenset[str] = frozenset()
-    guess: Callable[[str], str | None] = meant.name
+    guess: Callable[[str], str | None] = suggestions.name
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Check the pattern after the type."""
@@ -128,7 +128,7 @@ def whole(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if not re.fullmatch(r"0|[1-9][0-9]{0,17}", value):
-        guess = meant.whole(value)
+        guess = suggestions.whole(value)
         hint = f"write {guess}" if guess else "digits only, for example 64; a unit is in the name of the key"
         raise refusal(f"{quote(value)} is not a whole number", hint)
     return int(value)
@@ -139,14 +139,14 @@ def number(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if not re.fullmatch(r"(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,9})?", value):
-        guess = meant.number(value)
+        guess = suggestions.number(value)
         hint = f"write {guess}" if guess else "digits and a point, for example 1.35; a unit is in the name of the key"
         raise refusal(f"{quote(value)} is not a number", hint)
     return float(value)
 
 
 @dataclass(frozen=True)
-class Short:
+class ShortForm:
     """A value that may be written short, as text: `key` puts the text into a mapping, no key into a list."""
 
     key: str | None = None
@@ -186,7 +186,7 @@ def _moment(text: str) -> str:
 def _truth(value: Any) -> Any:
     if isinstance(value, str):
         if value not in ("true", "false"):
-            guess = meant.TRUTHS.get(meant.plainer(value).lower(), "true or false")
+            guess = suggestions.TRUTHS.get(suggestions.plainer(value).lower(), "true or false")
             raise refusal(f"{quote(value)} is neither true nor false", f"write {guess}")
         return value == "true"
     return value
@@ -218,12 +218,14 @@ def _ipv4(text: str) -> str:
     try:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
-        raise refusal(f"{quote(text)} is not an IPv4 address", odd_characters(text) or meant.address(text)) from None
+        raise refusal(
+            f"{quote(text)} is not an IPv4 address", odd_characters(text) or suggestions.address(text)
+        ) from None
 
 
 def _ipv4_hostlist(text: str) -> str:
     if re.search(r"[^0-9.,\[\]-]", text):
-        hint = odd_characters(text) or meant.address(text, "10.20.0.[11-42]")
+        hint = odd_characters(text) or suggestions.address(text, "10.20.0.[11-42]")
         raise refusal(f"{quote(text)} is not a list of IPv4 addresses", hint)
     for address in hostlist.expand(_hostlist(text)):
         _ipv4(address)
@@ -234,9 +236,11 @@ def _cidr(text: str) -> str:
     try:
         network = ipaddress.IPv4Network(text)
     except ValueError:
-        raise refusal(f"{quote(text)} is not an IPv4 subnet", odd_characters(text) or meant.subnet(text)) from None
+        raise refusal(
+            f"{quote(text)} is not an IPv4 subnet", odd_characters(text) or suggestions.subnet(text)
+        ) from None
     if text != str(network) or not 8 <= network.prefixlen <= 30:
-        raise refusal(f"{quote(text)} is not a subnet with a prefix from /8 to /30", meant.subnet(text))
+        raise refusal(f"{quote(text)} is not a subnet with a prefix from /8 to /30", suggestions.subnet(text))
     return text
 
 
@@ -295,18 +299,18 @@ Counted = Annotated[
         r"[1-9][0-9]{0,3} x [A-Za-z0-9][A-Za-z0-9.-]{0,63}",
         "a count and what it counts",
         "8 x 400G",
-        guess=meant.counted,
+        guess=suggestions.counted,
     ),
 ]
 Duration = Annotated[
-    str, Matches(r"[1-9][0-9]{0,4}(?:s|min|h)", "a time such as 90s, 15min or 2h", "15min", guess=meant.duration)
+    str, Matches(r"[1-9][0-9]{0,4}(?:s|min|h)", "a time such as 90s, 15min or 2h", "15min", guess=suggestions.duration)
 ]
 RackName = Annotated[str, RACK_NAME]
 RoomName = Annotated[
     str, Matches(_LABEL, "a room name: up to 63 lower-case letters, digits, hyphens, a letter first", "hall-2")
 ]
 Interface = Annotated[
-    str, Matches(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", "an interface as Linux names it", "bond0", guess=meant.plainer)
+    str, Matches(r"[A-Za-z][A-Za-z0-9_.-]{0,31}", "an interface as Linux names it", "bond0", guess=suggestions.plainer)
 ]
 RackHostlist = Annotated[str, Checked(_rack_names)]
 FeedName = Annotated[str, Matches(r"[A-Za-z][A-Za-z0-9-]{0,15}", "a feed name: up to 16 letters, digits, hyphens", "A")]
@@ -327,7 +331,9 @@ EndpointName = Annotated[
 ]
 Mac = Annotated[
     str,
-    Matches("[0-9a-f]{2}(?::[0-9a-f]{2}){5}", "a MAC address in lower case", "3c:ec:ef:12:34:56", guess=meant.mac),
+    Matches(
+        "[0-9a-f]{2}(?::[0-9a-f]{2}){5}", "a MAC address in lower case", "3c:ec:ef:12:34:56", guess=suggestions.mac
+    ),
 ]
 Serial = Annotated[
     str,
@@ -335,7 +341,7 @@ Serial = Annotated[
         r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}",
         "a serial number: up to 64 letters, digits and ._/-",
         "S213048X8A03214",
-        guess=meant.plainer,
+        guess=suggestions.plainer,
     ),
 ]
 SUBNET_MANAGER = _LABEL  # on-switch and external are labels, too
@@ -400,7 +406,7 @@ Version = Annotated[
         r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,3}",
         "a version: numbers with points between them",
         "12 or 2.13.0",
-        guess=meant.plainer,
+        guess=suggestions.plainer,
     ),
 ]
 FILE_PATH = Matches(r"[\w ./~@+=,-]{1,1000}", "a path of letters, digits, spaces and ./_~@+=,-", "inventory.yaml")
@@ -419,7 +425,7 @@ Text = Annotated[
         r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,1000}",
         "one line of up to 1,000 characters",
         "Welcome",
-        guess=meant.plainer,
+        guess=suggestions.plainer,
     ),
 ]
 Sentence = Annotated[
@@ -439,7 +445,7 @@ _SLURM_OWNED = re.compile(
     r"propagate.*except|slurm(?:ctldaddr|ctldport|dport|dparameters)|srunportrange|disablerootjobs"
 )
 _SLURM_KEY = Matches(
-    r"[A-Za-z][A-Za-z0-9]{2,39}", "a name of a setting in slurm.conf", "TreeWidth", guess=meant.camel_case
+    r"[A-Za-z][A-Za-z0-9]{2,39}", "a name of a setting in slurm.conf", "TreeWidth", guess=suggestions.camel_case
 )
 
 
@@ -467,6 +473,6 @@ MaxTime = Annotated[
         r"(?:[0-9]{1,4}-)?(?:[01]?[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]|infinite",
         "a time limit: hours:minutes:seconds, days-hours:minutes:seconds, or infinite",
         "01:00:00 or 2-00:00:00",
-        guess=meant.time_limit,
+        guess=suggestions.time_limit,
     ),
 ]

@@ -52,7 +52,7 @@ class Variable(BaseModel):
         try:
             self.usual  # noqa: B018 - typed to see whether it can be
         except ValidationError as error:
-            raise ValueError(f"default: {'; '.join(one['msg'] for one in error.errors())}") from error
+            raise ValueError(f"default: {'; '.join(detail['msg'] for detail in error.errors())}") from error
         return self
 
     @property
@@ -69,13 +69,13 @@ class Variable(BaseModel):
         """Return the type of the variable in a blueprint, as a pydantic annotation."""
         if self._of is None:
             return Literal[self.one_of]
-        one = TYPES[self._of].written
+        value_type = TYPES[self._of].written
         if self._of in _NUMBERS:
             number, check = _NUMBERS[self._of]
             # bounds first: only so do they reach the JSON Schema of a field that may also be null
             bounds = Field(ge=_plain(self.at_least), le=_plain(self.at_most))
-            one = Annotated[number, bounds, BeforeValidator(check)]
-        return list_of(one) if self.list_of else one
+            value_type = Annotated[number, bounds, BeforeValidator(check)]
+        return list_of(value_type) if self.list_of else value_type
 
     @cached_property
     def usual(self) -> Any:
@@ -121,7 +121,7 @@ class Roles(Section):
         for field, role in _roles(type(self)):
             chosen: Chosen = getattr(self, field)
             given = chosen.by_name()
-            yield from ((role, name, one) for name, one in chosen.declared.items() if name not in given)
+            yield from ((role, name, variable) for name, variable in chosen.declared.items() if name not in given)
 
 
 def _roles(model: type[Roles]) -> Iterator[tuple[str, str]]:
@@ -144,10 +144,12 @@ def roles_model(variables: Mapping[str, Mapping[str, Variable]], others: Iterabl
 def chosen_model(whose: str, declared: Mapping[str, Variable]) -> type[Chosen]:
     """The section of a blueprint that follows from what one role, or one smoke test, declares."""
     fields: dict[str, Any] = {}
-    for name, one in declared.items():
-        description = f"{one.description} Required where the role runs." if one.required else one.description
-        kind = one.written | None if one.required else one.written
-        fields[_field(name)] = kind, Field(one.usual, alias=name, description=description)
+    for name, variable in declared.items():
+        description = (
+            f"{variable.description} Required where the role runs." if variable.required else variable.description
+        )
+        kind = variable.written | None if variable.required else variable.written
+        fields[_field(name)] = kind, Field(variable.usual, alias=name, description=description)
     title = "".join(word.capitalize() for word in ("chosen", *whose.split("_")))
     made: type[Chosen] = create_model(title, __base__=Chosen, __doc__=Chosen.__doc__, **fields)
     made.declared = declared

@@ -130,7 +130,7 @@ class Catalog:
 
     def pytorch_build(self, version: str, device: str, system: Distribution) -> PyTorchBuild | None:
         """The pinned wheels that run on a distribution, None if there are none."""
-        return next((one for one in self.pytorch_builds(device, system) if one.version == version), None)
+        return next((build for build in self.pytorch_builds(device, system) if build.version == version), None)
 
     def pytorch_builds(self, device: str, system: Distribution) -> tuple[PyTorchBuild, ...]:
         """Every pinned build for a device that runs on a distribution."""

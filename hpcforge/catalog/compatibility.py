@@ -26,7 +26,7 @@ Range = Annotated[
 ]
 
 
-class Rule(BaseModel):
+class CompatibilityRule(BaseModel):
     """Where all of `when` holds, all of `needs` has to; `required`: something has to be said of it, too.
 
     `installed`: it is about what hpcforge installs, and not about what nodes bring.
@@ -51,7 +51,7 @@ class Compatibility(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     offered: Mapping[Component, Mapping[str, str]]
-    rules: tuple[Rule, ...]
+    rules: tuple[CompatibilityRule, ...]
 
 
 @cache

@@ -20,11 +20,11 @@ class FileSystemError(ExpectedError):
     kind = "invalid"
 
 
-class _Said(BaseModel):
+class _FileSystemEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Addressed(_Said):
+class Addressed(_FileSystemEntry):
     """How mount(8) names one that the site has."""
 
     pattern: str  # a regular expression of the whole
@@ -32,7 +32,7 @@ class Addressed(_Said):
     example: str
 
 
-class Mounted(_Said):
+class Mounted(_FileSystemEntry):
     """What is mounted instead, in words of mount(8)."""
 
     what: _Words
@@ -40,7 +40,7 @@ class Mounted(_Said):
     options: tuple[_Words, ...]
 
 
-class FileSystemKind(_Said):
+class FileSystemKind(_FileSystemEntry):
     """How nodes reach file systems of a kind."""
 
     description: str

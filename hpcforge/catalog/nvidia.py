@@ -14,18 +14,18 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 Modules = Literal["open", "closed"]
 
 
-class _Said(BaseModel):
+class _NvidiaEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class Packages(_Said):
+class Packages(_NvidiaEntry):
     """Packages of a component; `version`: of which versions of it, in the words of compatibility.yaml."""
 
     version: str = "any"
     packages: tuple[str, ...] = Field(min_length=1)
 
 
-class Repository(_Said):
+class Repository(_NvidiaEntry):
     """A repository of NVIDIA's own, and the key that signs it."""
 
     url: str
@@ -35,7 +35,7 @@ class Repository(_Said):
 _NOTHING = ("hpcforge-nothing",)
 
 
-class Archive(_Said):
+class Archive(_NvidiaEntry):
     """What one archive has, and what it calls it. Of an archive that nobody knows, nothing."""
 
     # Which packages apt takes in one version alone: names, or patterns as glob(7) has them. apt compiles a regular
@@ -78,6 +78,6 @@ def named(patterns: Iterable[str]) -> str:
     `patterns` are names, or patterns as glob(7) has them, with `*` and ranges.
     """
     known = "|".join(
-        re.sub(r"[.+*]", lambda found: {"*": ".*"}.get(found[0], f"[{found[0]}]"), one) for one in patterns
+        re.sub(r"[.+*]", lambda found: {"*": ".*"}.get(found[0], f"[{found[0]}]"), pattern) for pattern in patterns
     )
     return f"$4 ~ /^({known})$/"

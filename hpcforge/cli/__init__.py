@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hpcforge import __version__, clock
+from hpcforge import __version__, start_time
 from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import MEANING, Exit
 from hpcforge.report import printing
@@ -46,11 +46,11 @@ def run(arguments: list[str], began_s: float | None = None) -> int:
 
     `began_s` is when it began, by `time.monotonic`: earlier than now where Python had to be started for it.
     """
-    token = clock.began_s.set(time.monotonic() if began_s is None else began_s)
+    token = start_time.began_s.set(time.monotonic() if began_s is None else began_s)
     try:
         return _run(arguments)
     finally:
-        clock.began_s.reset(token)
+        start_time.began_s.reset(token)
 
 
 def _run(arguments: list[str]) -> int:

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import typer
 
-from hpcforge.cli.choice import choose
 from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.node_selection import choose
 from hpcforge.cli.rehearsals import named
+from hpcforge.cli.signals import in_good_order
 from hpcforge.cli.site import open_site, say_not_rehearsed
-from hpcforge.cli.stopping import in_good_order
 from hpcforge.cli.trust import trust_new
+from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line
+from hpcforge.report.event_stream import Stream
+from hpcforge.report.kept_text import stays_text
 from hpcforge.report.progress import Progress
-from hpcforge.report.stays_text import stays_text
-from hpcforge.report.stream import Stream
 from hpcforge.report.verdicts_text import verdicts_text
-from hpcforge.run.apply import Applied
+from hpcforge.run.apply import ApplyResult
 from hpcforge.run.plan_files import read_plan
-from hpcforge.run.session import Wishes, apply_site
+from hpcforge.run.session import ApplyOptions, apply_site
 from hpcforge.run.site import Site, goal
-from hpcforge.run.testing import Verified
+from hpcforge.run.smoke_tests import Verified
 
 _STOPPING = "stopping after the running steps; press again to stop at once"
 
@@ -58,7 +58,7 @@ def apply(
     wanted = goal(site, make=True)
     given = {"inventory": inventory, "lab": lab, "identity": identity}
     chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
-    plan_again = typed("plan", blueprint, **given, output=plan_file)
+    plan_again = command_line("plan", blueprint, **given, output=plan_file)
     made = read_plan(plan_file, wanted.desired, wanted.secrets, plan_again) if plan_file is not None else None
     choice = choose(site, wanted.desired, limit, exclude, only, force, made.verify if made else verify)
     with (
@@ -67,7 +67,7 @@ def apply(
         Stream(human, printing.line if as_json else None) as progress,
     ):
         confirm = None if yes else lambda nodes: _confirm(human, nodes)
-        wishes = Wishes(made, plan_again, strict, confirm, lock_timeout, tuple(sys.argv[2:]))
+        wishes = ApplyOptions(made, plan_again, strict, confirm, lock_timeout, tuple(sys.argv[2:]))
         outcome = apply_site(site, wanted, choice, wishes, progress, stop, exit_code)
         plan, done, code = outcome.plan, outcome.done, outcome.exit
         progress.result(done, code)
@@ -75,11 +75,11 @@ def apply(
         printing.result(nodes_table(plan, done.result, done.admission), "states")
         stays = stays_text(done.result.stays)
         printing.result(f"\n{stays}" if stays else "")
-        apply_again = typed("apply", blueprint, **given)
+        apply_again = command_line("apply", blueprint, **given)
         tested = verdicts_text(done.tests, apply_again, done.result.lost, time.time())
         printing.result(f"\n{tested}", "states")
-    again = plan_again if plan_file is not None else typed("apply", blueprint, **given, **chosen, yes=yes)
-    test_again = typed("verify", blueprint, inventory=inventory, lab=lab)
+    again = plan_again if plan_file is not None else command_line("apply", blueprint, **given, **chosen, yes=yes)
+    test_again = command_line("verify", blueprint, inventory=inventory, lab=lab)
     printing.note(
         "\n"
         + phases_line(human.phases, human.elapsed_s)
@@ -99,7 +99,7 @@ def _rehearsal(site: Site) -> tuple[str, str] | None:
     return this.typed("ssh"), this.typed("down")
 
 
-def exit_code(done: Applied, overtaken: bool = False) -> Exit:
+def exit_code(done: ApplyResult, overtaken: bool = False) -> Exit:
     """The worst of what happened; a run that was `overtaken`, that lost the lease, was not stopped by its operator."""
     if overtaken:
         return Exit.BUSY
@@ -118,8 +118,8 @@ def below(tests: Verified) -> bool:
 
     One that waits for users' jobs says nothing of the cluster.
     """
-    now = [one.verdict for one in tests.reached if not one.verdict.waits_for]
-    before = [one.last for one in tests.recorded.kept] if not tests.note else []
+    now = [result.verdict for result in tests.reached if not result.verdict.waits_for]
+    before = [record.last for record in tests.recorded.kept] if not tests.note else []
     return bool(tests.fell_out) or any(not verdict.passed for verdict in (*now, *before))
 
 

@@ -47,14 +47,18 @@ def node_sets(context: typer.Context, incomplete: str) -> list[str]:
 
 def roles(context: typer.Context, incomplete: str) -> list[str]:
     """Roles: the shipped ones, those of the folders that the blueprint names, and its Ansible roles."""
-    from hpcforge import shipped  # noqa: PLC0415
+    from hpcforge import bundled  # noqa: PLC0415
 
     tree, around = _blueprint(context), Path(_first(context) or ".").parent
     listed = tree.get("role_folders") if isinstance(tree, dict) else None
     own = [around / named for named in listed if isinstance(named, str)] if isinstance(listed, list) else []
     site = _at(tree, "software", "site_roles")
-    ansible = [f"site_{Path(one['path']).name}" for one in site or () if isinstance(one, dict) and one.get("path")]
-    files = (file for folder in (shipped.roles(), *own) for file in _found(folder, "*/role.yaml"))
+    ansible = [
+        f"site_{Path(site_role['path']).name}"
+        for site_role in site or ()
+        if isinstance(site_role, dict) and site_role.get("path")
+    ]
+    files = (file for folder in (bundled.roles(), *own) for file in _found(folder, "*/role.yaml"))
     names = [*(file.parent.name for file in files), *ansible]
     return [name for name in names if name.startswith(incomplete)]
 
@@ -103,8 +107,8 @@ def _lab(context: typer.Context) -> Any:
     """What is written down of the rehearsal that the line means; None without one, or without the right to look."""
     from hpcforge.errors import ExpectedError  # noqa: PLC0415
     from hpcforge.lab import state  # noqa: PLC0415
+    from hpcforge.lab.host_paths import lab_names  # noqa: PLC0415
     from hpcforge.lab.names import default_lab_name  # noqa: PLC0415
-    from hpcforge.lab.places import lab_names  # noqa: PLC0415
 
     blueprint = _first(context)
     try:

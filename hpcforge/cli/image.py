@@ -12,17 +12,17 @@ from typing import Any
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import lab_kind
 from hpcforge.cluster import Loaded, load
+from hpcforge.command_hint import command_line, from_here
 from hpcforge.errors import UsageError
 from hpcforge.image import recipe, store
 from hpcforge.image.build import Tell, require_programs
 from hpcforge.image.build import build as build_image
 from hpcforge.image.disk import disk_of, disk_path
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, from_text
-from hpcforge.image.request import Request, request_of, with_packages
+from hpcforge.image.request import ImageRequest, request_of, with_packages
 from hpcforge.lab import state
 from hpcforge.lab.host import require_root
 from hpcforge.lab.kinds import KINDS
-from hpcforge.program import from_here, typed
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
@@ -58,7 +58,7 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) ->
         was_there = "it already existed\n" if built.was_there else ""
         printing.result(f"{was_there}{_table([built.manifest])}")
         on = "vm" if disk and not KINDS[lab_kind(loaded)].BOOTS else None
-        printing.note(f"Next: {typed('rehearse', 'up', blueprint, on=on)}\n")
+        printing.note(f"Next: {command_line('rehearse', 'up', blueprint, on=on)}\n")
     return Exit.DONE
 
 
@@ -70,7 +70,7 @@ def list_(as_json: bool) -> int:
     elif found:
         printing.result(_table(found))
     else:
-        printing.note(f"There is none on this machine. Next: {typed('image', 'build', 'BLUEPRINT')}\n")
+        printing.note(f"There is none on this machine. Next: {command_line('image', 'build', 'BLUEPRINT')}\n")
     return Exit.DONE
 
 
@@ -83,12 +83,12 @@ def remove(name: str) -> int:
     return Exit.DONE
 
 
-def bootable(request: Request) -> Request:
+def bootable(request: ImageRequest) -> ImageRequest:
     """The same with a kernel."""
     return with_packages(request, [recipe.KERNEL])
 
 
-def image_request(loaded: Loaded) -> Request:
+def image_request(loaded: Loaded) -> ImageRequest:
     """What an image of this blueprint is asked to be. Secrets are not read."""
     desired = compile_site(load_site_roles(loaded), {}, loaded.cluster)
     os = loaded.cluster.os
@@ -113,12 +113,12 @@ def _entry(found: Manifest | store.Unreadable) -> dict[str, Any]:
         "distribution": request.distribution,
         "release": request.release,
         "packages": len(lock.packages),
-        "left": [dataclasses.asdict(one) for one in lock.left],
+        "left": [dataclasses.asdict(left_package) for left_package in lock.left],
         "size_bytes": found.archive_bytes,
         "sha256": found.archive_sha256,
         "built_s": found.built_s,
         "hpcforge": found.hpcforge,
-        "blueprints": [dataclasses.asdict(one) for one in found.blueprints],
+        "blueprints": [dataclasses.asdict(blueprint) for blueprint in found.blueprints],
         "archive": str(store.directory(found.name) / store.ARCHIVE),
         "disk": None if found.disk is None else {"path": str(disk_path(found)), **dataclasses.asdict(found.disk)},
         "manifest": str(store.directory(found.name) / store.MANIFEST),
@@ -129,16 +129,16 @@ def _table(found: Any) -> str:
     return table(("image", "distribution", "packages", "size", "disk", "built", "blueprints"), list(map(_row, found)))
 
 
-def _row(one: Manifest | store.Unreadable) -> list[str]:
-    if isinstance(one, store.Unreadable):
-        return [one.name, "unknown", "-", "-", "-", "-", one.problem]
-    request = one.lock.request
+def _row(image: Manifest | store.Unreadable) -> list[str]:
+    if isinstance(image, store.Unreadable):
+        return [image.name, "unknown", "-", "-", "-", "-", image.problem]
+    request = image.lock.request
     return [
-        one.name,
+        image.name,
         f"{request.distribution} {request.release}",
-        str(len(one.lock.packages)),
-        f"{one.archive_bytes // _MIB} MiB",
-        "-" if one.disk is None else f"{one.disk.bytes // _MIB} MiB",
-        moment(one.built_s),
-        ", ".join(str(from_here(Path(made_for.path))) for made_for in one.blueprints),
+        str(len(image.lock.packages)),
+        f"{image.archive_bytes // _MIB} MiB",
+        "-" if image.disk is None else f"{image.disk.bytes // _MIB} MiB",
+        moment(image.built_s),
+        ", ".join(str(from_here(Path(made_for.path))) for made_for in image.blueprints),
     ]

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.atomic import write_atomically
 from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import Exit
@@ -17,7 +17,7 @@ from hpcforge.cli.site import lab_kind, open_site
 from hpcforge.cluster import machines
 from hpcforge.cluster.model import Node
 from hpcforge.engines.ansible_jump import proxy_command, ssh_words
-from hpcforge.engines.hostkeys import known_hosts
+from hpcforge.engines.host_keys import known_hosts
 from hpcforge.engines.inventories import ansible_connection, ansible_inventory, pyinfra_connection
 from hpcforge.engines.tasks import Target
 from hpcforge.lab import lab as labs
@@ -37,7 +37,7 @@ def inventory(blueprint: Path | None, inventory: Path | None, lab: str | None, a
 
 def default_blueprint() -> Path:
     """The shipped rehearsal: what `make rehearse` starts, too."""
-    return shipped.root() / "blueprints" / "rehearsal.yaml"
+    return bundled.root() / "blueprints" / "rehearsal.yaml"
 
 
 def document(site: Site) -> dict[str, Any]:

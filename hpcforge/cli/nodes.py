@@ -14,9 +14,9 @@ from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.blueprint.membership import Edits, Newcomers, added, dropped, removed, replaced
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.proposed import propose
+from hpcforge.cluster.edit_checks import propose
+from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.program import typed
 from hpcforge.report import printing
 
 
@@ -129,5 +129,5 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
 
 def _next(loaded: Loaded, names: tuple[str, ...], inventory: Path | None) -> str:
     comes = any(name not in loaded.cluster.by_name for name in names)
-    up = f"{typed('rehearse', 'up', loaded.blueprint_path)}; " if loaded.wants_lab and comes else ""
-    return f"Next, for {fold(names)}: {up}{typed('apply', loaded.blueprint_path, inventory=inventory)}\n"
+    up = f"{command_line('rehearse', 'up', loaded.blueprint_path)}; " if loaded.wants_lab and comes else ""
+    return f"Next, for {fold(names)}: {up}{command_line('apply', loaded.blueprint_path, inventory=inventory)}\n"

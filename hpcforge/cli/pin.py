@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcforge.atomic import rewrite
-from hpcforge.blueprint.pins import with_positions
+from hpcforge.blueprint.positions import with_positions
 from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, read_bytes
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load

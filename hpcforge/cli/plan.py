@@ -6,17 +6,17 @@ import dataclasses
 import json
 from pathlib import Path
 
-from hpcforge.cli.choice import choose
 from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.node_selection import choose
 from hpcforge.cli.site import open_site, say_not_rehearsed
 from hpcforge.cli.trust import trust_new
+from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.plan.plan import Plan
-from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.text import one_line
-from hpcforge.run.compare import compare_unseen, look
+from hpcforge.run.make_plan import compare_unseen, look
 from hpcforge.run.plan_files import write_plan
 from hpcforge.run.site import goal, keep_revoked
 
@@ -62,7 +62,7 @@ def plan(
             # a plan file is for the nodes and roles that it was made for
             asked = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
             chosen = asked if output is None else {}
-            printing.note(f"Next: {typed('apply', blueprint, **given, plan=output, **chosen)}\n")
+            printing.note(f"Next: {command_line('apply', blueprint, **given, plan=output, **chosen)}\n")
     say_not_rehearsed(site, inventory)
     return exit_code(found)
 
@@ -73,6 +73,6 @@ def _say(text: str) -> None:
 
 def exit_code(found: Plan) -> Exit:
     """What a plan alone says."""
-    unreachable = found.unreachable or any(one.unreachable for one in found.leaving)
+    unreachable = found.unreachable or any(leaver.unreachable for leaver in found.leaving)
     codes = [Exit.PENDING] * found.pending + [Exit.UNREACHABLE] * bool(unreachable)
-    return worst(codes + [Exit.FAILED] * bool(found.refused or any(one.unknown for one in found.leaving)))
+    return worst(codes + [Exit.FAILED] * bool(found.refused or any(leaver.unknown for leaver in found.leaving)))

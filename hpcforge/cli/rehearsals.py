@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.host import require_root
 from hpcforge.lab.listing import blueprint_of, of_blueprint
 from hpcforge.lab.names import default_lab_name
-from hpcforge.program import typed
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Named:
     def typed(self, verb: str, *words: object) -> str:
         """A command for it, as it was named."""
         blueprint = [self.blueprint] if self.blueprint and self.lab is None else []
-        return typed("rehearse", verb, *blueprint, *words, lab=self.lab)
+        return command_line("rehearse", verb, *blueprint, *words, lab=self.lab)
 
     def up(self) -> str:
         """The command that starts it."""
-        return typed("rehearse", "up", self.blueprint or "BLUEPRINT", lab=self.lab)
+        return command_line("rehearse", "up", self.blueprint or "BLUEPRINT", lab=self.lab)
 
 
 def named(blueprint: Path, lab: str) -> Named:
@@ -71,11 +71,11 @@ def one_of_all(meant: Named) -> str:
     require_root()
     known = labs.lab_names()
     if not known:
-        raise UsageError("this machine has no rehearsal", f"start one: {typed('rehearse', 'up', 'BLUEPRINT')}")
+        raise UsageError("this machine has no rehearsal", f"start one: {command_line('rehearse', 'up', 'BLUEPRINT')}")
     if len(known) > 1:
         raise UsageError(
             f"this machine has {len(known)} rehearsals: {', '.join(known)}",
-            f"name one by its blueprint or with --lab; to list them: {typed('rehearse', 'list')}",
+            f"name one by its blueprint or with --lab; to list them: {command_line('rehearse', 'list')}",
         )
     return known[0]
 
@@ -96,7 +96,7 @@ def named_one(meant: Named, verb: str, *words: object) -> str:
 
 def not_up(blueprint: Path, lab: str | None) -> UsageError:
     """Return the error for a blueprint without a rehearsal."""
-    start = typed("rehearse", "up", blueprint, lab=lab)
+    start = command_line("rehearse", "up", blueprint, lab=lab)
     others = [] if lab else of_blueprint(blueprint)
     also = f", or name a rehearsal of this blueprint: --lab {' or --lab '.join(others)}" if others else ""
     what = f"the rehearsal {lab!r}" if lab else f"the rehearsal of {blueprint}"

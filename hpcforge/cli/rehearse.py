@@ -14,6 +14,7 @@ from hpcforge.cli.image import bootable, image_request
 from hpcforge.cli.rehearsals import named, named_one, one_of_all, parted, take
 from hpcforge.cli.site import lab_kind, open_site, package_origins, real_networks, say_not_rehearsed, stood_in
 from hpcforge.cluster import Loaded, load
+from hpcforge.command_hint import command_line, from_here
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.image import store
 from hpcforge.image.build import found_for
@@ -23,13 +24,12 @@ from hpcforge.image.tree import tree_of
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import subnet_for
 from hpcforge.lab.kinds import KINDS
-from hpcforge.lab.listing import Listed, listed
+from hpcforge.lab.listing import ListedRehearsal, listed
 from hpcforge.lab.names import default_lab_name
-from hpcforge.program import from_here, typed
-from hpcforge.rehearsal.choice import chosen
+from hpcforge.rehearsal.machine_parts import cards, drives
+from hpcforge.rehearsal.node_choice import chosen
 from hpcforge.rehearsal.package_sources import every
-from hpcforge.rehearsal.parts import cards, drives
-from hpcforge.rehearsal.rules import login_user
+from hpcforge.rehearsal.stand_in_rules import login_user
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
@@ -63,7 +63,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
             blueprint=blueprint.resolve(),
             network_name=cluster.network.name,
             progress=progress.say,
-            login_uid=next((one.uid for one in cluster.users if one.name == user), None),
+            login_uid=next((cluster_user.uid for cluster_user in cluster.users if cluster_user.name == user), None),
             avoid=real_networks(cluster) if real else (),
             kind=kind,
             image=(disk_of if KINDS[kind].BOOTS else tree_of)(found, progress.say) if found else None,
@@ -77,7 +77,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
     elif sources and start:
         say_not_rehearsed(open_site(blueprint, None, made.name, None))
     if start:
-        printing.note(f"Next: {typed('apply', blueprint, lab=made.name if real else lab)}\n")
+        printing.note(f"Next: {command_line('apply', blueprint, lab=made.name if real else lab)}\n")
     return Exit.DONE
 
 
@@ -93,12 +93,12 @@ def list_(as_json: bool) -> int:
     """Run `hpcforge rehearse list`. Returns the exit status."""
     found = listed()
     if as_json:
-        entries = [dataclasses.asdict(one) for one in found]
+        entries = [dataclasses.asdict(lab) for lab in found]
         printing.result(json.dumps({"schema_version": 1, "rehearsals": entries}, indent=2) + "\n")
     elif found:
         printing.result(table(("rehearsal", "nodes up", "since", "saves", "blueprint"), list(map(_row, found))))
     else:
-        printing.note(f"There is none on this machine. Next: {typed('rehearse', 'up', 'BLUEPRINT')}\n")
+        printing.note(f"There is none on this machine. Next: {command_line('rehearse', 'up', 'BLUEPRINT')}\n")
     return Exit.DONE
 
 
@@ -126,7 +126,7 @@ def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json:
     _print(labs.status(back.name), as_json)
     blueprint = Path(back.blueprint)
     lab = named(blueprint, back.name).lab if _made_for_lab(blueprint) else back.name
-    printing.note(f"Next: {typed('plan', from_here(blueprint), lab=lab)}\n")
+    printing.note(f"Next: {command_line('plan', from_here(blueprint), lab=lab)}\n")
     return Exit.DONE
 
 
@@ -202,13 +202,13 @@ def _made_for_lab(blueprint: Path) -> bool:
         return False
 
 
-def _row(one: Listed) -> list[str]:
-    blueprint = "-" if one.blueprint is None else str(from_here(Path(one.blueprint)))
-    if one.problem is not None:
-        return [one.name, "unknown", "-", "-", one.problem]
-    up = f"{len(one.running)} of {len(one.running) + len(one.stopped)}"
-    since = "-" if one.since_s is None else moment(one.since_s)
-    return [one.name, up, since, ", ".join(one.saves) or "-", blueprint]
+def _row(lab: ListedRehearsal) -> list[str]:
+    blueprint = "-" if lab.blueprint is None else str(from_here(Path(lab.blueprint)))
+    if lab.problem is not None:
+        return [lab.name, "unknown", "-", "-", lab.problem]
+    up = f"{len(lab.running)} of {len(lab.running) + len(lab.stopped)}"
+    since = "-" if lab.since_s is None else moment(lab.since_s)
+    return [lab.name, up, since, ", ".join(lab.saves) or "-", blueprint]
 
 
 def _print(found: labs.LabStatus, as_json: bool) -> None:

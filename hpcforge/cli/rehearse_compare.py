@@ -16,7 +16,7 @@ from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import facts_of
 from hpcforge.lab.names import default_lab_name
 from hpcforge.rehearsal.compare import compare as compared
-from hpcforge.rehearsal.rules import OF_LABS, RULES
+from hpcforge.rehearsal.stand_in_rules import OF_LABS, RULES
 from hpcforge.report import printing
 from hpcforge.report.rehearsal_text import compared_text
 from hpcforge.run.secrets import default_identity_path

@@ -6,15 +6,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcforge import shipped
-from hpcforge.blueprint.declared import A_ROLE_NAME, ROLE_NAME
+from hpcforge import bundled
 from hpcforge.blueprint.diagnostics import render_all, to_json, within_limits
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.role_declarations import A_ROLE_NAME, ROLE_NAME
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.errors import UsageError
 from hpcforge.plan.role import load_role
-from hpcforge.plan.role_check import Judged, judge, role_folders
+from hpcforge.plan.role_check import CheckedRole, judge, role_folders
 from hpcforge.plan.skeleton import Kind, skeleton
 from hpcforge.report import printing
 
@@ -23,7 +23,7 @@ def new(name: str, folder: Path, kind: Kind) -> int:
     """Run `hpcforge role new`. Returns the exit status."""
     if not ROLE_NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid role name", A_ROLE_NAME)
-    if (shipped.roles() / name).is_dir():
+    if (bundled.roles() / name).is_dir():
         raise UsageError(f"hpcforge already has a role {name}", "choose another name")
     target = folder / name
     if target.exists():
@@ -41,29 +41,41 @@ def check(folder: Path, blueprint: Path | None, as_json: bool) -> int:
     folders = role_folders(folder) if folder.is_dir() else []
     if not folders:
         raise UsageError(f"{folder} has no role", "name a folder with role.yaml, or a folder of such folders")
-    path = blueprint or shipped.root() / "blueprints" / "rehearsal.yaml"
+    path = blueprint or bundled.root() / "blueprints" / "rehearsal.yaml"
     loaded = load(path)
-    asked = {one.resolve() for one in folders}
-    others = [one for place in loaded.role_folders for one in role_folders(place) if one.resolve() not in asked]
-    judged = judge(folders, [load_role(one) for one in others], loaded.cluster)
-    code = Exit.DONE if all(one.right for one in judged) else Exit.INVALID
+    asked = {folder.resolve() for folder in folders}
+    others = [
+        role_folder
+        for place in loaded.role_folders
+        for role_folder in role_folders(place)
+        if role_folder.resolve() not in asked
+    ]
+    judged = judge(folders, [load_role(role_folder) for role_folder in others], loaded.cluster)
+    code = Exit.DONE if all(judgement.right for judgement in judged) else Exit.INVALID
     if as_json:
         printing.result(_json(judged))
         return code
-    printing.note(render_all(entry for one in judged for entry in one.diagnostics), "diagnostics")
-    for one in judged:
-        on = f", on {fold(one.nodes)} of {path.name}" if one.nodes else ""
-        printing.result(f"{one.folder.name}: {'right' if one.right else 'wrong'}{on}\n")
-    if code == Exit.DONE and folders[0].parent.resolve() not in {one.resolve() for one in loaded.role_folders}:
+    printing.note(render_all(entry for judgement in judged for entry in judgement.diagnostics), "diagnostics")
+    for judgement in judged:
+        on = f", on {fold(judgement.nodes)} of {path.name}" if judgement.nodes else ""
+        printing.result(f"{judgement.folder.name}: {'right' if judgement.right else 'wrong'}{on}\n")
+    if code == Exit.DONE and folders[0].parent.resolve() not in {
+        role_folder.resolve() for role_folder in loaded.role_folders
+    }:
         printing.note(f"Next, in the blueprint that uses it: role_folders: [{folders[0].parent}]\n")
     return code
 
 
-def _json(judged: Sequence[Judged]) -> str:
-    shown, more = within_limits(entry for one in judged for entry in one.diagnostics)
+def _json(judged: Sequence[CheckedRole]) -> str:
+    shown, more = within_limits(entry for judgement in judged for entry in judgement.diagnostics)
     roles = [
-        {"role": one.folder.name, "folder": str(one.folder), "right": one.right, "nodes": list(one.nodes)}
-        for one in judged
+        {
+            "role": judgement.folder.name,
+            "folder": str(judgement.folder),
+            "right": judgement.right,
+            "nodes": list(judgement.nodes),
+        }
+        for judgement in judged
     ]
     entries = [to_json(diagnostic) for diagnostic in shown]
     return json.dumps({"schema_version": 1, "roles": roles, "diagnostics": entries, "not_shown": more}, indent=2) + "\n"

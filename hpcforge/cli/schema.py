@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.blueprint import inventory
 from hpcforge.blueprint import schema as blueprint
-from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.reference import reference
+from hpcforge.blueprint.role_declarations import read_declared
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.catalog import load_catalog
 from hpcforge.cli.exit_codes import Exit
@@ -31,7 +31,7 @@ def _blueprint(path: Path | None, *, for_people: bool) -> dict[str, Any]:
 
     Editors offer names of the catalog; a table for people says only what a name is of.
     """
-    roles, tests = folders_of(path) if path else ([shipped.roles()], [shipped.smoke_tests()])
+    roles, tests = folders_of(path) if path else ([bundled.roles()], [bundled.smoke_tests()])
     own = own_models(path) if path else {}
     catalog = {} if for_people else load_catalog().names()
     names = {table: (*known, *own.get(table, ())) for table, known in catalog.items()}
@@ -49,10 +49,10 @@ def schema(
             f"only the schema of blueprints depends on a blueprint, not that of {of}", f"hpcforge schema {of}"
         )
     if of == "disruption":
-        printing.result(disruption_table(load_roles(shipped.roles())))
+        printing.result(disruption_table(load_roles(bundled.roles())))
         return Exit.DONE
     if of == "role" and markdown:
-        rehearsal = load(shipped.root() / "blueprints" / "rehearsal.yaml").cluster
+        rehearsal = load(bundled.root() / "blueprints" / "rehearsal.yaml").cluster
         printing.result(role_reference(rehearsal, rehearsal.workers[0]))
         return Exit.DONE
     made: dict[str, Callable[[], dict[str, Any]]] = {

@@ -15,18 +15,18 @@ from pathlib import Path
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
 from hpcforge.cluster import Loaded, load
+from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role, declared_secrets
 from hpcforge.plan.secrets import uses
-from hpcforge.program import typed
 from hpcforge.report import printing
 from hpcforge.report.text import table
-from hpcforge.run.contents import keyed
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, authority_fingerprint
+from hpcforge.run.secret_files import keyed
 from hpcforge.run.secrets import (
     LARGEST,
-    Kinds,
+    SecretKinds,
     default_identity_path,
     ensure_secrets,
     kinds_of,
@@ -50,7 +50,7 @@ class _Kept:
         return self.loaded.secrets_path
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> SecretKinds:
         """All that roles declare, also those that no node has."""
         return kinds_of(declared_secrets(self.roles))
 
@@ -59,7 +59,7 @@ class _Kept:
         return compile_site(self.roles, {}, self.loaded.cluster)
 
     @property
-    def wanted(self) -> Kinds:
+    def wanted(self) -> SecretKinds:
         """Those that nodes of this blueprint have, or hpcforge itself."""
         return wanted_kinds(self.roles, self.desired)
 
@@ -107,13 +107,13 @@ def list_(blueprint: Path, lab: str | None, identity: Path | None, as_json: bool
             json.dumps({"schema_version": 1, "secrets": entries, "missing": list(missing)}, indent=2) + "\n"
         )
         return Exit.DONE
-    cells = [[", ".join(cell) if isinstance(cell, list) else str(cell) for cell in one.values()] for one in entries]
+    cells = [[", ".join(cell) if isinstance(cell, list) else str(cell) for cell in entry.values()] for entry in entries]
     printing.result(table(("name", "bytes", "fingerprint", "from", "roles", "what for"), cells))
     if unmade:
-        again = typed("secrets", "init", blueprint, lab=lab, identity=identity)
+        again = command_line("secrets", "init", blueprint, lab=lab, identity=identity)
         printing.note(f"not made yet: {', '.join(unmade)}\nNext: {again}\n")
     for name in unset:
-        again = typed("secrets", "set", blueprint, name, lab=lab, identity=identity)
+        again = command_line("secrets", "set", blueprint, name, lab=lab, identity=identity)
         printing.note(f"not set yet: {name}, which {', '.join(wanted_by[name])} wants\nNext: {again}\n")
     return Exit.DONE
 
@@ -145,7 +145,9 @@ def set_(blueprint: Path, name: str, lab: str | None, identity: Path | None, as_
         printing.note(f"{kept.file}: {name} {'is set' if changed else 'is unchanged'}\n")
     _note_new_key(kept, had_key)
     if changed:
-        printing.note(f"{kept.kinds[name].rotated}\nNext: {typed('plan', blueprint, lab=lab, identity=identity)}\n")
+        printing.note(
+            f"{kept.kinds[name].rotated}\nNext: {command_line('plan', blueprint, lab=lab, identity=identity)}\n"
+        )
     return Exit.DONE
 
 
@@ -157,11 +159,11 @@ def rotate(blueprint: Path, name: str, lab: str | None, identity: Path | None) -
     old = fingerprint(kinds, before, name, before[name]) if name in before else "none"
     printing.note(f"{kept.file}: {name} {old} -> {fingerprint(kinds, before, name, after)}\n{kinds[name].rotated}\n")
     if kinds[name].on_nodes:
-        printing.note(f"Next: {typed('apply', blueprint, lab=lab, identity=identity)}\n")
+        printing.note(f"Next: {command_line('apply', blueprint, lab=lab, identity=identity)}\n")
     return Exit.DONE
 
 
-def fingerprint(kinds: Kinds, known: Mapping[str, bytes], name: str, value: bytes) -> str:
+def fingerprint(kinds: SecretKinds, known: Mapping[str, bytes], name: str, value: bytes) -> str:
     """What tells two values apart and gives neither away: what is made here has 128 random bits and more."""
     if name == AUTHORITY:
         return authority_fingerprint(value)
@@ -199,13 +201,13 @@ def _given(name: str, *, binary: bool) -> bytes:
     return first.encode()
 
 
-def _origin(kinds: Kinds, name: str) -> str:
+def _origin(kinds: SecretKinds, name: str) -> str:
     if name not in kinds:
         return "hpcforge" if name == REVOKED else "unused"
     return "hpcforge" if kinds[name].make else "the site"
 
 
-def _purpose(kinds: Kinds, name: str) -> str:
+def _purpose(kinds: SecretKinds, name: str) -> str:
     if name == REVOKED:
         return "host keys of removed or replaced machines, which ssh on nodes refuses"
     return kinds[name].purpose if name in kinds else "no role of this blueprint declares it"

@@ -11,7 +11,7 @@ import yaml
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
-from hpcforge.program import typed
+from hpcforge.command_hint import command_line
 from hpcforge.report import printing
 from hpcforge.report.collectives_text import collectives_json, collectives_text
 from hpcforge.report.show_text import show_text
@@ -21,7 +21,7 @@ def show(blueprint: Path, inventory: Path | None, full: bool, as_json: bool) -> 
     """Run `hpcforge show`. Returns the exit status."""
     resolved = load(blueprint, inventory).cluster
     if not (full or as_json):
-        again = f"{typed('show', blueprint, inventory=inventory)} --full"
+        again = f"{command_line('show', blueprint, inventory=inventory)} --full"
         printing.result(show_text(resolved, again, printing.columns()))
         return Exit.DONE
     cluster = dataclasses.asdict(resolved)

@@ -14,22 +14,22 @@ from pathlib import Path
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
-from hpcforge.blueprint.schema import Lab
+from hpcforge.blueprint.schema import LabSection
 from hpcforge.cli.rehearsals import named, not_up
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
+from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import facts_of, planned_facts, subnet_for
+from hpcforge.lab.host_paths import lab_directory
 from hpcforge.lab.kinds import kind_of
 from hpcforge.lab.names import default_lab_name
-from hpcforge.lab.places import lab_directory
-from hpcforge.program import typed
-from hpcforge.rehearsal.choice import carriers, chosen
 from hpcforge.rehearsal.lab_facts import LabFacts
+from hpcforge.rehearsal.node_choice import carriers, chosen
 from hpcforge.rehearsal.package_sources import Origins, origins, out_of_reach, passed
 from hpcforge.rehearsal.roles import left_out
-from hpcforge.rehearsal.rules import RULES, login_user
+from hpcforge.rehearsal.stand_in_rules import RULES, login_user
 from hpcforge.rehearsal.stand_ins import rehearsed
 from hpcforge.report import printing
 from hpcforge.report.rehearsal_text import not_rehearsed
@@ -78,14 +78,14 @@ def say_not_rehearsed(site: Site, inventory: Path | None = None) -> None:
         printing.note("".join(f"not rehearsed: role {role}: {why}\n" for role, why in site.away.items()))
     elif site.lab is not None:
         lab = named(site.loaded.blueprint_path, site.lab).lab
-        again = typed("rehearse", "compare", site.loaded.blueprint_path, inventory=inventory, lab=lab)
+        again = command_line("rehearse", "compare", site.loaded.blueprint_path, inventory=inventory, lab=lab)
         printing.note(not_rehearsed(site.stand_ins, again))
 
 
 def lab_kind(loaded: Loaded) -> LabKind:
     """What the nodes of its rehearsal are."""
     wanted = loaded.blueprint.inventory
-    return wanted.lab if isinstance(wanted, Lab) else DEFAULT
+    return wanted.lab if isinstance(wanted, LabSection) else DEFAULT
 
 
 def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, nodes: str | None = None) -> Site:
@@ -96,8 +96,8 @@ def stood_in(loaded: Loaded, lab: labs.Lab | None, name: str, identity: Path, no
     away = out_of_reach(found, facts.sources)
     roles = left_out(cluster, load_site_roles(loaded), boots=facts.boots, away=away)
     machines = {
-        name: InventoryNode.model_construct(address=one.address, host_keys=one.host_keys)
-        for name, one in facts.machines.items()
+        name: InventoryNode.model_construct(address=machine.address, host_keys=machine.host_keys)
+        for name, machine in facts.machines.items()
     }
     folder = lab_directory(name)
     of_lab = replace(
@@ -119,7 +119,7 @@ def package_origins(loaded: Loaded, cluster: Cluster) -> Origins:
 
 def real_networks(cluster: Cluster) -> tuple[IPv4Network, ...]:
     """Where a site's own machines are: no lab may be there."""
-    cidrs = [one.cidr for one in (cluster.network, *cluster.networks)]
+    cidrs = [network.cidr for network in (cluster.network, *cluster.networks)]
     addresses = [address for node in cluster.nodes for address in (node.address, *node.addresses.values())]
     return tuple(map(IPv4Network, dict.fromkeys((*cidrs, *addresses))))
 
@@ -134,13 +134,15 @@ def lab_facts(loaded: Loaded, lab: labs.Lab | None, nodes: str | None = None) ->
         names = chosen(cluster, nodes)
         return planned_facts(names, login_user(cluster), subnet_for(len(names)))
     facts = facts_of(lab)
-    up = typed("rehearse", "up", loaded.blueprint_path, lab=named(loaded.blueprint_path, lab.name).lab)
+    up = command_line("rehearse", "up", loaded.blueprint_path, lab=named(loaded.blueprint_path, lab.name).lab)
     if any(network.overlaps(lab.network_address) for network in real_networks(cluster)):
         raise UsageError(
             f"the rehearsal {lab.name!r} uses {lab.cidr}, and this blueprint has machines in that subnet",
             f"remove it and start it again: {named(loaded.blueprint_path, lab.name).typed('down')}",
         )
-    facts = replace(facts, machines={name: one for name, one in facts.machines.items() if name in cluster.by_name})
+    facts = replace(
+        facts, machines={name: machine for name, machine in facts.machines.items() if name in cluster.by_name}
+    )
     missing = [node.name for node in cluster.nodes if node.name in carriers(cluster) - facts.machines.keys()]
     if missing:
         raise UsageError(f"the rehearsal {lab.name!r} lacks {fold(missing)}, which provides a service", up)

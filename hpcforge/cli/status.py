@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
-from hpcforge.program import typed
+from hpcforge.command_hint import command_line
 from hpcforge.report import printing
 from hpcforge.report.status_text import certificates_note, history_table, status_json, status_text
 from hpcforge.report.text import one_line
@@ -25,7 +25,7 @@ def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history:
     desired = compile_site(site_roles(site), {}, site.cluster)
     with open_engines(site) as engine:
         found = look_at(engine, site.cluster, max(last, _LOOK_BACK), _say, site.kept_as, desired)
-    note = certificates_note(found, typed("apply", blueprint, inventory=inventory, lab=lab))
+    note = certificates_note(found, command_line("apply", blueprint, inventory=inventory, lab=lab))
     found = replace(found, notes=(*found.notes, *([note] if note else [])))
     shown = found.history.newest(last)
     if as_json:

@@ -16,14 +16,14 @@ import typer
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
+from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.program import typed
 from hpcforge.report import printing
-from hpcforge.report.reasons import by_reason
 from hpcforge.report.text import one_line, table
+from hpcforge.report.unreachable_text import by_reason
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.site import Site
-from hpcforge.run.trust import Shown, confirm, enrolled, new_keys, record
+from hpcforge.run.trust import MachineKeys, confirm, enrolled, new_keys, record
 
 
 def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, yes: bool) -> int:
@@ -32,8 +32,8 @@ def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, y
     head = site.cluster.slurm.controller
     if node in site.cluster.by_name:
         raise UsageError(f"{node} is in the blueprint", "its host key is recorded by `hpcforge apply --trust-new`")
-    one = enrolled(site, node)
-    rows = [[node, one.address, *_kind_and_fingerprint(key)] for key in one.host_keys]
+    machine = enrolled(site, node)
+    rows = [[node, machine.address, *_kind_and_fingerprint(key)] for key in machine.host_keys]
     printing.note(
         f"as the node list on {head} has it:\n" + table(("node", "address", "type", "fingerprint"), rows, indent="  ")
     )
@@ -43,8 +43,8 @@ def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, y
                 "there is no terminal for the question", "compare the key with the machine's console, then add --yes"
             )
         typer.confirm(f"Is this {node}, and may hpcforge log in to it?", abort=True, err=True)
-    confirm(site, node, one)
-    printing.note(f"Next: {typed('apply', blueprint, inventory=inventory, lab=lab)}\n")
+    confirm(site, node, machine)
+    printing.note(f"Next: {command_line('apply', blueprint, inventory=inventory, lab=lab)}\n")
     return Exit.DONE
 
 
@@ -69,7 +69,7 @@ def trust_new(site: Site) -> Site:
     return reread
 
 
-def _table(site: Site, shown: Shown) -> str:
+def _table(site: Site, shown: MachineKeys) -> str:
     rows = [(name, site.cluster.by_name[name].address, key) for name, key in shown.keys.items()]
     via = site.cluster.access.via
     if shown.jump_host is not None and via is not None and via.name not in shown.keys:

@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcforge.blueprint.declared import ROLES
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source, render_all, to_json, within_limits
-from hpcforge.blueprint.inside import MAX_YAML, having, read_inside
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile, render_all, to_json, within_limits
+from hpcforge.blueprint.role_declarations import ROLES
+from hpcforge.blueprint.untrusted_files import MAX_YAML, having, read_inside
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
-from hpcforge.program import typed
+from hpcforge.command_hint import command_line
 from hpcforge.report import printing
 
 
@@ -34,7 +34,7 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
     printing.note(render_all(found), "diagnostics")
     if code:
         return code
-    again = typed("plan", blueprint, inventory=inventory)
+    again = command_line("plan", blueprint, inventory=inventory)
     printing.note(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: {again}\n")
     return Exit.DONE
 
@@ -47,11 +47,11 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """
     shipped, *own = loaded.role_folders
     chosen = [shipped / name for name in sorted(loaded.blueprint.roles.said()) if (shipped / name).is_dir()]
-    folders = [*chosen, *(one for folder in own for one in having(folder, ROLES.file))]
-    texts = [read_inside(one, ROLES.file, MAX_YAML).decode() for one in folders]
-    outside = [f"services.{name}.external" for name, one in loaded.cluster.services.items() if one.external]
+    folders = [*chosen, *(role_folder for folder in own for role_folder in having(folder, ROLES.file))]
+    texts = [read_inside(folder, ROLES.file, MAX_YAML).decode() for folder in folders]
+    outside = [f"services.{name}.external" for name, service in loaded.cluster.services.items() if service.external]
     speaking = (path.read_text("utf-8") for path in shipped.glob("*/role.yaml") if outside)
-    texts += (text for text in speaking if any(one in text for one in outside))
+    texts += (text for text in speaking if any(key in text for key in outside))
     provided = any("provided:" in text for text in texts)
     if not own and not provided:
         return ()
@@ -69,7 +69,7 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     try:
         secrets = read_secrets(loaded.secrets_path, default_identity_path())
     except SecretsError as error:
-        return (Diagnostic("not-checked", f"whether secrets are set: {error}", Source(str(loaded.secrets_path))),)
+        return (Diagnostic("not-checked", f"whether secrets are set: {error}", SourceFile(str(loaded.secrets_path))),)
     return lacking_secrets(loaded, roles, desired, secrets)
 
 

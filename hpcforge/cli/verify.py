@@ -10,16 +10,16 @@ from pathlib import Path
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.signals import in_good_order
 from hpcforge.cli.site import open_site, say_not_rehearsed
-from hpcforge.cli.stopping import in_good_order
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.select import select
+from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.fabric.asbuilt import compare
-from hpcforge.fabric.drawn import Drawn
-from hpcforge.fabric.recognise import Heard, Recognised, recognise
-from hpcforge.program import typed
+from hpcforge.fabric.as_built import compare
+from hpcforge.fabric.cable_index import Drawn
+from hpcforge.fabric.neighbour_matching import Heard, Recognised, recognise
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.cabling_text import cabling_json, cabling_text
@@ -31,7 +31,7 @@ from hpcforge.run.site import open_engines
 from hpcforge.run.verify import look, verify_now
 from hpcforge.verify.cabling import CablingError, read_saved
 from hpcforge.verify.jobs import StoppedError
-from hpcforge.verify.kept import Recorded
+from hpcforge.verify.verdict_records import Recorded
 
 _STOPPING = "ending the tests; press again to stop at once"
 
@@ -66,13 +66,13 @@ def verify(
                 tests = verify_now(engine, site.cluster, usable, names, chosen, progress, stop)
         except StoppedError:
             return Exit.INTERRUPTED
-    verdicts = [one.verdict for one in tests.reached]
+    verdicts = [result.verdict for result in tests.reached]
     if as_json:
         entries = [asdict(verdict) for verdict in verdicts]
         told = {"schema_version": 1, "verdicts": entries, "left_out": out, "fell_out": tests.fell_out}
         printing.result(json.dumps(told, indent=2) + "\n")
     else:
-        again = typed("verify", blueprint, inventory=inventory, lab=lab, test=names, limit=limit)
+        again = command_line("verify", blueprint, inventory=inventory, lab=lab, test=names, limit=limit)
         printing.result(verdicts_text(replace(tests, recorded=Recorded()), again, (), time.time()), "states")
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     say_not_rehearsed(site, inventory)
@@ -96,9 +96,9 @@ def _check_known(cluster: Cluster, names: Collection[str]) -> None:
 def _limited(cluster: Cluster, names: Collection[str], limit: Sequence[str]) -> frozenset[str]:
     """The nodes that --limit means. Raises SelectionError, and UsageError where no test runs on any of them."""
     chosen = frozenset(select(cluster, limit, ()))
-    tests = [one for one in cluster.acceptance.tests if not names or one.name in names] if cluster.acceptance else []
-    if tests and all(chosen.isdisjoint(one.nodes) for one in tests):
-        runs_on = "; ".join(f"{one.name} on {fold(one.nodes)}" for one in tests)
+    tests = [test for test in cluster.acceptance.tests if not names or test.name in names] if cluster.acceptance else []
+    if tests and all(chosen.isdisjoint(test.nodes) for test in tests):
+        runs_on = "; ".join(f"{test.name} on {fold(test.nodes)}" for test in tests)
         raise UsageError(f"no test runs on {fold(sorted(chosen))}", f"tests run: {runs_on}")
     return chosen
 

@@ -13,12 +13,12 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import node_as_jump_host, node_network, outside
 from hpcforge.blueprint.diagnostics import closest_or_all, did_you_mean, quote
-from hpcforge.blueprint.inventory import Bmc, InventoryNode
-from hpcforge.blueprint.named_nodes import NamedNodes
+from hpcforge.blueprint.inventory import BmcSection, InventoryNode
 from hpcforge.blueprint.network_checks import is_bmc
-from hpcforge.blueprint.overridden import alike, gpus_of
+from hpcforge.blueprint.overrides import alike, gpus_of
 from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import ELSEWHERE, Distribution
 from hpcforge.cluster.gpu_checks import example, gpu_findings, unknown_gpus
@@ -96,7 +96,7 @@ def _facts(draft: Draft, catalog: Catalog) -> Findings:
     if not draft.intact("overrides"):
         return
     overrides: dict[str, s.Override] = draft.sections["overrides"] or {}
-    slurm: s.Slurm | None = draft.sections["slurm"] if draft.intact("slurm", "reserve") else None
+    slurm: s.SlurmSection | None = draft.sections["slurm"] if draft.intact("slurm", "reserve") else None
     too_small: dict[str, list[str]] = {}
     for key, group in (draft.sections["nodes"] or {}).items():
         if "worker" not in group.functions or group.hardware not in catalog.servers or not draft.intact("nodes", key):
@@ -176,7 +176,7 @@ def has_driver(model: str, catalog: Catalog, vendor: str) -> bool:
 
 def _slurm_fabric(draft: Draft) -> Findings:
     """Check that the blueprint has the fabric for Slurm's topology."""
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "topology"):
         return
     loc, fabric = ("slurm", "topology"), slurm.topology.fabric
@@ -186,7 +186,7 @@ def _slurm_fabric(draft: Draft) -> Findings:
         yield Finding((*loc, "fabric"), f"{quote(fabric)} is not a fabric of this blueprint", hint)
 
 
-def _unknown_system(os: s.OperatingSystem, catalog: Catalog) -> Findings:
+def _unknown_system(os: s.OperatingSystemSection, catalog: Catalog) -> Findings:
     releases = [release for name, release in catalog.distributions if name == os.name]
     if releases:
         message = f"unknown release {quote(os.release)} of {os.name}"
@@ -207,7 +207,11 @@ def _package_manager(system: Distribution, catalog: Catalog) -> Findings:
 
 
 def _packages_otherwise(system: str, by: str, catalog: Catalog) -> Finding:
-    known = [" ".join(key) for key, one in catalog.distributions.items() if one.package_manager in PACKAGE_MANAGERS]
+    known = [
+        " ".join(key)
+        for key, distribution in catalog.distributions.items()
+        if distribution.package_manager in PACKAGE_MANAGERS
+    ]
     message = f"{system} has {by}: hpcforge installs packages only with {' '.join(PACKAGE_MANAGERS)}"
     return Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
 
@@ -318,10 +322,10 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
 def _shared_identities(inventory: Draft, blueprint: Draft) -> Findings:
     """Yield what two machines share although only one can have it; addresses on networks are judged with those."""
     machines: dict[str, InventoryNode] = inventory.sections["nodes"] or {}
-    on_network = any(is_bmc(name, one) for name, one in (blueprint.sections["networks"] or {}).items())
+    on_network = any(is_bmc(name, network) for name, network in (blueprint.sections["networks"] or {}).items())
     owner = {machine.address: name for name, machine in machines.items() if machine.address}
     for name, machine in machines.items():
-        bmc = machine.bmc or Bmc.model_construct()
+        bmc = machine.bmc or BmcSection.model_construct()
         at = None if on_network else bmc.address
         own = (
             (("mac",), machine.mac),

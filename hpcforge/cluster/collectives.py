@@ -24,7 +24,7 @@ _NCCL_WHEEL = re.compile(r"nvidia_nccl_cu[0-9]+-([0-9]+)\.([0-9]+)(?:\.[0-9]+)*-
 
 
 @dataclass(frozen=True)
-class Setting:
+class LibraryVariable:
     """A variable of NCCL's or UCX's, and why it has this value. The reason is one line, without `=`."""
 
     name: str
@@ -34,7 +34,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Left:
+class DefaultVariable:
     """A variable that stays at the library's default: why that is right, or which value is missing."""
 
     name: str
@@ -48,18 +48,18 @@ class Collectives:
 
     fabric: str | None  # that carries their collectives by RDMA; None: IP does
     adapters: tuple[str, ...]  # that are named, in the order of the fabric's links; none: not said
-    settings: tuple[Setting, ...]
-    left: tuple[Left, ...]
+    settings: tuple[LibraryVariable, ...]
+    left: tuple[DefaultVariable, ...]
 
     @property
-    def nccl(self) -> tuple[Setting, ...]:
+    def nccl(self) -> tuple[LibraryVariable, ...]:
         """The variables of NCCL's."""
-        return tuple(one for one in self.settings if one.name.startswith("NCCL_"))
+        return tuple(setting for setting in self.settings if setting.name.startswith("NCCL_"))
 
     @property
-    def ucx(self) -> tuple[Setting, ...]:
+    def ucx(self) -> tuple[LibraryVariable, ...]:
         """The variables of UCX's."""
-        return tuple(one for one in self.settings if one.name.startswith("UCX_"))
+        return tuple(setting for setting in self.settings if setting.name.startswith("UCX_"))
 
 
 def collectives(
@@ -69,25 +69,25 @@ def collectives(
 
     `network` has the nodes' addresses, `others` are all other networks; `wheels` are PyTorch's, which bring NCCL.
     """
-    plugged = [one for one in fabrics if not one.bmc]
-    fast = [one for one in plugged if one.rdma]
-    fabric = max(fast, key=lambda one: one.rate_gbps * one.links, default=None)
-    found: list[Setting | Left] = []
+    plugged = [fabric for fabric in fabrics if not fabric.bmc]
+    fast = [plugged_fabric for plugged_fabric in plugged if plugged_fabric.rdma]
+    fabric = max(fast, key=lambda fabric: fabric.rate_gbps * fabric.links, default=None)
+    found: list[LibraryVariable | DefaultVariable] = []
     if fabric is None:
         why = "the nodes have no InfiniBand or RoCE fabric; NCCL still uses an RDMA adapter that is up"
-        found.append(Left("NCCL_IB_HCA", why, _NCCL.format("NCCL_IB_HCA")))
+        found.append(DefaultVariable("NCCL_IB_HCA", why, _NCCL.format("NCCL_IB_HCA")))
     else:
         found += [*_adapters(fabric, plugged), *_crossing(fabric)]
     found.append(_bootstrap(network, others))
     if fabric is not None and fabric.kind == "roce":
         found += [*_address(wheels), *_marks(fabric)]
     why = "NCCL reads the PCIe tree itself; only virtual machines that hide it need a file, from their provider"
-    found.append(Left("NCCL_TOPO_FILE", why, _NCCL.format("NCCL_TOPO_FILE")))
+    found.append(DefaultVariable("NCCL_TOPO_FILE", why, _NCCL.format("NCCL_TOPO_FILE")))
     return Collectives(
         fabric.name if fabric else None,
         _named(fabric) if fabric else (),
-        tuple(one for one in found if isinstance(one, Setting)),
-        tuple(one for one in found if isinstance(one, Left)),
+        tuple(setting for setting in found if isinstance(setting, LibraryVariable)),
+        tuple(setting for setting in found if isinstance(setting, DefaultVariable)),
     )
 
 
@@ -96,7 +96,7 @@ def _named(fabric: FabricOf) -> tuple[str, ...]:
     return fabric.interfaces if fabric.kind == "infiniband" else ()
 
 
-def _adapters(fabric: FabricOf, plugged: Sequence[FabricOf]) -> Iterator[Setting | Left]:
+def _adapters(fabric: FabricOf, plugged: Sequence[FabricOf]) -> Iterator[LibraryVariable | DefaultVariable]:
     """Which adapters carry collectives."""
     names = ("NCCL_IB_HCA", _NCCL.format("NCCL_IB_HCA")), ("UCX_NET_DEVICES", _OPEN_MPI)
     if adapters := _named(fabric):
@@ -104,47 +104,49 @@ def _adapters(fabric: FabricOf, plugged: Sequence[FabricOf]) -> Iterator[Setting
         exact = "=" + ",".join(adapters)  # else mlx5_1 means mlx5_10, too
         ports = ",".join(f"{name}:1" for name in adapters)
         for (name, source), value in zip(names, (exact, ports), strict=True):
-            yield Setting(name, value, why, source)
+            yield LibraryVariable(name, value, why, source)
         return
     why = "the nodes have no other fabric; NCCL uses every adapter that is up"
     if len(plugged) > 1:
-        others = ", ".join(one.name for one in plugged if one is not fabric)
+        others = ", ".join(plugged_fabric.name for plugged_fabric in plugged if plugged_fabric is not fabric)
         cure = "set its `interfaces`" if fabric.kind == "infiniband" else "only the machine can tell"
         why = f"the blueprint does not separate the adapters of {fabric.name} from those of {others}: {cure}"
     for name, source in names:
-        yield Left(name, why, source)
+        yield DefaultVariable(name, why, source)
 
 
-def _crossing(fabric: FabricOf) -> Iterator[Setting | Left]:
+def _crossing(fabric: FabricOf) -> Iterator[LibraryVariable | DefaultVariable]:
     """Whether a ring may leave its rail."""
     source = _NCCL.format("NCCL_CROSS_NIC")
     if fabric.links == 1 or fabric.bond:
         why = "bonded ports of a card are one adapter" if fabric.bond else "a node has one link"
-        yield Left("NCCL_CROSS_NIC", why, source)
+        yield DefaultVariable("NCCL_CROSS_NIC", why, source)
     elif fabric.rails:
         why = f"{fabric.name} carries less between its rails than on them: a ring stays on its rail"
-        yield Setting("NCCL_CROSS_NIC", "0", why, source)
+        yield LibraryVariable("NCCL_CROSS_NIC", "0", why, source)
     else:
         why = f"{fabric.name} carries the same between any two links: NCCL's default (2) costs nothing"
-        yield Left("NCCL_CROSS_NIC", why, source)
+        yield DefaultVariable("NCCL_CROSS_NIC", why, source)
 
 
-def _bootstrap(network: Network, others: Sequence[Network]) -> Setting | Left:
+def _bootstrap(network: Network, others: Sequence[Network]) -> LibraryVariable | DefaultVariable:
     """The interface where ranks find each other; without RDMA it carries all traffic."""
     source = _NCCL.format("NCCL_SOCKET_IFNAME")
     if network.interface:
-        first = ", ".join(one.name for one in others if not one.bmc and not one.external)
+        first = ", ".join(other.name for other in others if not other.bmc and not other.external)
         else_ = f", not one of {first}" if first else ""
         why = f"the workers' interface on {network.name}, the network of all nodes{else_}"
-        return Setting("NCCL_SOCKET_IFNAME", f"={network.interface}", why, source)
+        return LibraryVariable("NCCL_SOCKET_IFNAME", f"={network.interface}", why, source)
     why = f"the workers' interface on {network.name} is not known: set `interface` of that network"
-    return Left("NCCL_SOCKET_IFNAME", f"{why}. NCCL prefers interfaces named ib*, then uses any that is up", source)
+    return DefaultVariable(
+        "NCCL_SOCKET_IFNAME", f"{why}. NCCL prefers interfaces named ib*, then uses any that is up", source
+    )
 
 
-def _address(wheels: Sequence[Wheel]) -> Iterator[Left]:
+def _address(wheels: Sequence[Wheel]) -> Iterator[DefaultVariable]:
     """Which of an adapter's addresses is the one of RoCE v2."""
     source = _NCCL.format("NCCL_IB_GID_INDEX")
-    found = next(filter(None, (_NCCL_WHEEL.match(one.file) for one in wheels)), None)
+    found = next(filter(None, (_NCCL_WHEEL.match(wheel.file) for wheel in wheels)), None)
     version = (int(found[1]), int(found[2])) if found else None
     if version is None:
         why = "NCCL finds it from 2.21 on; the jobs' NCCL is not known. Older ones need the value from the machine"
@@ -152,19 +154,21 @@ def _address(wheels: Sequence[Wheel]) -> Iterator[Left]:
         why = f"NCCL {version[0]}.{version[1]} of PyTorch finds the address of RoCE v2 itself (from 2.21 on)"
     else:
         why = f"NCCL {version[0]}.{version[1]} of PyTorch needs it, and only the machine has it (`show_gids`)"
-    yield Left("NCCL_IB_GID_INDEX", why, source)
-    yield Left("UCX_IB_GID_INDEX", "UCX finds the address of RoCE v2 itself", _UCX.format("src/uct/ib/base/ib_iface.c"))
+    yield DefaultVariable("NCCL_IB_GID_INDEX", why, source)
+    yield DefaultVariable(
+        "UCX_IB_GID_INDEX", "UCX finds the address of RoCE v2 itself", _UCX.format("src/uct/ib/base/ib_iface.c")
+    )
 
 
-def _marks(fabric: FabricOf) -> Iterator[Setting | Left]:
+def _marks(fabric: FabricOf) -> Iterator[LibraryVariable | DefaultVariable]:
     """How packets say that they are not to be dropped."""
     if fabric.dscp is None:
         return
     value = str(fabric.dscp << 2 | _ECN_CAPABLE)
     why = f"DSCP {fabric.dscp} marks lossless traffic for the switches of {fabric.name}; ECN may mark it"
-    yield Setting("NCCL_IB_TC", value, why, _NCCL.format("NCCL_IB_TC"))
+    yield LibraryVariable("NCCL_IB_TC", value, why, _NCCL.format("NCCL_IB_TC"))
     source = _UCX.format("src/uct/ib/base/ib_iface.c (TRAFFIC_CLASS)")
     if fabric.dscp == _UCX_DSCP:
-        yield Left("UCX_IB_TRAFFIC_CLASS", f"UCX marks RoCE with {value} itself", source)
+        yield DefaultVariable("UCX_IB_TRAFFIC_CLASS", f"UCX marks RoCE with {value} itself", source)
     else:
-        yield Setting("UCX_IB_TRAFFIC_CLASS", value, why, source)
+        yield LibraryVariable("UCX_IB_TRAFFIC_CLASS", value, why, source)

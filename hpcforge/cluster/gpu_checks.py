@@ -21,7 +21,9 @@ def unknown_gpus(draft: Draft, catalog: Catalog) -> dict[str, list[str]]:
         if server is None or "worker" not in group.functions or group.gpus or server.gpus:
             continue
         if server.gpus_max or (server.gpus_max is None and server.gpu_form_factors):
-            found[key] = [name for name in hostlist.expand(key) if not (one := overrides.get(name)) or not one.gpus]
+            found[key] = [
+                name for name in hostlist.expand(key) if not (override := overrides.get(name)) or not override.gpus
+            ]
     return {key: names for key, names in found.items() if names}
 
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hpcforge.blueprint.diagnostics import closest_or_all, quote
 from hpcforge.blueprint.fabric_checks import unknown_switches
-from hpcforge.blueprint.hardware import Entry, Parts, Server
+from hpcforge.blueprint.hardware import CatalogEntry, Parts, Server
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.site import Site
+from hpcforge.blueprint.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
@@ -52,7 +52,7 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
             yield Finding(("parts", "cables", name), message, hint, key=True)
 
 
-def _likes(section: Loc, own: Mapping[str, Entry], known: Collection[str]) -> Findings:
+def _likes(section: Loc, own: Mapping[str, CatalogEntry], known: Collection[str]) -> Findings:
     """Yield entries that are like nothing there is, or like themselves."""
     for name, entry in own.items():
         loc = (*section, name, "like")
@@ -63,7 +63,7 @@ def _likes(section: Loc, own: Mapping[str, Entry], known: Collection[str]) -> Fi
             yield Finding(loc, f"{quote(name)} is based on itself, through {quote(entry.like or '')}")
 
 
-def _circle(name: str, own: Mapping[str, Entry]) -> bool:
+def _circle(name: str, own: Mapping[str, CatalogEntry]) -> bool:
     """Tell whether an entry's likes lead back to it; an entry that replaces a model of the catalog may be like it."""
     seen, at = {name}, own[name].like
     while at and at in own and at not in seen:
@@ -92,7 +92,7 @@ def _server(loc: Loc, server: Server, catalog: Catalog, draft: Draft) -> Finding
                 )
 
 
-def _site(site: Site, catalog: Catalog) -> Findings:
+def _site(site: SiteSection, catalog: Catalog) -> Findings:
     for key, racks in site.racks.items():
         loc = ("site", "racks", key)
         if racks.model not in catalog.racks:

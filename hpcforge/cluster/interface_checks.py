@@ -19,7 +19,7 @@ _LONGEST = 15  # characters that Linux has for the name of an interface
 
 def interface_findings(cluster: Cluster) -> Findings:
     """Yield what is wrong, or not known, of networks that nodes are to be set up for."""
-    fabrics = {one.name: one for one in cluster.fabrics}
+    fabrics = {fabric.name: fabric for fabric in cluster.fabrics}
     shared: dict[str, list[Network]] = {}
     for network in cluster.networks:
         if not network.bmc:
@@ -28,7 +28,7 @@ def interface_findings(cluster: Cluster) -> Findings:
             yield Finding(
                 ("networks", network.name, "configure"), "hpcforge does not configure management controllers", key=True
             )
-    asked = {name: them for name, them in shared.items() if any(one.configure for one in them)}
+    asked = {name: them for name, them in shared.items() if any(network.configure for network in them)}
     for name, them in asked.items():
         wrong = [*_names(them), *_agreed(them)] or [*_links(name, them, fabrics.get(name))]
         yield from wrong or _unknown_ports(cluster, name, them, fabrics.get(name))
@@ -55,7 +55,7 @@ def _names(networks: Sequence[Network]) -> Findings:
 
 def _agreed(networks: Sequence[Network]) -> Findings:
     """Yield what networks on the same links say otherwise than the first of them."""
-    first = next(one for one in networks if one.configure)
+    first = next(member for member in networks if member.configure)
     for network in networks:
         loc: Loc = ("networks", network.name)
         if not network.configure:
@@ -68,7 +68,9 @@ def _agreed(networks: Sequence[Network]) -> Findings:
             yield Finding(
                 (*loc, "interface"), f"its parent interface is {a}, but that of `{first.name}` on the same links is {b}"
             )
-        larger = [one.name for one in networks if one.vlan is not None and (one.mtu or 0) > (network.mtu or 1_500)]
+        larger = [
+            member.name for member in networks if member.vlan is not None and (member.mtu or 0) > (network.mtu or 1_500)
+        ]
         if network.vlan is None and larger:
             message = f"the VLAN `{larger[0]}` on the same links has a larger mtu"
             yield Finding((*loc, "mtu"), message, "use the same mtu here", key=True)
@@ -114,8 +116,12 @@ def _one_name_each(cluster: Cluster, asked: dict[str, list[Network]]) -> Finding
     """Yield names that interfaces on different links of one node would share."""
     together = {frozenset(pair) for node in cluster.nodes for pair in combinations(carried(cluster, node), 2)}
     for (name, networks), (other, others) in combinations(asked.items(), 2):
-        named = {one for network in networks for one in (network.interface, port_below(network)) if one}
+        named = {
+            interface for network in networks for interface in (network.interface, port_below(network)) if interface
+        }
         for network in others if {name, other} in together else ():
-            for one in [one for one in (port_below(network), network.interface) if one in named][:1]:
-                message = f"{one} is already an interface to {name} on the same nodes"
+            for interface in [
+                interface for interface in (port_below(network), network.interface) if interface in named
+            ][:1]:
+                message = f"{interface} is already an interface to {name} on the same nodes"
                 yield Finding(("networks", network.name, "interface"), message)

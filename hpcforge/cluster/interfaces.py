@@ -81,19 +81,21 @@ def ports(node: Node, fabric: FabricOf | None, networks: Sequence[Network], main
         known = (Interface("port", mac=node.mac),) if node.mac and main in networks else ()
     if bonded(networks) or links == 1:
         return known
-    return tuple(one for one in known if one.name in {port_below(network) for network in networks})
+    return tuple(interface for interface in known if interface.name in {port_below(network) for network in networks})
 
 
 def bonded(networks: Sequence[Network]) -> Literal["802.3ad", "active-backup"] | None:
     """How a node uses the links of a carrier together; None: each by itself."""
-    return next((one.bond for one in networks if one.bond), None)
+    return next((network.bond for network in networks if network.bond), None)
 
 
 def interfaces(cluster: Cluster, node: Node) -> tuple[Interface, ...]:
     """What hpcforge sets up on a node, what is below before what is above; none where the blueprint asks for none."""
-    fabrics = {one.name: one for one in cluster.fabrics}
-    asked = {name: them for name, them in carried(cluster, node).items() if any(one.configure for one in them)}
-    return tuple(one for name, them in asked.items() for one in _of_carrier(cluster, node, fabrics.get(name), them))
+    fabrics = {fabric.name: fabric for fabric in cluster.fabrics}
+    asked = {name: them for name, them in carried(cluster, node).items() if any(network.configure for network in them)}
+    return tuple(
+        interface for name, them in asked.items() for interface in _of_carrier(cluster, node, fabrics.get(name), them)
+    )
 
 
 def _of_carrier(
@@ -101,16 +103,16 @@ def _of_carrier(
 ) -> Iterator[Interface]:
     mode = bonded(networks)
     below = ports(node, fabric, networks, cluster.network)
-    mtu = max((one.mtu for one in networks if one.mtu), default=None)
+    mtu = max((network.mtu for network in networks if network.mtu), default=None)
     ipoib = _ipoib(fabric, mtu)
-    plain = next((one for one in networks if one.vlan is None), None)
-    vlans = tuple(one.interface or "" for one in networks if one.vlan is not None)
+    plain = next((network for network in networks if network.vlan is None), None)
+    vlans = tuple(network.interface or "" for network in networks if network.vlan is not None)
     if mode:
         name = next(filter(None, map(port_below, networks)), None)
         yield from (replace(port, bond=name, mtu=mtu, ipoib=ipoib) for port in below)
         below = (Interface("bond", name, below[0].mac if below else None, mode),)
-    for one in below:
-        whole = replace(one, vlans=vlans, mtu=mtu, ipoib=ipoib)
+    for interface in below:
+        whole = replace(interface, vlans=vlans, mtu=mtu, ipoib=ipoib)
         yield _addressed(cluster, node, plain, whole) if plain else whole
     for network in networks:
         if network.vlan is not None:
@@ -118,14 +120,16 @@ def _of_carrier(
             yield _addressed(cluster, node, network, vlan)
 
 
-def _addressed(cluster: Cluster, node: Node, network: Network, one: Interface) -> Interface:
+def _addressed(cluster: Cluster, node: Node, network: Network, interface: Interface) -> Interface:
     address = node.address if network.name == cluster.network.name else node.addresses[network.name]
-    order = sorted(cluster.networks, key=lambda one: not one.external)  # the site's way out before one through a node
+    order = sorted(
+        cluster.networks, key=lambda network: not network.external
+    )  # the site's way out before one through a node
     return replace(
-        one,
+        interface,
         address=f"{address}/{network.cidr.partition('/')[2]}",
         gateway=network.gateway if network.gateway != address else None,
-        metric=100 + [one.name for one in order].index(network.name),
+        metric=100 + [network.name for network in order].index(network.name),
     )
 
 

@@ -9,13 +9,13 @@ from pydantic_core import PydanticCustomError
 
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.public_keys import is_path, public_key
-from hpcforge.blueprint.schema import User
+from hpcforge.blueprint.schema import UserSection
 
 _MAX_BYTES = 64 << 10
 _RELATIVE = "a path is relative to the blueprint"
 
 
-def key_lines(user: User, folder: Path) -> tuple[str, ...]:
+def key_lines(user: UserSection, folder: Path) -> tuple[str, ...]:
     """A user's public key lines, those of files in place of their paths."""
     return tuple(line for key in user.keys for line in (_lines(folder / key) if is_path(key) else (key,)))
 

@@ -11,18 +11,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.blueprint import checks, reader
-from hpcforge.blueprint.declared import ROLES, Declared, read_declared
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
-from hpcforge.blueprint.inside import OutsideError, files_inside, having, is_inside
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
-from hpcforge.blueprint.own_folders import OwnFolders, own_folders
 from hpcforge.blueprint.public_keys import is_path
 from hpcforge.blueprint.renamed_keys import File, old_key_warnings, with_new_keys
+from hpcforge.blueprint.role_declarations import ROLES, RoleDeclarations, read_declared
 from hpcforge.blueprint.schema import Blueprint, blueprint_model
+from hpcforge.blueprint.site_folders import OwnFolders, own_folders
 from hpcforge.blueprint.smoke_tests import SMOKE_TESTS, load_smoke_tests
+from hpcforge.blueprint.untrusted_files import OutsideError, files_inside, having, is_inside
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
@@ -31,31 +31,31 @@ from hpcforge.cluster.key_files import key_file_problems, key_lines
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
-from hpcforge.cluster.remarks import diagnostic, remark
 from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
-from hpcforge.cluster.served import served, storage_breaches
+from hpcforge.cluster.rule_diagnostics import diagnostic, remark
 from hpcforge.cluster.smoke_tests import impossible_tests, programs
+from hpcforge.cluster.storage_capacity import served, storage_breaches
 from hpcforge.cluster.variables import missing_variables
 from hpcforge.fabric.cabling import Cabled
 from hpcforge.fabric.fabrics import Fabrics, fabrics
 from hpcforge.fabric.graph import Fabric
-from hpcforge.fabric.laid import lay, mounts
-from hpcforge.facility.compute import Facility, facility
+from hpcforge.fabric.placement import lay, mounts
 from hpcforge.facility.design import Remark
+from hpcforge.facility.design_of_room import Facility, facility
 from hpcforge.facility.layout import Layout
 from hpcforge.facility.placement import place
-from hpcforge.facility.room import Pin, Room, room
+from hpcforge.facility.room import PinnedPosition, Room, room
 from hpcforge.facility.rules import Breach
-from hpcforge.software.judge import breaches as software_breaches
-from hpcforge.storage.served import Served
+from hpcforge.software.rule_checks import breaches as software_breaches
+from hpcforge.storage.capacity import ServedFileSystem
 
 _RELATIVE = "a path is relative to the"
 _NOTHING: Mapping[Path, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Judged:
+class RuleResults:
     """Return findings of the rules for racks, power, cooling, fabrics, cables, storage and software.
 
     `diagnostics` have what was found before, too.
@@ -93,21 +93,21 @@ class Loaded:
         return self.connected.built
 
     @cached_property
-    def served(self) -> tuple[Served, ...]:
+    def served(self) -> tuple[ServedFileSystem, ...]:
         """The file systems that nodes serve, in numbers."""
         return served(self.cluster, self.room, {fabric.name: fabric for fabric in self.fabrics})
 
     @cached_property
-    def judged(self) -> Judged:
+    def judged(self) -> RuleResults:
         """Load racks, cut cables, and judge by all rules."""
         placed, laid = facility(self.room, self.layout), lay(self.room, self.layout, self.fabrics)
         source = self.draft.document.source
-        of_room = [one for one in placed.breaches if self.blueprint.site or one.judged != "not-checked"]
+        of_room = [breach for breach in placed.breaches if self.blueprint.site or breach.judged != "not-checked"]
         of_storage = tuple(storage_breaches(self.room, self.served))
         breaches = (*of_room, *self.connected.breaches, *laid.breaches, *of_storage, *self._of_software)
         said = [(breach.judged, diagnostic(self.draft, breach)) for breach in breaches]
         all_breaches = (*placed.breaches, *self.connected.breaches, *laid.breaches, *of_storage)
-        return Judged(
+        return RuleResults(
             facility=placed,
             cables=laid.fabrics,
             remarks=tuple(remark(self.draft, breach) for breach in all_breaches),
@@ -196,7 +196,7 @@ def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]
     document = reader.read_file(blueprint_path, reader.MAX_VALUES)
     roles, tests = _own_folders(document, blueprint_path)
     findings = (*roles.findings, *tests.findings)
-    found = [*document.diagnostics, *(one.place(document.root, document.source) for one in findings)]
+    found = [*document.diagnostics, *(finding.place(document.root, document.source) for finding in findings)]
     if found:
         raise InvalidInput(found)
     return roles.folders, tests.folders
@@ -207,18 +207,20 @@ def own_models(blueprint_path: Path) -> dict[str, tuple[str, ...]]:
     root = reader.read_file(blueprint_path, reader.MAX_VALUES).root
     places = {"servers": ("hardware",), **{table: ("parts", table) for table in Parts.model_fields}}
     found = {table: reader.find(root, place) for table, place in places.items()}
-    return {table: tuple(one.entries) for table, one in found.items() if isinstance(one, reader.Mapping)}
+    return {table: tuple(section.entries) for table, section in found.items() if isinstance(section, reader.Mapping)}
 
 
 def _own_folders(document: reader.Document, blueprint_path: Path) -> tuple[OwnFolders, OwnFolders]:
     """Of roles, then of smoke tests; the document of the latter is to be read."""
     folder = blueprint_path.absolute().parent
-    roles = own_folders(document, ROLES, folder, shipped.roles())
-    return roles, own_folders(roles.document, SMOKE_TESTS, folder, shipped.smoke_tests())
+    roles = own_folders(document, ROLES, folder, bundled.roles())
+    return roles, own_folders(roles.document, SMOKE_TESTS, folder, bundled.smoke_tests())
 
 
 @cache
-def _declared(role_folders: tuple[Path, ...], test_folders: tuple[Path, ...]) -> tuple[Declared, type[Blueprint]]:
+def _declared(
+    role_folders: tuple[Path, ...], test_folders: tuple[Path, ...]
+) -> tuple[RoleDeclarations, type[Blueprint]]:
     declared = read_declared(*role_folders)
     return declared, blueprint_model(declared, load_smoke_tests(*test_folders))
 
@@ -242,13 +244,13 @@ def _loaded(
     blueprint_path: Path,
     inventory_path: Path | None,
     roles: OwnFolders,
-    declared: Declared,
+    declared: RoleDeclarations,
 ) -> Loaded:
     """Place what stands in racks, connect fabrics, and resolve the rest."""
     folder, source, catalog = blueprint_path.absolute().parent, draft.document.source, _catalog(draft)
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
-    pins = {name: Pin(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
+    pins = {name: PinnedPosition(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
     addressed = networks(blueprint, inventory)
     warnings = [*warnings, *draft.place(addressed.wrong_in_blueprint)]
     warnings += machines.place(addressed.wrong_in_inventory) if machines else []
@@ -292,13 +294,13 @@ def _loaded(
 
 def _empty(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
     """Yield sets of the wrong size that name racks of which it was not known before what stands there."""
-    empty = [one.name for one in cluster.slurm.partitions if not one.nodes]
+    empty = [partition.name for partition in cluster.slurm.partitions if not partition.nodes]
     for name in empty:
         yield checks.no_worker(("slurm", "partitions", name, "nodes"), blueprint.slurm.partitions[name].nodes)
-    for one in cluster.slurm.reservations:
-        if not one.nodes:
-            loc = ("slurm", "reservations", one.name, "nodes")
-            yield checks.no_worker(loc, blueprint.slurm.reservations[one.name].nodes)
+    for reservation in cluster.slurm.reservations:
+        if not reservation.nodes:
+            loc = ("slurm", "reservations", reservation.name, "nodes")
+            yield checks.no_worker(loc, blueprint.slurm.reservations[reservation.name].nodes)
     for index, role in enumerate(cluster.site_roles):
         if not role.on:
             yield checks.no_node(("software", "site_roles", index, "on"), blueprint.software.site_roles[index].on)
@@ -310,7 +312,12 @@ def _empty(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
 
 def _said(inventory: Inventory | None) -> dict[str, str]:
     switches = inventory.switches if inventory else {}
-    return {text: name for name, one in switches.items() for text in (one.system_name, one.guid, one.mac) if text}
+    return {
+        text: name
+        for name, switch in switches.items()
+        for text in (switch.system_name, switch.guid, switch.mac)
+        if text
+    }
 
 
 def _unknown_switches(inventory: Inventory, built: Iterable[Fabric]) -> Iterator[Finding]:

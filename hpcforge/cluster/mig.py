@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.mig import MigShape, gpus_named
-from hpcforge.blueprint.overridden import gpus_of
+from hpcforge.blueprint.overrides import gpus_of
 from hpcforge.blueprint.validate import Draft, Finding
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def gres(model: str, layout: Layout) -> tuple[Gres, ...]:
         device = f"{FOLDER}/gpu{index}"
         if not instances:
             found.append(Gres(model, (device,)))
-        for place, one in enumerate(instances):
+        for place, instance in enumerate(instances):
             files = (device, *(f"{device}.{place}.{kind}" for kind in ("gi", "ci")))
-            found.append(Gres(f"{model}_{one.profile.replace('+', '.')}", files))  # a plus is no letter of a type
+            found.append(Gres(f"{model}_{instance.profile.replace('+', '.')}", files))  # a plus is no letter of a type
     return tuple(found)
 
 
@@ -158,7 +158,7 @@ def _like(name: str, shapes: Iterable[str]) -> str:
         return int(compute), int(memory)
 
     compute, memory = numbers(name)
-    return min(shapes, key=lambda one: (abs(numbers(one)[0] - compute), abs(numbers(one)[1] - memory)))
+    return min(shapes, key=lambda shape: (abs(numbers(shape)[0] - compute), abs(numbers(shape)[1] - memory)))
 
 
 def named_findings(loc: Loc, named: str, count: int, seen: dict[int, str], what: str) -> Iterator[Finding]:

@@ -19,9 +19,9 @@ from hpcforge.cluster.collectives import Collectives, collectives
 from hpcforge.cluster.interfaces import Interface, interfaces
 from hpcforge.cluster.mig import Gres, Layout, gres
 from hpcforge.cluster.nvidia import Nvidia
-from hpcforge.cluster.people import Group, User
+from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
-from hpcforge.fabric.slurm import Topology
+from hpcforge.fabric.topology_conf import Topology
 
 Function = Literal["head", "login", "storage", "worker"]
 FUNCTIONS: tuple[Function, ...] = get_args(Function)
@@ -66,12 +66,12 @@ class Gpus:
     @property
     def gres(self) -> tuple[Gres, ...]:
         """What Slurm hands out of them."""
-        return gres(self.model, self.mig) if self.mig else tuple(Gres(self.model, (one,)) for one in self.devices)
+        return gres(self.model, self.mig) if self.mig else tuple(Gres(self.model, (device,)) for device in self.devices)
 
     @property
     def types(self) -> tuple[tuple[str, int], ...]:
         """The types of that, with how many there are."""
-        return tuple(Counter(one.type for one in self.gres).items())
+        return tuple(Counter(gres.type for gres in self.gres).items())
 
     @property
     def shared(self) -> tuple[tuple[str, int], ...]:
@@ -81,7 +81,7 @@ class Gpus:
     @property
     def links(self) -> tuple[str, ...]:
         """Where MIG is, the files that the node makes once its instances are there."""
-        return tuple(dict.fromkeys(file for one in self.gres for file in one.files)) if self.mig else ()
+        return tuple(dict.fromkeys(file for gres in self.gres for file in gres.files)) if self.mig else ()
 
     def most_ranks(self, cpus: int) -> int:  # noqa: ARG002
         """How many ranks of a smoke test there may be on a node that has `cpus` for jobs."""
@@ -358,7 +358,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Association:
+class SlurmAssociation:
     """A QOS, an account or a user in one, as sacctmgr takes it."""
 
     name: str  # "qos high", "account vision" or "user ada account=vision"
@@ -366,7 +366,7 @@ class Association:
 
 
 @dataclass(frozen=True)
-class Reservation:
+class SlurmReservation:
     """A Slurm reservation: workers kept free for users or accounts during a time."""
 
     name: str
@@ -387,9 +387,9 @@ class Slurm:
     partitions: tuple[Partition, ...]
     settings: tuple[tuple[str, str], ...] = ()  # further keys of slurm.conf and their values
     topology: Topology | None = None  # what it is told of the fabric between nodes
-    associations: tuple[Association, ...] = ()  # in an order in which they can be made
+    associations: tuple[SlurmAssociation, ...] = ()  # in an order in which they can be made
     people: tuple[str, ...] = ()  # who is in accounts and reservations and no user of the blueprint: of the directory
-    reservations: tuple[Reservation, ...] = ()
+    reservations: tuple[SlurmReservation, ...] = ()
     preempts: bool = False  # jobs of some QOS make way for those of others
     ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
     private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
@@ -409,7 +409,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Line:
+class Threshold:
     """The limit of a measure: a number, or a fraction of the nodes' median."""
 
     measure: str
@@ -418,7 +418,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Program:
+class TestProgram:
     """What a smoke test runs, and what it must say: its folder, read."""
 
     name: str = ""
@@ -426,7 +426,7 @@ class Program:
     launcher: Launcher = "torchrun"
     measures: tuple[Measure, ...] = ()
     headline: str = ""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[Threshold, ...] = ()
     options: tuple[tuple[str, str], ...] = ()  # with their defaults, as the program is told
     pytorch: bool = True
     gpus: Literal["any", "real"] | None = None
@@ -450,7 +450,7 @@ class SmokeTest:
     name: str
     nodes: tuple[str, ...]
     time_limit_s: int
-    program: Program = field(default=Program(), compare=False)
+    program: TestProgram = field(default=TestProgram(), compare=False)
     options: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # those that are not at their defaults
 
 
@@ -500,7 +500,7 @@ class Cluster:
     networks: tuple[Network, ...] = ()  # all of them, `network` first
     fabrics: tuple[FabricOf, ...] = ()
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of roles, by role and name
-    groups: tuple[Group, ...] = ()  # that users share
+    groups: tuple[UserGroup, ...] = ()  # that users share
     gpu_models: Mapping[str, GpuModel] = field(default_factory=dict)  # those that nodes have
     storage: tuple[FileSystem, ...] = ()  # that nodes share
     driver: str | None = None  # version of NVIDIA's, installed or brought; None: not said
@@ -508,10 +508,10 @@ class Cluster:
     amd: Amd | None = None  # None: hpcforge installs no ROCm
 
     @cached_property
-    def programs(self) -> tuple[Program, ...]:
+    def programs(self) -> tuple[TestProgram, ...]:
         """Of the smoke tests that can run here, each once."""
         programs = [test.program for test in self.acceptance.tests] if self.acceptance else []
-        return tuple(dict.fromkeys(one for one in programs if self.pytorch or not one.pytorch))
+        return tuple(dict.fromkeys(program for program in programs if self.pytorch or not program.pytorch))
 
     @property
     def dn(self) -> str:
@@ -537,21 +537,21 @@ class Cluster:
     @property
     def homes(self) -> FileSystem | None:
         """What has the homes of users; None: each node has its own, in /home."""
-        return next((one for one in self.storage if one.homes), None)
+        return next((file_system for file_system in self.storage if file_system.homes), None)
 
     def file_systems(self, node: Node) -> tuple[FileSystem, ...]:
         """Those that a node mounts, as it mounts them."""
-        return tuple(one.at(node.name) for one in self.storage if node.name in one.on)
+        return tuple(file_system.at(node.name) for file_system in self.storage if node.name in file_system.on)
 
     def address(self, node: str, system: FileSystem) -> str:
         """The address of a node on the network over which a file system is served."""
-        one = self.by_name[node]
-        return one.addresses.get(system.network or "", one.address)
+        machine = self.by_name[node]
+        return machine.addresses.get(system.network or "", machine.address)
 
     def clients(self, system: FileSystem) -> tuple[str, ...]:
         """The addresses of those that mount a file system over the network, put together to subnets where all are."""
         others = map(ipaddress.IPv4Network, self.client_addresses(system))
-        return tuple(str(one).removesuffix("/32") for one in ipaddress.collapse_addresses(others))
+        return tuple(str(subnet).removesuffix("/32") for subnet in ipaddress.collapse_addresses(others))
 
     def client_addresses(self, system: FileSystem) -> tuple[str, ...]:
         """The address of each that mounts a file system over the network."""
@@ -560,12 +560,12 @@ class Cluster:
 
     def bricks(self, node: Node) -> tuple[Brick, ...]:
         """What a node has of file systems that several serve together."""
-        return tuple(brick for one in self.storage for brick in one.bricks if brick.node == node.name)
+        return tuple(brick for file_system in self.storage for brick in file_system.bricks if brick.node == node.name)
 
     def collectives(self, fabrics: Collection[str]) -> Collectives:
         """NCCL and UCX settings for nodes on these fabrics, by name."""
-        plugged = [one for one in self.fabrics if one.name in fabrics]
-        others = [one for one in self.networks if one.name != self.network.name]
+        plugged = [fabric for fabric in self.fabrics if fabric.name in fabrics]
+        others = [network for network in self.networks if network.name != self.network.name]
         return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())
 
     def interfaces(self, node: Node) -> tuple[Interface, ...]:

@@ -14,10 +14,10 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import outside
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
-from hpcforge.blueprint.named import of_blueprint
 from hpcforge.blueprint.network_checks import is_bmc, primary
-from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.networks import NetworkSection
 from hpcforge.blueprint.node_sets import sure
+from hpcforge.blueprint.node_words import of_blueprint
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
@@ -42,7 +42,7 @@ def networks(blueprint: s.Blueprint, inventory: Inventory | None) -> Networks:
     first = primary(blueprint.networks, blueprint.fabrics)
     if first is None:
         raise KeyError("networks")
-    work = _Work(blueprint, inventory, first)
+    work = _Addressing(blueprint, inventory, first)
     order = [first, *(name for name in blueprint.networks if name != first)]
     addresses = {name: work.addresses(name) for name in order}
     return Networks(
@@ -54,13 +54,15 @@ def networks(blueprint: s.Blueprint, inventory: Inventory | None) -> Networks:
     )
 
 
-class _Work:
+class _Addressing:
     def __init__(self, blueprint: s.Blueprint, inventory: Inventory | None, first: str) -> None:
         self.blueprint, self.first = blueprint, first
         self.machines = inventory.nodes if inventory else {}
         moved = inventory.networks if inventory else {}
-        self.bmc = next((name for name, one in blueprint.networks.items() if is_bmc(name, one)), None)
-        self.cidr = {name: moved[name].cidr if name in moved else one.cidr for name, one in blueprint.networks.items()}
+        self.bmc = next((name for name, network in blueprint.networks.items() if is_bmc(name, network)), None)
+        self.cidr = {
+            name: moved[name].cidr if name in moved else network.cidr for name, network in blueprint.networks.items()
+        }
         self.known = of_blueprint(blueprint)
         self.nodes = self.known.everything
         self.on = {name: self._on(network) for name, network in blueprint.networks.items()}
@@ -71,7 +73,7 @@ class _Work:
             for name, address in zip(hostlist.expand(key), hostlist.expand(group.addresses), strict=True)
         }
 
-    def _on(self, network: Network) -> dict[str, None]:
+    def _on(self, network: NetworkSection) -> dict[str, None]:
         """The nodes on a network: those that it names; else those of its fabric, or all."""
         if network.nodes is not None:
             return dict.fromkeys(sure(network.nodes, self.known))
@@ -104,22 +106,22 @@ class _Work:
         return alike(self._main(node), self.cidr[self.first], self.cidr[name]) or by_name(node, self.cidr[name])
 
     def network(self, name: str, addresses: Mapping[str, str]) -> m.Network:
-        one = self.blueprint.networks[name]
-        fabric = self.blueprint.fabrics.get(one.fabric or "")
-        gateway = addresses.get(one.gateway, one.gateway) if one.gateway else None
+        network = self.blueprint.networks[name]
+        fabric = self.blueprint.fabrics.get(network.fabric or "")
+        gateway = addresses.get(network.gateway, network.gateway) if network.gateway else None
         return m.Network(
             name=name,
             cidr=self.cidr[name],
-            fabric=one.fabric,
-            interface=one.interface,
-            vlan=one.vlan,
-            mtu=one.mtu,
-            boot=one.boot,
-            bmc=is_bmc(name, one),
-            external=one.external,
+            fabric=network.fabric,
+            interface=network.interface,
+            vlan=network.vlan,
+            mtu=network.mtu,
+            boot=network.boot,
+            bmc=is_bmc(name, network),
+            external=network.external,
             gateway=gateway,
-            bond=one.bond or (fabric.bond if fabric else None),
-            configure=one.configure,
+            bond=network.bond or (fabric.bond if fabric else None),
+            configure=network.configure,
         )
 
     def of_blueprint(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
@@ -134,12 +136,12 @@ class _Work:
             yield from self._shared(name, addresses[name])
 
     def _overlaps(self) -> Iterator[Finding]:
-        for one, other in combinations(self.cidr, 2):
-            if IPv4Network(self.cidr[one]).overlaps(IPv4Network(self.cidr[other])):
-                message = f"{self.cidr[other]} of `{other}` overlaps {self.cidr[one]} of `{one}`"
+        for network, other in combinations(self.cidr, 2):
+            if IPv4Network(self.cidr[network]).overlaps(IPv4Network(self.cidr[other])):
+                message = f"{self.cidr[other]} of `{other}` overlaps {self.cidr[network]} of `{network}`"
                 yield Finding(("networks", other, "cidr"), message)
 
-    def _gateway(self, name: str, network: Network, addresses: Mapping[str, str]) -> Iterator[Finding]:
+    def _gateway(self, name: str, network: NetworkSection, addresses: Mapping[str, str]) -> Iterator[Finding]:
         gateway, loc = network.gateway, ("networks", name, "gateway")
         if gateway is None:
             return
@@ -170,7 +172,7 @@ class _Work:
         pairs = [(owner[a], node) for node, a in addresses.items() if owner.setdefault(a, node) != node]
         pairs = [pair for pair in pairs if chosen & set(pair)]
         if pairs:
-            shown = ", ".join(f"{one} and {other} {addresses[other]}" for one, other in pairs[:_SHOWN])
+            shown = ", ".join(f"{node} and {other} {addresses[other]}" for node, other in pairs[:_SHOWN])
             more = f", and {len(pairs) - _SHOWN} pairs more" if len(pairs) > _SHOWN else ""
             ways = {self.first: "address: ...", self.bmc: "bmc: {address: ...}"}
             pin = ways.get(name, f"addresses: {{{name}: ...}}")

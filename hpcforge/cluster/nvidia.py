@@ -104,7 +104,7 @@ def _repository(software: s.Software, key: str) -> NvidiaRepository | None:
     return NvidiaRepository(url.rstrip("/") + "/", urlsplit(url).hostname or "", key)
 
 
-def _packages(software: s.Software, asked: nv.Nvidia) -> NvidiaPackages:
+def _packages(software: s.Software, asked: nv.NvidiaSection) -> NvidiaPackages:
     archive, driver = _archive(software), asked.driver
     modules = archive.modules.get(asked.modules, ())
     cuda = "13" if within(driver, _CUDA_13) else "12"
@@ -141,7 +141,7 @@ def _archive(software: s.Software) -> Archive:
     return load_archives().get(name, Archive())
 
 
-def _other(archive: Archive, asked: nv.Nvidia) -> str:
+def _other(archive: Archive, asked: nv.NvidiaSection) -> str:
     """An awk condition: installed packages whose version differs from the desired one."""
     others = ((archive.pinned_dcgm, asked.dcgm), (archive.pinned_container_toolkit, asked.container_toolkit))
     parts = [(_of_driver(archive), asked.driver), *((named(names), version) for names, version in others if version)]
@@ -157,5 +157,5 @@ def _names(known: Iterable[Packages], version: str | None, cuda: str = "") -> tu
     if version is None:
         return ()
     major, minor = (*numbers(version), 0)[:2]
-    found = next((one.packages for one in known if within(version, one.version)), ())
+    found = next((packages.packages for packages in known if within(version, packages.version)), ())
     return tuple(name.format(major=major, minor=minor, cuda=cuda) for name in found)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import quote
-from hpcforge.blueprint.hardware import Gpus
+from hpcforge.blueprint.hardware import GpusSection
 from hpcforge.blueprint.mig import gpus_named
-from hpcforge.blueprint.overridden import gpus_of
+from hpcforge.blueprint.overrides import gpus_of
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.shards import shards
 
-_Counted = Callable[[s.NodeGroup, Gpus, Gpus | None], int]
+_Counted = Callable[[s.NodeGroup, GpusSection, GpusSection | None], int]
 
 
 def override_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
@@ -53,11 +53,11 @@ def _lost(name: str, key: str, group: s.NodeGroup, override: s.Override, catalog
             yield Finding(("overrides", name, "gpus"), message, hint, "warning", key=True)
 
 
-def _said(gpus: Gpus | None) -> str:
+def _said(gpus: GpusSection | None) -> str:
     return f"{gpus.count} x {gpus.model}" if gpus else "no GPUs"
 
 
-def _instances(group: s.NodeGroup, usual: Gpus, gpus: Gpus | None) -> int:
+def _instances(group: s.NodeGroup, usual: GpusSection, gpus: GpusSection | None) -> int:
     """How many a node of these GPUs has: none of another model than the group's, as `layout` decides."""
     if gpus is None or gpus.model != usual.model:
         return 0
@@ -67,5 +67,5 @@ def _instances(group: s.NodeGroup, usual: Gpus, gpus: Gpus | None) -> int:
     return sum(many for index, many in by_gpu.items() if index < gpus.count)
 
 
-def _shards(group: s.NodeGroup, _: Gpus, gpus: Gpus | None) -> int:
+def _shards(group: s.NodeGroup, _: GpusSection, gpus: GpusSection | None) -> int:
     return sum(shards(group.shards, gpus.count)) if gpus else 0

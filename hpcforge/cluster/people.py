@@ -25,7 +25,7 @@ class User:
 
 
 @dataclass(frozen=True)
-class Group:
+class UserGroup:
     """A group that users share, the same on every node."""
 
     name: str

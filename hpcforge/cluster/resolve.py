@@ -14,12 +14,12 @@ from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import sets_of, time_limit_s
 from hpcforge.blueprint.hardware import Gpu
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
-from hpcforge.blueprint.named import racks_of
-from hpcforge.blueprint.node_sets import Known, sure
-from hpcforge.blueprint.reservations import Reservation
-from hpcforge.blueprint.services import Offer, Service, Services
+from hpcforge.blueprint.node_sets import KnownNames, sure
+from hpcforge.blueprint.node_words import racks_of
+from hpcforge.blueprint.reservations import ReservationSection
+from hpcforge.blueprint.services import Offer, Services, ServiceSection
 from hpcforge.blueprint.smoke_tests import option_text
-from hpcforge.blueprint.storage import FileSystem as Shared
+from hpcforge.blueprint.storage import FileSystemSection as Shared
 from hpcforge.blueprint.values import counted, limit_s, minutes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster import model as m
@@ -28,14 +28,14 @@ from hpcforge.cluster.checks import Shape, gpu_models, has_driver, pytorch_devic
 from hpcforge.cluster.mig import layout
 from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.nvidia import nvidia
-from hpcforge.cluster.people import Group, User
-from hpcforge.cluster.reserve import usual_cores, usual_memory_mib
+from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.select import words, worker_words
 from hpcforge.cluster.shards import shards
-from hpcforge.cluster.storage import Drives, FileSystem, on_volumes, size_mb
+from hpcforge.cluster.storage import FileSystem, LocalDrives, on_volumes, size_mb
+from hpcforge.cluster.system_reserve import usual_cores, usual_memory_mib
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
-from hpcforge.fabric.slurm import Topology, compute_fabric, topology
+from hpcforge.fabric.topology_conf import Topology, compute_fabric, topology
 from hpcforge.slurm.accounting import associations, billing_weights
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
@@ -55,7 +55,7 @@ def resolve(
     places: Mapping[str, tuple[str, int]] | None = None,
     addressed: Networks | None = None,
     fabrics: Sequence[Fabric] = (),
-    programs: Mapping[str, m.Program] | None = None,
+    programs: Mapping[str, m.TestProgram] | None = None,
     repository_key: str = "",
 ) -> m.Cluster:
     """Return the cluster. Its parts must have passed `checks`: a KeyError from here is a hole in them.
@@ -68,7 +68,11 @@ def resolve(
     addressed = addressed or networks(blueprint, inventory)
     plugged: dict[str, tuple[str, ...]] = {}
     for fabric in fabrics:
-        plugged |= {one.name: (*plugged.get(one.name, ()), fabric.name) for one in fabric.devices if one.model is None}
+        plugged |= {
+            device.name: (*plugged.get(device.name, ()), fabric.name)
+            for device in fabric.devices
+            if device.model is None
+        }
     nodes = tuple(
         dataclasses.replace(node, fabrics=plugged.get(node.name, ()))
         for node in _nodes(blueprint, inventory, catalog, places or {}, addressed)
@@ -78,7 +82,7 @@ def resolve(
     known = words(nodes, (), (), racks)
     slurm = _slurm(blueprint.slurm, blueprint.users, worker_words(nodes, (), racks), fabrics)
     access = _access(blueprint, inventory, private_key, nodes)
-    homes = next((one.mount for one in blueprint.storage.values() if one.homes), User.homes)
+    homes = next((file_system.mount for file_system in blueprint.storage.values() if file_system.homes), User.homes)
     return m.Cluster(
         name=blueprint.name,
         domain=blueprint.domain,
@@ -97,17 +101,20 @@ def resolve(
             _user(name, user, keys.get(name, ()), User.homes if name == access.user else homes)
             for name, user in blueprint.users.items()
         ),
-        groups=tuple(Group(name, group.gid) for name, group in blueprint.groups.items()),
+        groups=tuple(UserGroup(name, group.gid) for name, group in blueprint.groups.items()),
         acceptance=_acceptance(
             blueprint.acceptance, worker_words(nodes, slurm.partitions, racks), slurm.partitions, programs or {}
         ),
         rollout=_rollout(blueprint.rollout, len(nodes)),
         networks=addressed.all,
-        fabrics=tuple(_fabric(one, blueprint.fabrics[one.name], addressed) for one in fabrics),
+        fabrics=tuple(_fabric(fabric, blueprint.fabrics[fabric.name], addressed) for fabric in fabrics),
         variables=blueprint.roles.by_role(),
         gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
         storage=on_volumes(
-            [_file_system(blueprint.name, name, one, catalog, nodes, known) for name, one in blueprint.storage.items()]
+            [
+                _file_system(blueprint.name, name, file_system, catalog, nodes, known)
+                for name, file_system in blueprint.storage.items()
+            ]
         ),
         driver=(blueprint.software.nvidia or blueprint.software.preinstalled).driver,
         nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog, "nvidia"), repository_key),
@@ -115,50 +122,57 @@ def resolve(
     )
 
 
-def _user(name: str, user: s.User, keys: tuple[str, ...], homes: str) -> User:
+def _user(name: str, user: s.UserSection, keys: tuple[str, ...], homes: str) -> User:
     return User(name, user.uid, user.admin, keys, user.groups, user.shell, user.expires or "", homes)
 
 
 def _file_system(
-    cluster: str, name: str, one: Shared, catalog: Catalog, nodes: Sequence[m.Node], known: Known
+    cluster: str, name: str, file_system: Shared, catalog: Catalog, nodes: Sequence[m.Node], known: KnownNames
 ) -> FileSystem:
-    kind = catalog.file_systems[one.kind]
-    at = {node.name: node.addresses.get(one.network or "", node.address) for node in nodes}
-    addresses = [at[name] for name in one.keepers]
-    chosen = {option.partition("=")[0] for option in one.options}
+    kind = catalog.file_systems[file_system.kind]
+    at = {node.name: node.addresses.get(file_system.network or "", node.address) for node in nodes}
+    addresses = [at[name] for name in file_system.keepers]
+    chosen = {option.partition("=")[0] for option in file_system.options}
     of_several = [option.format(others=":".join(addresses[1:])) for option in kind.options_of_several]
     known_options = (*kind.options, *(of_several if len(addresses) > 1 else ()))
     usual = (option for option in known_options if option.partition("=")[0] not in chosen)
-    functions = {"worker", *(() if one.drives else ("login",))}
-    users = tuple(node.name for node in nodes if one.homes or {*node.functions} & functions)
-    own = kind.served.format(address=addresses[0], path=one.path, name=name) if addresses else ""
+    functions = {"worker", *(() if file_system.drives else ("login",))}
+    users = tuple(node.name for node in nodes if file_system.homes or {*node.functions} & functions)
+    own = kind.served.format(address=addresses[0], path=file_system.path, name=name) if addresses else ""
     return FileSystem(
         name=name,
-        kind=one.kind,
-        what=one.external or own,
+        kind=file_system.kind,
+        what=file_system.external or own,
         type=kind.type,
-        options=",".join((*usual, *one.options)) or "defaults",
-        mount=one.mount,
-        on=sure(one.on, known) if one.on else users,
-        servers=one.servers,
-        path=one.path,
-        network=one.network,
-        replicas=one.replicas or 1,
-        arbiter=one.arbiter,
+        options=",".join((*usual, *file_system.options)) or "defaults",
+        mount=file_system.mount,
+        on=sure(file_system.on, known) if file_system.on else users,
+        servers=file_system.servers,
+        path=file_system.path,
+        network=file_system.network,
+        replicas=file_system.replicas or 1,
+        arbiter=file_system.arbiter,
         spread=kind.spread,
         packages=kind.packages,
         try_s=kind.try_s,
         fuse=kind.fuse,
         mounted_by=kind.mounted_by,
-        drives=_drives(f"{cluster}/{name}", one, one.drives, catalog) if one.drives else None,
-        homes=one.homes,
+        drives=_drives(f"{cluster}/{name}", file_system, file_system.drives, catalog) if file_system.drives else None,
+        homes=file_system.homes,
     )
 
 
-def _drives(whose: str, one: Shared, said: str, catalog: Catalog) -> Drives:
+def _drives(whose: str, file_system: Shared, said: str, catalog: Catalog) -> LocalDrives:
     count, what = counted(said)
-    raid = None if count == 1 else one.raid or 0
-    return Drives(count, size_mb(what, catalog), raid, one.quota_gib, one.keep_after_jobs, str(uuid5(_VOLUMES, whose)))
+    raid = None if count == 1 else file_system.raid or 0
+    return LocalDrives(
+        count,
+        size_mb(what, catalog),
+        raid,
+        file_system.quota_gib,
+        file_system.keep_after_jobs,
+        str(uuid5(_VOLUMES, whose)),
+    )
 
 
 def _gpu_model(gpu: Gpu) -> m.GpuModel:
@@ -271,7 +285,7 @@ def _jump(via: s.Via, user: str, nodes: Iterable[m.Node]) -> m.Jump:
     return m.Jump(via.host, via.host, via.user or user, via.host_keys, False)
 
 
-def _fabric(fabric: Fabric, spec: f.Fabric, addressed: Networks) -> m.FabricOf:
+def _fabric(fabric: Fabric, spec: f.FabricSection, addressed: Networks) -> m.FabricOf:
     carried = [network for network in addressed.all if network.fabric == fabric.name]
     bmc = bool(carried) and all(network.bmc for network in carried)
     roce = spec.kind == "roce"
@@ -301,13 +315,13 @@ def _slow_between_links(fabric: Fabric) -> bool:
     return fabric.topology == "rail-optimised" and max(oversubscription(fabric).values()) > 1
 
 
-def _services(services: Services, known: Known) -> dict[str, m.Service]:
+def _services(services: Services, known: KnownNames) -> dict[str, m.Service]:
     """Return every service that roles offer; a service that the blueprint does not name has no place."""
     said = services.by_name()
     return {name: _service(said.get(name), offer, known) for name, offer in services.offers.items()}
 
 
-def _service(said: Service | None, offer: Offer, known: Known) -> m.Service:
+def _service(said: ServiceSection | None, offer: Offer, known: KnownNames) -> m.Service:
     options = {option: getattr(said, option, ()) for option in offer.options}
     on = sure(said.on_set, known) if said and said.on_set else ()
     return m.Service(on, said.outside if said else (), options, offer.certified)
@@ -342,10 +356,10 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
     return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
 
 
-def _slurm(slurm: s.Slurm, users: Collection[str], known: Known, fabrics: Sequence[Fabric]) -> m.Slurm:
+def _slurm(slurm: s.SlurmSection, users: Collection[str], known: KnownNames, fabrics: Sequence[Fabric]) -> m.Slurm:
     """`known` are the words for workers."""
     named = {user for account in slurm.accounts.values() for user in account.users}
-    named |= {user for one in slurm.reservations.values() for user in one.users}
+    named |= {user for reservation in slurm.reservations.values() for user in reservation.users}
     return m.Slurm(
         controller=slurm.controller,
         enforce=slurm.enforce,
@@ -362,22 +376,30 @@ def _slurm(slurm: s.Slurm, users: Collection[str], known: Known, fabrics: Sequen
         ),
         settings=tuple(slurm.settings.items()),
         topology=_topology(slurm.topology, known.everything, fabrics),
-        associations=tuple(m.Association(*one) for one in associations(slurm.accounts, slurm.qos)),
+        associations=tuple(m.SlurmAssociation(*association) for association in associations(slurm.accounts, slurm.qos)),
         people=tuple(sorted(named.difference(users))),
-        reservations=tuple(_reservation(name, one, known) for name, one in slurm.reservations.items()),
-        preempts=any(one.preempt for one in slurm.qos.values()),
+        reservations=tuple(_reservation(name, reservation, known) for name, reservation in slurm.reservations.items()),
+        preempts=any(qos.preempt for qos in slurm.qos.values()),
         ssh=slurm.ssh,
         private_tmp=slurm.private_tmp,
     )
 
 
-def _reservation(name: str, one: Reservation, known: Known) -> m.Reservation:
-    minutes_ = math.ceil(limit_s(one.duration) / 60)
-    users = one.users or (() if one.accounts else ("root",))
-    return m.Reservation(name, sure(one.nodes, known), f"{one.start}:00", minutes_, users, one.accounts, one.flags)
+def _reservation(name: str, reservation: ReservationSection, known: KnownNames) -> m.SlurmReservation:
+    minutes_ = math.ceil(limit_s(reservation.duration) / 60)
+    users = reservation.users or (() if reservation.accounts else ("root",))
+    return m.SlurmReservation(
+        name,
+        sure(reservation.nodes, known),
+        f"{reservation.start}:00",
+        minutes_,
+        users,
+        reservation.accounts,
+        reservation.flags,
+    )
 
 
-def _rollout(rollout: s.Rollout | None, nodes: int) -> m.Rollout:
+def _rollout(rollout: s.RolloutSection | None, nodes: int) -> m.Rollout:
     usual = m.Rollout.cautious(nodes)
     if rollout is None:
         return usual
@@ -401,16 +423,19 @@ def _topology(wanted: s.SlurmTopology, workers: Sequence[str], fabrics: Sequence
 
 
 def _acceptance(
-    acceptance: s.Acceptance | None, known: Known, partitions: Sequence[m.Partition], programs: Mapping[str, m.Program]
+    acceptance: s.AcceptanceSection | None,
+    known: KnownNames,
+    partitions: Sequence[m.Partition],
+    programs: Mapping[str, m.TestProgram],
 ) -> m.Acceptance | None:
     if acceptance is None:
         return None
-    of_partitions = [one.nodes for one in partitions]
+    of_partitions = [partition.nodes for partition in partitions]
     tests: list[m.SmokeTest] = []
     for name, test in acceptance.tests.by_name().items():
         limit_s = time_limit_s(acceptance.tests.folders[name].spec)
         options = tuple((option, option_text(value)) for option, value in test.options.by_name().items())
-        chosen = tuple(one for one in options if one not in programs[name].options)
+        chosen = tuple(option for option in options if option not in programs[name].options)
         for nodes in sets_of(test, known, of_partitions):
             tests.append(m.SmokeTest(name, nodes, limit_s, programs[name], chosen))
     return m.Acceptance(acceptance.run_as, tuple(tests))

@@ -34,7 +34,7 @@ def select(
 
 def words(
     nodes: Sequence[Node], partitions: Iterable[Partition], others: Iterable[str] = (), racks: Iterable[str] = ()
-) -> node_sets.Known:
+) -> node_sets.KnownNames:
     """What names nodes of a cluster; `racks` may be named though nothing stands there."""
     names = (*(node.name for node in nodes), *others)
     held: dict[str, list[str]] = {rack: [] for rack in racks}
@@ -46,19 +46,21 @@ def words(
     return node_sets.named(
         names,
         names,
-        partition={one.name: one.nodes for one in partitions},
+        partition={partition.name: partition.nodes for partition in partitions},
         rack={name: tuple(held) for name, held in held.items()},
         function={each: tuple(node.name for node in nodes if each in node.functions) for each in FUNCTIONS},
         group=node_sets.groups(members),
     )
 
 
-def worker_words(nodes: Sequence[Node], partitions: Iterable[Partition], racks: Iterable[str] = ()) -> node_sets.Known:
+def worker_words(
+    nodes: Sequence[Node], partitions: Iterable[Partition], racks: Iterable[str] = ()
+) -> node_sets.KnownNames:
     """What names workers of a cluster: `all` are the workers, and of a rack or a function those that are workers."""
     return words(nodes, partitions, (), racks).within({node.name for node in nodes if "worker" in node.functions})
 
 
-def _named(known: node_sets.Known, texts: Sequence[str]) -> Iterator[str]:
+def _named(known: node_sets.KnownNames, texts: Sequence[str]) -> Iterator[str]:
     for text in texts:
         try:
             yield from node_sets.expand(text, known) or ()

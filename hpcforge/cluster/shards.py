@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.accounting import Tres
 from hpcforge.blueprint.mig import gpus_named
-from hpcforge.blueprint.overridden import gpus_of
+from hpcforge.blueprint.overrides import gpus_of
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.validate import Draft, Finding
@@ -37,7 +37,7 @@ def shard_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     for key, group in asked.items():
         if draft.intact("nodes", key) and draft.intact("parts") and group.hardware in catalog.servers:
             yield from _group(("nodes", key, "shards"), group, catalog)
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("nodes") or not draft.intact("slurm"):
         return
     if asked:
@@ -62,7 +62,7 @@ def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
         yield from named_findings((*loc, named), named, gpus.count, seen, "its shards")
 
 
-def _free(slurm: s.Slurm) -> Iterator[Finding]:
+def _free(slurm: s.SlurmSection) -> Iterator[Finding]:
     for name, partition in slurm.partitions.items():
         if partition.billing and partition.billing.gpu and partition.billing.shard is None:
             message = "jobs on shards pay nothing: Slurm bills GPUs and shards separately"
@@ -70,7 +70,7 @@ def _free(slurm: s.Slurm) -> Iterator[Finding]:
             yield Finding(("slurm", "partitions", name, "billing"), message, hint, "warning", key=True)
 
 
-def _uncounted(slurm: s.Slurm) -> Iterator[Finding]:
+def _uncounted(slurm: s.SlurmSection) -> Iterator[Finding]:
     """What counts shards where there are none: slurmdbd does not know them then, and sacctmgr refuses."""
     for loc, section in _sections(("slurm",), slurm):
         if isinstance(section, Tres) and section.shard is not None:
@@ -84,6 +84,6 @@ def _sections(loc: Loc, section: Section) -> Iterator[tuple[Loc, Section]]:
     for key in type(section).model_fields:
         value = getattr(section, key)
         inside = value if isinstance(value, dict) else {}
-        for where, one in (((*loc, key), value), *(((*loc, key, name), one) for name, one in inside.items())):
-            if isinstance(one, Section):
-                yield from _sections(where, one)
+        for where, part in (((*loc, key), value), *(((*loc, key, name), part) for name, part in inside.items())):
+            if isinstance(part, Section):
+                yield from _sections(where, part)

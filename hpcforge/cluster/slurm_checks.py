@@ -15,7 +15,7 @@ _LOC = ("slurm", "settings")
 
 def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     """Yield settings that Slurm does not know, and those that stand there twice: it does not heed their case."""
-    slurm: s.Slurm | None = draft.sections["slurm"]
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
     if slurm is None:
         return
     yield from _twice(slurm)
@@ -36,7 +36,7 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
             yield Finding((*_LOC, name), message, did_you_mean(name, choice), key=True)
 
 
-def _twice(slurm: s.Slurm) -> Iterator[Finding]:
+def _twice(slurm: s.SlurmSection) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for name in slurm.settings:
         before = first.setdefault(name.lower(), name)

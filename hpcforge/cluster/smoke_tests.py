@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.acceptance_checks import findings_of
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source
-from hpcforge.blueprint.inside import MAX_YAML, read_inside
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds, option_text
+from hpcforge.blueprint.untrusted_files import MAX_YAML, read_inside
 from hpcforge.blueprint.validate import Finding
-from hpcforge.cluster.model import Cluster, Line, Measure, Node, Program
+from hpcforge.cluster.model import Cluster, Measure, Node, TestProgram, Threshold
 from hpcforge.cluster.select import worker_words
 
 
-def programs(blueprint: Blueprint) -> dict[str, Program]:
+def programs(blueprint: Blueprint) -> dict[str, TestProgram]:
     """What each smoke test that is asked for runs, by name. Raises InvalidInput for a program that cannot be read."""
     if blueprint.acceptance is None:
         return {}
@@ -27,26 +27,28 @@ def programs(blueprint: Blueprint) -> dict[str, Program]:
             found[name] = program(name, folder.spec, text)
         except (OSError, ValueError) as error:
             why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
-            wrong.append(Diagnostic("error", f"the program cannot be read: {why}", Source(str(folder.program))))
+            wrong.append(Diagnostic("error", f"the program cannot be read: {why}", SourceFile(str(folder.program))))
     if wrong:
         raise InvalidInput(wrong)
     return found
 
 
-def program(name: str, spec: SmokeTestSpec, text: str) -> Program:
+def program(name: str, spec: SmokeTestSpec, text: str) -> TestProgram:
     """What a smoke test's folder says, and its program's text."""
-    return Program(
+    return TestProgram(
         name=name,
         text=text,
         launcher=spec.launcher,
-        measures=tuple(Measure(each, one.unit, one.better, one.format) for each, one in spec.measures.items()),
+        measures=tuple(
+            Measure(each, measure.unit, measure.better, measure.format) for each, measure in spec.measures.items()
+        ),
         headline=spec.headline,
         lines=tuple(
-            Line(measure, bound, number)
+            Threshold(measure, bound, number)
             for measure, line in spec.thresholds.items()
             for bound, number in bounds(line).items()
         ),
-        options=tuple((each, option_text(one.given(one.usual))) for each, one in spec.options.items()),
+        options=tuple((each, option_text(option.given(option.usual))) for each, option in spec.options.items()),
         pytorch=spec.launcher == "torchrun" or spec.needs.pytorch,
         gpus=spec.needs.gpus,
         min_nodes=spec.needs.nodes,
@@ -59,24 +61,24 @@ def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding
     if blueprint.acceptance is None or cluster.acceptance is None:
         return
     known = worker_words(cluster.nodes, cluster.slurm.partitions)
-    partitions = {one.name: (one.nodes, one.max_time) for one in cluster.slurm.partitions}
+    partitions = {partition.name: (partition.nodes, partition.max_time) for partition in cluster.slurm.partitions}
     tests = blueprint.acceptance.tests
     for name, test in tests.by_name().items():
         spec = tests.folders[name].spec
         yield from findings_of(name, test, spec, known, frozenset(known.everything), partitions)
-    for one in cluster.acceptance.tests:
-        without = [node for node in one.nodes if not one.program.has_gpus(cluster.by_name[node])]
+    for smoke_test in cluster.acceptance.tests:
+        without = [node for node in smoke_test.nodes if not smoke_test.program.has_gpus(cluster.by_name[node])]
         if without:
-            needed = "real GPUs" if one.program.gpus == "real" else "GPUs"
-            message = f"`{one.name}` can never run: it needs {needed}, and {hostlist.fold(without)} have none"
-            where = ("acceptance", "tests", one.name, "nodes")
+            needed = "real GPUs" if smoke_test.program.gpus == "real" else "GPUs"
+            message = f"`{smoke_test.name}` can never run: it needs {needed}, and {hostlist.fold(without)} have none"
+            where = ("acceptance", "tests", smoke_test.name, "nodes")
             yield Finding(where, message, "name other workers, or remove the test")
-        cut = [node for node in one.nodes if one.program.wants_whole_gpus and _cut(cluster.by_name[node])]
+        cut = [node for node in smoke_test.nodes if smoke_test.program.wants_whole_gpus and _cut(cluster.by_name[node])]
         if cut:
             there = f"{hostlist.fold(cut)} use MIG, and a process can use only one instance"
-            where = ("acceptance", "tests", one.name, "nodes")
+            where = ("acceptance", "tests", smoke_test.name, "nodes")
             yield Finding(
-                where, f"`{one.name}` needs whole GPUs: {there}", f"name other workers, for example all!{cut[0]}"
+                where, f"`{smoke_test.name}` needs whole GPUs: {there}", f"name other workers, for example all!{cut[0]}"
             )
 
 

@@ -10,7 +10,7 @@ from hpcforge.catalog import Catalog
 
 
 @dataclass(frozen=True)
-class Drives:
+class LocalDrives:
     """Drives of each node's own, of which a file system is made."""
 
     count: int
@@ -42,7 +42,7 @@ class FileSystem:
     try_s: int = 0  # how long a try to mount may take where that is longer than of others, seconds
     fuse: bool = False  # a program on each node serves it
     mounted_by: str = ""  # what mounts it on nodes; "": hpcforge
-    drives: Drives | None = None  # None: it is elsewhere
+    drives: LocalDrives | None = None  # None: it is elsewhere
     homes: bool = False  # homes of users are there, which its server makes, ours or the site's
     volume: str | None = None  # the file system of drives that has them on its servers; None: their system disk
     quota_gib: int | None = None  # of each user, on that volume; None: none
@@ -101,13 +101,13 @@ class Brick:
 
 def on_volumes(systems: Sequence[FileSystem]) -> tuple[FileSystem, ...]:
     """With what each that is served has below it."""
-    return tuple(_on_volume(one, systems) for one in systems)
+    return tuple(_on_volume(file_system, systems) for file_system in systems)
 
 
 def _on_volume(system: FileSystem, others: Sequence[FileSystem]) -> FileSystem:
-    for one in others:
-        if one.drives and system.server in one.on and f"{system.path}/".startswith(f"{one.mount}/"):
-            return replace(system, volume=one.name, quota_gib=None if system.spread else one.drives.quota_gib)
+    for other in others:
+        if other.drives and system.server in other.on and f"{system.path}/".startswith(f"{other.mount}/"):
+            return replace(system, volume=other.name, quota_gib=None if system.spread else other.drives.quota_gib)
     return system
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
-from hpcforge.blueprint.named_nodes import NamedNodes
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.schema import Lab
-from hpcforge.blueprint.storage import FileSystem
+from hpcforge.blueprint.schema import LabSection
+from hpcforge.blueprint.storage import FileSystemSection
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import counted
+from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.file_systems import FileSystemKind
 
@@ -32,59 +32,65 @@ _OURS = {  # options by which whoever mounts is told when, and by whom
 
 def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
     """Yield kinds that there are not, and addresses and options that are wrong for theirs."""
-    systems: dict[str, FileSystem] = draft.sections["storage"] or {}
-    for name, one in systems.items():
+    systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
+    for name, file_system in systems.items():
         loc = ("storage", name)
-        kind = catalog.file_systems.get(one.kind)
+        kind = catalog.file_systems.get(file_system.kind)
         if kind is None:
-            message = f"unknown kind of file system {quote(one.kind)}"
-            yield Finding((*loc, "kind"), message, did_you_mean(one.kind, catalog.file_systems))
+            message = f"unknown kind of file system {quote(file_system.kind)}"
+            yield Finding((*loc, "kind"), message, did_you_mean(file_system.kind, catalog.file_systems))
             continue
-        yield from _where(loc, one, kind)
-        yield from _options(loc, one, kind)
-        if one.drives is not None:
-            yield from _drives(draft, loc, one, one.drives, catalog)
-        if one.homes and kind.without_homes:
-            message = f"homes cannot be on {one.kind}: {kind.without_homes}"
+        yield from _where(loc, file_system, kind)
+        yield from _options(loc, file_system, kind)
+        if file_system.drives is not None:
+            yield from _drives(draft, loc, file_system, file_system.drives, catalog)
+        if file_system.homes and kind.without_homes:
+            message = f"homes cannot be on {file_system.kind}: {kind.without_homes}"
             yield Finding((*loc, "homes"), message, _homes_elsewhere(catalog), key=True)
         if kind.address is None:
             continue
-        if one.server is not None and not kind.served:
+        if file_system.server is not None and not kind.served:
             served = ", ".join(name for name, each in catalog.file_systems.items() if each.served)
             hint = f'external: "{kind.address.example}"; a node of this blueprint may serve {served}'
-            yield Finding((*loc, "server"), f"no role serves {one.kind}", hint)
+            yield Finding((*loc, "server"), f"no role serves {file_system.kind}", hint)
         if draft.intact(*loc):
-            yield from _several(loc, one, kind, catalog)
-        if one.external is not None and not re.fullmatch(kind.address.pattern, one.external):
-            message = f"{quote(one.external)} is not an address of {one.kind}: {kind.address.form}"
+            yield from _several(loc, file_system, kind, catalog)
+        if file_system.external is not None and not re.fullmatch(kind.address.pattern, file_system.external):
+            message = f"{quote(file_system.external)} is not an address of {file_system.kind}: {kind.address.form}"
             yield Finding((*loc, "external"), message, f'for example "{kind.address.example}"')
 
 
-def _several(loc: Loc, one: FileSystem, kind: FileSystemKind, catalog: Catalog) -> Findings:
+def _several(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind, catalog: Catalog) -> Findings:
     """Check several servers, their copies and the arbiter."""
-    count, replicas = len(one.servers), one.replicas or 1
+    count, replicas = len(file_system.servers), file_system.replicas or 1
     if not kind.served or not count:
         return
-    if one.homes and kind.served_without_homes:
-        message = f"homes cannot be on {one.kind} that nodes serve: {kind.served_without_homes}"
+    if file_system.homes and kind.served_without_homes:
+        message = f"homes cannot be on {file_system.kind} that nodes serve: {kind.served_without_homes}"
         yield Finding((*loc, "homes"), message, _homes_elsewhere(catalog), key=True)
     if not kind.spread:
         if count > 1:
-            yield Finding((*loc, "server"), f"{one.kind} is served by one node, not {count}", "take one of them")
+            yield Finding(
+                (*loc, "server"), f"{file_system.kind} is served by one node, not {count}", "take one of them"
+            )
         for key in ("replicas", "arbiter"):
-            if getattr(one, key) is not None:
-                yield Finding((*loc, key), f"{one.kind} is served by one node", "leave it out", key=True)
-    elif one.arbiter is not None and (replicas != 2 or one.arbiter in one.servers):
-        message = f"{one.arbiter} already stores the files" if replicas == 2 else f"with {replicas} it has no effect"
+            if getattr(file_system, key) is not None:
+                yield Finding((*loc, key), f"{file_system.kind} is served by one node", "leave it out", key=True)
+    elif file_system.arbiter is not None and (replicas != 2 or file_system.arbiter in file_system.servers):
+        message = (
+            f"{file_system.arbiter} already stores the files" if replicas == 2 else f"with {replicas} it has no effect"
+        )
         hint = "name another node, as the head" if replicas == 2 else "remove it, or replicas: 2"
         yield Finding((*loc, "arbiter"), f"an arbiter needs two copies: {message}", hint)
-    elif count > 1 and one.replicas is None:
+    elif count > 1 and file_system.replicas is None:
         hint = "replicas: 3; or 2 with an `arbiter`; 1: a failed server loses its files"
         yield Finding(
             (*loc, "server"), f"`replicas` is missing: the number of the {count} servers that store each file", hint
         )
     elif count % replicas:
-        message = f"the number of servers ({hostlist.fold(one.servers)}) must be a multiple of `replicas`, {replicas}"
+        message = (
+            f"the number of servers ({hostlist.fold(file_system.servers)}) must be a multiple of `replicas`, {replicas}"
+        )
         yield Finding((*loc, "replicas"), message, f"{count + replicas - count % replicas} servers, or other replicas")
 
 
@@ -98,27 +104,29 @@ def _homes_elsewhere(catalog: Catalog) -> str:
     )
 
 
-def _where(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
+def _where(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Findings:
     """A kind of drives that is elsewhere, and another that is on drives."""
-    key = "server" if one.server else "external" if one.external else ""
+    key = "server" if file_system.server else "external" if file_system.external else ""
     if kind.address is None and key:
         hint = "name drives from the hardware's `nvme`, such as drives: 8 x 3.84TB"
-        yield Finding((*loc, key), f"{one.kind} needs `drives` of each node", hint)
-    if kind.address is not None and one.drives is not None:
-        yield Finding((*loc, "drives"), f"{one.kind} cannot use `drives`", "say kind: xfs")
+        yield Finding((*loc, key), f"{file_system.kind} needs `drives` of each node", hint)
+    if kind.address is not None and file_system.drives is not None:
+        yield Finding((*loc, "drives"), f"{file_system.kind} cannot use `drives`", "say kind: xfs")
 
 
-def _drives(draft: Draft, loc: Loc, one: FileSystem, said: str, catalog: Catalog) -> Findings:
+def _drives(draft: Draft, loc: Loc, file_system: FileSystemSection, said: str, catalog: Catalog) -> Findings:
     """Drives that the hardware of these nodes is not known to have, and machines that have none."""
     lab = draft.sections["inventory"]
-    if isinstance(lab, Lab) and lab.lab == "nspawn":
+    if isinstance(lab, LabSection) and lab.lab == "nspawn":
         message = "containers have no drives of their own"
         yield Finding((*loc, "drives"), message, "rehearse on virtual machines: inventory: {lab: vm}")
         return
     declared = NamedNodes(draft)
     if not (declared.names_known and all(map(draft.intact, ("nodes", "hardware")))):
         return
-    nodes = declared.named(draft, (*loc, "on"), one.on)[0] if one.on else declared.with_function("worker")
+    nodes = (
+        declared.named(draft, (*loc, "on"), file_system.on)[0] if file_system.on else declared.with_function("worker")
+    )
     count, what = counted(said)
     lacking: dict[str, list[str]] = {}
     for node in nodes or ():
@@ -133,20 +141,22 @@ def _drives(draft: Draft, loc: Loc, one: FileSystem, said: str, catalog: Catalog
         yield Finding((*loc, "drives"), f"the NVMe drives of {hostlist.fold(names)} ({hardware}) differ: {has_}", hint)
 
 
-def _options(loc: Loc, one: FileSystem, kind: FileSystemKind) -> Findings:
-    if one.options and kind.mounted_by:
-        message = f"{one.kind} is mounted by {kind.mounted_by}"
+def _options(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Findings:
+    if file_system.options and kind.mounted_by:
+        message = f"{file_system.kind} is mounted by {kind.mounted_by}"
         yield Finding((*loc, "options"), message, "set its options there", key=True)
         return
     seen: dict[str, str] = {}
-    for place, option in enumerate(one.options):
+    for place, option in enumerate(file_system.options):
         word = option.partition("=")[0]
         why = kind.refused.get(option) or kind.refused.get(word)
         if why:
             shown = option if option in kind.refused else word  # its value may be a key
-            yield Finding((*loc, "options", place), f"`{shown}` is not safe for {one.kind}: {why}", "leave it out")
+            yield Finding(
+                (*loc, "options", place), f"`{shown}` is not safe for {file_system.kind}: {why}", "leave it out"
+            )
         elif word in _OURS or word.startswith(("x-", "comment")):
             reason = _OURS.get(word, "hpcforge writes the unit itself")
             yield Finding((*loc, "options", place), f"`{option}` cannot be set here: {reason}", "leave it out")
-        elif seen.setdefault(word, option) != option or option in one.options[:place]:
+        elif seen.setdefault(word, option) != option or option in file_system.options[:place]:
             yield Finding((*loc, "options", place), f"`{word}` is repeated", f"first as `{seen[word]}`")

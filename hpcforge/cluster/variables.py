@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from hpcforge.blueprint.declared import Declared
+from hpcforge.blueprint.role_declarations import RoleDeclarations
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster.model import Cluster
@@ -17,7 +17,7 @@ def role_context(cluster: Cluster, role: str) -> dict[str, Any]:
     return {"cluster": cluster, "vars": SimpleNamespace(**cluster.variables.get(role, {}))}
 
 
-def missing_variables(blueprint: Blueprint, declared: Declared, cluster: Cluster) -> Iterator[Finding]:
+def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster: Cluster) -> Iterator[Finding]:
     """Yield those that have neither value nor default, of roles that run on a node of this cluster."""
     said = "roles" in blueprint.model_fields_set  # else what brings the role is the place to show
     for role, name, variable in blueprint.roles.missing():

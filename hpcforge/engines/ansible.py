@@ -17,13 +17,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from hpcforge.engines.ansible_events import Hearing, Said
-from hpcforge.engines.ansible_gather import GATHER_S, Gathering, Play
-from hpcforge.engines.ansible_jump import Jump, ends_with_us
-from hpcforge.engines.ansible_play import Host, Role, environment, read_role, refusal, write
-from hpcforge.engines.hostkeys import UnreachableError, host_keys
-from hpcforge.engines.lines import split_lines
-from hpcforge.engines.private import private_folder
+from hpcforge.engines.ansible_batches import GATHER_S, Gathering, Play
+from hpcforge.engines.ansible_events import NodeEvent, PlayListener
+from hpcforge.engines.ansible_jump import JumpConnection, ends_with_us
+from hpcforge.engines.ansible_play import Host, PlayRole, environment, read_role, refusal, write
+from hpcforge.engines.host_keys import UnreachableError, host_keys
+from hpcforge.engines.node_output import split_lines
+from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import Ansible, Event, Target, result
 
 _MOST_MIB = 2048
@@ -36,9 +36,9 @@ class Playbooks:
     def __init__(self, work_dir: Path, put: Callable[[Event], None], via: Target | None = None) -> None:
         self._work_dir = work_dir
         self._via = via
-        self._jump = Jump(via) if via else None
+        self._jump = JumpConnection(via) if via else None
         self._put = put
-        self._roles: dict[Path, Role] = {}
+        self._roles: dict[Path, PlayRole] = {}
         self._changed = threading.Condition()  # holds what follows
         self._gathering: Gathering | None = None
         self._running: dict[threading.Thread, subprocess.Popen[bytes] | None] = {}
@@ -108,7 +108,7 @@ class Playbooks:
 
     def _guarded(self, play: Play, gathering: Gathering) -> None:
         role = self._roles[play.nodes[0].task.source]
-        hearing = Hearing({one.task.node: one.task for one in play.nodes}, mends=role.mends)
+        hearing = PlayListener({node.task.node: node.task for node in play.nodes}, mends=role.mends)
         try:
             self._run(play, role, hearing)
         except (OSError, ValueError) as failure:
@@ -120,7 +120,7 @@ class Playbooks:
                 del self._running[threading.current_thread()]
                 self._changed.notify_all()
 
-    def _say(self, play: Play, events: Iterable[Said]) -> None:
+    def _say(self, play: Play, events: Iterable[NodeEvent]) -> None:
         """Pass on events of nodes; a node with a result makes room for others."""
         for node, kind, data in events:
             task = play.left[node].task
@@ -130,7 +130,7 @@ class Playbooks:
                     self._changed.notify_all()
             self._put(Event(node, task.id, kind, data))
 
-    def _run(self, play: Play, role: Role, hearing: Hearing) -> None:
+    def _run(self, play: Play, role: PlayRole, hearing: PlayListener) -> None:
         # control sockets have paths of at most 108 bytes, so they live in a folder with a short one
         with _within(self._work_dir) as folder, private_folder() as sockets:
             hosts = self._ways(play, hearing)
@@ -163,18 +163,18 @@ class Playbooks:
                 _close_connections(sockets)
         self._say(play, hearing.over(rc))
 
-    def _ways(self, play: Play, hearing: Hearing) -> list[Host]:
+    def _ways(self, play: Play, hearing: PlayListener) -> list[Host]:
         """How to each node of a play; those behind a jump host that cannot be reached have their results."""
         via = self._via.address if self._via else None
-        behind = [one for one in play.nodes if via is not None and one.target.address != via]
+        behind = [node for node in play.nodes if via is not None and node.target.address != via]
         proxy = None
         if behind and self._jump is not None:
             try:
                 proxy = self._jump.proxy_command()
             except UnreachableError as error:
                 unreachable = result(error=str(error), reason=error.reason)
-                self._say(play, hearing.lost(lambda _: unreachable, [one.task.node for one in behind]))
-        return [Host(one.task, one.target, proxy if one in behind else None) for one in play.nodes]
+                self._say(play, hearing.lost(lambda _: unreachable, [node.task.node for node in behind]))
+        return [Host(node.task, node.target, proxy if node in behind else None) for node in play.nodes]
 
 
 def _not_started(task: Ansible, error: Exception) -> dict[str, object]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpcforge.engines.lines import Tail, last_line
+from hpcforge.engines.node_output import Tail, last_line
 from hpcforge.engines.tasks import Ansible, result
 
 DONE = "Report the role to hpcforge as done"  # a play's last task, which a node comes to when all went well there
@@ -22,7 +22,7 @@ _REASONS = {  # what OpenSSH says: our word for it
     "Connection timed out": "timeout",
 }
 
-Said = tuple[str, str, dict[str, Any]]  # node, kind and data of an event
+NodeEvent = tuple[str, str, dict[str, Any]]  # node, kind and data of an event
 
 
 @dataclass
@@ -35,7 +35,7 @@ class _Seen:
     unreachable: str | None = None
 
 
-class Hearing:
+class PlayListener:
     """Hears a play out. `mends`: the role may go on after a failure, so that only the play's end tells.
 
     A node's last event is its result, once it is certain; later events are dropped.
@@ -47,7 +47,7 @@ class Hearing:
         self._stats: Mapping[str, Any] | None = None
         self._output = Tail()
 
-    def line(self, text: str) -> Iterator[Said]:
+    def line(self, text: str) -> Iterator[NodeEvent]:
         """Take a line of ansible-runner's output."""
         event = _event(text)
         if event is None:
@@ -67,18 +67,20 @@ class Hearing:
         elif seen.unreachable is not None or (seen.failures and not self._mends):
             yield from self._end(seen, self._judged(seen, None))
 
-    def over(self, rc: int) -> Iterator[Said]:
+    def over(self, rc: int) -> Iterator[NodeEvent]:
         """The play has ended, with ansible-runner's exit status: the results of the nodes that have none yet."""
         for seen in tuple(self._left.values()):
             yield from self._end(seen, self._judged(seen, rc))
 
-    def lost(self, why: Callable[[Ansible], dict[str, Any]], nodes: Collection[str] | None = None) -> Iterator[Said]:
+    def lost(
+        self, why: Callable[[Ansible], dict[str, Any]], nodes: Collection[str] | None = None
+    ) -> Iterator[NodeEvent]:
         """There is no play, or none any more: the results of these nodes (None: all) that have none yet."""
         for seen in tuple(self._left.values()):
             if nodes is None or seen.task.node in nodes:
                 yield from self._end(seen, why(seen.task))
 
-    def _end(self, seen: _Seen, data: dict[str, Any]) -> Iterator[Said]:
+    def _end(self, seen: _Seen, data: dict[str, Any]) -> Iterator[NodeEvent]:
         """Report failures only at the end: a rescued failure does not fail the role."""
         task = seen.task
         del self._left[task.node]

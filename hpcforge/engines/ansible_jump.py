@@ -16,9 +16,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcforge.engines.hostkeys import UnreachableError, host_keys, known_hosts
-from hpcforge.engines.lines import last_line
-from hpcforge.engines.private import private_folder
+from hpcforge.engines.host_keys import UnreachableError, host_keys, known_hosts
+from hpcforge.engines.node_output import last_line
+from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import HANDSHAKE_S, Target
 
 
@@ -55,7 +55,7 @@ def ends_with_us(command: Sequence[str]) -> list[str]:
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else list(command)
 
 
-class Jump:
+class JumpConnection:
     """The connection to the jump host, made when first needed and again if it has ended. For any thread."""
 
     def __init__(self, via: Target) -> None:

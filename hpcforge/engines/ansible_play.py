@@ -19,7 +19,7 @@ from typing import Any
 
 from hpcforge.engines.ansible_events import DONE
 from hpcforge.engines.ansible_jump import ends_with_us
-from hpcforge.engines.hostkeys import known_hosts
+from hpcforge.engines.host_keys import known_hosts
 from hpcforge.engines.inventories import ansible_connection, unsafe
 from hpcforge.engines.tasks import Ansible, Target
 
@@ -58,7 +58,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Role:
+class PlayRole:
     """What the files of a role use: facts, a play as a whole (`alone`), a rescue of failures (`mends`)."""
 
     facts: bool
@@ -66,11 +66,11 @@ class Role:
     mends: bool
 
 
-def read_role(folder: Path) -> Role:
+def read_role(folder: Path) -> PlayRole:
     """Look through a role. Raises `OSError`."""
     files = (path for path in folder.rglob("*") if path.suffix in {".yml", ".yaml", ".j2"} and path.is_file())
     texts = [path.read_text(errors="replace") for path in files]
-    return Role(*(any(map(words.search, texts)) for words in (_FACTS, _ALONE, _MENDS)))
+    return PlayRole(*(any(map(words.search, texts)) for words in (_FACTS, _ALONE, _MENDS)))
 
 
 def refusal(task: Ansible) -> str | None:
@@ -119,7 +119,7 @@ def playbook(role: str, *, facts: bool, alone: bool = False) -> str:
     return json.dumps([play], indent=2) + "\n"
 
 
-def write(folder: Path, hosts: Sequence[Host], role: Role, sockets: Path) -> None:
+def write(folder: Path, hosts: Sequence[Host], role: PlayRole, sockets: Path) -> None:
     """Write everything to a private folder. Raises `OSError`, and `ValueError` for an invalid input."""
     task = hosts[0].task
     files = {

@@ -31,12 +31,12 @@ from gevent.lock import BoundedSemaphore  # noqa: E402
 from gevent.queue import Queue  # noqa: E402
 
 from hpcforge import core_dumps  # noqa: E402
-from hpcforge.engines.answers import Hearing, cut_off  # noqa: E402
+from hpcforge.engines.answer_reader import AnswerReader, cut_off  # noqa: E402
 from hpcforge.engines.commands import explain  # noqa: E402
-from hpcforge.engines.follow import Following  # noqa: E402
-from hpcforge.engines.hostkeys import UnreachableError  # noqa: E402
-from hpcforge.engines.lines import CUT, Tail  # noqa: E402
-from hpcforge.engines.links import Link, Route  # noqa: E402
+from hpcforge.engines.connections import Connection, Route  # noqa: E402
+from hpcforge.engines.host_keys import UnreachableError  # noqa: E402
+from hpcforge.engines.node_output import CUT, Tail  # noqa: E402
+from hpcforge.engines.remote_command import Following  # noqa: E402
 from hpcforge.engines.ssh import MAX_OUTPUT_BYTES  # noqa: E402
 from hpcforge.engines.tasks import EngineError, Target, result  # noqa: E402
 from hpcforge.node.bundle import packed  # noqa: E402
@@ -47,7 +47,7 @@ _LISTENS_AGAIN_S = 5.0
 
 
 @dataclass(frozen=True)
-class Site:
+class ChildContext:
     """What all nodes share here, and the way back to hpcforge."""
 
     known_hosts: Path
@@ -76,7 +76,7 @@ def main() -> None:
     if first is None:  # begun early, and then not needed
         return
     route = Route(_target(first["via"]) if first["via"] else None)
-    site = Site(Path(first["known_hosts"]), Path(first["artifacts"]), route, events_fd, BoundedSemaphore())
+    site = ChildContext(Path(first["known_hosts"]), Path(first["artifacts"]), route, events_fd, BoundedSemaphore())
     targets = {each["name"]: _target(each) for each in first["targets"]}
     queues: dict[tuple[str, bool], Queue[Json]] = {}
     for line in lines:
@@ -115,9 +115,9 @@ def _target(data: Json) -> Target:
     return Target(**{**data, "key": key, "host_keys": tuple(data["host_keys"])})
 
 
-def _serve(site: Site, target: Target, tasks: Queue[Json]) -> None:
+def _serve(site: ChildContext, target: Target, tasks: Queue[Json]) -> None:
     """One node: its tasks one after the other over one connection, made at the first, and again if it was lost."""
-    link = Link(site.route, target)
+    link = Connection(site.route, target)
     for task in tasks:
         if task.get("fresh"):
             link.close()
@@ -133,7 +133,7 @@ def _serve(site: Site, target: Target, tasks: Queue[Json]) -> None:
         site.emit(target.name, task["id"], "result", answer)
 
 
-def _do(site: Site, link: Link, task: Json) -> Json:
+def _do(site: ChildContext, link: Connection, task: Json) -> Json:
     def emit(kind: str, data: Json) -> None:
         site.emit(link.target.name, task["id"], kind, data)
 
@@ -148,7 +148,7 @@ def _do(site: Site, link: Link, task: Json) -> Json:
     return deploy(link, source, data=data, known_hosts=site.known_hosts, timeout_s=timeout_s, emit=emit)
 
 
-def _reach(link: Link, patience_s: float) -> None:
+def _reach(link: Connection, patience_s: float) -> None:
     """Connect; an sshd that reloads its configuration refuses connections for a moment."""
     until = time.monotonic() + patience_s
     while True:
@@ -162,9 +162,9 @@ def _reach(link: Link, patience_s: float) -> None:
             return
 
 
-def _exec(link: Link, task: Json, emit: Any) -> Json:
+def _exec(link: Connection, task: Json, emit: Any) -> Json:
     target, text = link.target, task["output"] == "lines"
-    out, hearing = Tail(MAX_OUTPUT_BYTES if text else 64 * 1024), Hearing(answered=text)
+    out, hearing = Tail(MAX_OUTPUT_BYTES if text else 64 * 1024), AnswerReader(answered=text)
     _reach(link, _LISTENS_AGAIN_S if task.get("fresh") else 0.0)  # so that it is asked when it is asked
     asked_s = time.time()
 

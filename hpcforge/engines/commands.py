@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcforge.engines.lines import last_line
-from hpcforge.engines.tasks import Bootstrap, Command, Program, Target
+from hpcforge.engines.node_output import last_line
+from hpcforge.engines.tasks import Bootstrap, Command, NodeProgram, Target
 from hpcforge.node import bundle
 from hpcforge.node.contact import bootstrap_script
 from hpcforge.node.requests import Request, within
@@ -51,7 +51,7 @@ def command_line(target: Target, argv: Sequence[str], user: str | None, timeout_
     return f"setpriv --reuid={shlex.quote(user)} {group} --init-groups --reset-env -- {shlex.join(in_home)}"
 
 
-def order(task: Program | Bootstrap | Command, target: Target) -> Exec:
+def order(task: NodeProgram | Bootstrap | Command, target: Target) -> Exec:
     """The remote command of a task. Secrets are in what it reads, never in the command line."""
     if isinstance(task, Command):
         command = command_line(target, task.argv, task.user, task.timeout_s)

@@ -20,8 +20,8 @@ from typing import Any
 
 import gevent
 
-from hpcforge.engines.lines import last_line
-from hpcforge.engines.links import Link
+from hpcforge.engines.connections import Connection
+from hpcforge.engines.node_output import last_line
 from hpcforge.engines.ssh import execute, lost
 from hpcforge.engines.tasks import HANDSHAKE_S, EngineError, result
 
@@ -80,7 +80,7 @@ def _no_password(prompt: str) -> str:
 
 
 def deploy(
-    link: Link,
+    link: Connection,
     source: Path,
     *,
     data: dict[str, Any],
@@ -110,7 +110,7 @@ def deploy(
 
 
 @contextmanager
-def _staging(link: Link) -> Iterator[str]:
+def _staging(link: Connection) -> Iterator[str]:
     """A folder of the login user for uploads: pyinfra's own names in /tmp can be guessed, and so planted."""
     lines: list[str] = []
     make = 'd=$(mktemp -d /tmp/hpcforge-XXXXXXXXXXXX) && chmod 0711 "$d" && echo "$d"'
@@ -125,12 +125,12 @@ def _staging(link: Link) -> Iterator[str]:
             execute(link.client(), link.target, remove, listen_s=HANDSHAKE_S, on_line=lines.append)
 
 
-def _run(link: Link, source: Path, host: Any, emit: Emit) -> dict[str, Any]:
+def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any]:
     """Execute deploy.py in the context of a host; what its operations did becomes events."""
-    from hpcforge.engines.pyinfra_state import Progress  # noqa: PLC0415
+    from hpcforge.engines.pyinfra_state import PyinfraProgress  # noqa: PLC0415
 
     role = source.parent.name
-    progress = Progress(role, emit)
+    progress = PyinfraProgress(role, emit)
     host.state.add_callback_handler(progress)
     messages = _enter(host)
     error = None

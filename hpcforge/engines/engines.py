@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from hpcforge.engines.ansible import Playbooks
+from hpcforge.engines.child_process import ChildProcess, take
 from hpcforge.engines.commands import order
-from hpcforge.engines.hostkeys import known_hosts
-from hpcforge.engines.process import Process, take
+from hpcforge.engines.host_keys import known_hosts
 from hpcforge.engines.tasks import (
     Ansible,
     Bootstrap,
@@ -27,7 +27,7 @@ from hpcforge.engines.tasks import (
     EngineError,
     Event,
     HostKey,
-    Program,
+    NodeProgram,
     Target,
     Task,
     result,
@@ -53,7 +53,7 @@ class Engines:
         self._lock = threading.Lock()
         self._pending: dict[str, str] = {}  # task -> node, of those the child has
         self._ended = False  # the child has, and what it was given has failed
-        self._process: Process | None = None
+        self._process: ChildProcess | None = None
         self._playbooks = Playbooks(self._work_dir, self._events.put, via)
 
     @property
@@ -173,7 +173,7 @@ def _target(target: Target) -> dict[str, Any]:
     return {**dataclasses.asdict(target), "key": target.key and str(target.key)}
 
 
-def _order(task: Program | Bootstrap | Deploy | Command | HostKey, target: Target) -> dict[str, Any]:
+def _order(task: NodeProgram | Bootstrap | Deploy | Command | HostKey, target: Target) -> dict[str, Any]:
     """The tasks for the child process."""
     if isinstance(task, HostKey):
         return {"do": "host_key", **dataclasses.asdict(task)}
@@ -186,5 +186,5 @@ def _order(task: Program | Bootstrap | Deploy | Command | HostKey, target: Targe
             "inputs": dict(task.inputs),
             "timeout_s": task.timeout_s,
         }
-    aside, fresh = isinstance(task, Program | Command) and task.aside, isinstance(task, Program) and task.fresh
+    aside, fresh = isinstance(task, NodeProgram | Command) and task.aside, isinstance(task, NodeProgram) and task.fresh
     return {"do": "exec", "aside": aside, "fresh": fresh, **dataclasses.asdict(order(task, target))}

@@ -18,9 +18,9 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, StateStage
 from pyinfra.connectors.ssh import SSHConnector
 
-from hpcforge.engines.hostkeys import UnreachableError
+from hpcforge.engines.connections import Connection
+from hpcforge.engines.host_keys import UnreachableError
 from hpcforge.engines.inventories import pyinfra_connection
-from hpcforge.engines.links import Link
 from hpcforge.engines.ssh import transport_of
 from hpcforge.engines.tasks import CONNECT_S
 
@@ -31,7 +31,7 @@ class _Connector(SSHConnector):  # type: ignore[misc]
     pyinfra caches those channels for the whole process.
     """
 
-    link: Link
+    link: Connection
     _transfer: paramiko.SFTPClient | None = None
 
     def connect(self) -> None:
@@ -59,7 +59,7 @@ class _Connector(SSHConnector):  # type: ignore[misc]
 
 
 def attach(
-    link: Link,
+    link: Connection,
     *,
     data: dict[str, Any],
     known_hosts: Path,
@@ -85,7 +85,7 @@ def attach(
     return host
 
 
-class Progress(BaseStateCallback):  # type: ignore[misc]
+class PyinfraProgress(BaseStateCallback):  # type: ignore[misc]
     """Turns a deploy's operations into events. pyinfra calls back before it has stored a result, hence the delay."""
 
     def __init__(self, role: str, emit: Callable[[str, dict[str, Any]], None]) -> None:

@@ -17,9 +17,9 @@ from typing import TypeVar
 import gevent
 import paramiko
 
-from hpcforge.engines.hostkeys import UnreachableError, host_keys
-from hpcforge.engines.lines import Tail, split_lines
-from hpcforge.engines.reach import classify, dropped
+from hpcforge.engines.connect_errors import classify, dropped
+from hpcforge.engines.host_keys import UnreachableError, host_keys
+from hpcforge.engines.node_output import Tail, split_lines
 from hpcforge.engines.tasks import CONNECT_S, HANDSHAKE_S, Target
 
 KEEPALIVE_S = 10.0
@@ -40,7 +40,7 @@ _KEY_KINDS = (  # of a node's several keys the one that it is recorded by; what 
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandEnd:
     """How a remote command ended. `rc` None: by a signal, or unknown because `late` or `flooded`."""
 
     rc: int | None
@@ -192,7 +192,7 @@ def execute(
     on_line: Callable[[str], None],
     stdin: bytes = b"",
     begins_s: float | None = None,
-) -> Ended:
+) -> CommandEnd:
     """Run a command line; `on_line` gets standard output as it comes. After `listen_s` its end is not waited for.
 
     Raises:
@@ -213,11 +213,11 @@ def execute(
             rc = channel.recv_exit_status()
             gevent.joinall(helpers, timeout=POLL_S)
     except _LateError:
-        return Ended(None, stderr.text(), time.monotonic() - start, late=True)
+        return CommandEnd(None, stderr.text(), time.monotonic() - start, late=True)
     except _SilentError:
         raise _silent(target, begins_s) from None
     except _FloodError:
-        return Ended(None, stderr.text(), time.monotonic() - start, flooded=True)
+        return CommandEnd(None, stderr.text(), time.monotonic() - start, flooded=True)
     except (OSError, EOFError, paramiko.SSHException) as error:
         raise lost(target) from error
     finally:
@@ -225,7 +225,7 @@ def execute(
             channel.close()
     if rc == -1 and not alive(client):
         raise lost(target)
-    return Ended(None if rc == -1 else rc, stderr.text(), time.monotonic() - start)
+    return CommandEnd(None if rc == -1 else rc, stderr.text(), time.monotonic() - start)
 
 
 def lost(target: Target) -> UnreachableError:

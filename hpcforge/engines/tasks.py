@@ -34,7 +34,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Program:
+class NodeProgram:
     """The node program with one request (see `hpcforge.node.requests`), as root; its answers are the events.
 
     `aside`: it does not wait for the node's other tasks, as a heartbeat must not; over a connection of its own.
@@ -114,7 +114,7 @@ class HostKey:
     timeout_s: float = 20.0
 
 
-Task = Program | Bootstrap | Deploy | Command | Ansible | HostKey
+Task = NodeProgram | Bootstrap | Deploy | Command | Ansible | HostKey
 
 
 @dataclass(frozen=True)

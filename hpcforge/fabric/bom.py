@@ -14,35 +14,35 @@ from hpcforge.facility.design import BomLine
 def bom(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator[BomLine]:
     """Yield a line for each model and length of cable, and one for the transceivers of each model."""
     lots: Counter[tuple[str, float, int]] = Counter()
-    for one in fabrics:
-        lots.update(one.bought)
+    for cabling in fabrics:
+        lots.update(cabling.bought)
     for (model, length_m, ends), count in sorted(lots.items()):
         split = f", one port to {ends} ends" if ends > 1 else ""
         fibre = "fibre, " if cables[model].fibre else ""
         said = f"{fibre}{length_m:g} m{split}: {cables[model].description or ''}".removesuffix(": ")
         yield BomLine("cable", model, said, count, False, None, None)
     plugs: Counter[str] = Counter()
-    for one in fabrics:
-        plugs.update(transceivers(one, cables))
+    for cabling in fabrics:
+        plugs.update(transceivers(cabling, cables))
     for model, count in sorted(plugs.items()):
         said = "transceivers: one a link at a machine, one a cage at a switch, twin-port where the cage is"
         yield BomLine("transceiver", model, said, count, False, cables[model].end_w, None)
 
 
-def transceivers(one: Cabled, cables: Mapping[str, CableModel]) -> Counter[str]:
+def transceivers(cabling: Cabled, cables: Mapping[str, CableModel]) -> Counter[str]:
     """How many transceivers of a model: those of a switch by cage, of a broken-out port by port."""
-    fabric, columns, counts = one.fabric, one.fabric.cables, Counter[str]()
-    optics = [cables[model].kind == "optics" for model in one.models]
+    fabric, columns, counts = cabling.fabric, cabling.fabric.cables, Counter[str]()
+    optics = [cables[model].kind == "optics" for model in cabling.models]
     cages: set[tuple[int, int, int]] = set()
-    for cable, model in enumerate(one.model):
+    for cable, model in enumerate(cabling.model):
         if model == UNKNOWN or not optics[model]:
             continue
         for device, port in ((columns.a[cable], columns.a_port[cable]), (columns.b[cable], columns.b_port[cable])):
             machine = fabric.devices[device]
             if machine.kind in ENDS:
-                counts[one.models[model]] += 1
+                counts[cabling.models[model]] += 1
             else:
                 number, _ = fabric.physical_port(device, port)
                 cages.add((device, (number - 1) // machine.per_cage, model))
-    counts.update(one.models[model] for _, _, model in cages)
+    counts.update(cabling.models[model] for _, _, model in cages)
     return counts

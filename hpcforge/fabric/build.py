@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, product
 
 from hpcforge.fabric import dragonfly
-from hpcforge.fabric.ask import Ask, CannotBuildError
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.sizes import Leaf, chunks, leaf, spine_down
+from hpcforge.fabric.spec import Ask, CannotBuildError
 from hpcforge.fabric.tree import Places, tree
 from hpcforge.fabric.wiring import Port, Wiring, end_port, switches, up_port
 
@@ -72,9 +72,9 @@ def _pair(ask: Ask) -> Fabric:
     first = ask.room * ask.rails
     wiring.plug_ends((link % 2, end_port(model, link // 2)) for link in range(first))
     wiring.plug_endpoints((link % 2, end_port(model, link // 2)) for link in range(first, first + ask.other_links))
-    one, two = wiring.first_leaf, wiring.first_leaf + 1
+    leaf, two = wiring.first_leaf, wiring.first_leaf + 1
     ports = [up_port(ask, down, link) for link in range(peers)]
-    wiring.add("peer", ((one, port, two, port) for port in ports))
+    wiring.add("peer", ((leaf, port, two, port) for port in ports))
     return wiring.fabric(1, down)
 
 

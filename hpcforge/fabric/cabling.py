@@ -27,7 +27,7 @@ _TWISTED_PAIR_GBPS = 1  # up to it, nobody lays anything else between racks
 
 
 @dataclass(frozen=True)
-class Choice:
+class CableChoice:
     """The cables that carry a rate, by length: what is bought for a run is the first that is at least as long."""
 
     lengths_m: tuple[float, ...]  # ascending
@@ -44,7 +44,7 @@ class Choice:
         return self.lengths_m[-1] if self.lengths_m else 0.0
 
 
-def choice(cables: Mapping[str, CableModel], rate_gbps: float, kinds: Sequence[str], sockets: bool) -> Choice:
+def choice(cables: Mapping[str, CableModel], rate_gbps: float, kinds: Sequence[str], sockets: bool) -> CableChoice:
     """Return what can be bought for a rate; `sockets`: ports are RJ45, which take twisted pair and nothing else."""
     fitting = [
         (kinds.index(cable.kind), cable.reach_m or 0.0, name, cable.lengths_m or ())
@@ -55,7 +55,7 @@ def choice(cables: Mapping[str, CableModel], rate_gbps: float, kinds: Sequence[s
     for _, reach_m, name, lengths_m in sorted(fitting):
         longest = chosen[-1][0] if chosen else 0.0
         chosen += [(length, name) for length in sorted(lengths_m) if longest < length <= reach_m]
-    return Choice(tuple(length for length, _ in chosen), tuple(name for _, name in chosen))
+    return CableChoice(tuple(length for length, _ in chosen), tuple(name for _, name in chosen))
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Cabled:
     @property
     def unplaced(self) -> tuple[str, ...]:
         """Devices of which nobody has said where they stand."""
-        return tuple(one.name for one, spot in zip(self.fabric.devices, self.spots, strict=True) if spot is None)
+        return tuple(device.name for device, spot in zip(self.fabric.devices, self.spots, strict=True) if spot is None)
 
     def bundle(self, cable: int) -> tuple[str, str] | None:
         """The two racks that a cable runs between; None: not known."""
@@ -156,10 +156,10 @@ def cabled(
 
 
 def _cut(
-    one: Spot | None, other: Spot | None, rules: Cabling, kinds: Choice, models: dict[str, int]
+    spot: Spot | None, other: Spot | None, rules: Cabling, kinds: CableChoice, models: dict[str, int]
 ) -> tuple[float, float, int]:
     """Run, length and model of a cable between two places."""
-    run = run_m(one, other, rules) if one and other else None
+    run = run_m(spot, other, rules) if spot and other else None
     if run is None:
         return UNKNOWN, UNKNOWN, UNKNOWN
     found = kinds.at(run)

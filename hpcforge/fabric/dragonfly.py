@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
-from hpcforge.fabric.ask import Ask, CannotBuildError
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.sizes import leaf, spine_down, spines_below_cores
+from hpcforge.fabric.spec import Ask, CannotBuildError
 from hpcforge.fabric.tree import uplinks
 from hpcforge.fabric.wiring import Wiring, end_port, switches, up_port
 
@@ -53,9 +53,9 @@ def _plain(ask: Ask) -> Fabric:
         return up_port(ask, down, link)
 
     local = (
-        (wiring.first_leaf + group * leaves + one, port(two - 1), wiring.first_leaf + group * leaves + two, port(one))
+        (wiring.first_leaf + group * leaves + leaf, port(two - 1), wiring.first_leaf + group * leaves + two, port(leaf))
         for group in range(count)
-        for one, two in combinations(range(leaves), 2)
+        for leaf, two in combinations(range(leaves), 2)
     )
     wiring.add("local", local)
     wiring.add("global", _global(groups, wiring.first_leaf, lambda link: port(most - 1 + link)))
@@ -122,8 +122,8 @@ def _global(groups: Groups, first: int, port: Callable[[int], int]) -> list[Cabl
         return first + here * groups.gates + link % groups.gates, port(link // groups.gates)
 
     return sorted(
-        (*gate(one, two, number), *gate(two, one, number))
-        for one, two in combinations(range(groups.count), 2)
+        (*gate(group, two, number), *gate(two, group, number))
+        for group, two in combinations(range(groups.count), 2)
         for number in range(groups.per_pair)
     )
 

@@ -9,15 +9,15 @@ from hpcforge.blueprint import fabrics as f
 from hpcforge.blueprint import node_sets
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.hardware import Switch, SwitchPorts
-from hpcforge.blueprint.named import of_blueprint
+from hpcforge.blueprint.node_words import of_blueprint
 from hpcforge.blueprint.reader import Loc
 from hpcforge.catalog import Catalog
-from hpcforge.fabric.ask import Ask, CannotBuildError, End, Model
 from hpcforge.fabric.build import build
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.growth import moves
-from hpcforge.fabric.judge import judge, nodes_at, ports_of_nodes, unique_names
+from hpcforge.fabric.rule_checks import judge, nodes_at, ports_of_nodes, unique_names
 from hpcforge.fabric.rules import breach
+from hpcforge.fabric.spec import Ask, CannotBuildError, Model, OtherEnd
 from hpcforge.facility.rules import Breach
 
 
@@ -64,16 +64,16 @@ def _grown(ask: Ask) -> Fabric:
     return replace(fabric, designed=ask.designed_for, moves=moves(before, fabric))
 
 
-def _ends(spec: f.Fabric, known: node_sets.Known) -> Iterator[End]:
+def _ends(spec: f.FabricSection, known: node_sets.KnownNames) -> Iterator[OtherEnd]:
     for name, ends in spec.endpoints.items():
         if ends.nodes:
-            yield from (End(node, ends.links) for node in node_sets.sure(ends.nodes, known))
+            yield from (OtherEnd(node, ends.links) for node in node_sets.sure(ends.nodes, known))
         elif ends.count:
             width = len(str(ends.count))
-            yield from (End(f"{name}-{number:0{width}}", ends.links) for number in range(1, ends.count + 1))
+            yield from (OtherEnd(f"{name}-{number:0{width}}", ends.links) for number in range(1, ends.count + 1))
 
 
-def _ask(name: str, spec: f.Fabric, known: node_sets.Known, catalog: Catalog) -> Ask | list[Breach]:
+def _ask(name: str, spec: f.FabricSection, known: node_sets.KnownNames, catalog: Catalog) -> Ask | list[Breach]:
     """What the blueprint asks for, in numbers; or why its switches cannot do it."""
     wanted = spec.rate_gbps * spec.breakout
     leaf = _model(name, "switch", spec.switch, spec, catalog, wanted)
@@ -112,7 +112,7 @@ def _ask(name: str, spec: f.Fabric, known: node_sets.Known, catalog: Catalog) ->
 
 
 def _model(
-    name: str, key: str, model: str, spec: f.Fabric, catalog: Catalog, rate_gbps: float, *, ends: bool = True
+    name: str, key: str, model: str, spec: f.FabricSection, catalog: Catalog, rate_gbps: float, *, ends: bool = True
 ) -> Model | list[Breach]:
     """A switch model as this fabric uses it, or why it cannot."""
     switch, loc = catalog.switches[model], (*_loc(name), key)
@@ -146,7 +146,7 @@ def _fast_ports(ports: Sequence[SwitchPorts], rate_gbps: float) -> tuple[int, Sw
 
 
 def _up_ports(
-    ports: Sequence[SwitchPorts], ends: tuple[int, SwitchPorts], spec: f.Fabric, rate_gbps: float
+    ports: Sequence[SwitchPorts], ends: tuple[int, SwitchPorts], spec: f.FabricSection, rate_gbps: float
 ) -> tuple[int, SwitchPorts]:
     """The ports for uplinks: the fastest, if a model has some that are faster than those for ends; else the same."""
     fastest = max(each.rate_gbps for each in ports)

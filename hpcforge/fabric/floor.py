@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint.site import Cabling, Site
+from hpcforge.blueprint.site import Cabling, SiteSection
 from hpcforge.facility.layout import Item, Layout
 from hpcforge.facility.room import Rack, Room
 
@@ -27,7 +27,7 @@ _PITCH_M = 0.6  # of a rack whose width nobody has published: a floor tile, the 
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RackOnFloor:
     """A rack on the floor."""
 
     room: str
@@ -40,7 +40,7 @@ class Standing:
 class Spot:
     """Where a machine stands, and where its ports are."""
 
-    standing: Standing
+    standing: RackOnFloor
     rack: str
     u: int  # lowest unit that it takes
     port_m: float  # middle of the machine above the bottom of the rack's mounting space
@@ -51,7 +51,7 @@ class Spot:
         return self.standing.room
 
 
-def standings(room: Room) -> dict[str, Standing]:
+def standings(room: Room) -> dict[str, RackOnFloor]:
     """Return where every rack stands: by `site.row`, then those that it leaves out; each room has lines of its own."""
     site = room.site
     if site is None:
@@ -65,13 +65,13 @@ def standings(room: Room) -> dict[str, Standing]:
     }
 
 
-def row(site: Site, racks: Iterable[str]) -> tuple[str, ...]:
+def row(site: SiteSection, racks: Iterable[str]) -> tuple[str, ...]:
     """All racks in their order on the floor."""
     told = [name for text in site.row for name in hostlist.expand(text)]
     return tuple(dict.fromkeys([*told, *racks]))
 
 
-def _lined_up(room: str, racks: list[Rack], rules: Cabling) -> Iterator[tuple[Rack, Standing]]:
+def _lined_up(room: str, racks: list[Rack], rules: Cabling) -> Iterator[tuple[Rack, RackOnFloor]]:
     length = rules.racks_in_row or len(racks)
     end_m = 0.0
     for index, rack in enumerate(racks):
@@ -81,7 +81,7 @@ def _lined_up(room: str, racks: list[Rack], rules: Cabling) -> Iterator[tuple[Ra
         start_m = 0.0 if place == 0 else end_m
         end_m = start_m + pitch_m
         units = rack.model.rack_units
-        yield rack, Standing(room, line, start_m + pitch_m / 2, units * UNIT_M if units else None)
+        yield rack, RackOnFloor(room, line, start_m + pitch_m / 2, units * UNIT_M if units else None)
 
 
 def spots(room: Room, layout: Layout) -> dict[str, Spot]:
@@ -101,22 +101,22 @@ def equipment_name(rack: str, name: str) -> str:
     return f"{rack}/{name}"
 
 
-def _spot(standing: Standing, rack: str, item: Item) -> Spot:
+def _spot(standing: RackOnFloor, rack: str, item: Item) -> Spot:
     return Spot(standing, rack, min(item.taken), (item.u - 1 + item.height / 2) * UNIT_M)
 
 
-def run_m(one: Spot, other: Spot, rules: Cabling) -> float | None:
+def run_m(spot: Spot, other: Spot, rules: Cabling) -> float | None:
     """How long a cable between two machines has to be, m.
 
     None: a rack's height is not known, or the way between two rooms.
     """
     sides = 2 * rules.side_m + rules.slack_m
-    if one.rack == other.rack:
-        return sides + abs(one.port_m - other.port_m)
-    here, there = one.standing, other.standing
+    if spot.rack == other.rack:
+        return sides + abs(spot.port_m - other.port_m)
+    here, there = spot.standing, other.standing
     if here.top_m is None or there.top_m is None:
         return None
-    up = (here.top_m - one.port_m) + (there.top_m - other.port_m) + 2 * rules.overhead_m
+    up = (here.top_m - spot.port_m) + (there.top_m - other.port_m) + 2 * rules.overhead_m
     if here.room != there.room:
         if rules.between_rooms_m is None:
             return None
@@ -124,17 +124,17 @@ def run_m(one: Spot, other: Spot, rules: Cabling) -> float | None:
     return sides + up + abs(here.x_m - there.x_m) + abs(here.line - there.line) * rules.row_pitch_m
 
 
-def run_terms(one: Spot, other: Spot, rules: Cabling) -> str:
+def run_terms(end: Spot, other: Spot, rules: Cabling) -> str:
     """How `run_m` came about, with units: `2 x 0.5 m sides + 1.2 m up + ... = 7.4 m`."""
-    length_m = run_m(one, other, rules)
+    length_m = run_m(end, other, rules)
     if length_m is None:
         return "not known"
-    here, there = one.standing, other.standing
+    here, there = end.standing, other.standing
     terms = [f"2 x {rules.side_m:g} m sides"]
-    if one.rack == other.rack:
-        terms.append(f"{abs(one.port_m - other.port_m):.2f} m in the rack")
+    if end.rack == other.rack:
+        terms.append(f"{abs(end.port_m - other.port_m):.2f} m in the rack")
     else:
-        for spot in (one, other):
+        for spot in (end, other):
             up_m = (spot.standing.top_m or 0.0) - spot.port_m + rules.overhead_m
             terms.append(f"{up_m:.2f} m up from {spot.rack} U{spot.u}")
         same = here.room == there.room

@@ -60,7 +60,7 @@ class Cables:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class GrowthMove:
     """A cable that growth takes out, and where it goes; `to` None: it is taken out and no other takes its place."""
 
     taken: tuple[str, int, str, int]  # device and port of both ends
@@ -92,7 +92,7 @@ class Fabric:
     devices: tuple[Device, ...]  # nodes, endpoints, leaves, spines, cores, in this order
     cables: Cables
     notes: tuple[str, ...] = ()  # what was decided that the blueprint does not say, in words
-    moves: tuple[Move, ...] = ()  # where there are more nodes than it was designed for: what the growth moves
+    moves: tuple[GrowthMove, ...] = ()  # where there are more nodes than it was designed for: what the growth moves
     designed: int | None = None  # the blueprint's designed_for, where there are more nodes than that
 
     @cached_property
@@ -134,10 +134,10 @@ class Fabric:
         "7"; "7/2" for lane 2 of a broken-out port, or for the second port of a twin-port cage; "7/2/1" for both;
         "rail 3" or "link 1" of an end.
         """
-        one = self.devices[device]
-        if one.kind in ("node", "endpoint"):
-            return f"rail {port}" if self.topology == "rail-optimised" and one.kind == "node" else f"link {port}"
+        machine = self.devices[device]
+        if machine.kind in ("node", "endpoint"):
+            return f"rail {port}" if self.topology == "rail-optimised" and machine.kind == "node" else f"link {port}"
         number, lane = self.physical_port(device, port)
-        cage, place = divmod(number - 1, one.per_cage)
-        text = f"{cage + 1}/{place + 1}" if one.per_cage > 1 else f"{number}"
+        cage, place = divmod(number - 1, machine.per_cage)
+        text = f"{cage + 1}/{place + 1}" if machine.per_cage > 1 else f"{number}"
         return f"{text}/{lane}" if lane else text

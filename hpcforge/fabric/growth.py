@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hpcforge.fabric.graph import CableKind, Fabric, Move
+from hpcforge.fabric.graph import CableKind, Fabric, GrowthMove
 
 Ends = tuple[str, int, str, int]
 
 
-def moves(before: Fabric, after: Fabric) -> tuple[Move, ...]:
+def moves(before: Fabric, after: Fabric) -> tuple[GrowthMove, ...]:
     """The cables of `before` that `after` has not, each with a cable of `after` that it can become.
 
     A cable that keeps one end is moved at the other: such are matched first, those that keep the port nearer to the
@@ -29,7 +29,7 @@ def moves(before: Fabric, after: Fabric) -> tuple[Move, ...]:
                 matched[ends] = waiting[kept(ends)].pop()
         taken = set(matched.values())
         free = [ends for ends in free if ends not in taken]
-    return tuple(Move(ends, matched.get(ends), kinds[ends]) for ends in gone)
+    return tuple(GrowthMove(ends, matched.get(ends), kinds[ends]) for ends in gone)
 
 
 def _nearer(ends: Ends) -> tuple[str, int]:

@@ -27,9 +27,9 @@ class Labels:
 
     def end(self, device: int, port: int) -> str:
         """One end: "g01 U3 gpu001 rail 1", "i01 U40 compute-leaf-001 port 7", without rack "gpu001 rail 1"."""
-        one = self.fabric.devices[device]
+        machine = self.fabric.devices[device]
         label = self.fabric.port_label(device, port)
-        return f"{self._places[device]}{one.name} {'' if one.kind in ENDS else 'port '}{label}"
+        return f"{self._places[device]}{machine.name} {'' if machine.kind in ENDS else 'port '}{label}"
 
     def name(self, cable: Cable) -> str:
         """The cable's own name: its switch port, that nearest to the nodes; "compute-leaf-001:7"."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from hpcforge.fabric.folded import Folded, Half, columns, flow_gbps, fold, halves, without_cable, without_switch
 from hpcforge.fabric.graph import CABLE_KINDS, Fabric
+from hpcforge.fabric.max_flow import Folded, Half, columns, flow_gbps, fold, halves, without_cable, without_switch
 
 
 @dataclass(frozen=True)
@@ -102,17 +102,17 @@ def paths(fabric: Fabric) -> tuple[Paths, ...]:
     far = [leaf for leaf in leaves[1:] if group[leaf] != group[first]]
     found = [_over("leaves of one group", links[first], links[near[-1]])] if near else []
     if far and fabric.count("core"):
-        one, two = (_up_to_cores(links, leaf) for leaf in (first, far[-1]))
-        over = _over("leaves of two groups", one, two)
+        uplinks, two = (_up_to_cores(links, leaf) for leaf in (first, far[-1]))
+        over = _over("leaves of two groups", uplinks, two)
         disjoint = min(_disjoint_up(links, first), _disjoint_up(links, far[-1]))
         found.append(Paths(over.between, over.switches, over.ways, disjoint))
     return (*found, *_direct(fabric))
 
 
-def _over(between: str, one: Counter[int], two: Counter[int]) -> Paths:
-    common = one.keys() & two.keys()
-    ways = sum(one[top] * two[top] for top in common)
-    return Paths(between, len(common), ways, sum(min(one[top], two[top]) for top in common))
+def _over(between: str, uplinks: Counter[int], two: Counter[int]) -> Paths:
+    common = uplinks.keys() & two.keys()
+    ways = sum(uplinks[top] * two[top] for top in common)
+    return Paths(between, len(common), ways, sum(min(uplinks[top], two[top]) for top in common))
 
 
 def _up_to_cores(links: dict[int, Counter[int]], leaf: int) -> Counter[int]:
@@ -175,5 +175,5 @@ def _cable(fabric: Fabric, number: int) -> str:
     """Both ends of a cable: "gpu001 rail 1 - compute-leaf-001 1/1"."""
     c, devices = fabric.cables, fabric.devices
     a, b = c.a[number], c.b[number]
-    one, two = fabric.port_label(a, c.a_port[number]), fabric.port_label(b, c.b_port[number])
-    return f"{devices[a].name} {one} - {devices[b].name} {two}"
+    port, two = fabric.port_label(a, c.a_port[number]), fabric.port_label(b, c.b_port[number])
+    return f"{devices[a].name} {port} - {devices[b].name} {two}"

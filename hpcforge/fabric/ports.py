@@ -15,7 +15,7 @@ Use = CableKind | None  # None: free
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class SwitchPort:
     """A port of a switch. `far` and `far_port` are what its cable leads to; a free port has no cable."""
 
     label: str
@@ -42,7 +42,7 @@ class PortMap:
     """The ports of one switch, all of them, in order."""
 
     device: int
-    ports: tuple[Port, ...]
+    ports: tuple[SwitchPort, ...]
 
     @property
     def used(self) -> int:
@@ -51,7 +51,7 @@ class PortMap:
 
 
 @dataclass(frozen=True)
-class Ports:
+class PortMaps:
     """The port maps of a fabric's switches."""
 
     fabric: Fabric
@@ -83,17 +83,17 @@ class Ports:
         for number in range(1, _logical_ports(fabric, fabric.devices[switch]) + 1):
             label = fabric.port_label(switch, number)
             found = plugged.get(number)
-            ports.append(Port(label, CABLE_KINDS[kinds[found[0]]], *found) if found else Port(label, None))
+            ports.append(SwitchPort(label, CABLE_KINDS[kinds[found[0]]], *found) if found else SwitchPort(label, None))
         return PortMap(switch, tuple(ports))
 
-    def runs(self, ports: Sequence[Port]) -> Iterator[PortRun]:
+    def runs(self, ports: Sequence[SwitchPort]) -> Iterator[PortRun]:
         """Fold neighbouring ports with one use."""
         for use, group in groupby(ports, key=lambda port: port.use):
             run = list(group)
             far = Counter(self.fabric.devices[port.far].name for port in run) if use else Counter[str]()
             yield PortRun(run[0].label, run[-1].label, len(run), use, tuple(far), self._more(run, far) if use else "")
 
-    def _more(self, run: Sequence[Port], far: Counter[str]) -> str:
+    def _more(self, run: Sequence[SwitchPort], far: Counter[str]) -> str:
         """` rail 1` if all lead to that of machines, `, 4 each` if all switches have as many, `, 1 to 2 each`."""
         if self.fabric.devices[run[0].far].kind in ENDS:
             links = {self.fabric.port_label(port.far, port.far_port) for port in run}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from hpcforge.facility import rules as facility
-from hpcforge.facility.rules import Rule
+from hpcforge.facility.rules import DesignRule
 
 _ALL = (
-    Rule(
+    DesignRule(
         "FABRIC-001",
         "error",
         "the fabric can be built",
@@ -17,14 +17,14 @@ _ALL = (
         "has a port for each group of leaves, a spine half its ports for leaves, a leaf half for ends).",
         "Switches with more ports, another topology, or fewer ends.",
     ),
-    Rule(
+    DesignRule(
         "FABRIC-002",
         "error",
         "the switches speak what the fabric is",
         "`kind` against what the switch model speaks; roce is Ethernet.",
         "Another switch model, or another kind.",
     ),
-    Rule(
+    DesignRule(
         "FABRIC-003",
         "error",
         "the switches' ports are fast enough",
@@ -32,7 +32,7 @@ _ALL = (
         "against those that the ports can be split into.",
         "A faster switch, a lower rate, or another breakout.",
     ),
-    Rule(
+    DesignRule(
         "FABRIC-004",
         "warning",
         "the wiring has room for all nodes",
@@ -40,7 +40,7 @@ _ALL = (
         "nodes, and the design lists the cables of the old one that are moved.",
         "Raise `designed_for` before the cables are pulled, or plan the moves.",
     ),
-    Rule(
+    DesignRule(
         "FABRIC-005",
         "warning",
         "nodes have ports for their links",
@@ -48,7 +48,7 @@ _ALL = (
         "have; the management controller's port counts for fabrics of up to 1 Gb/s. A slower port may do, at its rate.",
         "Fewer links, another adapter under `nics:` of a hardware entry, or the nodes that have them under `nodes:`.",
     ),
-    Rule(
+    DesignRule(
         "FABRIC-006",
         "warning",
         "the subnet has a manager",
@@ -56,35 +56,35 @@ _ALL = (
         "must say where it runs.",
         "subnet_manager: on-switch, external, or the name of a node.",
     ),
-    Rule(
+    DesignRule(
         "FABRIC-007",
         "error",
         "a subnet manager can run on its device",
         "`subnet_manager: on-switch` against whether the switch model is managed; a node against the fabric's ends.",
         "A managed switch model, or a subnet manager elsewhere.",
     ),
-    Rule(
+    DesignRule(
         "FABRIC-008",
         "error",
         "names are unique",
         "Names of switches and of ends that are no nodes against those of nodes and of each other.",
         "Rename the fabric, the endpoints or the nodes.",
     ),
-    Rule(
+    DesignRule(
         "FABRIC-009",
         "not-checked",
         "the ports of switches are known",
         "A fabric is built from the ports of its switch model; without published ports, nothing is built.",
         "Say `ports` in an entry like it, under `parts: {switches: ...}`.",
     ),
-    Rule(
+    DesignRule(
         "FABRIC-010",
         "warning",
         "no switch alone holds the fabric together",
         "Spine switches of a fabric of more than one leaf: where there is one, its loss separates all leaves.",
         "Fewer ends a leaf (`oversubscription`, `uplinks`), or accept it.",
     ),
-    Rule(
+    DesignRule(
         "CABLE-001",
         "error",
         "a cable reaches",
@@ -92,7 +92,7 @@ _ALL = (
         "its rate, of the kinds that `site.cabling.kinds` lists.",
         "Switches nearer to what is plugged into them, or longer cables under `parts.cables`.",
     ),
-    Rule(
+    DesignRule(
         "CABLE-002",
         "not-checked",
         "both ends of a cable have a place",
@@ -100,14 +100,14 @@ _ALL = (
         "`site.cabling.between_rooms_m`; without them a cable has no length, no kind, and no line in the bill.",
         "`site.racks`, places for nodes, and `switches_in` for the fabric.",
     ),
-    Rule(
+    DesignRule(
         "CABLE-003",
         "not-checked",
         "there are cables of this rate",
         "The rate of a link against those of the cables in the catalog and under `parts.cables`.",
         "Add the kind of cable that you buy under `parts.cables`.",
     ),
-    Rule(
+    DesignRule(
         "CABLE-004",
         "warning",
         "cables are sold for what the fabric speaks",
@@ -116,7 +116,7 @@ _ALL = (
         "Leave the kind out of `site.cabling.kinds`: [dac, optics].",
     ),
 )
-RULES: dict[str, Rule] = {rule.code: rule for rule in _ALL}
+RULES: dict[str, DesignRule] = {rule.code: rule for rule in _ALL}
 
 
 breach = partial(facility.breach, RULES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpcforge.fabric.ask import Ask, CannotBuildError, Model, whole
+from hpcforge.fabric.spec import Ask, CannotBuildError, Model, whole
 
 
 @dataclass(frozen=True)

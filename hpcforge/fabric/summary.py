@@ -21,9 +21,9 @@ from hpcforge.fabric.labels import ENDS
 from hpcforge.fabric.metrics import metrics
 
 
-def fabric_design(one: Cabled) -> FabricDesign:
+def fabric_design(cabling: Cabled) -> FabricDesign:
     """Sum a fabric up."""
-    fabric = one.fabric
+    fabric = cabling.fabric
     carried = metrics(fabric)
     return FabricDesign(
         name=fabric.name,
@@ -44,30 +44,37 @@ def fabric_design(one: Cabled) -> FabricDesign:
         bisection_gbps=carried.bisection_gbps,
         paths=tuple(Ways(way.between, way.switches, way.ways, way.disjoint) for way in carried.paths),
         failures=tuple(
-            Loss(one.what, one.name, one.alike, one.links_lost, one.nodes_cut_off, one.bisection_gbps)
-            for one in carried.failures
+            Loss(
+                failure.what,
+                failure.name,
+                failure.alike,
+                failure.links_lost,
+                failure.nodes_cut_off,
+                failure.bisection_gbps,
+            )
+            for failure in carried.failures
         ),
-        cutting=_cutting(one),
-        placed=tuple(_placed(one)),
+        cutting=_cutting(cabling),
+        placed=tuple(_placed(cabling)),
         notes=fabric.notes,
         moves=tuple(_moves(fabric)),
     )
 
 
-def _cutting(one: Cabled) -> Cutting:
-    lots = [CableLot(model, length_m, count, ends) for (model, length_m, ends), count in sorted(one.bought.items())]
+def _cutting(cabling: Cabled) -> Cutting:
+    lots = [CableLot(model, length_m, count, ends) for (model, length_m, ends), count in sorted(cabling.bought.items())]
     return Cutting(
         total_m=sum(lot.length_m * lot.count for lot in lots),
         longest_m=max((lot.length_m for lot in lots), default=None),
-        not_checked=one.model.count(UNKNOWN),
+        not_checked=cabling.model.count(UNKNOWN),
         lots=tuple(lots),
     )
 
 
-def _placed(one: Cabled) -> Iterator[SwitchPlace]:
-    used = Counter(one.fabric.cables.a)
-    used.update(one.fabric.cables.b)
-    for index, (device, spot) in enumerate(zip(one.fabric.devices, one.spots, strict=True)):
+def _placed(cabling: Cabled) -> Iterator[SwitchPlace]:
+    used = Counter(cabling.fabric.cables.a)
+    used.update(cabling.fabric.cables.b)
+    for index, (device, spot) in enumerate(zip(cabling.fabric.devices, cabling.spots, strict=True)):
         if device.kind not in ENDS:
             yield SwitchPlace(
                 name=device.name,

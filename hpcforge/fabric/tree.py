@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hpcforge.fabric.ask import Ask, CannotBuildError
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.sizes import Cores, Leaf, Spines, cores, spine_down, spines, spines_below_cores
+from hpcforge.fabric.spec import Ask, CannotBuildError
 from hpcforge.fabric.wiring import Port, Wiring, switches, up_port
 
 Cabled = tuple[int, int, int, int]
@@ -57,9 +57,9 @@ def _too_many(ask: Ask, share: Leaf, slots: str) -> CannotBuildError:
     return CannotBuildError("FABRIC-001", message, arithmetic, hint)
 
 
-def _two_tiers(ask: Ask, share: Leaf, places: Places, one: Spines, notes: tuple[str, ...]) -> Fabric:
+def _two_tiers(ask: Ask, share: Leaf, places: Places, spines: Spines, notes: tuple[str, ...]) -> Fabric:
     leaves = switches(ask, "leaf", list(zip(places.units, places.rails, strict=True)), ask.leaf)
-    wiring = Wiring(ask, leaves, switches(ask, "spine", [(0, None)] * one.count, ask.spine))
+    wiring = Wiring(ask, leaves, switches(ask, "spine", [(0, None)] * spines.count, ask.spine))
     wiring.plug_ends(places.ends)
     wiring.plug_endpoints(places.others)
     wiring.add(
@@ -67,7 +67,7 @@ def _two_tiers(ask: Ask, share: Leaf, places: Places, one: Spines, notes: tuple[
         (
             cable
             for index in range(len(leaves))
-            for cable in uplinks(wiring, share, one, index, index, wiring.first_spine)
+            for cable in uplinks(wiring, share, spines, index, index, wiring.first_spine)
         ),
     )
     return wiring.fabric(2, share.down, notes)

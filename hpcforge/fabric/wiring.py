@@ -6,8 +6,8 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hpcforge.fabric.ask import Ask, Model
 from hpcforge.fabric.graph import CABLE_KINDS, CableKind, Cables, Device, DeviceKind, Fabric
+from hpcforge.fabric.spec import Ask, Model
 
 Port = tuple[int, int]  # device and logical port
 

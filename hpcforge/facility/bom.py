@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hpcforge.blueprint.hardware import Entry
+from hpcforge.blueprint.hardware import CatalogEntry
 from hpcforge.blueprint.values import counted
 from hpcforge.facility.design import BomLine
-from hpcforge.facility.room import Kind, Room
+from hpcforge.facility.room import NodeKind, Room
 
 
 def bom(room: Room) -> tuple[BomLine, ...]:
@@ -25,7 +25,7 @@ def _servers(room: Room) -> Iterator[BomLine]:
         yield BomLine("server", model, said(server), count, False, each_w, server.weight_kg)
 
 
-def _metal(room: Room) -> Iterator[Kind]:
+def _metal(room: Room) -> Iterator[NodeKind]:
     return (kind for kind in room.kinds if kind.metal)
 
 
@@ -88,7 +88,7 @@ def _ups(room: Room) -> Iterator[BomLine]:
         yield BomLine("ups", model, said(ups), count, False, None, ups.weight_kg)
 
 
-def said(entry: Entry | None) -> str:
+def said(entry: CatalogEntry | None) -> str:
     """What an entry is, in a sentence, or what it is like; "" where nobody has said."""
     if entry is None:
         return ""

@@ -9,7 +9,7 @@ from hpcforge.blueprint import hostlist
 from hpcforge.facility.loads import LoadedRack
 from hpcforge.facility.power_rules import above, too_much
 from hpcforge.facility.rack_rules import fold_racks, power_terms
-from hpcforge.facility.room import Kind, Room
+from hpcforge.facility.room import NodeKind, Room
 from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.facility.units import airflow_m3_h, apart, kw, m3_h
 
@@ -21,7 +21,7 @@ def cooling_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
     if room.site is None or not room.site.cooling.model_fields_set:
         return
     yield from fold_racks(room, loaded, (_heat, _air))
-    models: dict[tuple[str, str], list[Kind]] = defaultdict(list)
+    models: dict[tuple[str, str], list[NodeKind]] = defaultdict(list)
     for kind in room.kinds:
         if kind.metal:
             models[kind.group, kind.model].append(kind)
@@ -31,45 +31,45 @@ def cooling_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
         yield from _liquid(room, kinds[0], names)
 
 
-def heat_limit_w(room: Room, one: LoadedRack) -> float | None:
+def heat_limit_w(room: Room, loaded_rack: LoadedRack) -> float | None:
     """Heat that is taken from a rack, W: its own limit, else the site's."""
-    own = one.rack.spec.cooling_limit_w
+    own = loaded_rack.rack.spec.cooling_limit_w
     return own if own is not None or room.site is None else room.site.cooling.rack_limit_w
 
 
-def _heat(room: Room, one: LoadedRack) -> Breaches:
-    if room.site is None or not one.items:
+def _heat(room: Room, loaded_rack: LoadedRack) -> Breaches:
+    if room.site is None or not loaded_rack.items:
         return
-    limit, heat = heat_limit_w(room, one), one.load.power_w
+    limit, heat = heat_limit_w(room, loaded_rack), loaded_rack.load.power_w
     method = room.site.cooling.method or "a method that is not given"
     if limit is None:
         missing = f"RACKS: what {method} takes from a rack is not given"
         yield not_checked("COOL-001", ("site", "cooling"), missing, "rack_limit_w under site.cooling")
     elif above(heat, limit):
         said, most = apart(kw, heat, limit)
-        sums = f"{power_terms(one)} = {said} of heat > {most} that {method} takes: {too_much(heat, limit)}"
-        own = one.rack.spec.cooling_limit_w is not None
-        where = (*one.rack.loc, "cooling_limit_w") if own else ("site", "cooling", "rack_limit_w")
+        sums = f"{power_terms(loaded_rack)} = {said} of heat > {most} that {method} takes: {too_much(heat, limit)}"
+        own = loaded_rack.rack.spec.cooling_limit_w is not None
+        where = (*loaded_rack.rack.loc, "cooling_limit_w") if own else ("site", "cooling", "rack_limit_w")
         yield Breach("COOL-001", where, "RACKS: more heat than is carried away", sums, "fewer nodes in the rack")
 
 
-def _air(room: Room, one: LoadedRack) -> Breaches:
+def _air(room: Room, loaded_rack: LoadedRack) -> Breaches:
     cooling = room.site.cooling if room.site else None
-    if cooling is None or cooling.method != "air" or not one.items:
+    if cooling is None or cooling.method != "air" or not loaded_rack.items:
         return
     if cooling.rise_k is None or cooling.rack_airflow_m3_h is None:
         missing = "rise_k" if cooling.rise_k is None else "rack_airflow_m3_h"
         yield not_checked("COOL-004", ("site", "cooling"), f"RACKS: no {missing} is given")
         return
-    air, limit = airflow_m3_h(one.load.power_w, cooling.rise_k), cooling.rack_airflow_m3_h
+    air, limit = airflow_m3_h(loaded_rack.load.power_w, cooling.rise_k), cooling.rack_airflow_m3_h
     if above(air, limit):
         said, most = apart(m3_h, air, limit)
-        sums = f"{kw(one.load.power_w)} / (1.2 kg/m3 x 1,005 J/(kg K) x {cooling.rise_k:g} K) = {said} > {most}"
+        sums = f"{kw(loaded_rack.load.power_w)} / (1.2 kg/m3 x 1,005 J/(kg K) x {cooling.rise_k:g} K) = {said} > {most}"
         where = ("site", "cooling", "rack_airflow_m3_h")
         yield Breach("COOL-004", where, "RACKS: too little air", sums, "more air, or a larger rise")
 
 
-def _inlet(room: Room, kind: Kind, names: str) -> Breaches:
+def _inlet(room: Room, kind: NodeKind, names: str) -> Breaches:
     cooling = room.site.cooling if room.site else None
     if cooling is None or kind.server.cooling == "liquid":
         return
@@ -83,7 +83,7 @@ def _inlet(room: Room, kind: Kind, names: str) -> Breaches:
         yield Breach("COOL-002", ("site", "cooling", "inlet_c"), f"{names}: the air is too warm", sums, "cooler air")
 
 
-def _liquid(room: Room, kind: Kind, names: str) -> Breaches:
+def _liquid(room: Room, kind: NodeKind, names: str) -> Breaches:
     method = room.site.cooling.method if room.site else None
     if kind.server.cooling == "liquid" and method is None:
         yield not_checked("COOL-003", ("site", "cooling"), f"{names}: no cooling method is given")

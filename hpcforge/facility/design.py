@@ -36,7 +36,7 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartPower:
     """What one kind of part takes in one node, at maximum."""
 
     name: Annotated[str, about("Model of the part.")]
@@ -54,7 +54,7 @@ class Hardware:
     count: Annotated[int, about("Number of nodes.")]
     node_w: Annotated[float | None, about("What one takes at its inlets, at maximum, W; null: not known.")]
     origin: Annotated[str, about("Where node_w comes from, in words.")]
-    parts: Annotated[tuple[Part, ...], about("Known parts; their sum is node_w only where `origin` says so.")]
+    parts: Annotated[tuple[PartPower, ...], about("Known parts; their sum is node_w only where `origin` says so.")]
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,13 @@ def carried(room: Room, loaded: Iterable[LoadedRack]) -> dict[str, Carried]:
     base: dict[str, list[float]] = {name: [0.0] * feed.phases for name, feed in room.feeds.items()}
     change: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     delta = {name: _delta(room, name, loaded) for name in base}
-    for one in loaded:
-        _add(one.rack, one.load.phases, base)
-        for lost, loads in one.load.lost.items():
+    for loaded_rack in loaded:
+        _add(loaded_rack.rack, loaded_rack.load.phases, base)
+        for lost, loads in loaded_rack.load.lost.items():
             extra: dict[str, list[float]] = {name: [0.0] * len(phases) for name, phases in base.items()}
-            _add(one.rack, loads, extra)
-            _add(one.rack, one.load.phases, extra, -1.0)
-            for feed in one.load.lost:
+            _add(loaded_rack.rack, loads, extra)
+            _add(loaded_rack.rack, loaded_rack.load.phases, extra, -1.0)
+            for feed in loaded_rack.load.lost:
                 change[feed, lost] = [a + b for a, b in zip(change[feed, lost], [*extra[feed], 0, 0], strict=False)]
     return {
         name: Carried(
@@ -61,7 +61,7 @@ def carried(room: Room, loaded: Iterable[LoadedRack]) -> dict[str, Carried]:
 
 def _delta(room: Room, feed: str, loaded: Iterable[LoadedRack]) -> bool:
     """Tell whether a feed's loads are between lines: those of the first rack on it decide how it is written."""
-    first = next((one.rack for one in loaded if feed in one.rack.spec.feeds), None)
+    first = next((loaded_rack.rack for loaded_rack in loaded if feed in loaded_rack.rack.spec.feeds), None)
     if first is None or first.pdu is None:
         return False
     return first.pdu.wiring == "delta" or limits.hangs(first, room.feeds[feed]) == "line-line"

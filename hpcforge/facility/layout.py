@@ -8,7 +8,7 @@ from typing import Literal
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.reader import Loc
-from hpcforge.facility.room import Kind, Load, Rack, Room, load_of
+from hpcforge.facility.room import Load, NodeKind, Rack, Room, load_of
 from hpcforge.facility.rules import Breach
 
 How = Literal["given", "pinned", "proposed"]
@@ -24,7 +24,7 @@ class Item:
     u: int  # the lowest unit it takes
     height: int
     how: How
-    node: Kind | None = None
+    node: NodeKind | None = None
     units: tuple[int, ...] = ()  # all it takes, where that is no plain run
     loc: Loc | None = None  # where the blueprint speaks of it, where that does not follow from its kind
 
@@ -99,12 +99,12 @@ class Layout:
     breaches: tuple[Breach, ...]
 
 
-def item_of(name: str, kind: Kind, u: int, how: How) -> Item:
+def item_of(name: str, kind: NodeKind, u: int, how: How) -> Item:
     """A node at a place; one of unknown height takes one unit."""
     return Item(name, "node", load_of(kind), u, kind.server.rack_units or 1, how, kind)
 
 
-def allowed_racks(room: Room, kind: Kind) -> tuple[str, ...]:
+def allowed_racks(room: Room, kind: NodeKind) -> tuple[str, ...]:
     """The racks that a group's nodes may stand in."""
     named = room.blueprint.nodes[kind.group].rack
     return hostlist.expand(named) if named else tuple(room.racks)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.reader import Loc
 from hpcforge.facility.layout import Filling, Item
-from hpcforge.facility.room import Mount, Room
+from hpcforge.facility.room import Room, SwitchPlace
 from hpcforge.facility.rules import Breach, not_checked
 
 
@@ -20,54 +20,58 @@ def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
     """Put switches into racks, pinned ones first; yield what finds no room."""
     full: set[tuple[str, int]] = set()  # racks without so many free units
     left: dict[tuple[Loc, str], list[str]] = defaultdict(list)
-    waiting = [one for one in room.mounts if one.racks]
-    for one in waiting:
-        yield from _pinned(room, one, fillings)
-    for one in waiting:
-        if one.name in room.pins:
+    waiting = [mount for mount in room.mounts if mount.racks]
+    for mount in waiting:
+        yield from _pinned(room, mount, fillings)
+    for mount in waiting:
+        if mount.name in room.pins:
             continue
-        if one.height is None:
-            missing = f"no published height of {one.model}: its switches have no place"
-            yield not_checked("RACK-011", one.loc, missing, f"like: {one.model}, rack_units: N under `parts.switches`")
-        elif _heights_unknown(one, fillings):
-            missing = f"no published height of racks {hostlist.fold(one.racks)}: switches have no place in them"
-            yield not_checked("RACK-011", one.loc, missing)
-        elif not _put(one, fillings, full):
-            left[one.loc, one.model].append(one.name)
+        if mount.height is None:
+            missing = f"no published height of {mount.model}: its switches have no place"
+            yield not_checked(
+                "RACK-011", mount.loc, missing, f"like: {mount.model}, rack_units: N under `parts.switches`"
+            )
+        elif _heights_unknown(mount, fillings):
+            missing = f"no published height of racks {hostlist.fold(mount.racks)}: switches have no place in them"
+            yield not_checked("RACK-011", mount.loc, missing)
+        elif not _put(mount, fillings, full):
+            left[mount.loc, mount.model].append(mount.name)
     for (loc, model), names in left.items():
-        height = next(one.height for one in waiting if one.model == model)
-        racks = next(one.racks for one in waiting if one.name == names[0])
+        height = next(mount.height for mount in waiting if mount.model == model)
+        racks = next(mount.racks for mount in waiting if mount.name == names[0])
         message = f"no room for {hostlist.fold(names)} in racks {hostlist.fold(racks)}"
         sums = f"{len(names)} x {height} units are left over"
         yield Breach("RACK-011", loc, message, sums, "more racks in `switches_in`, or free units in them")
 
 
-def _heights_unknown(one: Mount, fillings: dict[str, Filling]) -> bool:
+def _heights_unknown(mount: SwitchPlace, fillings: dict[str, Filling]) -> bool:
     """True if it is not known of any of its racks how high it is."""
-    return all(fillings[name].rack.model.rack_units is None for name in one.racks if name in fillings)
+    return all(fillings[name].rack.model.rack_units is None for name in mount.racks if name in fillings)
 
 
-def _pinned(room: Room, one: Mount, fillings: dict[str, Filling]) -> Iterator[Breach]:
-    pin = room.pins.get(one.name)
+def _pinned(room: Room, mount: SwitchPlace, fillings: dict[str, Filling]) -> Iterator[Breach]:
+    pin = room.pins.get(mount.name)
     if pin is None:
         return
-    if pin.rack in one.racks and pin.rack in fillings:
-        fillings[pin.rack].put(Item(one.name, "switch", one.load, pin.u, one.height or 1, "pinned", loc=one.loc))
+    if pin.rack in mount.racks and pin.rack in fillings:
+        fillings[pin.rack].put(
+            Item(mount.name, "switch", mount.load, pin.u, mount.height or 1, "pinned", loc=mount.loc)
+        )
         return
-    hint = f"correct `positions: {one.name}:` in the inventory"
-    message = f"{one.name} is pinned in {pin.rack}, but `switches_in` says {hostlist.fold(one.racks)}"
-    yield Breach("RACK-009", one.loc, message, None, hint)
+    hint = f"correct `positions: {mount.name}:` in the inventory"
+    message = f"{mount.name} is pinned in {pin.rack}, but `switches_in` says {hostlist.fold(mount.racks)}"
+    yield Breach("RACK-009", mount.loc, message, None, hint)
 
 
-def _put(one: Mount, fillings: dict[str, Filling], full: set[tuple[str, int]]) -> bool:
+def _put(mount: SwitchPlace, fillings: dict[str, Filling], full: set[tuple[str, int]]) -> bool:
     """Put a switch into the first rack from its own on that has room; False if none has."""
-    height = one.height or 1
-    for name in (*one.racks[one.first :], *one.racks[: one.first]):
+    height = mount.height or 1
+    for name in (*mount.racks[mount.first :], *mount.racks[: mount.first]):
         if (name, height) in full or name not in fillings:
             continue
         u = fillings[name].top_gap(height)
         if u is not None:
-            fillings[name].put(Item(one.name, "switch", one.load, u, height, "proposed", loc=one.loc))
+            fillings[name].put(Item(mount.name, "switch", mount.load, u, height, "proposed", loc=mount.loc))
             return True
         full.add((name, height))
     return False

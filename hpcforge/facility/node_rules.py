@@ -13,7 +13,7 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.facility.design import Severity
-from hpcforge.facility.room import Kind, Room
+from hpcforge.facility.room import NodeKind, Room
 from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.facility.units import apart, kw
 
@@ -40,7 +40,7 @@ def node_breaches(room: Room) -> Breaches:
         yield replace(breach, message=f"{hostlist.fold(names)}: {breach.message}")
 
 
-def _memory(kind: Kind, _: Catalog) -> Breaches:
+def _memory(kind: NodeKind, _: Catalog) -> Breaches:
     memory_gib, loc = kind.server.memory_gib, kind.loc("memory_gib")
     if memory_gib is None:
         yield _unknown("NODE-001", kind, "memory", "memory_gib")
@@ -50,7 +50,7 @@ def _memory(kind: Kind, _: Catalog) -> Breaches:
         yield Breach("NODE-001", loc, "too little memory", arithmetic, "fit more memory", severity)
 
 
-def _ports(kind: Kind, catalog: Catalog) -> Breaches:
+def _ports(kind: NodeKind, catalog: Catalog) -> Breaches:
     counts = [_nic_ports(model, catalog) for _, model in map(counted, kind.server.nics)]
     known = sum(port.count for port in kind.server.ports or ())
     known += sum(n * (c or 0) for (n, _), c in zip(map(counted, kind.server.nics), counts, strict=True))
@@ -72,7 +72,7 @@ def _nic_ports(model: str, catalog: Catalog) -> int | None:
     return None if nic.ports is None else sum(port.count for port in nic.ports)
 
 
-def _slots(kind: Kind, catalog: Catalog) -> Breaches:
+def _slots(kind: NodeKind, catalog: Catalog) -> Breaches:
     gpu = catalog.gpus.get(kind.gpus.model) if kind.gpus else None
     if kind.gpus and gpu and gpu.form_factor is None:
         yield _unknown("NODE-003", kind, "form factor", "form_factor", kind.gpus.model)
@@ -94,7 +94,7 @@ def _slots(kind: Kind, catalog: Catalog) -> Breaches:
         yield Breach("NODE-003", kind.loc(), "too few slots", sums, hint)
 
 
-def _lanes(kind: Kind, catalog: Catalog) -> Breaches:
+def _lanes(kind: NodeKind, catalog: Catalog) -> Breaches:
     server = kind.server
     gpus = [(kind.gpus.count, _gpu_lanes(kind.gpus.model, catalog), kind.gpus.model)] if kind.gpus else []
     nics = [(n, catalog.nics[m].pcie_lanes if m in catalog.nics else _NIC_SLOT_LANES, m) for n, m in _each(server.nics)]
@@ -125,7 +125,7 @@ def _gpu_lanes(model: str, catalog: Catalog) -> int | None:
     return catalog.gpus[model].pcie_lanes if model in catalog.gpus else None
 
 
-def _supplies(kind: Kind, _: Catalog) -> Breaches:
+def _supplies(kind: NodeKind, _: Catalog) -> Breaches:
     psu, load_w = kind.server.psu, kind.watts.node_w
     if psu is None or psu.needed is None or psu.rated_w is None:
         yield _unknown("NODE-005", kind, "power supplies (needed, rated_w)", "psu")
@@ -145,7 +145,7 @@ def _supplies(kind: Kind, _: Catalog) -> Breaches:
     yield Breach("NODE-005", kind.loc(), f"supplies do not carry the full load{lost}", sums, "larger or more supplies")
 
 
-def _form_factor(kind: Kind, catalog: Catalog) -> Breaches:
+def _form_factor(kind: NodeKind, catalog: Catalog) -> Breaches:
     if kind.gpus is None:
         return
     gpu, takes = catalog.gpus.get(kind.gpus.model), kind.server.gpu_form_factors
@@ -162,7 +162,7 @@ def _other_gpu() -> str:
     return "choose a GPU that the chassis takes, or another chassis"
 
 
-def _gpu_cooling(kind: Kind, catalog: Catalog) -> Breaches:
+def _gpu_cooling(kind: NodeKind, catalog: Catalog) -> Breaches:
     if kind.gpus is None:
         return
     gpu, takes = catalog.gpus.get(kind.gpus.model), kind.server.gpu_cooling
@@ -176,7 +176,7 @@ def _gpu_cooling(kind: Kind, catalog: Catalog) -> Breaches:
         yield Breach("NODE-007", kind.loc("gpus"), message, sums, _other_gpu())
 
 
-def _gpu_count(kind: Kind, _: Catalog) -> Breaches:
+def _gpu_count(kind: NodeKind, _: Catalog) -> Breaches:
     if kind.gpus is None:
         return
     if kind.server.gpus_max is None:
@@ -186,19 +186,19 @@ def _gpu_count(kind: Kind, _: Catalog) -> Breaches:
         yield Breach("NODE-008", kind.loc("gpus"), "more GPUs than the chassis takes", sums, _other_gpu())
 
 
-def _unless_stock(code: str, kind: Kind, what: str, fact: str, model: str | None = None) -> Breaches:
+def _unless_stock(code: str, kind: NodeKind, what: str, fact: str, model: str | None = None) -> Breaches:
     """Say that a fact is not known, unless the GPUs are those the server model comes with: they fit."""
     if kind.gpus != kind.server.gpus:
         yield _unknown(code, kind, what, fact, model)
 
 
-def _unknown(code: str, kind: Kind, what: str, fact: str, model: str | None = None) -> Breach:
+def _unknown(code: str, kind: NodeKind, what: str, fact: str, model: str | None = None) -> Breach:
     name = model or kind.model
     where = "`parts`" if model else "`hardware`"
     return not_checked(code, kind.loc(), f"no published {what} of {name}", f"say {fact} in an entry like it, {where}")
 
 
-_RULES: tuple[Callable[[Kind, Catalog], Breaches], ...] = (
+_RULES: tuple[Callable[[NodeKind, Catalog], Breaches], ...] = (
     _memory,
     _ports,
     _slots,

@@ -14,8 +14,8 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.facility.layout import Filling, Item, Layout, allowed_racks, item_of
 from hpcforge.facility.mounting import mount
-from hpcforge.facility.propose import propose
-from hpcforge.facility.room import Kind, Load, Rack, Room, load_of_equipment
+from hpcforge.facility.proposed_positions import propose
+from hpcforge.facility.room import Load, NodeKind, Rack, Room, load_of_equipment
 from hpcforge.facility.rules import Breach, not_checked
 
 
@@ -25,7 +25,7 @@ def place(room: Room) -> Layout:
     breaches: list[Breach] = []
     for filling in fillings.values():
         _furnish(filling)
-    waiting: list[tuple[str, Kind]] = []
+    waiting: list[tuple[str, NodeKind]] = []
     for key, group in room.blueprint.nodes.items():
         breaches += _given(room, key, group, fillings, waiting)
     homeless = [(name, kind) for name, kind in waiting if not _pinned(room, name, kind, fillings, breaches)]
@@ -33,11 +33,11 @@ def place(room: Room) -> Layout:
     breaches += propose(room, fillings, homeless)
     for filling in fillings.values():
         _lay_pdus(filling)
-    placed = [(name, item) for name, one in fillings.items() for item in one.items]
+    placed = [(name, item) for name, filling in fillings.items() for item in filling.items]
     place_of = {item.name: (name, item) for name, item in placed if item.kind == "node"}
     switch_of = {item.name: (name, item) for name, item in placed if item.kind == "switch"}
     unplaced = tuple(name for name, kind in room.kind_of.items() if kind.metal and name not in place_of)
-    racks = {name: tuple(sorted(one.items, key=lambda item: -item.u)) for name, one in fillings.items()}
+    racks = {name: tuple(sorted(filling.items, key=lambda item: -item.u)) for name, filling in fillings.items()}
     return Layout(racks, place_of, switch_of, unplaced, tuple(breaches))
 
 
@@ -70,7 +70,7 @@ def pdu_names(rack: Rack) -> Iterator[str]:
 
 
 def _given(
-    room: Room, key: str, group: s.NodeGroup, fillings: dict[str, Filling], waiting: list[tuple[str, Kind]]
+    room: Room, key: str, group: s.NodeGroup, fillings: dict[str, Filling], waiting: list[tuple[str, NodeKind]]
 ) -> Iterator[Breach]:
     """Place the nodes of a group that were given a rack and units; the others wait."""
     names = hostlist.expand(key)
@@ -111,7 +111,7 @@ def _say(model: str, fact: str) -> str:
     return f"say it under hardware: MODEL: {{like: {model}, {fact}: N}}"
 
 
-def _pinned(room: Room, name: str, kind: Kind, fillings: dict[str, Filling], breaches: list[Breach]) -> bool:
+def _pinned(room: Room, name: str, kind: NodeKind, fillings: dict[str, Filling], breaches: list[Breach]) -> bool:
     """Place a node where the inventory has pinned it; False if it has not."""
     pin = room.pins.get(name)
     if pin is None:

@@ -32,8 +32,8 @@ def too_much(value: float, limit: float) -> str:
     return f"{kw(value - limit)}{part.replace('%', ' %')} too much"
 
 
-def _fits(room: Room, one: LoadedRack) -> Breaches:
-    rack, pdu = one.rack, one.rack.pdu
+def _fits(room: Room, loaded_rack: LoadedRack) -> Breaches:
+    rack, pdu = loaded_rack.rack, loaded_rack.rack.pdu
     if pdu is None or pdu.volts is None or pdu.phases is None:
         return
     for index, name in enumerate(rack.spec.feeds):
@@ -52,9 +52,9 @@ def _misfits(room: Room, rack: Rack) -> bool:
     return known and any(limits.hangs(rack, room.feeds[feed]) is None for feed in rack.spec.feeds)
 
 
-def _pdu(room: Room, one: LoadedRack) -> Breaches:
+def _pdu(room: Room, loaded_rack: LoadedRack) -> Breaches:
     """PDUs and their phases with all feeds."""
-    rack, feeds = one.rack, one.rack.spec.feeds
+    rack, feeds = loaded_rack.rack, loaded_rack.rack.spec.feeds
     if not feeds or _misfits(room, rack):
         return
     where = (*rack.loc, "pdu")
@@ -65,54 +65,58 @@ def _pdu(room: Room, one: LoadedRack) -> Breaches:
         yield not_checked("POWER-001", where, f"RACKS: {missing}", "derating under site.power: 0.8 under NEC")
         return
     bounds = [limits.pdu_w(room, rack, feed) or 0.0 for feed in feeds]
-    heaviest = max(range(len(feeds)), key=lambda pdu: one.load.pdu_w[pdu] / bounds[pdu])
-    load, limit = one.load.pdu_w[heaviest], bounds[heaviest]
+    heaviest = max(range(len(feeds)), key=lambda pdu: loaded_rack.load.pdu_w[pdu] / bounds[pdu])
+    load, limit = loaded_rack.load.pdu_w[heaviest], bounds[heaviest]
     if above(load, limit):
         said, most = apart(kw, load, limit)
         sums = f"{said} > {most} = {limits.pdu_terms(room, rack, feeds[heaviest])}: {too_much(load, limit)}"
         message = f"RACKS: the PDU on feed {feeds[heaviest]} is overloaded"
         yield Breach("POWER-001", where, message, sums, "larger PDUs, more of them, or fewer nodes in the rack")
-    elif (phase := _overloaded(room, one, one.load.phases)) is not None:
+    elif (phase := _overloaded(room, loaded_rack, loaded_rack.load.phases)) is not None:
         message = f"RACKS: a phase of the PDU on feed {feeds[phase[0]]} is overloaded"
-        yield Breach("POWER-002", where, message, _phase_terms(room, one, *phase[1:]), "larger PDUs, or fewer nodes")
+        yield Breach(
+            "POWER-002", where, message, _phase_terms(room, loaded_rack, *phase[1:]), "larger PDUs, or fewer nodes"
+        )
     elif rack.pdu and rack.pdu.phases == 3 and rack.pdu.wiring is None:
         yield not_checked("POWER-002", where, f"RACKS: no published wiring of {rack.spec.pdu}")
 
 
-def _overloaded(room: Room, one: LoadedRack, loads: Loads) -> tuple[int, int, float] | None:
+def _overloaded(room: Room, loaded_rack: LoadedRack, loads: Loads) -> tuple[int, int, float] | None:
     """The phase of a PDU that is farthest above its current: PDU, phase, A."""
-    limit = limits.pdu_a(room, one.rack)
-    found = [(amps, pdu, line) for pdu, line, amps in pdu_amps(room, one, loads) if limit and above(amps, limit)]
+    limit = limits.pdu_a(room, loaded_rack.rack)
+    found = [
+        (amps, pdu, line) for pdu, line, amps in pdu_amps(room, loaded_rack, loads) if limit and above(amps, limit)
+    ]
     if not found:
         return None
     amps, pdu, line = max(found)
     return pdu, line, amps
 
 
-def pdu_amps(room: Room, one: LoadedRack, loads: Loads) -> Iterator[tuple[int, int, float]]:
+def pdu_amps(room: Room, loaded_rack: LoadedRack, loads: Loads) -> Iterator[tuple[int, int, float]]:
     """Yield PDU, line and current, A, where it is known how phases are loaded."""
-    pdu = one.rack.pdu
+    pdu = loaded_rack.rack.pdu
     if pdu is None or (pdu.phases == 3 and pdu.wiring is None):
         return
-    for index, (feed, phases) in enumerate(zip(one.rack.spec.feeds, loads, strict=True)):
-        volts = limits.pdu_volts(room, one.rack, feed)
+    for index, (feed, phases) in enumerate(zip(loaded_rack.rack.spec.feeds, loads, strict=True)):
+        volts = limits.pdu_volts(room, loaded_rack.rack, feed)
         for line, amps in enumerate(line_amps(phases, volts, pdu.wiring) if volts else ()):
             yield index, line, amps
 
 
-def _phase_terms(room: Room, one: LoadedRack, line: int, amps: float) -> str:
-    limit = limits.pdu_a(room, one.rack) or 0.0
+def _phase_terms(room: Room, loaded_rack: LoadedRack, line: int, amps: float) -> str:
+    limit = limits.pdu_a(room, loaded_rack.rack) or 0.0
     said, most = apart(amperes, amps, limit)
-    rated = one.rack.pdu.amps if one.rack.pdu and one.rack.pdu.amps else 0.0
+    rated = loaded_rack.rack.pdu.amps if loaded_rack.rack.pdu and loaded_rack.rack.pdu.amps else 0.0
     over = amperes(amps - limit, 2)
     return f"L{line + 1} {said} > {most} = {room.derating:g} x {rated:g} A: {over} too much"
 
 
-def _survives(room: Room, one: LoadedRack) -> Breaches:
-    rack = one.rack
+def _survives(room: Room, loaded_rack: LoadedRack) -> Breaches:
+    rack = loaded_rack.rack
     if not surviving(room) or not rack.spec.feeds or not limits.pdus_known(room, rack):
         return
-    found = worst_loss(room, one)
+    found = worst_loss(room, loaded_rack)
     if found is None:
         return
     lost, sums = found
@@ -126,18 +130,18 @@ def surviving(room: Room) -> bool:
     return room.site is not None and room.site.power.survive == "any-one-feed"
 
 
-def worst_loss(room: Room, one: LoadedRack) -> tuple[str, str] | None:
+def worst_loss(room: Room, loaded_rack: LoadedRack) -> tuple[str, str] | None:
     """The loss of a feed that a rack's PDUs do not carry, and the arithmetic; None: they carry all of them."""
-    rack, feeds, found = one.rack, one.rack.spec.feeds, []
+    rack, feeds, found = loaded_rack.rack, loaded_rack.rack.spec.feeds, []
     bounds = [limits.pdu_w(room, rack, feed) or 0.0 for feed in feeds]
-    for lost, loads in one.load.lost.items():
+    for lost, loads in loaded_rack.load.lost.items():
         left = [index for index, feed in enumerate(feeds) if feed != lost]
         there = sum(bounds[index] for index in left)
         carried = sum(map(sum, loads))
         fullest = max(left, key=lambda index: sum(loads[index]) / bounds[index], default=None)
         if left and above(carried, there):
             said, bound = apart(kw, carried, there)
-            whole = f"{power_terms(one)} = " if not above(one.load.power_w, carried) else ""
+            whole = f"{power_terms(loaded_rack)} = " if not above(loaded_rack.load.power_w, carried) else ""
             sums = f"{whole}{said} on RACKS > {bound} = {_left(room, rack, lost)}: {too_much(carried, there)}"
             found.append((carried - there, lost, sums))
         elif fullest is not None and above(most := sum(loads[fullest]), bounds[fullest]):
@@ -145,8 +149,8 @@ def worst_loss(room: Room, one: LoadedRack) -> tuple[str, str] | None:
             terms = limits.pdu_terms(room, rack, feeds[fullest])
             sums = f"{said} on one PDU > {bound} = {terms}: {too_much(most, bounds[fullest])}"
             found.append((most - bounds[fullest], lost, sums))
-        elif phase := _overloaded(room, one, loads):
-            found.append((0.0, lost, _phase_terms(room, one, *phase[1:])))
+        elif phase := _overloaded(room, loaded_rack, loads):
+            found.append((0.0, lost, _phase_terms(room, loaded_rack, *phase[1:])))
     worst = max(found, key=lambda entry: entry[0], default=None)
     return (worst[1], worst[2]) if worst else None
 
@@ -165,32 +169,33 @@ def _pdus_on(feeds: list[str]) -> str:
     return count if len(feeds) == len(set(feeds)) else f"{len(feeds)} PDUs on {count}"
 
 
-def _supplies(room: Room, one: LoadedRack) -> Breaches:
+def _supplies(room: Room, loaded_rack: LoadedRack) -> Breaches:
     """Supplies that machines keep when a feed is lost."""
-    if not surviving(room) or not one.rack.spec.feeds:
+    if not surviving(room) or not loaded_rack.rack.spec.feeds:
         return
-    where = (*one.rack.loc, "feeds")
-    feeds = ", ".join(dict.fromkeys(one.rack.spec.feeds))
+    where = (*loaded_rack.rack.loc, "feeds")
+    feeds = ", ".join(dict.fromkeys(loaded_rack.rack.spec.feeds))
     said = {
-        (one.items[entry.index].load.label, entry.feed, entry.left, entry.needed): entry for entry in one.load.stranded
+        (loaded_rack.items[entry.index].load.label, entry.feed, entry.left, entry.needed): entry
+        for entry in loaded_rack.load.stranded
     }
     for (label, lost, left, needed), entry in said.items():
         sums = f"{left} of {entry.count} supplies on other feeds than {lost} < {needed} needed; feeds {feeds}"
         message = f"RACKS: {label} does not survive the loss of feed {lost}"
         yield Breach("POWER-004", where, message, sums, "spread its supplies over more feeds")
-    for label in one.load.supplies_unknown:
+    for label in loaded_rack.load.supplies_unknown:
         yield not_checked("POWER-004", where, f"no published supplies (count, needed) of {label}")
 
 
-def _rack(_: Room, one: LoadedRack) -> Breaches:
-    limit, load = one.rack.spec.limit_w, one.load.power_w
-    where = (*one.rack.loc, "limit_w")
+def _rack(_: Room, loaded_rack: LoadedRack) -> Breaches:
+    limit, load = loaded_rack.rack.spec.limit_w, loaded_rack.load.power_w
+    where = (*loaded_rack.rack.loc, "limit_w")
     if limit is not None and above(load, limit):
         said, most = apart(kw, load, limit)
-        sums = f"{power_terms(one)} = {said} > {most}: {too_much(load, limit)}"
+        sums = f"{power_terms(loaded_rack)} = {said} > {most}: {too_much(load, limit)}"
         yield Breach("POWER-007", where, "RACKS: above the rack's power limit", sums, "fewer nodes in the rack")
-    elif limit is None and one.items:
-        yield not_checked("POWER-007", one.rack.loc, "RACKS: no limit_w is given")
+    elif limit is None and loaded_rack.items:
+        yield not_checked("POWER-007", loaded_rack.rack.loc, "RACKS: no limit_w is given")
 
 
 _PLUGS: dict[str, tuple[Outlet, ...]] = {
@@ -201,15 +206,15 @@ _PLUGS: dict[str, tuple[Outlet, ...]] = {
 }
 
 
-def _outlets(_: Room, one: LoadedRack) -> Breaches:
-    rack = one.rack
-    if rack.pdu is None or not rack.spec.feeds or not one.items:
+def _outlets(_: Room, loaded_rack: LoadedRack) -> Breaches:
+    rack = loaded_rack.rack
+    if rack.pdu is None or not rack.spec.feeds or not loaded_rack.items:
         return
     where = (*rack.loc, "pdu")
     if rack.pdu.outlets is None:
         yield not_checked("POWER-008", where, f"no published outlets of {rack.spec.pdu}")
         return
-    for index, inlets in enumerate(one.load.inlets):
+    for index, inlets in enumerate(loaded_rack.load.inlets):
         lacking = outlets_lacking(inlets, rack.pdu.outlets)
         if lacking:
             there = ", ".join(f"{count} {kind}" for kind, count in rack.pdu.outlets.items())
@@ -217,7 +222,7 @@ def _outlets(_: Room, one: LoadedRack) -> Breaches:
             message = f"RACKS: too few outlets on the PDU on feed {rack.spec.feeds[index]}"
             yield Breach("POWER-008", where, message, sums, "a PDU with other outlets, or more PDUs")
             break
-    for label in one.load.inlets_unknown:
+    for label in loaded_rack.load.inlets_unknown:
         yield not_checked("POWER-008", where, f"no published inlets of {label}")
 
 
@@ -236,10 +241,10 @@ def outlets_lacking(inlets: Mapping[str, int], outlets: Mapping[Outlet, int]) ->
     return tuple(lacking)
 
 
-def _volts(room: Room, one: LoadedRack) -> Breaches:
-    rack = one.rack
+def _volts(room: Room, loaded_rack: LoadedRack) -> Breaches:
+    rack = loaded_rack.rack
     at = {feed: limits.outlet_volts(room, rack, feed) for feed in rack.spec.feeds}
-    supplies = {item.load.label: item.load.psu for item in one.items}
+    supplies = {item.load.label: item.load.psu for item in loaded_rack.items}
     for volts, feed in {volts: feed for feed, volts in reversed(at.items()) if volts is not None}.items():
         for label, psu in supplies.items():
             if psu is None or psu.volts_min is None or psu.volts_max is None:
@@ -252,18 +257,18 @@ def _volts(room: Room, one: LoadedRack) -> Breaches:
                 yield Breach("POWER-009", (*rack.loc, "pdu"), message, sums, "a PDU of another voltage or wiring")
 
 
-def _balance(room: Room, one: LoadedRack) -> Breaches:
+def _balance(room: Room, loaded_rack: LoadedRack) -> Breaches:
     allowed = room.site.power.phase_imbalance if room.site else None
-    if allowed is None or not one.rack.spec.feeds:
+    if allowed is None or not loaded_rack.rack.spec.feeds:
         return
     worst = (0.0, 0, "")
-    for index, phases in enumerate(one.load.phases):
+    for index, phases in enumerate(loaded_rack.load.phases):
         mean = sum(phases) / len(phases)
         off = max((abs(load - mean) / mean for load in phases), default=0.0) if mean else 0.0
         worst = max(worst, (off, index, ", ".join(kw(load) for load in phases)))
     off, index, loads = worst
     if above(off, allowed):
         sums = f"{loads}: {off:.0%} from their mean > {allowed:.0%}".replace("%", " %")
-        message = f"RACKS: the phases of the PDU on feed {one.rack.spec.feeds[index]} are not balanced"
+        message = f"RACKS: the phases of the PDU on feed {loaded_rack.rack.spec.feeds[index]} are not balanced"
         where = ("site", "power", "phase_imbalance")
         yield Breach("POWER-010", where, message, sums, "move plugs to other outlets")

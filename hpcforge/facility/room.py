@@ -8,22 +8,22 @@ from functools import cached_property
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.hardware import Gpus, Pdu, RackModel, Server, Supplies
-from hpcforge.blueprint.overridden import alike, gpus_of
+from hpcforge.blueprint.hardware import GpusSection, Pdu, RackModel, Server, Supplies
+from hpcforge.blueprint.overrides import alike, gpus_of
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.site import Equipment, Feed, Site, SiteRacks
+from hpcforge.blueprint.site import Equipment, Feed, SiteRacks, SiteSection
 from hpcforge.catalog import Catalog
 from hpcforge.facility.watts import Watts, watts
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class NodeKind:
     """Nodes that are alike: of one group, or one node with an override. `server` has overrides applied."""
 
     group: str  # the key under `nodes:`
     model: str
     server: Server
-    gpus: Gpus | None
+    gpus: GpusSection | None
     worker: bool
     overridden: str | None  # the one node whose override this is
     facts: frozenset[str]  # that the override says
@@ -73,7 +73,7 @@ class Rack:
 
 
 @dataclass(frozen=True)
-class Pin:
+class PinnedPosition:
     """A pinned position, from the inventory."""
 
     rack: str
@@ -91,7 +91,7 @@ class Load:
 
 
 @dataclass(frozen=True, eq=False)
-class Mount:
+class SwitchPlace:
     """A switch that is to stand in one of some racks."""
 
     name: str
@@ -109,13 +109,13 @@ class Room:
 
     blueprint: s.Blueprint
     catalog: Catalog
-    kinds: tuple[Kind, ...]
+    kinds: tuple[NodeKind, ...]
     racks: Mapping[str, Rack]
-    pins: Mapping[str, Pin]
-    mounts: tuple[Mount, ...] = ()
+    pins: Mapping[str, PinnedPosition]
+    mounts: tuple[SwitchPlace, ...] = ()
 
     @property
-    def site(self) -> Site | None:
+    def site(self) -> SiteSection | None:
         """The blueprint's site."""
         return self.blueprint.site
 
@@ -130,7 +130,7 @@ class Room:
         return self.site.power.derating if self.site else None
 
     @cached_property
-    def kind_of(self) -> dict[str, Kind]:
+    def kind_of(self) -> dict[str, NodeKind]:
         """Kinds by node name."""
         return {name: kind for kind in self.kinds for name in kind.names}
 
@@ -141,7 +141,7 @@ class Room:
         return {name: index for index, name in enumerate(names)}
 
 
-def load_of(kind: Kind) -> Load:
+def load_of(kind: NodeKind) -> Load:
     """A node as a load."""
     return Load(kind.model, kind.watts.node_w, kind.server.psu, kind.server.weight_kg)
 
@@ -151,7 +151,9 @@ def load_of_equipment(name: str, equipment: Equipment) -> Load:
     return Load(name, equipment.max_w, equipment.psu, equipment.weight_kg)
 
 
-def room(blueprint: s.Blueprint, catalog: Catalog, pins: Mapping[str, Pin], mounts: Iterable[Mount] = ()) -> Room:
+def room(
+    blueprint: s.Blueprint, catalog: Catalog, pins: Mapping[str, PinnedPosition], mounts: Iterable[SwitchPlace] = ()
+) -> Room:
     """Join a blueprint whose references hold with the catalog, the blueprint's own hardware included."""
     kinds = [kind for key, group in blueprint.nodes.items() for kind in _kinds(key, group, blueprint, catalog)]
     racks = {}
@@ -162,7 +164,7 @@ def room(blueprint: s.Blueprint, catalog: Catalog, pins: Mapping[str, Pin], moun
     return Room(blueprint, catalog, tuple(kinds), racks, pins, tuple(mounts))
 
 
-def _kinds(key: str, group: s.NodeGroup, blueprint: s.Blueprint, catalog: Catalog) -> list[Kind]:
+def _kinds(key: str, group: s.NodeGroup, blueprint: s.Blueprint, catalog: Catalog) -> list[NodeKind]:
     """The group's nodes without an override together, then each with one."""
     return [_kind(key, group, override, names, catalog) for names, override in alike(key, blueprint.overrides)]
 
@@ -170,13 +172,15 @@ def _kinds(key: str, group: s.NodeGroup, blueprint: s.Blueprint, catalog: Catalo
 _OVERRIDDEN = ("sockets", "cores_per_socket", "threads_per_core", "memory_gib")
 
 
-def _kind(key: str, group: s.NodeGroup, override: s.Override | None, names: tuple[str, ...], catalog: Catalog) -> Kind:
+def _kind(
+    key: str, group: s.NodeGroup, override: s.Override | None, names: tuple[str, ...], catalog: Catalog
+) -> NodeKind:
     server = catalog.servers[group.hardware]
     facts = {fact: getattr(override, fact) for fact in _OVERRIDDEN if getattr(override, fact, None)}
     gpus = gpus_of(group, override, server)
     if gpus and gpus.model in catalog.gpus and catalog.gpus[gpus.model].vendor == "none":
         gpus = None  # a rehearsal's stand-in
-    return Kind(
+    return NodeKind(
         group=key,
         model=group.hardware,
         server=server.model_copy(update=facts),

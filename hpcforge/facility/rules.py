@@ -15,7 +15,7 @@ from hpcforge.facility.design import Severity
 
 
 @dataclass(frozen=True)
-class Rule:
+class DesignRule:
     """One rule. `judged` is what is compared with what, `way_out` what to do when it is broken."""
 
     code: str
@@ -44,7 +44,7 @@ class Breach:
 
 
 def breach(
-    rules: Mapping[str, Rule],
+    rules: Mapping[str, DesignRule],
     code: str,
     loc: Loc,
     message: str,
@@ -64,14 +64,14 @@ def not_checked(code: str, loc: Loc, missing: str, hint: str | None = None) -> B
 
 
 _ALL = (
-    Rule(
+    DesignRule(
         "SITE-001",
         "not-checked",
         "a part of `site` is missing",
         "The blueprint says nothing of its racks, feeds or cooling, so the rules about them say nothing either.",
         "Add what is missing under `site`; blueprints/dgx-h100-unit.yaml shows all of it.",
     ),
-    Rule(
+    DesignRule(
         "NODE-001",
         "error",
         "at least 24 GiB of memory",
@@ -79,7 +79,7 @@ _ALL = (
         "guides). A warning for nodes that are not workers.",
         "Fit more memory, or give the node another function.",
     ),
-    Rule(
+    DesignRule(
         "NODE-002",
         "error",
         "at least two network ports",
@@ -87,14 +87,14 @@ _ALL = (
         "to the cluster and one outside. A warning for nodes that are not workers.",
         "Add an adapter under `nics:` of a hardware entry.",
     ),
-    Rule(
+    DesignRule(
         "NODE-003",
         "error",
         "a slot for every card",
         "PCIe slots against cards: a slot of 16 lanes for each GPU of form factor pcie, one of 8 for each adapter.",
         "Fewer cards, or a chassis with more slots.",
     ),
-    Rule(
+    DesignRule(
         "NODE-004",
         "error",
         "PCIe lanes for every card",
@@ -102,7 +102,7 @@ _ALL = (
         "cards share lanes through PCIe switches (`pcie_switched: true`).",
         "Processors with more lanes, or a chassis with PCIe switches.",
     ),
-    Rule(
+    DesignRule(
         "NODE-005",
         "error",
         "supplies carry the full load",
@@ -110,28 +110,28 @@ _ALL = (
         "the supplies' efficiency: the supplies beyond `needed` may fail.",
         "Larger supplies, more of them needed, or less load.",
     ),
-    Rule(
+    DesignRule(
         "NODE-006",
         "error",
         "the GPUs' form factor fits the chassis",
         "The GPU model's form factor against those the chassis takes.",
         "Choose a GPU of a form factor that the chassis takes.",
     ),
-    Rule(
+    DesignRule(
         "NODE-007",
         "error",
         "the GPUs' cooling fits the chassis",
         "How the GPU model is cooled against what the chassis allows: a passive card needs the chassis's fans.",
         "Choose the other variant of the card, or another chassis.",
     ),
-    Rule(
+    DesignRule(
         "NODE-008",
         "error",
         "no more GPUs than the chassis takes",
         "GPUs declared against `gpus_max` of the server model.",
         "Fewer GPUs a node, or another chassis.",
     ),
-    Rule(
+    DesignRule(
         "NODE-009",
         "not-checked",
         "virtual machines and rehearsals are exempt",
@@ -139,7 +139,7 @@ _ALL = (
         "rule about nodes, racks, power and cooling applies to it.",
         "Nothing to do.",
     ),
-    Rule(
+    DesignRule(
         "RACK-001",
         "error",
         "a place for every node",
@@ -147,7 +147,7 @@ _ALL = (
         "in the order of their names, as `u` has entries; then the next rack.",
         "List more racks or more units.",
     ),
-    Rule(
+    DesignRule(
         "RACK-002",
         "error",
         "nothing overlaps",
@@ -155,28 +155,28 @@ _ALL = (
         "lying PDUs and other nodes.",
         "Move one of them.",
     ),
-    Rule(
+    DesignRule(
         "RACK-003",
         "error",
         "everything stands inside its rack",
         "The highest unit that a node or equipment takes against the height of the rack.",
         "Move it down, or use a higher rack.",
     ),
-    Rule(
+    DesignRule(
         "RACK-004",
         "error",
         "every chassis fits the depth of its rack",
         "The chassis's depth against the rack's mounting depth, both without cables.",
         "Use a deeper rack.",
     ),
-    Rule(
+    DesignRule(
         "RACK-005",
         "error",
         "the rack can carry its equipment",
         "Weight of nodes, equipment and PDUs against `limit_kg` of the rack or of its model, whichever is less.",
         "Spread the nodes over more racks.",
     ),
-    Rule(
+    DesignRule(
         "RACK-006",
         "error",
         "room for nodes that were given no place",
@@ -184,7 +184,7 @@ _ALL = (
         "feeds that are loaded least, within the rack's height, depth, weight, power, heat and spare units.",
         "Add racks, or give positions yourself.",
     ),
-    Rule(
+    DesignRule(
         "RACK-007",
         "error",
         "room for PDUs",
@@ -192,7 +192,7 @@ _ALL = (
         "down and need free units.",
         "Fewer or larger PDUs, or a rack with more places.",
     ),
-    Rule(
+    DesignRule(
         "RACK-008",
         "warning",
         "proposed positions are pinned",
@@ -200,21 +200,21 @@ _ALL = (
         "has it under `positions:`.",
         "`hpcforge pin BLUEPRINT` writes them into the inventory.",
     ),
-    Rule(
+    DesignRule(
         "RACK-009",
         "error",
         "pinned positions agree with the blueprint",
         "The rack of a pinned position against the racks of the node's group, and against the racks there are.",
         "Correct the blueprint, or remove the line from `positions:` of the inventory.",
     ),
-    Rule(
+    DesignRule(
         "RACK-010",
         "error",
         "room for switches and cables",
         "Free units against `spare_u` of the rack.",
         "Fewer nodes in the rack, or fewer spare units.",
     ),
-    Rule(
+    DesignRule(
         "RACK-011",
         "error",
         "room for switches",
@@ -222,7 +222,7 @@ _ALL = (
         "whose places are given: each in the highest free units, the racks in their order, as many in each.",
         "More racks in `switches_in`, or free units in them.",
     ),
-    Rule(
+    DesignRule(
         "POWER-001",
         "error",
         "a PDU carries its load",
@@ -230,7 +230,7 @@ _ALL = (
         "with the feed's V, whatever the PDU is made for. A machine's load is shared equally by its supplies.",
         "Larger PDUs, more of them, or fewer nodes in the rack.",
     ),
-    Rule(
+    DesignRule(
         "POWER-002",
         "error",
         "a phase of a PDU carries its load",
@@ -238,7 +238,7 @@ _ALL = (
         "as even as their number allows.",
         "Larger PDUs, or other numbers of nodes in the rack.",
     ),
-    Rule(
+    DesignRule(
         "POWER-003",
         "error",
         "PDUs carry the rack when any one feed is lost",
@@ -246,21 +246,21 @@ _ALL = (
         "supplies that remain, and each remaining PDU and phase must carry what it gets, at maximum load.",
         "One more feed, larger PDUs, or fewer nodes in the rack.",
     ),
-    Rule(
+    DesignRule(
         "POWER-004",
         "error",
         "nodes keep enough supplies when any one feed is lost",
         "With `survive: any-one-feed`: the supplies of a node that are on other feeds against `psu.needed`.",
         "Spread its supplies over more feeds.",
     ),
-    Rule(
+    DesignRule(
         "POWER-005",
         "error",
         "a feed carries its load",
         "Maximum load of all PDUs on a feed, times diversity, against derating x what the feed gives.",
         "A larger feed, or racks moved to another.",
     ),
-    Rule(
+    DesignRule(
         "POWER-006",
         "error",
         "a feed carries its load when any one other is lost",
@@ -268,14 +268,14 @@ _ALL = (
         "against derating x what the feed gives.",
         "Larger feeds, or one more.",
     ),
-    Rule(
+    DesignRule(
         "POWER-007",
         "error",
         "a rack stays below its power limit",
         "Maximum load of all that stands in a rack against `limit_w` of the rack.",
         "Fewer nodes in the rack.",
     ),
-    Rule(
+    DesignRule(
         "POWER-008",
         "error",
         "an outlet for every supply",
@@ -283,7 +283,7 @@ _ALL = (
         "takes c21; outlets of the kind c13-c19 take both plugs.",
         "A PDU with other outlets.",
     ),
-    Rule(
+    DesignRule(
         "POWER-009",
         "error",
         "outlets have a voltage that supplies accept",
@@ -291,7 +291,7 @@ _ALL = (
         "supplies.",
         "A PDU with other wiring, or a feed of another voltage.",
     ),
-    Rule(
+    DesignRule(
         "POWER-010",
         "warning",
         "the phases of a PDU are balanced",
@@ -299,14 +299,14 @@ _ALL = (
         "`phase_imbalance`.",
         "Move plugs to other outlets, or change the number of nodes.",
     ),
-    Rule(
+    DesignRule(
         "POWER-011",
         "error",
         "a UPS carries its feed's load",
         "Load of the feed after diversity against `capacity_w` of its UPSs.",
         "Larger UPSs, or more of them.",
     ),
-    Rule(
+    DesignRule(
         "POWER-012",
         "error",
         "a UPS lasts as long as wanted",
@@ -314,14 +314,14 @@ _ALL = (
         "better than its lightest point), else battery energy x efficiency / load; against `run_time`.",
         "More batteries, or a shorter run time.",
     ),
-    Rule(
+    DesignRule(
         "POWER-013",
         "error",
         "the site stays below its power limit",
         "Maximum load x diversity x PUE against `limit_w` of `site.power`.",
         "Less equipment, or a larger connection.",
     ),
-    Rule(
+    DesignRule(
         "POWER-014",
         "error",
         "a PDU fits its feed",
@@ -329,7 +329,7 @@ _ALL = (
         "line and the neutral, or between two lines, of a feed of three.",
         "Another PDU, or another feed.",
     ),
-    Rule(
+    DesignRule(
         "POWER-015",
         "not-checked",
         "the power of every machine is known",
@@ -337,7 +337,7 @@ _ALL = (
         "Where neither is known, the node is left out of every sum.",
         "Measure it, and say `max_w` in a hardware entry of the blueprint.",
     ),
-    Rule(
+    DesignRule(
         "COOL-001",
         "error",
         "the heat of a rack is carried away",
@@ -345,21 +345,21 @@ _ALL = (
         "of `site.cooling`: what the method takes is a value of the site.",
         "Fewer nodes in the rack, or a cooling method that takes more.",
     ),
-    Rule(
+    DesignRule(
         "COOL-002",
         "error",
         "the air is cool enough",
         "`inlet_c` of `site.cooling` against the warmest inlet air that a server model allows.",
         "Cooler air, or other servers.",
     ),
-    Rule(
+    DesignRule(
         "COOL-003",
         "error",
         "liquid-cooled servers have liquid",
         "A server model cooled by liquid needs the method direct-liquid.",
         "Choose the air-cooled model, or bring liquid to the racks.",
     ),
-    Rule(
+    DesignRule(
         "COOL-004",
         "error",
         "enough air reaches a rack",
@@ -367,7 +367,7 @@ _ALL = (
         "`rack_airflow_m3_h`. Judged where the method is air.",
         "More air, a larger rise, or fewer nodes in the rack.",
     ),
-    Rule(
+    DesignRule(
         "COOL-005",
         "error",
         "the cooling plant takes all heat",
@@ -375,7 +375,7 @@ _ALL = (
         "A larger plant, or less equipment.",
     ),
 )
-RULES: dict[str, Rule] = {rule.code: rule for rule in _ALL}
+RULES: dict[str, DesignRule] = {rule.code: rule for rule in _ALL}
 
 
 def markdown() -> str:
@@ -383,13 +383,13 @@ def markdown() -> str:
     return table(_ALL)
 
 
-def table(rules: Iterable[Rule]) -> str:
+def table(rules: Iterable[DesignRule]) -> str:
     """Return rules as a table in Markdown."""
     rows = [f"| {r.code} | {_SAID[r.severity]} | {r.title} | {r.judged} | {r.way_out} |" for r in rules]
     return "\n".join(["| code | severity | rule | what is judged | way out |", "|---|---|---|---|---|", *rows]) + "\n"
 
 
-def explained(rule: Rule) -> str:
+def explained(rule: DesignRule) -> str:
     """Return what `hpcforge explain CODE` prints."""
     return f"{rule.code} ({_SAID[rule.severity]}): {rule.title}\n\n{rule.judged}\n\nWay out: {rule.way_out}\n"
 

@@ -57,8 +57,8 @@ def unknown_power(room: Room) -> Breaches:
         lacking = f"; missing: {', '.join(missing)}" if missing else ""
         hint = f"say max_w in an entry like {model} under `hardware`{lacking}"
         yield not_checked("POWER-015", ("nodes", group, "hardware"), message, hint)
-    for model, mount in {one.model: one for one in room.mounts if one.load.power_w is None}.items():
-        count = sum(one.model == model for one in room.mounts)
+    for model, mount in {mount.model: mount for mount in room.mounts if mount.load.power_w is None}.items():
+        count = sum(mount.model == model for mount in room.mounts)
         message = f"{count} {'switch' if count == 1 else 'switches'}: no published power of {model} (max_w)"
         hint = f"say max_w in an entry like {model} under `parts.switches`"
         yield not_checked("POWER-015", (*mount.loc[:2], "switch"), message, hint)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hpcforge.blueprint.hardware import Gpus, Server
+from hpcforge.blueprint.hardware import GpusSection, Server
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
-from hpcforge.facility.design import Part
+from hpcforge.facility.design import PartPower
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class Watts:
 
     node_w: float | None
     origin: str
-    parts: tuple[Part, ...]
+    parts: tuple[PartPower, ...]
     missing: tuple[str, ...] = ()
 
 
-def watts(server: Server, gpus: Gpus | None, catalog: Catalog) -> Watts:
+def watts(server: Server, gpus: GpusSection | None, catalog: Catalog) -> Watts:
     """Return the power of a server with these GPUs.
 
     `max_w` is a maker's figure for the machine with the GPUs it comes with: other GPUs change it by their own power
@@ -38,7 +38,7 @@ def watts(server: Server, gpus: Gpus | None, catalog: Catalog) -> Watts:
     return Watts(total, f"sum of parts / efficiency {efficiency:g}", parts)
 
 
-def _missing(server: Server, parts: Iterable[Part], efficiency: float | None) -> Iterator[str]:
+def _missing(server: Server, parts: Iterable[PartPower], efficiency: float | None) -> Iterator[str]:
     unknown = [part.name for part in parts if part.total_w is None]
     if server.cpu is None or server.sockets is None:
         yield "processor"
@@ -49,7 +49,9 @@ def _missing(server: Server, parts: Iterable[Part], efficiency: float | None) ->
         yield "psu.efficiency"
 
 
-def _published(max_w: float, server: Server, gpus: Gpus | None, catalog: Catalog, parts: tuple[Part, ...]) -> Watts:
+def _published(
+    max_w: float, server: Server, gpus: GpusSection | None, catalog: Catalog, parts: tuple[PartPower, ...]
+) -> Watts:
     if gpus == server.gpus:
         return Watts(max_w, "max_w", parts)
     old, new = _gpu_w(server.gpus, catalog), _gpu_w(gpus, catalog)
@@ -65,14 +67,14 @@ def _published(max_w: float, server: Server, gpus: Gpus | None, catalog: Catalog
     return Watts(None, "not known", parts, (*names, *(() if efficiency else ("psu.efficiency",))))
 
 
-def _gpu_w(gpus: Gpus | None, catalog: Catalog) -> float | None:
+def _gpu_w(gpus: GpusSection | None, catalog: Catalog) -> float | None:
     if gpus is None:
         return 0.0
     each = catalog.gpus[gpus.model].tdp_w if gpus.model in catalog.gpus else None
     return None if each is None else each * gpus.count
 
 
-def _parts(server: Server, gpus: Gpus | None, catalog: Catalog) -> Iterator[Part]:
+def _parts(server: Server, gpus: GpusSection | None, catalog: Catalog) -> Iterator[PartPower]:
     if server.cpu and server.sockets:
         cpu = catalog.cpus.get(server.cpu)
         yield _part(server.cpu, server.sockets, cpu.tdp_w if cpu else None)
@@ -89,5 +91,5 @@ def _parts(server: Server, gpus: Gpus | None, catalog: Catalog) -> Iterator[Part
         yield _part("board, memory, fans", 1, server.other_w)
 
 
-def _part(name: str, count: int, each_w: float | None) -> Part:
-    return Part(name, count, each_w, None if each_w is None else each_w * count)
+def _part(name: str, count: int, each_w: float | None) -> PartPower:
+    return PartPower(name, count, each_w, None if each_w is None else each_w * count)

@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from hpcforge.image.errors import ImageError
+from hpcforge.image.long_commands import ensure_room, watched
 from hpcforge.image.manifest import Package
-from hpcforge.image.programs import ensure_room, watched
 from hpcforge.lab.commands import run
 
 _INSTALLED = re.compile(r"^Inst (\S+) (?:\[\S*\] )?\((\S+) .*\[(\S+)\]\)", re.MULTILINE)
@@ -72,7 +72,7 @@ class Apt:
         chosen = sorted(_INSTALLED.findall(said))
         text = run("apt-cache", *self._said(), "show", "--", *(f"{name}={version}" for name, version, _ in chosen))
         stanzas = [dict(re.findall(r"^([\w-]+): (.*)$", stanza, re.MULTILINE)) for stanza in text.split("\n\n")]
-        by_file = {(one["Package"], one["Version"]): one for one in stanzas if "Package" in one}
+        by_file = {(stanza["Package"], stanza["Version"]): stanza for stanza in stanzas if "Package" in stanza}
         return tuple(
             _package(name, version, architecture, by_file[name.partition(":")[0], version])
             for name, version, architecture in chosen
@@ -108,7 +108,7 @@ class Apt:
 
 def preferences(packages: Iterable[Package]) -> str:
     """apt preferences by which these versions alone can be installed."""
-    exact = [f"Package: {one.name}\nPin: version {one.version}\nPin-Priority: 1001\n" for one in packages]
+    exact = [f"Package: {package.name}\nPin: version {package.version}\nPin-Priority: 1001\n" for package in packages]
     return "\n".join(["Package: *\nPin: release *\nPin-Priority: -1\n", *exact])
 
 

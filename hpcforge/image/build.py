@@ -13,16 +13,16 @@ from pathlib import Path
 
 from hpcforge import __version__
 from hpcforge.atomic import write_atomically
-from hpcforge.image import programs, recipe, store
+from hpcforge.image import long_commands, recipe, store
 from hpcforge.image.apt import Apt, preferences
 from hpcforge.image.errors import ImageError
 from hpcforge.image.inspect import faults
+from hpcforge.image.long_commands import watched
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, Package, name_of, to_text
-from hpcforge.image.programs import watched
-from hpcforge.image.request import Left, Request
+from hpcforge.image.request import ImageRequest, LeftPackage
 from hpcforge.lab import host_apt, state
 from hpcforge.lab.commands import run
-from hpcforge.lab.places import Progress
+from hpcforge.lab.host_paths import Progress
 from hpcforge.lab.sources import codename
 from hpcforge.lab.trees import remove_tree
 
@@ -63,7 +63,7 @@ def require_programs(*, disk: bool = False) -> None:
         )
 
 
-def build(request: Request, cluster: str, made_for: MadeFor, tell: Tell, locked: Lock | None = None) -> Built:
+def build(request: ImageRequest, cluster: str, made_for: MadeFor, tell: Tell, locked: Lock | None = None) -> Built:
     """Have an image of these packages; `locked`: in exactly the versions of this lock, which is of an equal request.
 
     Raises ImageError: versions are not to be had any more, there is no room, or the result may not be an image.
@@ -72,15 +72,15 @@ def build(request: Request, cluster: str, made_for: MadeFor, tell: Tell, locked:
         store.sweep(tell.say)
         apt = Apt(store.folder() / f".apt-{request.distribution}-{request.release}", host_apt.options())
         lock = _locked(request, apt, tell, locked)
-        for one in lock.left:
-            tell.say(f"left to the first apply: {one.package} ({one.why})")
+        for left_package in lock.left:
+            tell.say(f"left to the first apply: {left_package.package} ({left_package.why})")
         if there := _there(lock, made_for, tell.say):
             return Built(there, was_there=True)
         ensure_room(store.folder(), lock)
         return Built(_build(name_of(cluster, lock), lock, apt, made_for, tell, handle), was_there=False)
 
 
-def found_for(request: Request) -> Manifest | None:
+def found_for(request: ImageRequest) -> Manifest | None:
     """The youngest image of such a request, as this hpcforge would build it on this host."""
     sources, how = _made(request)
     return store.matching(request, how, sources)
@@ -89,7 +89,7 @@ def found_for(request: Request) -> Manifest | None:
 def ensure_room(place: Path, lock: Lock) -> None:
     """Raise ImageError unless the tree, its archive and what is fetched for it have room there."""
     fetched_mib = sum(package.size_bytes for package in lock.packages) // _MIB
-    programs.ensure_room(place, 2 * lock.installed_kib // 1024 + fetched_mib + _SPARE_MIB, "an image needs")
+    long_commands.ensure_room(place, 2 * lock.installed_kib // 1024 + fetched_mib + _SPARE_MIB, "an image needs")
 
 
 def pack(tree: Path, archive: Path, epoch_s: int) -> None:
@@ -98,7 +98,7 @@ def pack(tree: Path, archive: Path, epoch_s: int) -> None:
     watched(argv, archive.parent, lambda: None)
 
 
-def _locked(request: Request, apt: Apt, tell: Tell, locked: Lock | None) -> Lock:
+def _locked(request: ImageRequest, apt: Apt, tell: Tell, locked: Lock | None) -> Lock:
     """The exact packages. What is locked is chosen again, so that what the archive lacks by now is said at once."""
     sources, how = _made(request)
     if locked is not None and (locked.request, locked.recipe, locked.sources) != (request, how, sources):
@@ -111,14 +111,14 @@ def _locked(request: Request, apt: Apt, tell: Tell, locked: Lock | None) -> Lock
     return _chosen(request, how, sources, apt) if locked is None else _again(locked, apt)
 
 
-def _made(request: Request) -> tuple[tuple[str, ...], str]:
+def _made(request: ImageRequest) -> tuple[tuple[str, ...], str]:
     """Package sources and recipe of an image of this request."""
     return tuple(host_apt.sources(request.release).splitlines()), recipe.digest(host_apt.options())
 
 
-def _chosen(request: Request, how: str, sources: tuple[str, ...], apt: Apt) -> Lock:
+def _chosen(request: ImageRequest, how: str, sources: tuple[str, ...], apt: Apt) -> Lock:
     known = {name for name, _ in apt.offered(request.packages)}
-    absent = (Left(name, "no source has it") for name in request.packages if name not in known)
+    absent = (LeftPackage(name, "no source has it") for name in request.packages if name not in known)
     names = [name for name in request.packages if name in known]
     chosen = apt.choose([*recipe.ALWAYS, *recipe.BASE, *names])
     return Lock(request, how, sources, apt.epoch_s, chosen, (*request.left, *absent))
@@ -127,7 +127,11 @@ def _chosen(request: Request, how: str, sources: tuple[str, ...], apt: Apt) -> L
 def _again(locked: Lock, apt: Apt) -> Lock:
     """The same lock. Raises ImageError where it does not come out the same any more."""
     offered = apt.offered([package.name for package in locked.packages])
-    if gone := [f"{one.name} {one.version}" for one in locked.packages if (one.name, one.version) not in offered]:
+    if gone := [
+        f"{package.name} {package.version}"
+        for package in locked.packages
+        if (package.name, package.version) not in offered
+    ]:
         raise ImageError(f"no longer available: {_first(gone)}", "build without --locked")
     apt.pin(preferences(locked.packages))
     try:
@@ -152,7 +156,7 @@ def _there(lock: Lock, made_for: MadeFor, say: Progress) -> Manifest | None:
             raise ImageError(f"{error}; {', '.join(labs)} uses it", "remove that rehearsal, then build again") from None
         say(f"built again: {error}")
         return None
-    others = tuple(one for one in found.blueprints if one.path != made_for.path)
+    others = tuple(blueprint for blueprint in found.blueprints if blueprint.path != made_for.path)
     manifest = replace(found, blueprints=(*others, made_for))
     write_atomically(store.directory(found.name) / store.MANIFEST, to_text(manifest), mode=0o644)
     return manifest
@@ -248,9 +252,14 @@ def _count(tree: Path) -> int:
 
 def _differing(wanted: Sequence[Package], have: Sequence[Package]) -> str:
     """What is in one and not in the other, in words; "" if nothing is."""
-    left, right = ({f"{one.name} {one.version} {one.architecture}" for one in some} for some in (wanted, have))
+    left, right = (
+        {f"{package.name} {package.version} {package.architecture}" for package in some} for some in (wanted, have)
+    )
     return _first(
-        [*(f"{one} is missing" for one in sorted(left - right)), *(f"{one} instead" for one in sorted(right - left))]
+        [
+            *(f"{package} is missing" for package in sorted(left - right)),
+            *(f"{package} instead" for package in sorted(right - left)),
+        ]
     )
 
 

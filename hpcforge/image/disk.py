@@ -15,16 +15,16 @@ from pathlib import Path
 from hpcforge.atomic import write_atomically
 from hpcforge.image import recipe, store
 from hpcforge.image.errors import ImageError
+from hpcforge.image.long_commands import ensure_room, watched
 from hpcforge.image.manifest import Disk, Manifest, to_text
-from hpcforge.image.programs import ensure_room, watched
-from hpcforge.lab import system
-from hpcforge.lab.machine import available_mib
-from hpcforge.lab.places import Progress
+from hpcforge.lab import node_system
+from hpcforge.lab.host_paths import Progress
+from hpcforge.lab.host_resources import available_mib
 
 _FOLDER = "disk"
 _NAMESPACE = uuid.UUID("2b7c5ad5-6a2f-4f0a-9d3b-52a4a5f5b6de")
 _MIB = 1 << 20
-_BESIDE = (system.KERNEL, system.INITRD)
+_BESIDE = (node_system.KERNEL, node_system.INITRD)
 
 # Arguments: archive, folder for the disk, an empty folder to unpack in, seconds since 1970, UUID, hash seed.
 # Unpacked in memory: in which order the names of a folder on disk are read is that file system's own.
@@ -78,7 +78,7 @@ def disk_of(manifest: Manifest, progress: Progress) -> Iterator[Path]:
 
 def disk_path(manifest: Manifest) -> Path:
     """Where the disk of an image is, or would be."""
-    return store.directory(manifest.name) / _FOLDER / system.DISK
+    return store.directory(manifest.name) / _FOLDER / node_system.DISK
 
 
 def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
@@ -97,7 +97,7 @@ def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
     unpacking.rmdir()
     if place.exists():  # of a making that was cut off before it was written down
         shutil.rmtree(place)
-    root = disk / system.DISK
+    root = disk / node_system.DISK
     beside = {name: store.sha256_of(disk / name) for name in _BESIDE}
     made = replace(manifest, disk=Disk(store.sha256_of(root), root.stat().st_size, beside))
     disk.rename(place)
@@ -120,8 +120,10 @@ def _ensure_room(manifest: Manifest) -> None:
 def _check(manifest: Manifest, place: Path) -> None:
     """Raise ImageError unless the disk is what was made."""
     again = f"hpcforge image remove {manifest.name}, then build it again with --disk"
-    root, disk = place / system.DISK, manifest.disk
-    if absent := [name for name in (system.DISK, system.KERNEL, system.INITRD) if not (place / name).is_file()]:
+    root, disk = place / node_system.DISK, manifest.disk
+    if absent := [
+        name for name in (node_system.DISK, node_system.KERNEL, node_system.INITRD) if not (place / name).is_file()
+    ]:
         raise ImageError(f"{place / absent[0]} is not there", again)
     if disk is None or root.stat().st_size != disk.bytes or store.sha256_of(root) != disk.sha256:
         raise ImageError(f"{root} is not the disk that was made: it was cut short or changed", again)

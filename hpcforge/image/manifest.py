@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pydantic import TypeAdapter, ValidationError
 
 from hpcforge.image.errors import ImageError
-from hpcforge.image.request import Left, Request
+from hpcforge.image.request import ImageRequest, LeftPackage
 
 SCHEMA = 1
 _NAME = re.compile(r"[a-z0-9](?:-?[a-z0-9]){0,47}")
@@ -33,12 +33,12 @@ class Package:
 class Lock:
     """All that an image's archive follows from."""
 
-    request: Request
+    request: ImageRequest
     recipe: str  # SHA-256 of how it is made: programs that are run, packages that every image has
     sources: tuple[str, ...]  # lines of its sources.list
     epoch_s: int  # no file in it is younger: when the package lists were made (seconds since 1970, UTC)
     packages: tuple[Package, ...]  # in order of names
-    left: tuple[Left, ...]  # what the request leaves, and what no source has
+    left: tuple[LeftPackage, ...]  # what the request leaves, and what no source has
 
     @property
     def installed_kib(self) -> int:
@@ -48,7 +48,7 @@ class Lock:
     @property
     def to_install(self) -> tuple[str, ...]:
         """What is asked for and is in it."""
-        left = {one.package for one in self.left}
+        left = {left_package.package for left_package in self.left}
         return tuple(name for name in self.request.packages if name not in left)
 
     @property

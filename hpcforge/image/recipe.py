@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 
-from hpcforge.lab import system
+from hpcforge.lab import node_system
 
 # As in a base system of labs, and Python 3, without which nothing of hpcforge's runs on a node.
-BASE = (*system.PACKAGES, "python3")
+BASE = (*node_system.PACKAGES, "python3")
 KERNEL = "linux-image-cloud-amd64"  # of images that machines boot; brings initramfs-tools and udev
 ALWAYS = ("?essential", "?priority(required)", "apt")  # what mmdebstrap's variant minbase is made of
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from hpcforge.image.errors import ImageError
 from hpcforge.image.manifest import Lock, Manifest, check_name, from_text
-from hpcforge.image.request import Request
-from hpcforge.lab.places import Progress, cache
+from hpcforge.image.request import ImageRequest
+from hpcforge.lab.host_paths import Progress, cache
 from hpcforge.lab.trees import remove_tree
 
 ARCHIVE, MANIFEST = "root.tar", "manifest.json"
@@ -81,20 +81,20 @@ def all_images() -> tuple[Manifest | Unreadable, ...]:
     return tuple(found)
 
 
-def matching(request: Request, recipe: str, sources: Sequence[str]) -> Manifest | None:
+def matching(request: ImageRequest, recipe: str, sources: Sequence[str]) -> Manifest | None:
     """The youngest image of such a request, made as images are made now."""
     wanted = (request, recipe, tuple(sources))
     fit = [
-        one
-        for one in all_images()
-        if isinstance(one, Manifest) and (one.lock.request, one.lock.recipe, one.lock.sources) == wanted
+        image
+        for image in all_images()
+        if isinstance(image, Manifest) and (image.lock.request, image.lock.recipe, image.lock.sources) == wanted
     ]
-    return max(fit, key=lambda one: one.built_s, default=None)
+    return max(fit, key=lambda image: image.built_s, default=None)
 
 
 def of_lock(wanted: Lock) -> Manifest | None:
     """An image with exactly these packages."""
-    found = (one for one in all_images() if isinstance(one, Manifest) and one.lock.digest == wanted.digest)
+    found = (image for image in all_images() if isinstance(image, Manifest) and image.lock.digest == wanted.digest)
     return next(found, None)
 
 

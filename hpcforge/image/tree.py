@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hpcforge.image import store
+from hpcforge.image.long_commands import watched
 from hpcforge.image.manifest import Manifest
-from hpcforge.image.programs import watched
-from hpcforge.lab import system
-from hpcforge.lab.places import Progress
+from hpcforge.lab import node_system
+from hpcforge.lab.host_paths import Progress
 
 _TREE = "tree"
 
 # The disks of a rehearsal need not survive a power cut.
-_FOR_LABS = (system.APT_CONF, ("etc/dpkg/dpkg.cfg.d/50lab", "force-unsafe-io"))
+_FOR_LABS = (node_system.APT_CONF, ("etc/dpkg/dpkg.cfg.d/50lab", "force-unsafe-io"))
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def _unpack(manifest: Manifest, tree: Path, handle: int) -> None:
     watched(argv, unpacking, lambda: None, pass_on=(handle,), with_us=True)
     for name, text in _FOR_LABS:
         (root / name).write_text(f"{text}\n")
-    for unit in system.MASKED_UNITS:
+    for unit in node_system.MASKED_UNITS:
         link = root / "etc/systemd/system" / unit
         link.unlink(missing_ok=True)
         link.symlink_to("/dev/null")

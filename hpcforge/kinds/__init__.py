@@ -4,7 +4,7 @@ A kind is a row here and two modules of its name. `hpcforge.kinds.NAME` says wha
 fields are what role.yaml may say and what the node program is sent, with the words for it in plans.
 `hpcforge.node.kinds.NAME` is what the node program does with it. All else walks this table: roles, diff, plan text,
 stages, receipts, removal. Standard library and Python 3.9 syntax, since the table travels to the nodes; the classes do
-not, only what is said of their fields (`hpcforge.node.forms`).
+not, only what is said of their fields (`hpcforge.node.schemas`).
 
 Packages come after what is early and before the rest; units and checks come last. Those have phases of their own (one
 transaction, role by role) and are no kinds.
@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
-class Kind(NamedTuple):
+class ResourceKind(NamedTuple):
     """A kind of resource."""
 
     name: str  # as role.yaml, requests and receipts call several of them
-    one: str  # as events call one
+    singular: str  # as events call one
     key: str  # the field that names one
     early: bool = False  # there before packages are installed; else only those that say `early` of themselves
     late: bool = (
@@ -31,27 +31,27 @@ class Kind(NamedTuple):
 
 
 TABLE = (
-    Kind("accounts", "account", "name", early=True),
-    Kind("groups", "group", "name", early=True),
-    Kind("sources", "package source", "name", early=True, sources=True),
-    Kind("pins", "pin", "name", early=True, sources=True),
-    Kind("memberships", "membership", "name"),
-    Kind("directories", "directory", "path"),
-    Kind("files", "file", "path"),
-    Kind("links", "link", "path"),
-    Kind("sysctls", "sysctl", "name"),
-    Kind("kernel_arguments", "kernel arguments", "name"),
-    Kind("holds", "hold", "name"),
-    Kind("timers", "timer", "name"),
-    Kind("volumes", "volume", "name", late=True),
-    Kind("mounts", "mount", "path", late=True),
-    Kind("downloads", "download", "path", late=True),
-    Kind("associations", "association", "name", late=True),
-    Kind("reservations", "reservation", "name", late=True),
+    ResourceKind("accounts", "account", "name", early=True),
+    ResourceKind("groups", "group", "name", early=True),
+    ResourceKind("sources", "package source", "name", early=True, sources=True),
+    ResourceKind("pins", "pin", "name", early=True, sources=True),
+    ResourceKind("memberships", "membership", "name"),
+    ResourceKind("directories", "directory", "path"),
+    ResourceKind("files", "file", "path"),
+    ResourceKind("links", "link", "path"),
+    ResourceKind("sysctls", "sysctl", "name"),
+    ResourceKind("kernel_arguments", "kernel arguments", "name"),
+    ResourceKind("holds", "hold", "name"),
+    ResourceKind("timers", "timer", "name"),
+    ResourceKind("volumes", "volume", "name", late=True),
+    ResourceKind("mounts", "mount", "path", late=True),
+    ResourceKind("downloads", "download", "path", late=True),
+    ResourceKind("associations", "association", "name", late=True),
+    ResourceKind("reservations", "reservation", "name", late=True),
 )
 ARRAYS: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # the fewest drives of each level of volumes that is made (mdadm(8))
 PACKAGE_MANAGERS = ("apt",)  # that the node program has, see `hpcforge.node.packages`
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in TABLE}
+KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in TABLE}
 
 
 def spare(level: int, drives: int) -> int:

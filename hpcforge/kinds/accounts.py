@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypedDict
 
-from hpcforge.kinds.resource import Named, Resource, Said
-from hpcforge.wire import Path, Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource
+from hpcforge.wire_types import Path, Word
 
 
 @dataclass(frozen=True)
@@ -14,41 +14,41 @@ class Account(Resource):
     """A Unix account with a primary group of the same name and number."""
 
     kind: ClassVar[str] = "accounts"
-    does: ClassVar[str] = "account"
-    goes: ClassVar[str] = "locks"
+    apply_verb: ClassVar[str] = "account"
+    remove_verb: ClassVar[str] = "locks"
 
     name: Annotated[str, "Its name, and that of its group."]
     uid: Annotated[int, "Its number, and that of its group."]
     home: Annotated[str, "Its home directory."]
-    shell: Annotated[str, "What it logs in to.", Named.PATH] = "/bin/bash"
+    shell: Annotated[str, "What it logs in to.", LocalName.PATH] = "/bin/bash"
     expires: Annotated[str, "The day from which the account is locked, year-month-day; empty: never."] = ""
     make_home: Annotated[bool, "Whether its home is made where there is none; false: another node does."] = True
     mount: Annotated[
         str,
         "What has to be mounted before the home of an account that is there becomes this one; empty: nothing.",
-        Named.PATH,
+        LocalName.PATH,
     ] = ""
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """With its number, and where its home is and until when it can be used, where that is news."""
         was, now = found.get("expires"), self.expires
         until = f"; expires {now or 'never'}" if now or was else ""
         until += f", now {was}" if was and was != now else ""
         return f"~ account {self.name} (uid {self.uid}{until}{self._moves(found)})"
 
-    def _moves(self, found: Said) -> str:
+    def _moves(self, found: ActualState) -> str:
         home = found.get("home", self.home)
         if not found["exists"] or home == self.home:
             return ""
         return f"; home {home} -> {self.home}" if home else f"; {self.home} is made"
 
     @classmethod
-    def farewell(cls, name: str) -> str | None:
+    def removal_line(cls, name: str) -> str | None:
         """It is locked, never deleted, nor is its home."""
         return f"account {name}: lock; its home stays"
 
 
-class Found(TypedDict):
+class AccountState(TypedDict):
     """An account that is not as wanted."""
 
     name: Word
@@ -60,4 +60,4 @@ class Found(TypedDict):
     expires: Word | None  # a day, or "locked"; None: never
 
 
-RESOURCE, FOUND = Account, Found
+RESOURCE, FOUND = Account, AccountState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional
 
-from hpcforge.kinds.resource import Resource, Said, Told
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, Resource, ResourceState
+from hpcforge.wire_types import Word
 
 
 @dataclass(frozen=True)
@@ -14,12 +14,12 @@ class Association(Resource):
     """A QOS, an account or a user in one, with all its limits, where Slurm's sacctmgr runs."""
 
     kind: ClassVar[str] = "associations"
-    does: ClassVar[str] = "sets in the accounting database"
+    apply_verb: ClassVar[str] = "sets in the accounting database"
 
     name: Annotated[str, "`qos high`, `account vision` or `user ada account=vision`."]
     settings: Annotated[str, "As sacctmgr takes them: `fairshare=10 maxjobs=4`; the rest is as usual."] = ""
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """With what differs; or why that is not known."""
         if found.get("unknown"):
             return f"? {self.name}: its state is unknown: {found['unknown']}"
@@ -27,17 +27,17 @@ class Association(Resource):
             return f"+ {self.name} {self.settings}".rstrip()
         return f"~ {self.name} {found.get('wanted')}  ({found.get('found')} in the database)"
 
-    def drifted(self, found: Said) -> bool:
+    def drifted(self, found: ActualState) -> bool:
         """Somebody else changed or removed it, as far as that is known."""
         return not found.get("unknown") and super().drifted(found)
 
     @classmethod
-    def farewell(cls, name: str) -> str | None:
+    def removal_line(cls, name: str) -> str | None:
         """History is of jobs, not of associations."""
         return f"{name}; its jobs stay in sacct" if not name.startswith("qos ") else name
 
 
-class Found(Told):
+class AssociationState(ResourceState):
     """One that is not as wanted: what of its settings differs, there and as wanted; `unknown`: why nobody can tell."""
 
     name: Word
@@ -47,4 +47,4 @@ class Found(Told):
     unknown: Optional[str]
 
 
-RESOURCE, FOUND = Association, Found
+RESOURCE, FOUND = Association, AssociationState

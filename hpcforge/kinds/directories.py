@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypedDict
 
-from hpcforge.kinds.resource import Named, Resource, Said
-from hpcforge.wire import Path, Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource
+from hpcforge.wire_types import Path, Word
 
 
 @dataclass(frozen=True)
@@ -15,22 +15,22 @@ class Directory(Resource):
 
     kind: ClassVar[str] = "directories"
 
-    path: Annotated[str, "Where it is.", Named.PATH]
+    path: Annotated[str, "Where it is.", LocalName.PATH]
     mode: Annotated[str, "Access rights, octal."] = "0755"
-    owner: Annotated[str, "The user that owns it.", Named.ACCOUNT] = "root"
-    group: Annotated[str, "The group that owns it.", Named.ACCOUNT] = "root"
+    owner: Annotated[str, "The user that owns it.", LocalName.ACCOUNT] = "root"
+    group: Annotated[str, "The group that owns it.", LocalName.ACCOUNT] = "root"
 
-    def line(self, found: Said) -> str:  # noqa: ARG002
+    def line(self, found: ActualState) -> str:  # noqa: ARG002
         """With its rights."""
         return f"~ directory {self.path}  {self.mode} {self.owner}:{self.group}"
 
     @classmethod
-    def farewell(cls, name: str) -> str | None:  # noqa: ARG003
+    def removal_line(cls, name: str) -> str | None:  # noqa: ARG003
         """One that we made goes once it is empty, which nobody has to be told."""
         return None
 
 
-class Found(TypedDict):
+class DirectoryState(TypedDict):
     """A directory that is not as wanted. `kind` is `unsafe` where somebody other than root could redirect the path."""
 
     path: Path
@@ -41,4 +41,4 @@ class Found(TypedDict):
     group: Word | None
 
 
-RESOURCE, FOUND = Directory, Found
+RESOURCE, FOUND = Directory, DirectoryState

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional
 
 from hpcforge.kinds import directories, files
-from hpcforge.kinds.resource import Named, Resource, Said
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource
+from hpcforge.wire_types import Word
 
 
 @dataclass(frozen=True)
@@ -15,35 +15,35 @@ class Download(Resource):
     """A file of root's that is fetched, and known by its SHA-256 (`digest`): where it comes from may change."""
 
     kind: ClassVar[str] = "downloads"
-    does: ClassVar[str] = "downloads"
+    apply_verb: ClassVar[str] = "downloads"
 
-    path: Annotated[str, Named.PATH]
+    path: Annotated[str, LocalName.PATH]
     url: str  # http://ADDRESS/...
     digest: str
     size_bytes: Optional[int]  # None: not known, so as much as the server says
     mode: str  # octal
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """With what it is; nothing of that where only its rights differ."""
         sign = "~" if found["exists"] else "+"
         if found["exists"] and found.get("digest") == self.digest:
             return f"{sign} download {self.path}  {found['mode']} -> {self.mode} root:root"
         return f"{sign} download {self.path}  {self.mode} (SHA-256 {self.digest[:12]})"
 
-    def drifted(self, found: Said) -> bool:
+    def drifted(self, found: ActualState) -> bool:
         """Somebody else changed or removed it."""
         return files.drifted(self.digest, found)
 
-    def is_news(self, found: Said) -> bool:
+    def input_changed(self, found: ActualState) -> bool:
         """Whatever is not drift."""
         return not self.drifted(found)
 
 
-class Found(directories.Found):
+class DownloadState(directories.DirectoryState):
     """A file that is not as wanted: its SHA-256, and that of what was last put there."""
 
     digest: Word | None
     written: Word | None
 
 
-RESOURCE, FOUND = Download, Found
+RESOURCE, FOUND = Download, DownloadState

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional
 
 from hpcforge.kinds import directories
-from hpcforge.kinds.resource import Named, Resource, Said
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource
+from hpcforge.wire_types import Word
 
 HIDDEN = "(secret)"  # stands in a text for people where a secret belongs
 
@@ -22,15 +22,15 @@ class File(Resource):
 
     kind: ClassVar[str] = "files"
 
-    path: Annotated[str, Named.PATH]
+    path: Annotated[str, LocalName.PATH]
     mode: str  # octal
-    owner: Annotated[str, Named.ACCOUNT]
-    group: Annotated[str, Named.ACCOUNT]
+    owner: Annotated[str, LocalName.ACCOUNT]
+    group: Annotated[str, LocalName.ACCOUNT]
     digest: Optional[str]
     secret: Optional[str]  # name of the secret that is its content; such content never enters a plan
     early: bool  # must be there before packages are installed
     # must succeed before it gets its name; the word "{file}" is the new content's path
-    verify: Annotated[tuple[str, ...], Named.COMMAND] = ()
+    verify: Annotated[tuple[str, ...], LocalName.COMMAND] = ()
     fills: tuple[tuple[int, str], ...] = ()  # secrets that belong into its text: offsets in characters, and names
     unfilled: Optional[str] = None  # SHA-256 of that text without them
 
@@ -56,37 +56,37 @@ class File(Resource):
         """Its text for people."""
         return self.filled(text, lambda _: HIDDEN)
 
-    def same_content(self, found: Said) -> bool:
+    def same_content(self, found: ActualState) -> bool:
         """Only mode or owner differ."""
         return bool(found["exists"]) and found.get("digest") == self.digest
 
-    def drifted(self, found: Said) -> bool:
+    def drifted(self, found: ActualState) -> bool:
         """It is not what hpcforge last wrote: somebody else changed or removed it."""
         return drifted(self.digest, found)
 
-    def is_news(self, found: Said) -> bool:  # noqa: ARG002
+    def input_changed(self, found: ActualState) -> bool:  # noqa: ARG002
         """Whatever is not drift."""
         return True
 
 
-def drifted(wanted: str | None, found: Said) -> bool:
+def drifted(wanted: str | None, found: ActualState) -> bool:
     """Whether a file is not what hpcforge last wrote there; `wanted` is the SHA-256 that it should have."""
     written = found.get("written")
     return written is not None and (found.get("digest") != written or written == wanted)
 
 
 @dataclass(frozen=True)
-class Sent(File):
+class FileWithContent(File):
     """A file with its new content; None: only mode or owner are to be changed."""
 
     content_base64: Optional[str] = None
 
 
-class Found(directories.Found):
+class FileState(directories.DirectoryState):
     """A file that is not as wanted, with what is in it.
 
     `text` is null for a secret, for what is not UTF-8 and for more than 256 KiB; `written`: digest of what we last
-    wrote. Of a file that holds secrets, no more than `hpcforge.run.contents` lets through is kept of it.
+    wrote. Of a file that holds secrets, no more than `hpcforge.run.secret_files` lets through is kept of it.
     """
 
     digest: Word | None
@@ -94,4 +94,4 @@ class Found(directories.Found):
     written: Word | None
 
 
-RESOURCE, FOUND, SENT = File, Found, Sent
+RESOURCE, FOUND, SENT = File, FileState, FileWithContent

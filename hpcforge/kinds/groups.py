@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Resource, Said, Told
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, Resource, ResourceState
+from hpcforge.wire_types import Word
 
 
 @dataclass(frozen=True)
@@ -14,22 +14,22 @@ class Group(Resource):
     """A Unix group with this number; who is in it is said by `memberships`. An account has its own anyway."""
 
     kind: ClassVar[str] = "groups"
-    does: ClassVar[str] = "group"
+    apply_verb: ClassVar[str] = "group"
 
     name: Annotated[str, "Its name."]
     gid: Annotated[int, "Its number."]
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """With its number."""
         return f"{'~' if found['exists'] else '+'} group {self.name} (gid {self.gid})"
 
     @classmethod
-    def farewell(cls, name: str) -> str | None:
+    def removal_line(cls, name: str) -> str | None:
         """Its number may be on files."""
         return f"group {name}: removed, unless it has members"
 
 
-class Found(Told):
+class GroupState(ResourceState):
     """A group that is not as wanted."""
 
     name: Word
@@ -37,4 +37,4 @@ class Found(Told):
     gid: int | None
 
 
-RESOURCE, FOUND = Group, Found
+RESOURCE, FOUND = Group, GroupState

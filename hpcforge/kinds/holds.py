@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Named, Resource, Said, Told
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource, ResourceState
+from hpcforge.wire_types import Word
 
 
 @dataclass(frozen=True)
@@ -14,26 +14,26 @@ class Hold(Resource):
     """An installed package of which apt neither changes the version nor removes it, until it is held no more."""
 
     kind: ClassVar[str] = "holds"
-    does: ClassVar[str] = "holds"
-    goes: ClassVar[str] = "lets go of"
+    apply_verb: ClassVar[str] = "holds"
+    remove_verb: ClassVar[str] = "lets go of"
 
-    name: Annotated[str, "The package.", Named.PACKAGE]
+    name: Annotated[str, "The package.", LocalName.PACKAGE]
 
-    def line(self, found: Said) -> str:  # noqa: ARG002
+    def line(self, found: ActualState) -> str:  # noqa: ARG002
         """In words."""
         return f"~ hold package {self.name} at its version"
 
     @classmethod
-    def farewell(cls, name: str) -> str | None:
+    def removal_line(cls, name: str) -> str | None:
         """In words."""
         return f"package {name}: no longer held, unless it was before hpcforge"
 
 
-class Found(Told):
+class HoldState(ResourceState):
     """A package that is not held; `exists`: it is installed."""
 
     name: Word
     exists: bool
 
 
-RESOURCE, FOUND = Hold, Found
+RESOURCE, FOUND = Hold, HoldState

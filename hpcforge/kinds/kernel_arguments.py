@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Resource, Said, Told
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, Resource, ResourceState
+from hpcforge.wire_types import Word
 
 
 @dataclass(frozen=True)
@@ -14,27 +14,27 @@ class KernelArguments(Resource):
     """Words that GRUB gives every kernel of the node, from its next start on, which its role asks for by `disrupts`."""
 
     kind: ClassVar[str] = "kernel_arguments"
-    does: ClassVar[str] = "kernel arguments:"
-    goes: ClassVar[str] = "removes kernel arguments:"
+    apply_verb: ClassVar[str] = "kernel arguments:"
+    remove_verb: ClassVar[str] = "removes kernel arguments:"
 
     name: Annotated[str, "NAME of its file in /etc/default/grub.d, `zz-hpcforge-NAME.cfg`."]
     words: Annotated[str, "With a blank between: letters, digits and `_.-=,:/`."]
 
-    def line(self, found: Said) -> str:  # noqa: ARG002
+    def line(self, found: ActualState) -> str:  # noqa: ARG002
         """With its words."""
         return f"~ kernel arguments {self.name}: {self.words}"
 
     @classmethod
-    def farewell(cls, name: str) -> str | None:
+    def removal_line(cls, name: str) -> str | None:
         """In words."""
         return f"kernel arguments {name}: none from the next start on"
 
 
-class Found(Told):
+class KernelArgumentsState(ResourceState):
     """Words that the next start would be without, or a file of ours that says others; `exists`: there is that file."""
 
     name: Word
     exists: bool
 
 
-RESOURCE, FOUND = KernelArguments, Found
+RESOURCE, FOUND = KernelArguments, KernelArgumentsState

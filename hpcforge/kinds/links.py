@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Named, Resource, Said, Told
-from hpcforge.wire import Path, Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource, ResourceState
+from hpcforge.wire_types import Path, Word
 
 
 @dataclass(frozen=True)
@@ -14,18 +14,18 @@ class Link(Resource):
     """A symbolic link of root's. What was at its path, a file or another link, comes back after it."""
 
     kind: ClassVar[str] = "links"
-    does: ClassVar[str] = "links"
+    apply_verb: ClassVar[str] = "links"
 
-    path: Annotated[str, "Where it is.", Named.PATH]
-    target: Annotated[str, "What it points to.", Named.PATH]
+    path: Annotated[str, "Where it is.", LocalName.PATH]
+    target: Annotated[str, "What it points to.", LocalName.PATH]
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """With where it leads, and led."""
         old = f"  (to {found['target']} on the node)" if found.get("target") else ""
         return f"{'~' if found['exists'] else '+'} link {self.path} -> {self.target}{old}"
 
 
-class Found(Told):
+class LinkState(ResourceState):
     """What is where a link is wanted. `kind` is as of a directory."""
 
     path: Path
@@ -34,4 +34,4 @@ class Found(Told):
     target: Path | None
 
 
-RESOURCE, FOUND = Link, Found
+RESOURCE, FOUND = Link, LinkState

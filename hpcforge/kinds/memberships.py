@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Named, Resource, Said, Told
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource, ResourceState
+from hpcforge.wire_types import Word
 
 
 @dataclass(frozen=True)
@@ -14,27 +14,27 @@ class Membership(Resource):
     """An account is in a group, which others may be in as well."""
 
     kind: ClassVar[str] = "memberships"
-    does: ClassVar[str] = "member"
+    apply_verb: ClassVar[str] = "member"
 
-    name: Annotated[str, "ACCOUNT:GROUP.", Named.ACCOUNT]
+    name: Annotated[str, "ACCOUNT:GROUP.", LocalName.ACCOUNT]
 
-    def line(self, found: Said) -> str:  # noqa: ARG002
+    def line(self, found: ActualState) -> str:  # noqa: ARG002
         """In words."""
         account, _, group = self.name.partition(":")
         return f"+ {account} in group {group}"
 
     @classmethod
-    def farewell(cls, name: str) -> str | None:
+    def removal_line(cls, name: str) -> str | None:
         """In words."""
         account, _, group = name.partition(":")
         return f"{account} removed from group {group}, unless it was a member before hpcforge"
 
 
-class Found(Told):
+class MembershipState(ResourceState):
     """A membership that is not there."""
 
     name: Word
     exists: bool
 
 
-RESOURCE, FOUND = Membership, Found
+RESOURCE, FOUND = Membership, MembershipState

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Named, Resource, Said, Told
-from hpcforge.wire import Line, NotRequired, Path
+from hpcforge.kinds.resource import ActualState, LocalName, Resource, ResourceState
+from hpcforge.wire_types import NotRequired, Path, PrintableLine
 
-_Words = Annotated[str, Line(4096)]
+_Words = Annotated[str, PrintableLine(4096)]
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,10 @@ class Mount(Resource):
     """A file system that is mounted at a path, now and after a restart of the node."""
 
     kind: ClassVar[str] = "mounts"
-    does: ClassVar[str] = "mounts"
-    goes: ClassVar[str] = "unmounts"
+    apply_verb: ClassVar[str] = "mounts"
+    remove_verb: ClassVar[str] = "unmounts"
 
-    path: Annotated[str, "Where it is mounted.", Named.PATH]
+    path: Annotated[str, "Where it is mounted.", LocalName.PATH]
     what: Annotated[str, "A device, an export (`server:/path`) or `tmpfs`."]
     type: Annotated[str, "Of the file system, as in `nfs4`."]
     options: Annotated[str, "As mount(8) has them. Plans and units show them: a key is in a file."] = "defaults"
@@ -38,12 +38,12 @@ class Mount(Resource):
         "ended.",
     ] = False
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """With what is mounted and how, or what of that is news."""
         sign = "~" if found["exists"] else "+"
         return f"{sign} mount {self.what} ({self.type}) at {self.path}  {self._news(found) or self.options}"
 
-    def _news(self, found: Said) -> str:
+    def _news(self, found: ActualState) -> str:
         """What differs from what was to be mounted there until now."""
         if "what" not in found:
             return ""
@@ -51,16 +51,18 @@ class Mount(Resource):
         words = [f"{found['what']} ({found['type']}) until now"]
         if (found["what"], found["type"]) == (self.what, self.type):
             words = []
-        words += [f"-{one}" for one in was if one not in now] + [f"+{one}" for one in now if one not in was]
+        words += [f"-{option}" for option in was if option not in now] + [
+            f"+{option}" for option in now if option not in was
+        ]
         return " ".join(words)
 
     @classmethod
-    def farewell(cls, name: str) -> str | None:
+    def removal_line(cls, name: str) -> str | None:
         """What is on it stays there."""
         return f"mount {name}: unmounted; what is on it stays there"
 
 
-class Found(Told):
+class MountState(ResourceState):
     """A mount that is not as wanted; `exists`: it is mounted. The rest is what was wanted of it until now."""
 
     path: Path
@@ -70,4 +72,4 @@ class Found(Told):
     options: NotRequired[_Words]
 
 
-RESOURCE, FOUND = Mount, Found
+RESOURCE, FOUND = Mount, MountState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Named, Resource, Said, Told
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource, ResourceState
+from hpcforge.wire_types import Word
 
 
 @dataclass(frozen=True)
@@ -14,11 +14,11 @@ class Pin(Resource):
     """A preference of apt's, as apt_preferences(5) has it."""
 
     kind: ClassVar[str] = "pins"
-    does: ClassVar[str] = "pin"
+    apply_verb: ClassVar[str] = "pin"
 
     name: Annotated[str, "Name of its file in /etc/apt/preferences.d."]
     packages: Annotated[
-        tuple[str, ...], "Names or patterns, several with blanks between them or each by itself.", Named.PACKAGE
+        tuple[str, ...], "Names or patterns, several with blanks between them or each by itself.", LocalName.PACKAGE
     ]
     pin: Annotated[str, "`version 23.11.*`, `release n=bookworm-backports` or `origin packages.example.org`."]
     priority: Annotated[int, "As apt_preferences(5) has it."]
@@ -26,17 +26,17 @@ class Pin(Resource):
     def __post_init__(self) -> None:
         object.__setattr__(self, "packages", tuple(word for said in self.packages for word in said.split(" ")))
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """As apt has it."""
         what = f"{' '.join(self.packages)}: {self.pin}, priority {self.priority}"
         return f"{'~' if found['exists'] else '+'} pin {self.name}: {what}"
 
 
-class Found(Told):
+class PinState(ResourceState):
     """A pin that is not as wanted."""
 
     name: Word
     exists: bool
 
 
-RESOURCE, FOUND = Pin, Found
+RESOURCE, FOUND = Pin, PinState

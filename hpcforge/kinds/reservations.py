@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Optional
 
-from hpcforge.kinds.resource import Resource, Said, Told
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, Resource, ResourceState
+from hpcforge.wire_types import Word
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Reservation(Resource):
     """A reservation, where Slurm's controller runs; one that is over is looked at no more."""
 
     kind: ClassVar[str] = "reservations"
-    does: ClassVar[str] = "reserves nodes in Slurm"
+    apply_verb: ClassVar[str] = "reserves nodes in Slurm"
 
     name: Annotated[str, "Its name."]
     nodes: Annotated[str, "Which nodes, as a hostlist."]
@@ -24,7 +24,7 @@ class Reservation(Resource):
     accounts: Annotated[str, "Under which accounts, with commas."] = ""
     flags: Annotated[str, "`maint` and `ignore_jobs`, with commas."] = ""
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """With what differs; or why that is not known."""
         if found.get("unknown"):
             return f"? reservation {self.name}: its state is unknown: {found['unknown']}"
@@ -34,12 +34,12 @@ class Reservation(Resource):
         rest = "".join(f" {key}={value}" for key, value in said.items() if value)
         return f"+ reservation {self.name} nodes={self.nodes} start={self.start} minutes={self.minutes}{rest}"
 
-    def drifted(self, found: Said) -> bool:
+    def drifted(self, found: ActualState) -> bool:
         """Somebody else changed or removed it, as far as that is known."""
         return not found.get("unknown") and super().drifted(found)
 
 
-class Found(Told):
+class ReservationState(ResourceState):
     """One that is not as wanted: what of it differs, there and as wanted; `unknown`: why nobody can tell."""
 
     name: Word
@@ -49,4 +49,4 @@ class Found(Told):
     unknown: Optional[str]
 
 
-RESOURCE, FOUND = Reservation, Found
+RESOURCE, FOUND = Reservation, ReservationState

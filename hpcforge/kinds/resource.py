@@ -12,10 +12,10 @@ from hpcforge.kinds import KINDS
 if TYPE_CHECKING:
     from typing import Self
 
-Said = Mapping[str, Any]  # what the node said of a resource that is not as wanted; at least `exists`
+ActualState = Mapping[str, Any]  # what the node said of a resource that is not as wanted; at least `exists`
 
 
-class Named(Enum):
+class LocalName(Enum):
     """What a field names, for which distributions may have a name of their own: said in its annotation."""
 
     PACKAGE = "package"
@@ -25,7 +25,7 @@ class Named(Enum):
     COMMAND = "command"  # words, some of which are paths or units
 
 
-class Told(TypedDict, total=False):
+class ResourceState(TypedDict, total=False):
     """What is said of every resource that is not as wanted, where the node knows."""
 
     put: bool  # it is wanted as we last put it, so somebody else changed it
@@ -36,8 +36,8 @@ class Resource:
     """One thing that a node is to have. The words are those of plans; a field's annotation says what it means."""
 
     kind: ClassVar[str]  # its name in the table
-    does: ClassVar[str] = "writes"
-    goes: ClassVar[str] = "removes"
+    apply_verb: ClassVar[str] = "writes"
+    remove_verb: ClassVar[str] = "removes"
 
     @property
     def named(self) -> str:
@@ -49,19 +49,19 @@ class Resource:
         """One that came as JSON."""
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()})
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """Its line in a plan, where a node has `found` instead."""
-        return f"{'~' if found['exists'] else '+'} {KINDS[self.kind].one} {self.named}"
+        return f"{'~' if found['exists'] else '+'} {KINDS[self.kind].singular} {self.named}"
 
-    def drifted(self, found: Said) -> bool:
+    def drifted(self, found: ActualState) -> bool:
         """Somebody else changed or removed it."""
         return bool(found.get("put"))
 
-    def is_news(self, found: Said) -> bool:
+    def input_changed(self, found: ActualState) -> bool:
         """Something else is wanted than what was last put there."""
         return found.get("put") is False
 
     @classmethod
-    def farewell(cls, name: str) -> str | None:
+    def removal_line(cls, name: str) -> str | None:
         """Its line in a plan where nobody wants it any more; None: not worth one."""
-        return f"{KINDS[cls.kind].one} {name}"
+        return f"{KINDS[cls.kind].singular} {name}"

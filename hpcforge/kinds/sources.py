@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Named, Resource, Said, Told
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource, ResourceState
+from hpcforge.wire_types import Word
 
 
 @dataclass(frozen=True)
-class Source(Resource):
+class PackageSource(Resource):
     """A source of packages in apt's deb822 form, trusted for what its own key signs and for nothing else."""
 
     kind: ClassVar[str] = "sources"
-    does: ClassVar[str] = "package source"
+    apply_verb: ClassVar[str] = "package source"
 
     name: Annotated[str, "Name of its file in /etc/apt/sources.list.d, without .sources."]
     uris: Annotated[tuple[str, ...], "Where it is."]
     suites: Annotated[tuple[str, ...], "Its suites; a suite that ends in / has no components."]
     signed_by: Annotated[
-        str, "The public key in ASCII armour, or the path of a keyring that is there before packages.", Named.PATH
+        str, "The public key in ASCII armour, or the path of a keyring that is there before packages.", LocalName.PATH
     ]
     components: Annotated[tuple[str, ...], "Which of its components."] = ()
     architectures: Annotated[tuple[str, ...], "For which machines; none: those of the node."] = ()
@@ -33,16 +33,16 @@ class Source(Resource):
                 "apt reads it from a file of mode 0600 in /etc/apt/auth.conf.d, which a role can write from a secret"
             )
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """With its address."""
         return f"{'~' if found['exists'] else '+'} package source {self.name}: {' '.join((*self.uris, *self.suites))}"
 
 
-class Found(Told):
+class SourceState(ResourceState):
     """A source that is not as wanted."""
 
     name: Word
     exists: bool
 
 
-RESOURCE, FOUND = Source, Found
+RESOURCE, FOUND = PackageSource, SourceState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Named, Resource, Said, Told
-from hpcforge.wire import Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource, ResourceState
+from hpcforge.wire_types import Word
 
 
 @dataclass(frozen=True)
@@ -14,25 +14,25 @@ class Timer(Resource):
     """A command that systemd runs at times; one that was missed while the node was off is made up for."""
 
     kind: ClassVar[str] = "timers"
-    does: ClassVar[str] = "runs at times"
+    apply_verb: ClassVar[str] = "runs at times"
 
     name: Annotated[str, "Name of its units, without .timer."]
-    command: Annotated[tuple[str, ...], "An absolute path and its arguments; no shell reads them.", Named.COMMAND]
+    command: Annotated[tuple[str, ...], "An absolute path and its arguments; no shell reads them.", LocalName.COMMAND]
     calendar: Annotated[str, "When, as systemd.time(7) has it: `daily`, `Mon *-*-* 04:00`."]
-    user: Annotated[str, "Who runs it.", Named.ACCOUNT] = "root"
+    user: Annotated[str, "Who runs it.", LocalName.ACCOUNT] = "root"
     delay_s: Annotated[int, "Each node waits a part of this, seconds, so that not all begin at once."] = 0
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """With when and what."""
         what = f"{self.calendar}: {' '.join(self.command)}" + ("" if self.user == "root" else f" (as {self.user})")
         return f"{'~' if found['exists'] else '+'} timer {self.name}: {what}"
 
 
-class Found(Told):
+class TimerState(ResourceState):
     """A timer that is not as wanted, or does not run."""
 
     name: Word
     exists: bool
 
 
-RESOURCE, FOUND = Timer, Found
+RESOURCE, FOUND = Timer, TimerState

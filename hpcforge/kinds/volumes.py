@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from hpcforge.kinds.resource import Named, Resource, Said, Told
-from hpcforge.wire import Count, Word
+from hpcforge.kinds.resource import ActualState, LocalName, Resource, ResourceState
+from hpcforge.wire_types import Count, Word
 
 
 @dataclass(frozen=True)
@@ -14,18 +14,18 @@ class Volume(Resource):
     """An XFS file system on NVMe drives of the node, of which nothing but those where nothing is found is taken."""
 
     kind: ClassVar[str] = "volumes"
-    does: ClassVar[str] = "formats"
-    goes: ClassVar[str] = "leaves"
+    apply_verb: ClassVar[str] = "formats"
+    remove_verb: ClassVar[str] = "leaves"
 
     name: Annotated[str, "Its name."]
     uuid: Annotated[str, "Its name, independent of the place of its drives."]
-    mount: Annotated[str, "Where it is mounted, by `mounts`: who looks after its quota has to find it.", Named.PATH]
+    mount: Annotated[str, "Where it is mounted, by `mounts`: who looks after its quota has to find it.", LocalName.PATH]
     drives: Annotated[int, "How many drives."]
     drive_mb: Annotated[int, "Size of each, decimal megabytes, to 2 %; 0: of any."] = 0
     raid: Annotated[int, "Level of md, 0, 1 or 6, of several drives; one is taken as it is."] = 0
     quota_gib: Annotated[int, "What a user may have on it, GiB; 0: all."] = 0
 
-    def line(self, found: Said) -> str:
+    def line(self, found: ActualState) -> str:
         """Which drives are formatted, or what else is to be done."""
         if found["exists"]:
             was, now = (_size(gib) for gib in (found.get("quota_gib") or 0, self.quota_gib))
@@ -44,7 +44,7 @@ class Volume(Resource):
         return "XFS" if self.drives == 1 else f"XFS on RAID {self.raid}"
 
     @classmethod
-    def farewell(cls, name: str) -> str | None:
+    def removal_line(cls, name: str) -> str | None:
         """Nothing is done to the drives."""
         return f"volume {name}: its drives and their data stay unchanged"
 
@@ -53,7 +53,7 @@ def _size(gib: int) -> str:
     return f"{gib} GiB" if gib else "none"
 
 
-class Found(Told):
+class VolumeState(ResourceState):
     """A volume that is not as wanted; `exists`: it is there. `drives`: those that would be formatted."""
 
     name: Word
@@ -62,4 +62,4 @@ class Found(Told):
     quota_gib: Count | None
 
 
-RESOURCE, FOUND = Volume, Found
+RESOURCE, FOUND = Volume, VolumeState

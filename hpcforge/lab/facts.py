@@ -7,8 +7,8 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from hpcforge.lab.host_resources import processors, total_mib
 from hpcforge.lab.kinds import kind_of
-from hpcforge.lab.machine import processors, total_mib
 from hpcforge.lab.state import Lab
 from hpcforge.lab.subnets import POOL, place
 from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine
@@ -27,8 +27,8 @@ def subnet_for(nodes: int) -> str:
 def facts_of(lab: Lab) -> LabFacts:
     """What a lab has: the nodes that its blueprint asked for last, those that were started."""
     nodes = (lab.node(name) for name in lab.in_blueprint)
-    keys = ((one, kind_of(lab).host_key(lab, one)) for one in nodes)
-    machines = {one.name: LabMachine(one.address, (key,)) for one, key in keys if key is not None}
+    keys = ((node, kind_of(lab).host_key(lab, node)) for node in nodes)
+    machines = {node.name: LabMachine(node.address, (key,)) for node, key in keys if key is not None}
     kind = kind_of(lab)
     facts = _facts(machines, lab.cidr, lab.login_user, lab.key, kind.memory_mib(lab), boots=kind.BOOTS)
     return replace(facts, sources=lab.sources)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcforge.lab.commands import PATH
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.kinds import Kind
+from hpcforge.lab.kinds import LabBackend
 
 # Package -> a program it brings; of every lab, whatever its nodes are.
 _PACKAGES = {
@@ -19,12 +19,12 @@ _PACKAGES = {
 }
 
 
-def host_packages(kind: Kind) -> dict[str, str]:
+def host_packages(kind: LabBackend) -> dict[str, str]:
     """The Debian packages that a host of such labs needs, and a program that each brings."""
     return {**kind.PACKAGES, **_PACKAGES}
 
 
-def missing_host_packages(kind: Kind) -> tuple[str, ...]:
+def missing_host_packages(kind: LabBackend) -> tuple[str, ...]:
     """Those of them that are not installed here."""
     return tuple(package for package, brings in host_packages(kind).items() if not _there(brings))
 
@@ -39,7 +39,7 @@ def require_root() -> None:
         raise LabError("this needs root: it mounts file systems and starts containers", "run the same with sudo")
 
 
-def require_programs(kind: Kind) -> None:
+def require_programs(kind: LabBackend) -> None:
     """Check the host's programs. Raises `LabError` with the missing packages."""
     if missing := missing_host_packages(kind):
         raise LabError(

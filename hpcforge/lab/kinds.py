@@ -14,14 +14,14 @@ from typing import Protocol
 
 from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.lab import nspawn, vagrant, vm
-from hpcforge.lab.places import Progress
-from hpcforge.lab.settle import Trees
+from hpcforge.lab.host_paths import Progress
 from hpcforge.lab.state import Lab, PlacedNode
+from hpcforge.lab.target_state import Trees
 
 Disks = Collection[tuple[str, int]]  # by node and number, see `PlacedNode`
 
 
-class Kind(Protocol):
+class LabBackend(Protocol):
     """What a lab is made of. All raise `LabError` where this machine cannot do it."""
 
     PACKAGES: Mapping[str, str]
@@ -93,9 +93,9 @@ class Kind(Protocol):
         """
 
 
-KINDS: Mapping[LabKind, Kind] = {"nspawn": nspawn, "vm": vm, "vagrant": vagrant}
+KINDS: Mapping[LabKind, LabBackend] = {"nspawn": nspawn, "vm": vm, "vagrant": vagrant}
 
 
-def kind_of(lab: Lab) -> Kind:
+def kind_of(lab: Lab) -> LabBackend:
     """What a lab is made of."""
     return KINDS[lab.kind]

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Literal
 
 from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
-from hpcforge.lab import host, network, packages, saves, settle, state
+from hpcforge.lab import host, network, packages, saves, state, target_state
 from hpcforge.lab.access import make_key, write_access_files
 from hpcforge.lab.errors import LabError, UnknownKindError
+from hpcforge.lab.host_paths import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
 from hpcforge.lab.kinds import KINDS, kind_of
 from hpcforge.lab.names import check_lab_name, check_save_name, tag_for
-from hpcforge.lab.places import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
 from hpcforge.lab.ssh import ssh_argv
 from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.subnets import choose_subnet, parse_cidr
@@ -31,8 +31,8 @@ __all__ = [
     "Lab",
     "LabError",
     "LabNode",
+    "LabNodeStatus",
     "LabStatus",
-    "NodeStatus",
     "PlacedNode",
     "SaveStatus",
     "down",
@@ -51,7 +51,7 @@ _AT_ONCE = 8  # nodes that start or stop at the same time
 
 
 @dataclass(frozen=True)
-class NodeStatus:
+class LabNodeStatus:
     """A node as it is now."""
 
     name: str
@@ -78,7 +78,7 @@ class LabStatus:
     """A lab as it is now."""
 
     lab: Lab
-    nodes: tuple[NodeStatus, ...]
+    nodes: tuple[LabNodeStatus, ...]
     saves: tuple[SaveStatus, ...]
 
 
@@ -108,7 +108,7 @@ def up(
     nodes in place of a base system, and keeps it while it is open. `sources` are the origins of
     packages that the nodes may fetch over TLS, and no others. `progress` gets a line for each thing done.
     """
-    request = settle.Request(
+    request = target_state.UpRequest(
         check_lab_name(name),
         kind,
         tuple(cluster_nodes),
@@ -120,7 +120,7 @@ def up(
         login_uid,
         tuple(avoid),
     )
-    settle.check(request)
+    target_state.check(request)
     host.require_root()
     host.require_programs(KINDS[kind])
     with lab_lock(name, progress):
@@ -287,23 +287,23 @@ def _existing(name: str) -> Lab:
     return lab
 
 
-def _settle(request: settle.Request, tree: Path | None, progress: Progress) -> Lab:
+def _settle(request: target_state.UpRequest, tree: Path | None, progress: Progress) -> Lab:
     """Write down what the lab is to be, with all that it shares with other labs settled."""
     with host_lock(progress):
         existing, others = state.read(request.name), state.others(request.name)
         labs = [*others, *([existing] if existing else [])]
         kind, in_use = KINDS[request.kind], set().union(*(lab.trees for lab in labs))
         if tree is not None:
-            trees = settle.trees_of(tree)
-        elif kind.BOOTS and not settle.comes(existing, request):
-            trees = settle.Trees((), ())  # they boot what they were made on, whatever the blueprint says by now
+            trees = target_state.trees_of(tree)
+        elif kind.BOOTS and not target_state.comes(existing, request):
+            trees = target_state.Trees((), ())  # they boot what they were made on, whatever the blueprint says by now
         else:
             trees = kind.trees(request.release, in_use, progress)
         if existing is None:
             lab = _new_lab(request, others, trees, progress)
         else:
             _refuse_another_blueprint(existing, request)
-            lab = settle.grown_lab(existing, request, trees)
+            lab = target_state.grown_lab(existing, request, trees)
             progress(f"lab {lab.name} is there already, on {lab.cidr}")
         state.save(lab)
         make_key(lab)
@@ -311,7 +311,7 @@ def _settle(request: settle.Request, tree: Path | None, progress: Progress) -> L
     return lab
 
 
-def _refuse_another_blueprint(lab: Lab, request: settle.Request) -> None:
+def _refuse_another_blueprint(lab: Lab, request: target_state.UpRequest) -> None:
     """Raise `LabError` if the name belongs to the lab of another blueprint. A moved blueprint counts as the same."""
     asked = request.blueprint.absolute()
     if Path(lab.blueprint) != asked and Path(lab.blueprint).is_file():
@@ -322,7 +322,9 @@ def _refuse_another_blueprint(lab: Lab, request: settle.Request) -> None:
         )
 
 
-def _new_lab(request: settle.Request, others: Sequence[Lab], trees: settle.Trees, progress: Progress) -> Lab:
+def _new_lab(
+    request: target_state.UpRequest, others: Sequence[Lab], trees: target_state.Trees, progress: Progress
+) -> Lab:
     wanted = parse_cidr(request.cidr)
     taken = [*network.taken_subnets(), *(lab.network_address for lab in others), *request.avoid]
     subnet = choose_subnet(wanted, taken)
@@ -330,7 +332,9 @@ def _new_lab(request: settle.Request, others: Sequence[Lab], trees: settle.Trees
         progress(f"{wanted} is taken on this host: the lab gets {subnet}")
     tag = tag_for(request.name, [lab.tag for lab in others])
     store = packages.choose_cache({*(lab.packages_cache for lab in others), *packages.served_caches()})
-    lab = settle.new_lab(request, trees, subnet=subnet, tag=tag, port=packages.choose_port(), packages_cache=store)
+    lab = target_state.new_lab(
+        request, trees, subnet=subnet, tag=tag, port=packages.choose_port(), packages_cache=store
+    )
     progress(f"lab {lab.name}: bridge {lab.bridge}, {lab.cidr}")
     return lab
 
@@ -380,8 +384,8 @@ def _each(nodes: Sequence[PlacedNode], work: Callable[[PlacedNode], str], progre
         raise errors[0]
 
 
-def _status(lab: Lab, node: PlacedNode) -> NodeStatus:
-    return NodeStatus(node.name, "running" if kind_of(lab).running(lab, node) else "stopped", node.address)
+def _status(lab: Lab, node: PlacedNode) -> LabNodeStatus:
+    return LabNodeStatus(node.name, "running" if kind_of(lab).running(lab, node) else "stopped", node.address)
 
 
 def _save_status(save: Save, sizes: Mapping[tuple[str, int], int]) -> SaveStatus:

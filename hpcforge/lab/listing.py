@@ -7,12 +7,12 @@ from pathlib import Path
 
 from hpcforge.lab import host, state
 from hpcforge.lab.errors import LabError
+from hpcforge.lab.host_paths import lab_names
 from hpcforge.lab.kinds import KINDS
-from hpcforge.lab.places import lab_names
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedRehearsal:
     """A rehearsal: its blueprint, which of its nodes run, since when (seconds since 1970, UTC), and its saves."""
 
     name: str
@@ -24,7 +24,7 @@ class Listed:
     problem: str | None = None  # why no more is known
 
 
-def listed() -> tuple[Listed, ...]:
+def listed() -> tuple[ListedRehearsal, ...]:
     """Return all rehearsals of this machine, of all users. Raises `LabError` without root."""
     host.require_root()
     started_s = {machine: at_s for kind in KINDS.values() for machine, at_s in kind.started_s().items()}
@@ -33,7 +33,7 @@ def listed() -> tuple[Listed, ...]:
         try:
             lab = state.read(name)
         except LabError as error:
-            found.append(Listed(name, None, problem=str(error)))
+            found.append(ListedRehearsal(name, None, problem=str(error)))
             continue
         if lab is not None:
             found.append(_listed(lab, started_s))
@@ -42,18 +42,18 @@ def listed() -> tuple[Listed, ...]:
 
 def blueprint_of(name: str) -> Path | None:
     """The blueprint that a rehearsal was made from, or grown from last; None where that cannot be read."""
-    return next((Path(one.blueprint) for one in listed() if one.name == name and one.blueprint), None)
+    return next((Path(lab.blueprint) for lab in listed() if lab.name == name and lab.blueprint), None)
 
 
 def of_blueprint(blueprint: Path) -> list[str]:
     """The rehearsals that were made from a blueprint."""
     where = str(blueprint.resolve())
-    return [one.name for one in listed() if one.blueprint == where]
+    return [lab.name for lab in listed() if lab.blueprint == where]
 
 
-def _listed(lab: state.Lab, started_s: dict[str, float]) -> Listed:
+def _listed(lab: state.Lab, started_s: dict[str, float]) -> ListedRehearsal:
     up = {node.name: started_s[machine] for node in lab.nodes if (machine := lab.machine(node.name)) in started_s}
-    return Listed(
+    return ListedRehearsal(
         lab.name,
         lab.blueprint,
         running=tuple(node.name for node in lab.nodes if node.name in up),

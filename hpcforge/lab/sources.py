@@ -13,7 +13,7 @@ _KEYRING = "debian-archive"
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceLine:
     """One line of sources.list."""
 
     uri: str
@@ -43,7 +43,7 @@ def codename(release: str) -> str:
     known = load_catalog().distributions
     found = known.get((_DISTRIBUTION, release))
     if found is None or found.suite is None:
-        releases = ", ".join(one for name, one in known if name == _DISTRIBUTION)
+        releases = ", ".join(version for name, version in known if name == _DISTRIBUTION)
         raise LabError(f"no lab can be built of Debian {release!r}", f"use one of {releases} in `software.os.release`")
     return found.suite
 
@@ -56,11 +56,11 @@ def sources_for(name: str, files: Mapping[str, str]) -> str:
     return "".join(f"{line}\n" for line in dict.fromkeys(source.line for source in found))
 
 
-def _parse(path: str, text: str) -> Iterable[Source]:
+def _parse(path: str, text: str) -> Iterable[SourceLine]:
     return _stanzas(text) if path.endswith(".sources") else _lines(text)
 
 
-def _stanzas(text: str) -> Iterable[Source]:
+def _stanzas(text: str) -> Iterable[SourceLine]:
     without_comments = re.sub(r"^#.*\n", "", text + "\n", flags=re.MULTILINE)
     for stanza in re.split(r"\n\s*\n", re.sub(r"\n[ \t]+", " ", without_comments)):
         fields = dict(re.findall(r"^([\w-]+):[ \t]*(.*?)[ \t]*$", stanza, flags=re.MULTILINE))
@@ -69,18 +69,18 @@ def _stanzas(text: str) -> Iterable[Source]:
             continue
         for uri in fields.get("uris", "").split():
             for suite in fields.get("suites", "").split():
-                yield Source(uri, suite, tuple(fields.get("components", "").split()), fields.get("signed-by", ""))
+                yield SourceLine(uri, suite, tuple(fields.get("components", "").split()), fields.get("signed-by", ""))
 
 
-def _lines(text: str) -> Iterable[Source]:
+def _lines(text: str) -> Iterable[SourceLine]:
     for line in text.splitlines():
         if match := re.match(r"\s*deb\s+(?:\[([^]]*)\]\s*)?(\S+)\s+(\S+)\s*([^#]*)", line):
             options, uri, suite, components = match.groups()
             signed_by = re.search(r"signed-by=(\S+)", options or "")
-            yield Source(uri, suite, tuple(components.split()), signed_by[1] if signed_by else "")
+            yield SourceLine(uri, suite, tuple(components.split()), signed_by[1] if signed_by else "")
 
 
-def _serves(source: Source, name: str) -> bool:
+def _serves(source: SourceLine, name: str) -> bool:
     """Whether a source is Debian's own for this release, and one that a node behind an HTTP proxy can use.
 
     One with a password in its address is not: sources.list is read by everybody on a node.
@@ -93,10 +93,10 @@ def _serves(source: Source, name: str) -> bool:
     )
 
 
-def _debian(name: str) -> list[Source]:
+def _debian(name: str) -> list[SourceLine]:
     archive, security = "http://deb.debian.org/debian", "http://deb.debian.org/debian-security"
     return [
-        Source(archive, name, ("main",)),
-        Source(archive, f"{name}-updates", ("main",)),
-        Source(security, f"{name}-security", ("main",)),
+        SourceLine(archive, name, ("main",)),
+        SourceLine(archive, f"{name}-updates", ("main",)),
+        SourceLine(security, f"{name}-security", ("main",)),
     ]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from hpcforge.node import wire
+    from hpcforge.node import answer_types
 
 _ATI = "0x1002"
 _CLASSES = ("0x0380", "0x1200")  # display controller without a screen, processing accelerator
@@ -34,11 +34,13 @@ def on_bus(devices: Path) -> list[str]:
     """Where AMD's GPUs are on the PCI bus, whether or not a driver is loaded."""
     if not devices.is_dir():
         return []
-    found = (one for one in devices.iterdir() if _ADDRESS.fullmatch(one.name) and _line(one / "vendor") == _ATI)
-    return sorted(one.name for one in found if _line(one / "class").startswith(_CLASSES))
+    found = (
+        device for device in devices.iterdir() if _ADDRESS.fullmatch(device.name) and _line(device / "vendor") == _ATI
+    )
+    return sorted(device.name for device in found if _line(device / "class").startswith(_CLASSES))
 
 
-def told(sys: Path) -> wire.Nvml | None:
+def told(sys: Path) -> answer_types.Nvml | None:
     """Return the report on each GPU; None without GPUs. `sys`: /sys."""
     devices = sys / "bus/pci/devices"
     addresses = on_bus(devices)
@@ -48,13 +50,13 @@ def told(sys: Path) -> wire.Nvml | None:
     if not module.is_dir():
         return {"driver": None, "gpus": [], "error": NO_DRIVER, "on_bus": addresses}
     nodes = _kfd(sys / "class/kfd/kfd/topology/nodes")
-    gpus = [_gpu(devices / one, place, nodes.get(one, [])) for place, one in enumerate(addresses)]
-    gpus.sort(key=lambda one: one["index"])
+    gpus = [_gpu(devices / address, place, nodes.get(address, [])) for place, address in enumerate(addresses)]
+    gpus.sort(key=lambda gpu: gpu["index"])
     # The kernel's own module has no version, AMD's of another archive has.
     return {"driver": _text(module / "version"), "gpus": gpus, "error": None, "on_bus": addresses}
 
 
-def _gpu(device: Path, place: int, nodes: list[dict[str, int]]) -> wire.Gpu:
+def _gpu(device: Path, place: int, nodes: list[dict[str, int]]) -> answer_types.GpuAnswer:
     """One GPU, and its nodes of the KFD: more than one where it is partitioned."""
     troubles = {}
     error = None if (device / "driver").resolve().name == "amdgpu" else _NOT_TAKEN
@@ -68,7 +70,7 @@ def _gpu(device: Path, place: int, nodes: list[dict[str, int]]) -> wire.Gpu:
     if error is None and memory_mib is None:
         troubles["memory_mib"] = "its driver does not report it"
     link = _link(device)
-    render = min((one.get("drm_render_minor", 0) for one in nodes), default=0) - _FIRST_RENDER
+    render = min((node.get("drm_render_minor", 0) for node in nodes), default=0) - _FIRST_RENDER
     return {
         "index": render if 0 <= render < _MOST_NODES else place,
         "model": model,
@@ -111,9 +113,9 @@ def _link(device: Path) -> _Link:
             break
         card = card.parent
     slot = card.parent
-    ends = [one for one in (card, slot) if (one / "max_link_width").exists()]
-    widths = [width for one in ends if (width := _number(one / "max_link_width")) and width <= _MOST_LANES]
-    generations = [found for one in ends if (found := _generation(one / "max_link_speed"))]
+    ends = [end for end in (card, slot) if (end / "max_link_width").exists()]
+    widths = [width for end in ends if (width := _number(end / "max_link_width")) and width <= _MOST_LANES]
+    generations = [found for end in ends if (found := _generation(end / "max_link_speed"))]
     width = _number(card / "current_link_width")
     return _Link(
         width if width is not None and 0 < width <= _MOST_LANES else None,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from hpcforge.node import commands
-from hpcforge.node.events import Report, readable
+from hpcforge.node.events import EventReporter, readable
 
 LOCK_WAIT_S = 300  # for another apt or dpkg to end; its lock is never broken
 _PROGRESS_S = 2.0
@@ -54,20 +54,20 @@ _KINDS = (
 _INTERESTING = re.compile(r"^(?:E:|W:|dpkg: error|dpkg: unrecoverable| *subprocess )|No space left")
 
 
-class End(NamedTuple):
+class AptResult(NamedTuple):
     """How a run ended; `output` are its last lines."""
 
     rc: int
     output: tuple[str, ...]
 
 
-def run(verb: str, arguments: Sequence[str], report: Report) -> End:
+def run(verb: str, arguments: Sequence[str], report: EventReporter) -> AptResult:
     """Run apt-get VERB; where another process holds a lock, wait up to LOCK_WAIT_S for it and say who has it."""
     options = [word for option in _OPTIONS for word in ("-o", option)]
     return _patiently(lambda: _once(["apt-get", "-y", "-q", *options, verb, *arguments], report), report)
 
 
-def configure(report: Report) -> End:
+def configure(report: EventReporter) -> AptResult:
     """Run `dpkg --configure -a`."""
     argv = ["dpkg", "--force-confold", "--force-confdef", "--configure", "-a"]
     return _patiently(lambda: _once(argv, report, status=False), report)
@@ -94,7 +94,7 @@ def progress_text(line: str) -> str | None:
     return f"{percent} % downloaded" if parts[0] == "dlstatus" else f"{percent} % installed: {parts[3]}"
 
 
-def _patiently(once: Callable[[], End], report: Report) -> End:
+def _patiently(once: Callable[[], AptResult], report: EventReporter) -> AptResult:
     deadline, told = time.monotonic() + LOCK_WAIT_S, ""
     while True:
         end = once()
@@ -107,7 +107,7 @@ def _patiently(once: Callable[[], End], report: Report) -> End:
         time.sleep(_PAUSE_S)
 
 
-def _once(argv: list[str], report: Report, status: bool = True) -> End:
+def _once(argv: list[str], report: EventReporter, status: bool = True) -> AptResult:
     lines: deque[str] = deque(maxlen=_KEPT_LINES)
     say = _limited(report)
 
@@ -130,7 +130,7 @@ def _once(argv: list[str], report: Report, status: bool = True) -> End:
         os.close(reader)
         if writer >= 0:
             os.close(writer)
-    return End(process.returncode, tuple(lines))
+    return AptResult(process.returncode, tuple(lines))
 
 
 def _lines(use: Callable[[str], None]) -> Callable[[bytes], None]:
@@ -147,7 +147,7 @@ def _lines(use: Callable[[str], None]) -> Callable[[bytes], None]:
     return sink
 
 
-def _limited(report: Report) -> Callable[[str], None]:
+def _limited(report: EventReporter) -> Callable[[str], None]:
     last_s, last_text = 0.0, ""
 
     def say(text: str) -> None:

@@ -21,38 +21,38 @@ from hpcforge.node.contact import FIRST_CONTACT
 from hpcforge.node.verbs import VERBS
 
 MODULES = (
-    "hpcforge.forms",
+    "hpcforge.schemas",
     "hpcforge.node.start",
     "hpcforge.node.main",
     "hpcforge.node.verbs",
-    "hpcforge.node.forms",
+    "hpcforge.node.schemas",
     "hpcforge.node.events",
     "hpcforge.node.commands",
-    "hpcforge.node.sync",
+    "hpcforge.node.disk_sync",
     "hpcforge.node.facts",
     "hpcforge.node.nvml",
     "hpcforge.node.amdgpu",
-    "hpcforge.node.names",
+    "hpcforge.node.user_ids",
     "hpcforge.node.paths",
     "hpcforge.node.unix",
-    "hpcforge.node.texts",
+    "hpcforge.node.written_files",
     "hpcforge.node.files",
     "hpcforge.node.receipt",
     "hpcforge.node.lock",
-    "hpcforge.node.apart",
-    "hpcforge.node.others",
-    "hpcforge.node.originals",
+    "hpcforge.node.detached",
+    "hpcforge.node.running_tasks",
+    "hpcforge.node.backups",
     "hpcforge.node.trees",
-    "hpcforge.node.remains",
+    "hpcforge.node.kept_on_removal",
     "hpcforge.node.ownership",
-    "hpcforge.node.space",
+    "hpcforge.node.disk_space",
     "hpcforge.node.guard",
     "hpcforge.node.remove",
     "hpcforge.node.dpkg",
-    "hpcforge.node.simulate",
+    "hpcforge.node.apt_simulation",
     "hpcforge.node.apt",
-    "hpcforge.node.starts",
-    "hpcforge.node.lists",
+    "hpcforge.node.service_starts",
+    "hpcforge.node.package_lists",
     "hpcforge.node.packages",
     "hpcforge.node.units",
     "hpcforge.node.unit_files",
@@ -60,7 +60,7 @@ MODULES = (
     "hpcforge.node.observe",
     "hpcforge.node.converge",
     "hpcforge.node.reboot",
-    "hpcforge.node.records",
+    "hpcforge.node.head_records",
     "hpcforge.node.lease",
     "hpcforge.kinds",
     "hpcforge.node.kinds",
@@ -69,7 +69,7 @@ MODULES = (
 
 _ROOT = Path(__file__).parent.parent.parent
 _PACKAGE = "hpcforge.node."
-_ACTS, _FORMS = "hpcforge.node.kinds", "hpcforge.node.forms"
+_ACTS, _FORMS = "hpcforge.node.kinds", "hpcforge.node.schemas"
 _IMPORT = re.compile(r"^ *from (hpcforge\.\S+) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 
 # Without line breaks, so that any login shell passes it on.
@@ -103,7 +103,7 @@ def needed(verb: str) -> Mapping[str, str]:
 
 
 def _forms() -> str:
-    from hpcforge.node.forms import DEFAULTS, FORMS  # noqa: PLC0415 - to make them takes time
+    from hpcforge.node.schemas import DEFAULTS, FORMS  # noqa: PLC0415 - to make them takes time
 
     return f"import json\n\nFORMS, DEFAULTS = json.loads({json.dumps([FORMS, DEFAULTS])!r})\n"
 
@@ -153,10 +153,10 @@ def _annotations(tree: ast.Module, text: bytes, starts: list[int]) -> Iterator[t
         if not isinstance(at, ast.FunctionDef):
             continue
         several = (*at.args.posonlyargs, *at.args.args, *at.args.kwonlyargs, at.args.vararg, at.args.kwarg)
-        for one in several:
-            if one and one.annotation:
-                begin = starts[one.lineno - 1] + one.col_offset + len(one.arg.encode())
-                yield begin, _end(one.annotation, starts)
+        for arg in several:
+            if arg and arg.annotation:
+                begin = starts[arg.lineno - 1] + arg.col_offset + len(arg.arg.encode())
+                yield begin, _end(arg.annotation, starts)
         if at.returns:
             before = starts[at.returns.lineno - 1] + at.returns.col_offset
             yield text.rindex(b"->", 0, before), _end(at.returns, starts)

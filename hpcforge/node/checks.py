@@ -12,19 +12,19 @@ from hpcforge.node import commands
 from hpcforge.node.events import NodeError, explain, readable
 
 if TYPE_CHECKING:
-    from hpcforge.node.requests import Check
+    from hpcforge.node.requests import CheckRequest
 
 Result = TypeVar("Result")
 _ONCE_S = 30.0  # that one try may take where nothing is waited for: those of a node are all tried at once
 _PAUSE_S = (0.2, 2.0)  # first and longest pause between tries
 
 
-def attempt(check: Check, timeout_s: float) -> str | None:
+def attempt(check: CheckRequest, timeout_s: float) -> str | None:
     """Run a check once: None when it passes, else why not."""
     return _attempts([check], timeout_s)[0]
 
 
-def _attempts(several: Sequence[Check], timeout_s: float) -> list[str | None]:
+def _attempts(several: Sequence[CheckRequest], timeout_s: float) -> list[str | None]:
     """Run the one command of several checks once: for each None when it passes, else why not."""
     try:
         outcome = commands.run(several[0]["command"], timeout_s, merge=True)
@@ -33,7 +33,7 @@ def _attempts(several: Sequence[Check], timeout_s: float) -> list[str | None]:
     return [_judge(check, outcome, timeout_s) for check in several]
 
 
-def _judge(check: Check, outcome: commands.Outcome, timeout_s: float) -> str | None:
+def _judge(check: CheckRequest, outcome: commands.CommandResult, timeout_s: float) -> str | None:
     said = readable(outcome.stdout, 500)
     if outcome.timed_out:
         return f"no answer within {timeout_s:g} s" + (f"; so far: {said}" if said else "")
@@ -52,7 +52,7 @@ def _judge(check: Check, outcome: commands.Outcome, timeout_s: float) -> str | N
     return None
 
 
-def once(several: Sequence[Check]) -> list[str | None]:
+def once(several: Sequence[CheckRequest]) -> list[str | None]:
     """Run the one command of several checks without waiting for them to pass: for each None when it does, else why not.
 
     Those that may need their time get a second try: one lost packet is no reason to restart a service.
@@ -92,7 +92,7 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> list[Result | str]:
     return results
 
 
-def until_passed(check: Check, stopped: Callable[[], str | None] = lambda: None) -> None:
+def until_passed(check: CheckRequest, stopped: Callable[[], str | None] = lambda: None) -> None:
     """Repeat a check until it passes; NodeError with its last words when its `wait_s` is over.
 
     `stopped()` turning true (it says by what) ends the waiting, too.

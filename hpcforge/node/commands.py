@@ -47,7 +47,7 @@ def bound(limit_s: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, limit_s)
 
 
-class Outcome(NamedTuple):
+class CommandResult(NamedTuple):
     """How a program ended. `rc` is negative for a signal; -9 where `timed_out`. `cut`: there was more on `stdout`."""
 
     rc: int
@@ -63,7 +63,7 @@ class Outcome(NamedTuple):
         return self.stdout
 
 
-def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> Outcome:
+def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> CommandResult:
     """Run a program to its end or for `timeout_s`, then kill it and what it started. `merge`: stderr into stdout.
 
     Raises NodeError where the program is not there or may not be run.
@@ -79,7 +79,7 @@ def run(argv: Sequence[str], timeout_s: float, merge: bool = False) -> Outcome:
     sinks = {pipe.fileno(): keep(kept) for pipe, kept in zip((process.stdout, process.stderr), streams) if pipe}
     timed_out = pump(process, sinks, timeout_s)
     stdout, stderr = (kept[:OUTPUT_LIMIT].decode("utf-8", "replace") for kept in streams)
-    return Outcome(process.returncode, stdout, stderr, timed_out, len(streams[0]) > OUTPUT_LIMIT)
+    return CommandResult(process.returncode, stdout, stderr, timed_out, len(streams[0]) > OUTPUT_LIMIT)
 
 
 def succeed(argv: Sequence[str], timeout_s: float) -> str:

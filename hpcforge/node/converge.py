@@ -5,22 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hpcforge.kinds import TABLE, Kind
-from hpcforge.node import checks, dpkg, guard, lock, ownership, packages, receipt, space, starts, sync, units
-from hpcforge.node.events import LaterError, NodeError, Report
-from hpcforge.node.kinds import acts, resources
+from hpcforge.kinds import TABLE, ResourceKind
+from hpcforge.node import (
+    checks,
+    disk_space,
+    disk_sync,
+    dpkg,
+    guard,
+    lock,
+    ownership,
+    packages,
+    receipt,
+    service_starts,
+    units,
+)
+from hpcforge.node.events import EventReporter, LaterError, NodeError
+from hpcforge.node.kinds import handler, resources
 from hpcforge.node.receipt import Receipt
 
 if TYPE_CHECKING:
     from hpcforge.kinds.files import File
     from hpcforge.kinds.resource import Resource
-    from hpcforge.node.requests import Finish, Guard, Prepare, Record, Work
+    from hpcforge.node.requests import FinishRequest, GuardRequest, PrepareRequest, RecordRequest, WorkRequest
 
 
-def prepare(request: Prepare, report: Report) -> None:
+def prepare(request: PrepareRequest, report: EventReporter) -> None:
     """What is early, packages, the rest: all roles, a kind at a time."""
     work = request["work"]
-    space.check(work)
+    disk_space.check(work)
     with lock.held(request, "converge, prepare"):
         remembered = guard.forget_reverted(receipt.begin(request, report), work)
         lacking = _lacking(work, report)
@@ -28,7 +40,7 @@ def prepare(request: Prepare, report: Report) -> None:
         remembered = remembered.with_reboots(role["role"] for role in work if role.get("reboot"))
         remembered = ownership.intend(remembered, work, lacking)
         receipt.save(remembered)  # before the first change, so that a run that is cut off leaves nothing unowned
-        starts.release()  # what a killed run may have left
+        service_starts.release()  # what a killed run may have left
         _refuse_obstructed(work, remembered, report)
         changed = _put(work, report, early=True)
         fresh = any(kind.sources or name.startswith("/etc/apt/") for kind, name in changed)
@@ -37,23 +49,23 @@ def prepare(request: Prepare, report: Report) -> None:
         receipt.save(remembered)
         _put(work, report, early=False)
         if report.count:
-            sync.system()
+            disk_sync.system()
         remembered = ownership.written(remembered, [role for role in work if report.is_well(role)])
         receipt.save(remembered)
         _end_guarded(work, remembered, report)
 
 
-def finish(request: Finish, report: Report) -> None:
+def finish(request: FinishRequest, report: EventReporter) -> None:
     """Run units and checks, role by role; at the end check every unit again."""
     work = request["work"]
-    space.check(())
+    disk_space.check(())
     with lock.held(request, "converge, finish"):
         remembered = receipt.begin(request, report)
         taken_back = {role["role"]: guard.refused(remembered, role) for role in work}
         fresh = [role for role in work if not taken_back[role["role"]]]
         remembered = guard.forget_reverted(ownership.intend(remembered, work), fresh)
         receipt.save(remembered)
-        starts.release()
+        service_starts.release()
         if any(role.get("units") for role in work):
             units.reload()
         for role in work:
@@ -63,33 +75,35 @@ def finish(request: Finish, report: Report) -> None:
         _end_guarded(work, remembered, report)
 
 
-def record(request: Record, report: Report) -> None:
+def record(request: RecordRequest, report: EventReporter) -> None:
     """Remember that a role's opaque work was done, or without a digest that it was begun again."""
     with lock.held(request, "record"):
         remembered = receipt.begin(request, report)
         remembered = remembered.with_reboots([request["role"]] if request.get("reboot") else [])
-        sync.system()  # what is called done is never done again
+        disk_sync.system()  # what is called done is never done again
         receipt.save(remembered._replace(opaque={**remembered.opaque, request["role"]: request["digest"]}))
     if request["digest"]:
         report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
 
 
-def _refuse_obstructed(work: Sequence[Work], remembered: Receipt, report: Report) -> None:
+def _refuse_obstructed(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:
     """A role whose resources something is in the way of fails before anything of it is changed."""
     for role in work:
         for kind in TABLE:
             for item in resources(role, kind):
-                why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, getattr(item, kind.key)))
+                why = handler(kind.name).obstacle(item, ownership.known(remembered, kind.name, getattr(item, kind.key)))
                 if why:
-                    report.failed(role["role"], kind.one, getattr(item, kind.key), why)
+                    report.failed(role["role"], kind.singular, getattr(item, kind.key), why)
 
 
-def _put(work: Sequence[Work], report: Report, *, early: bool) -> list[tuple[Kind, str]]:
+def _put(work: Sequence[WorkRequest], report: EventReporter, *, early: bool) -> list[tuple[ResourceKind, str]]:
     """Put what is early, or the rest, of every role that may go on, a kind at a time; what changed, by name."""
-    changed: list[tuple[Kind, str]] = []
+    changed: list[tuple[ResourceKind, str]] = []
     for kind in TABLE:
         items = {
-            role["role"]: [one for one in resources(role, kind) if early == (kind.early or _is_early(one))]
+            role["role"]: [
+                resource for resource in resources(role, kind) if early == (kind.early or _is_early(resource))
+            ]
             for role in work
         }
         if kind.name == "files":
@@ -99,28 +113,28 @@ def _put(work: Sequence[Work], report: Report, *, early: bool) -> list[tuple[Kin
     return changed
 
 
-def _is_early(one: Resource) -> bool:
-    return bool(getattr(one, "early", False))
+def _is_early(resource: Resource) -> bool:
+    return bool(getattr(resource, "early", False))
 
 
-def _put_each(role: Work, kind: Kind, items: Sequence[Resource], report: Report) -> Iterator[str]:
+def _put_each(role: WorkRequest, kind: ResourceKind, items: Sequence[Resource], report: EventReporter) -> Iterator[str]:
     for item in items:
         if not report.goes_on(role):
             return
         try:
-            detail = acts(kind.name).put(item)
+            detail = handler(kind.name).put(item)
         except LaterError as error:
             detail = error.did
-            report.warning(f"{kind.one} {getattr(item, kind.key)}: {error}")
+            report.warning(f"{kind.singular} {getattr(item, kind.key)}: {error}")
         except Exception as error:
-            report.failed(role["role"], kind.one, getattr(item, kind.key), error)
+            report.failed(role["role"], kind.singular, getattr(item, kind.key), error)
             return
         if detail:
             yield getattr(item, kind.key)
-            report.changed(role["role"], kind.one, getattr(item, kind.key), detail)
+            report.changed(role["role"], kind.singular, getattr(item, kind.key), detail)
 
 
-def _arm(work: Sequence[Work], files: Mapping[str, Sequence[File]], report: Report) -> None:
+def _arm(work: Sequence[WorkRequest], files: Mapping[str, Sequence[File]], report: EventReporter) -> None:
     """Arm the guards of roles whose files (by role) are about to change."""
     for role in work:
         paths = [file.path for file in files[role["role"]]]
@@ -132,7 +146,7 @@ def _arm(work: Sequence[Work], files: Mapping[str, Sequence[File]], report: Repo
                 report.failed(role["role"], "guard", asked["id"], error)
 
 
-def _end_guarded(work: Sequence[Work], remembered: Receipt, report: Report) -> None:
+def _end_guarded(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:
     """Revert failed guarded roles at once; start the timers of the others."""
     for role in work:
         asked = role.get("guard")
@@ -141,8 +155,8 @@ def _end_guarded(work: Sequence[Work], remembered: Receipt, report: Report) -> N
     guard.extend([role for role in work if role["role"] not in report.failures])
 
 
-def _take_back(role: str, asked: Guard, remembered: Receipt, report: Report) -> Receipt:
-    if not any(one["guard"] == asked["id"] for one in guard.armed()):
+def _take_back(role: str, asked: GuardRequest, remembered: Receipt, report: EventReporter) -> Receipt:
+    if not any(armed_guard["guard"] == asked["id"] for armed_guard in guard.armed()):
         return remembered
     error = report.failures[role]
     remembered = guard.take_back(asked["id"], remembered, report, error)
@@ -150,7 +164,7 @@ def _take_back(role: str, asked: Guard, remembered: Receipt, report: Report) -> 
     return remembered
 
 
-def _lacking(work: Sequence[Work], report: Report) -> list[str]:
+def _lacking(work: Sequence[WorkRequest], report: EventReporter) -> list[str]:
     """Packages that these roles want and that are not installed."""
     roles = [role for role in work if role.get("packages") and report.goes_on(role)]
     try:
@@ -161,7 +175,9 @@ def _lacking(work: Sequence[Work], report: Report) -> list[str]:
         return []
 
 
-def _install(work: Sequence[Work], lacking: Sequence[str], fresh_lists: bool, report: Report) -> frozenset[str]:
+def _install(
+    work: Sequence[WorkRequest], lacking: Sequence[str], fresh_lists: bool, report: EventReporter
+) -> frozenset[str]:
     """Install what roles that may go on lack; what is missing afterwards."""
     roles = [role for role in work if set(role.get("packages", ())) & set(lacking) and report.goes_on(role)]
     names = [name for name in lacking if any(name in role["packages"] for role in roles)]
@@ -171,7 +187,7 @@ def _install(work: Sequence[Work], lacking: Sequence[str], fresh_lists: bool, re
         removes = {name: role["role"] for role in roles for name in role.get("removes", ())}
         there = removes.keys() - set(dpkg.missing(list(removes)))
         result = packages.install(names, fresh_lists, removes, report)
-        sync.system()  # dpkg syncs what it unpacks, and nothing that maintainer scripts write
+        disk_sync.system()  # dpkg syncs what it unpacks, and nothing that maintainer scripts write
         after = frozenset(dpkg.missing(names))
         for name in dpkg.missing(list(there)):
             report.changed(removes[name], "package", name, "removed")
@@ -190,13 +206,13 @@ def _install(work: Sequence[Work], lacking: Sequence[str], fresh_lists: bool, re
     return after
 
 
-def _why_missing(name: str, result: packages.Result) -> str:
+def _why_missing(name: str, result: packages.TransactionResult) -> str:
     if name in result.unknown:
         return f"no package source of this node has a package {name!r}" + (f": {result.error}" if result.error else "")
     return result.error or f"apt-get succeeded, but {name!r} is not installed: a virtual package? name a real one"
 
 
-def _finish_role(role: Work, remembered: Receipt, report: Report, taken_back: str | None) -> Receipt:
+def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, taken_back: str | None) -> Receipt:
     asked, asked_units, before = role.get("guard"), role.get("units", ()), report.count
     kind = name = ""
     try:
@@ -219,7 +235,7 @@ def _finish_role(role: Work, remembered: Receipt, report: Report, taken_back: st
                 report.progress(role["role"], f"check: {name}")
             checks.until_passed(check, lambda: report.stopped)
         if report.count > before:
-            sync.system()
+            disk_sync.system()
         report.role_done(role["role"])
     except Exception as error:
         report.failed(role["role"], kind, name, error)
@@ -228,7 +244,7 @@ def _finish_role(role: Work, remembered: Receipt, report: Report, taken_back: st
     return remembered
 
 
-def _still_running(work: Sequence[Work], report: Report) -> None:
+def _still_running(work: Sequence[WorkRequest], report: EventReporter) -> None:
     """A daemon may fall over after it was seen to run, for example when another one is restarted."""
     owner = {unit["name"]: role["role"] for role in work for unit in role.get("units", ())}
     for name, unit in units.query(list(owner)).items():

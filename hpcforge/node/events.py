@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpcforge.node.requests import Role, Todo
+    from hpcforge.node.requests import RoleRequest, TodoRequest
 
 Json = dict[str, Any]
 
@@ -73,7 +73,7 @@ def standard_output() -> Callable[[Json], None]:
     return emit
 
 
-class Report:
+class EventReporter:
     """Emits events and keeps, for one request, what changed and which roles failed or were skipped."""
 
     def __init__(self, emit: Callable[[Json], None]) -> None:
@@ -116,7 +116,7 @@ class Report:
             self.failures.setdefault(role, text)
         self.emit({"event": "failed", "role": role, "kind": kind, "name": name, "error": text})
 
-    def goes_on(self, work: Todo) -> bool:
+    def goes_on(self, work: TodoRequest) -> bool:
         """Whether a role may still be worked on; says so once when it may not because of another."""
         role = work["role"]
         if role in self.failures or role in self.skips:
@@ -131,7 +131,7 @@ class Report:
             return False
         return True
 
-    def is_well(self, work: Role) -> bool:
+    def is_well(self, work: RoleRequest) -> bool:
         """Whether a role has neither failed nor been skipped so far."""
         return work["role"] not in self.failures and work["role"] not in self.skips
 

@@ -13,7 +13,7 @@ from hpcforge.node import amdgpu, commands
 from hpcforge.node.events import NodeError
 
 if TYPE_CHECKING:
-    from hpcforge.node import nvml, wire
+    from hpcforge.node import answer_types, nvml
 
 _PCI = Path("/sys/bus/pci/devices")
 _LINKER_CACHE = Path("/etc/ld.so.cache")
@@ -22,7 +22,7 @@ _NVIDIA = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 
 
-def collect() -> wire.Facts:
+def collect() -> answer_types.Facts:
     """Facts of this node but for what its driver says, see `hpcforge.node`."""
     system = os_release(_line("/etc/os-release", whole=True))
     return {
@@ -72,7 +72,7 @@ def ask_driver(cache: Path = _LINKER_CACHE) -> nvml.Reading | None:
     return nvml.begin()
 
 
-def driver_says(asked: nvml.Reading | None) -> wire.Nvml | None:
+def driver_says(asked: nvml.Reading | None) -> answer_types.Nvml | None:
     """What the driver says, once it has said all, or its time is up."""
     if asked is None:
         return None

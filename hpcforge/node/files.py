@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpcforge.node import commands, names, paths
+from hpcforge.node import commands, paths, user_ids
 from hpcforge.node.events import Json, NodeError, readable
 from hpcforge.node.kinds import resource
 from hpcforge.node.paths import UnsafeError
@@ -40,7 +40,7 @@ class Rights(NamedTuple):
     mode: int
 
 
-class Entry(NamedTuple):
+class PathEntry(NamedTuple):
     """What is at a path. `kind`: file, directory, symlink or other."""
 
     kind: str
@@ -208,7 +208,7 @@ def temporary_name(name: str) -> str:
     return ".hpcforge-" + hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
-def look(path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> Entry | None:
+def look(path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry | None:
     """What is at an absolute path, with content up to `limit` bytes; None where there is nothing. UnsafeError.
 
     `whole`: with its digest however large it is, and without content.
@@ -224,7 +224,7 @@ def look(path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> Entry | Non
         os.close(folder)
 
 
-def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> Entry | None:
+def look_at(folder: int, name: str, path: str, limit: int = TEXT_LIMIT, whole: bool = False) -> PathEntry | None:
     """What is under a name in an open directory; `path` is for people."""
     try:
         info = os.lstat(name, dir_fd=folder)
@@ -286,7 +286,7 @@ def read_text(path: str) -> str | None:
         os.close(fd)
 
 
-def _in_the_way(path: str, entry: Entry | None, kind: str) -> str | None:
+def _in_the_way(path: str, entry: PathEntry | None, kind: str) -> str | None:
     """Why what is at a path cannot become a file or directory (`kind`); a link gives way to a file."""
     if entry is None or entry.kind == kind or (entry.kind, kind) == ("symlink", "file"):
         return None
@@ -302,9 +302,9 @@ _NOBODY: Json = {"mode": None, "owner": None, "group": None}
 _KINDS = {"file": "file", "directory": "directory", "symlink": "symbolic link", "other": "device, socket or pipe"}
 
 
-def _entry(kind: str, info: os.stat_result) -> Entry:
+def _entry(kind: str, info: os.stat_result) -> PathEntry:
     rights = Rights(info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode))
-    return Entry(kind, rights, info.st_nlink, (info.st_dev, info.st_ino))
+    return PathEntry(kind, rights, info.st_nlink, (info.st_dev, info.st_ino))
 
 
 def _changed(path: str) -> UnsafeError:
@@ -341,10 +341,10 @@ def _text(data: bytes | None) -> str | None:
         return None
 
 
-def rights(entry: Entry) -> Json:
+def rights(entry: PathEntry) -> Json:
     """Mode and names of owner and group."""
     uid, gid, mode = entry.rights
-    return {"mode": f"{mode:04o}", "owner": names.user_name(uid), "group": names.group_name(gid)}
+    return {"mode": f"{mode:04o}", "owner": user_ids.user_name(uid), "group": user_ids.group_name(gid)}
 
 
 def _verifier(wanted: File, parent: str, name: str) -> Callable[[], None] | None:
@@ -365,10 +365,10 @@ def _verifier(wanted: File, parent: str, name: str) -> Callable[[], None] | None
 
 def rights_of(wanted: File | Directory) -> Rights:
     """Return the desired mode and owner. Raises NodeError for an unknown owner."""
-    return Rights(names.user_id(wanted.owner), names.group_id(wanted.group), int(wanted.mode, 8))
+    return Rights(user_ids.user_id(wanted.owner), user_ids.group_id(wanted.group), int(wanted.mode, 8))
 
 
-def same_rights(entry: Entry, wanted: File | Directory) -> bool:
+def same_rights(entry: PathEntry, wanted: File | Directory) -> bool:
     """Whether they are as wanted."""
     try:
         return entry.rights == rights_of(wanted)
@@ -376,7 +376,7 @@ def same_rights(entry: Entry, wanted: File | Directory) -> bool:
         return False  # the owner does not exist yet
 
 
-def fix_rights(folder: int, name: str, entry: Entry, rights: Rights) -> str | None:
+def fix_rights(folder: int, name: str, entry: PathEntry, rights: Rights) -> str | None:
     """Set mode and owner. Returns the change, or None. Raises UnsafeError if the file was replaced meanwhile."""
     old = entry.rights
     if old == rights:
@@ -394,7 +394,7 @@ def fix_rights(folder: int, name: str, entry: Entry, rights: Rights) -> str | No
         os.close(fd)
     changes = (
         ("mode", f"{old.mode:04o}", f"{rights.mode:04o}"),
-        ("owner", names.user_name(old.uid), names.user_name(rights.uid)),
-        ("group", names.group_name(old.gid), names.group_name(rights.gid)),
+        ("owner", user_ids.user_name(old.uid), user_ids.user_name(rights.uid)),
+        ("group", user_ids.group_name(old.gid), user_ids.group_name(rights.gid)),
     )
     return ", ".join(f"{what} {before} -> {after}" for what, before, after in changes if before != after)

@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import commands, files, lock, originals, ownership, paths, receipt, sync, units
-from hpcforge.node.events import Json, NodeError, Report, explain
+from hpcforge.node import backups, commands, disk_sync, files, lock, ownership, paths, receipt, units
+from hpcforge.node.events import EventReporter, Json, NodeError, explain
 from hpcforge.node.receipt import Receipt
 
 if TYPE_CHECKING:
-    from hpcforge.node import wire
-    from hpcforge.node.requests import Confirm, Guard, Revert, Role, Todo
+    from hpcforge.node import answer_types
+    from hpcforge.node.requests import ConfirmRequest, GuardRequest, RevertRequest, RoleRequest, TodoRequest
 
 FOLDER = receipt.FOLDER / "guards"
 UNITS = Path("/etc/systemd/system")
@@ -62,38 +62,38 @@ WantedBy=timers.target
 
 
 def arm(
-    role: str, asked: Guard, paths: Sequence[str] = (), names: Sequence[str] = (), owned: Json | None = None
+    role: str, asked: GuardRequest, paths: Sequence[str] = (), names: Sequence[str] = (), owned: Json | None = None
 ) -> None:
     """Before a role's files (`paths`) or units (`names`) change: keep what is there, and start or restart its timer.
 
     `owned`: what the receipt has of files that it is about to forget, by path; it has them again if they come back.
     """
     guard, revert_s = _checked(asked["id"]), float(asked["revert_s"])
-    older = [one for one in armed() if one["guard"] != guard and role in one["roles"]]
+    older = [armed_guard for armed_guard in armed() if armed_guard["guard"] != guard and role in armed_guard["roles"]]
     state = _load(guard) or {"guard": guard, "roles": [], "files": {}, "units": {}}
     state["roles"] = sorted({*state["roles"], role})
     for path in paths:
         if path not in state["files"]:
             try:
-                state["files"][path] = originals.keep(path)
-            except originals.TooLargeError:
+                state["files"][path] = backups.keep(path)
+            except backups.TooLargeError:
                 raise
             except NodeError:
                 continue  # what is no file is not replaced either: putting it will say so
     state["owned"] = {**state.get("owned", {}), **({role: owned} if owned else {})}
     fresh = units.query([name for name in names if name not in state["units"]])
-    state["units"].update({name: {"enabled": one.enabled, "active": one.runs} for name, one in fresh.items()})
-    for one in older:  # it was never confirmed, so what was there before it is what we know to be good
-        state["files"].update(one["files"])
-        state["units"].update(one["units"])
-        state["owned"].update(one.get("owned", {}))
-        revert_s = max(revert_s, one["revert_s"])
+    state["units"].update({name: {"enabled": unit.enabled, "active": unit.runs} for name, unit in fresh.items()})
+    for armed_guard in older:  # it was never confirmed, so what was there before it is what we know to be good
+        state["files"].update(armed_guard["files"])
+        state["units"].update(armed_guard["units"])
+        state["owned"].update(armed_guard.get("owned", {}))
+        revert_s = max(revert_s, armed_guard["revert_s"])
     _start({**state, "revert_s": revert_s})
-    for one in older:
-        _disarm(one["guard"])
+    for armed_guard in older:
+        _disarm(armed_guard["guard"])
 
 
-def extend(work: Sequence[Todo]) -> None:
+def extend(work: Sequence[TodoRequest]) -> None:
     """Restart the revert timers; the timeout counts from the last request."""
     for guard in {role["guard"]["id"] for role in work if role.get("guard")}:
         state = _load(_checked(guard))
@@ -106,16 +106,18 @@ def armed() -> list[Json]:
     return [state for state in map(_load, _ids()) if state]
 
 
-def told() -> list[wire.Armed]:
+def told() -> list[answer_types.Armed]:
     """The same as observe tells it."""
     return [
         {
-            "guard": one["guard"],
-            "roles": one["roles"],
+            "guard": armed_guard["guard"],
+            "roles": armed_guard["roles"],
             # after a restart its timer has begun anew
-            "left_s": round(max(0.0, _left_s(one)) if one["boot_id"] == _boot_id() else one["revert_s"], 1),
+            "left_s": round(
+                max(0.0, _left_s(armed_guard)) if armed_guard["boot_id"] == _boot_id() else armed_guard["revert_s"], 1
+            ),
         }
-        for one in armed()
+        for armed_guard in armed()
     ]
 
 
@@ -125,7 +127,7 @@ def kept(states: Sequence[Json]) -> Iterator[str]:
         yield from (before["kept"] for before in state["files"].values() if before and "kept" in before)
 
 
-def take_back(guard: str, remembered: Receipt, report: Report, why: str) -> Receipt:
+def take_back(guard: str, remembered: Receipt, report: EventReporter, why: str) -> Receipt:
     """Revert a guarded change, and return the receipt with the revert. Reports errors and never raises them."""
     state = _load(_checked(guard))
     if state is None:
@@ -137,8 +139,8 @@ def take_back(guard: str, remembered: Receipt, report: Report, why: str) -> Rece
     entries = [
         {"guard": guard, "role": role, "since_s": time.time(), "why": why, "errors": errors} for role in state["roles"]
     ]
-    others = [one for one in remembered.reverted if one["role"] not in state["roles"]]
-    remembered = ownership.put_back(ownership.regained(remembered, state.get("owned", {})), state["files"])
+    others = [reversal for reversal in remembered.reverted if reversal["role"] not in state["roles"]]
+    remembered = ownership.restore(ownership.regained(remembered, state.get("owned", {})), state["files"])
     remembered = remembered._replace(reverted=(*others, *entries), restarts=remembered.restarts - set(state["units"]))
     if not remembered.newer:
         receipt.save(remembered)
@@ -146,35 +148,37 @@ def take_back(guard: str, remembered: Receipt, report: Report, why: str) -> Rece
     return remembered
 
 
-def forget_reverted(remembered: Receipt, work: Sequence[Role]) -> Receipt:
+def forget_reverted(remembered: Receipt, work: Sequence[RoleRequest]) -> Receipt:
     """Return the receipt without reverts of roles that run again now."""
     roles = {role["role"] for role in work}
-    return remembered._replace(reverted=tuple(one for one in remembered.reverted if one["role"] not in roles))
+    return remembered._replace(
+        reverted=tuple(reversal for reversal in remembered.reverted if reversal["role"] not in roles)
+    )
 
 
-def refused(remembered: Receipt, role: Todo) -> str | None:
+def refused(remembered: Receipt, role: TodoRequest) -> str | None:
     """Return why a role must not be finished: its guarded files were reverted meanwhile."""
     guard = role.get("guard")
-    for one in remembered.reverted:
-        if one["role"] == role["role"] and guard and one["guard"] == guard["id"]:
-            return f"its change was reverted ({one['why']}); apply again"
+    for reversal in remembered.reverted:
+        if reversal["role"] == role["role"] and guard and reversal["guard"] == guard["id"]:
+            return f"its change was reverted ({reversal['why']}); apply again"
     return None
 
 
-def confirm(request: Confirm, report: Report) -> None:
+def confirm(request: ConfirmRequest, report: EventReporter) -> None:
     """The verb confirm: hpcforge could log in after the change, so it stays. Raises NodeError if it was reverted."""
     guard = _checked(request["guard"])
     with lock.held(request, "confirm", wait_s=_CONFIRM_S):
-        for one in receipt.load().reverted:
-            if one["guard"] == guard:
-                raise NodeError(f"{one['role']}: the change was reverted ({one['why']}); apply again")
+        for reversal in receipt.load().reverted:
+            if reversal["guard"] == guard:
+                raise NodeError(f"{reversal['role']}: the change was reverted ({reversal['why']}); apply again")
         if _load(guard) is None:
             report.progress(None, f"guard {guard} has no unconfirmed change")
             return
         _disarm(guard)
 
 
-def revert(request: Revert, report: Report) -> None:
+def revert(request: RevertRequest, report: EventReporter) -> None:
     """The verb revert, which the timer asks for: take the change back if it is due."""
     guard = _checked(request["guard"])
     with contextlib.ExitStack() as stack:
@@ -233,7 +237,7 @@ def _start(state: Json) -> None:
         _write(UNITS / f"{name}.timer", timer, 0o644)
         commands.succeed(["systemctl", "daemon-reload"], _SYSTEMCTL_S)
         commands.succeed(["systemctl", "enable", "--quiet", f"{name}.timer"], _SYSTEMCTL_S)
-        sync.system()  # or a node that loses its power with the change in force would not take it back
+        disk_sync.system()  # or a node that loses its power with the change in force would not take it back
     commands.succeed(["systemctl", "restart", f"{name}.timer"], _SYSTEMCTL_S)
 
 
@@ -249,11 +253,11 @@ def _disarm(guard: str) -> None:
     commands.run(["systemctl", "daemon-reload"], _SYSTEMCTL_S)
 
 
-def _files_back(state: Json, report: Report) -> list[str]:
+def _files_back(state: Json, report: EventReporter) -> list[str]:
     errors = []
     for path, before in state["files"].items():
         try:
-            detail = originals.put_back(path, before)
+            detail = backups.restore(path, before)
         except Exception as error:
             errors.append(f"{path}: {explain(error)}")
             continue
@@ -266,7 +270,7 @@ def _files_back(state: Json, report: Report) -> list[str]:
     return errors
 
 
-def _units_back(state: Json, names: Sequence[str], report: Report) -> list[str]:
+def _units_back(state: Json, names: Sequence[str], report: EventReporter) -> list[str]:
     errors = []
     for name in names:
         before = state["units"][name]

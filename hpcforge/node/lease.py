@@ -14,30 +14,32 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import files, records
-from hpcforge.node.events import Json, Report, readable
+from hpcforge.node import files, head_records
+from hpcforge.node.events import EventReporter, Json, readable
 
 if TYPE_CHECKING:
-    from hpcforge.node import wire
-    from hpcforge.node.requests import HoldLease, Lease, LookLease
+    from hpcforge.node import answer_types
+    from hpcforge.node.requests import HoldLeaseRequest, LeaseRequest, ReadLeaseRequest
 
 _FILE = "lease.json"
 _SCHEMA = 1
 
 
-def lease(request: Lease, report: Report, folder: Path = records.FOLDER) -> Json:
+def lease(request: LeaseRequest, report: EventReporter, folder: Path = head_records.FOLDER) -> Json:
     """The verb lease, see `hpcforge.node`: `take` (or beat), `drop`, `look`."""
     if request["do"] == "look":
         held, took_over = _look(folder, request, report), None
     else:
         verb = _take if request["do"] == "take" else _drop
-        with records.open_folder(folder) as fd, records.locked(fd):
+        with head_records.open_folder(folder) as fd, head_records.locked(fd):
             held, took_over = verb(fd, request, report)
     report.emit({"event": "lease", "held": held, "took_over": took_over})
     return {"time_s": time.time()}
 
 
-def _take(folder: int, request: HoldLease, report: Report) -> tuple[wire.Holder | None, wire.Holder | None]:
+def _take(
+    folder: int, request: HoldLeaseRequest, report: EventReporter
+) -> tuple[answer_types.HolderAnswer | None, answer_types.HolderAnswer | None]:
     """Hold the lease from now on; else who does."""
     old = _load(folder, report)
     mine = old is not None and old["run_id"] == request["run_id"]
@@ -50,7 +52,9 @@ def _take(folder: int, request: HoldLease, report: Report) -> tuple[wire.Holder 
     return None, holder
 
 
-def _drop(folder: int, request: HoldLease, report: Report) -> tuple[wire.Holder | None, wire.Holder | None]:
+def _drop(
+    folder: int, request: HoldLeaseRequest, report: EventReporter
+) -> tuple[answer_types.HolderAnswer | None, answer_types.HolderAnswer | None]:
     """Give it back, if it is the asker's; else who holds it."""
     old = _load(folder, report)
     if old is None or old["run_id"] != request["run_id"]:
@@ -62,13 +66,15 @@ def _drop(folder: int, request: HoldLease, report: Report) -> tuple[wire.Holder 
     return None, None
 
 
-def _tell_end(folder: int, holder: wire.Holder) -> None:
+def _tell_end(folder: int, holder: answer_types.HolderAnswer) -> None:
     """A line of history for a run that will not write its own."""
     about = {key: holder[key] for key in ("who", "number", "since_s")}
-    records.append(folder, {"schema": 1, "id": holder["run_id"], "noticed_s": time.time(), "cut_off": True, **about})
+    head_records.append(
+        folder, {"schema": 1, "id": holder["run_id"], "noticed_s": time.time(), "cut_off": True, **about}
+    )
 
 
-def _look(folder: Path, request: LookLease, report: Report) -> wire.Holder | None:
+def _look(folder: Path, request: ReadLeaseRequest, report: EventReporter) -> answer_types.HolderAnswer | None:
     """Who holds it and is alive. Changes nothing, so it neither makes the folder nor locks."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -82,7 +88,7 @@ def _look(folder: Path, request: LookLease, report: Report) -> wire.Holder | Non
     return held if held and held["silent_s"] < request["stale_s"] else None
 
 
-def _load(folder: int, report: Report) -> Json | None:
+def _load(folder: int, report: EventReporter) -> Json | None:
     """The lease as it was written; None where there is none, or, with a warning, none to be read."""
     try:
         fd = os.open(_FILE, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
@@ -94,11 +100,11 @@ def _load(folder: int, report: Report) -> Json | None:
         found: Json = json.loads(data)
         _told(found)
         return found
-    report.warning(f"{records.FOLDER / _FILE} is damaged ({len(data)} bytes): hpcforge treats the lease as free")
+    report.warning(f"{head_records.FOLDER / _FILE} is damaged ({len(data)} bytes): hpcforge treats the lease as free")
     return None
 
 
-def _save(folder: int, request: HoldLease, old: Json | None) -> None:
+def _save(folder: int, request: HoldLeaseRequest, old: Json | None) -> None:
     """Write it down; a beat keeps since when, and learns the run's number once that is known."""
     now = {"boot_id": _boot_id(), "up_s": _up_s()}
     document = {
@@ -115,7 +121,7 @@ def _save(folder: int, request: HoldLease, old: Json | None) -> None:
     files.replace(folder, _FILE, data, files.Rights(os.geteuid(), os.getegid(), 0o600))
 
 
-def _told(found: Json) -> wire.Holder:
+def _told(found: Json) -> answer_types.HolderAnswer:
     """Return a lease as shown to others. Raises KeyError, TypeError or ValueError for an invalid one."""
     return {
         "run_id": str(found["run_id"]),

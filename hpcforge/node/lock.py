@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import names, paths, receipt
+from hpcforge.node import paths, receipt, user_ids
 from hpcforge.node.events import BusyError, Json
 
 if TYPE_CHECKING:
-    from hpcforge.node.requests import Asked
+    from hpcforge.node.requests import AnyRequest
 
 NAME = "lock"
 _TRIES, _PAUSE_S = 5, 0.02  # `holder` holds it for microseconds, to see whether it can
 
 
 @contextlib.contextmanager
-def held(request: Asked, purpose: str, folder: Path = receipt.FOLDER, wait_s: float = 0.0) -> Iterator[None]:
+def held(request: AnyRequest, purpose: str, folder: Path = receipt.FOLDER, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the lock, which the kernel frees however this process ends. BusyError naming who has it after `wait_s`."""
     deadline = time.monotonic() + wait_s
     fd = _taken(folder)
@@ -85,11 +85,11 @@ def _taken(folder: Path) -> int | None:
     return None
 
 
-def _self(request: Asked, purpose: str) -> Json:
+def _self(request: AnyRequest, purpose: str) -> Json:
     run = request.get("run")
     return {
         "purpose": purpose,
-        "who": (run and run["who"]) or os.environ.get("SUDO_USER") or names.user_name(os.getuid()),
+        "who": (run and run["who"]) or os.environ.get("SUDO_USER") or user_ids.user_name(os.getuid()),
         "number": run["number"] if run else 0,
         "task": request.get("task"),
         "unit": request.get("unit"),

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, verbs
-from hpcforge.node.events import BusyError, Json, NodeError, Report, standard_output
+from hpcforge.node.events import BusyError, EventReporter, Json, NodeError, standard_output
 
 if TYPE_CHECKING:
-    from hpcforge.node import wire
+    from hpcforge.node import answer_types
     from hpcforge.node.requests import Request
 
 
@@ -25,7 +25,7 @@ def main(data: object) -> None:
     try:
         request = verbs.checked(data)
     except NodeError as error:
-        report = Report(standard_output())
+        report = EventReporter(standard_output())
         report.failed(None, "node", "request", error)
         report.done([], True, _facts(report))
         return
@@ -42,10 +42,10 @@ def main(data: object) -> None:
 
 
 def answer(
-    request: Request, emit: Callable[[Json], None], work: Callable[[Request, Report], Json | None] | None = None
+    request: Request, emit: Callable[[Json], None], work: Callable[[Request, EventReporter], Json | None] | None = None
 ) -> None:
     """Answer a request; `done` comes whatever happens. `work` stands for what its verb says."""
-    report = Report(emit)
+    report = EventReporter(emit)
     whole_failed, found = False, None
     try:
         found = (work or _dispatch)(request, report)
@@ -56,7 +56,7 @@ def answer(
     report.done(_roles(request), whole_failed, found or _facts(report))
 
 
-def _dispatch(request: Request, report: Report) -> Json | None:
+def _dispatch(request: Request, report: EventReporter) -> Json | None:
     if os.geteuid() != 0:
         raise NodeError("the node program must run as root")
     verb = verbs.verb_of(request)
@@ -68,15 +68,15 @@ def _dispatch(request: Request, report: Report) -> Json | None:
 
 
 def _through_spool(request: Request) -> None:
-    from hpcforge.node import apart  # noqa: PLC0415 - only what a request needs is compiled
+    from hpcforge.node import detached  # noqa: PLC0415 - only what a request needs is compiled
 
     if request["verb"] == "attach":
-        apart.attach(request.get("task", ""), request.get("after", 0))
+        detached.attach(request.get("task", ""), request.get("after", 0))
     else:
-        apart.run(request, answer, _roles(request))
+        detached.run(request, answer, _roles(request))
 
 
-def _refuse(error: Exception, _request: Request, _report: Report) -> None:
+def _refuse(error: Exception, _request: Request, _report: EventReporter) -> None:
     raise error
 
 
@@ -88,7 +88,7 @@ def _roles(request: Request) -> list[str]:
     return [role["role"] for role in request["wanted"]] if request["verb"] == "observe" else []
 
 
-def _facts(report: Report) -> wire.Facts | wire.NoFacts:
+def _facts(report: EventReporter) -> answer_types.Facts | answer_types.NoFacts:
     from hpcforge.node import facts  # noqa: PLC0415
 
     try:

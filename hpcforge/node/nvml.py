@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hpcforge.node.events import readable
 
 if TYPE_CHECKING:
-    from hpcforge.node import wire
+    from hpcforge.node import answer_types
 
 LIBRARY = "libnvidia-ml.so.1"
 LIMIT_S = 30.0  # for all GPUs of a node: without persistence mode the driver sets each one up first, a second or two
@@ -128,12 +128,12 @@ def begin(library: str = LIBRARY, limit_s: float = LIMIT_S) -> Reading:
     return Reading(pid, answers, time.monotonic() + limit_s, limit_s)
 
 
-def end(reading: Reading, on_bus: list[str]) -> wire.Nvml:
+def end(reading: Reading, on_bus: list[str]) -> answer_types.Nvml:
     """What was told, once all was, or until the time was up. `on_bus`: where NVIDIA's GPUs are on the PCI bus."""
     told, late = _heard(reading)
     ended = _reap(reading.pid, kill=late)
     os.close(reading.answers)
-    found: wire.Nvml = {"driver": None, "gpus": [], "error": None, "on_bus": on_bus}
+    found: answer_types.Nvml = {"driver": None, "gpus": [], "error": None, "on_bus": on_bus}
     asked, done = "the library", False
     for line in told:
         if "asks" in line:
@@ -357,4 +357,4 @@ def _at_most(value: int, most: int) -> int:
 
 def _said(error: Exception) -> str:
     """As one line of which every character can be printed, as the operator host asks of it."""
-    return "".join(one if one.isprintable() else " " for one in readable(str(error), _SAID_LIMIT))
+    return "".join(letter if letter.isprintable() else " " for letter in readable(str(error), _SAID_LIMIT))

@@ -9,18 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.kinds import TABLE, Kind
+from hpcforge.kinds import TABLE, ResourceKind
 from hpcforge.node import amdgpu, checks, dpkg, facts, files, lock, ownership, receipt, units
-from hpcforge.node.events import Json, NodeError, Report, explain
-from hpcforge.node.kinds import acts, resources
+from hpcforge.node.events import EventReporter, Json, NodeError, explain
+from hpcforge.node.kinds import handler, resources
 from hpcforge.node.receipt import Receipt
 
 if TYPE_CHECKING:
-    from hpcforge.node import wire
-    from hpcforge.node.requests import Command, Observe, Wanted
+    from hpcforge.node import answer_types
+    from hpcforge.node.requests import Command, DesiredRoleRequest, ObserveRequest
 
 
-def observe(request: Observe, report: Report) -> wire.Facts:
+def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Facts:
     """Answer with facts, differences and files that were asked for; the facts."""
     asked_s = time.time()
     report.progress(None, "reading the node's state")  # a node that says nothing at all is given up sooner
@@ -71,7 +71,7 @@ def observe(request: Observe, report: Report) -> wire.Facts:
     return found
 
 
-def _receipt(remembered: Receipt, wanted: Sequence[Wanted], compare: bool) -> wire.Receipt:
+def _receipt(remembered: Receipt, wanted: Sequence[DesiredRoleRequest], compare: bool) -> answer_types.ReceiptAnswer:
     """Return the receipt, compared with the desired state."""
     run = remembered.run
     return {
@@ -86,7 +86,7 @@ def _receipt(remembered: Receipt, wanted: Sequence[Wanted], compare: bool) -> wi
     }
 
 
-def _armed() -> list[wire.Armed]:
+def _armed() -> list[answer_types.Armed]:
     if not (receipt.FOLDER / "guards").exists():
         return []
     from hpcforge.node import guard  # noqa: PLC0415 - compiled on the node each time, and seldom needed
@@ -97,7 +97,7 @@ def _armed() -> list[wire.Armed]:
 class _Commands(threading.Thread):
     """All checks of all roles and the commands that were asked for, run beside the rest; a command of several once."""
 
-    def __init__(self, wanted: Sequence[Wanted], asks: Mapping[str, Command]) -> None:
+    def __init__(self, wanted: Sequence[DesiredRoleRequest], asks: Mapping[str, Command]) -> None:
         super().__init__()
         self.places = [(index, check) for index, role in enumerate(wanted) for check in role.get("checks", ())]
         self.asks = asks
@@ -124,44 +124,44 @@ class _Commands(threading.Thread):
             self.cut[name] = error
             return [None]
 
-    def answers(self, report: Report) -> Json:
+    def answers(self, report: EventReporter) -> Json:
         """Output of the commands that were asked for and succeeded; one that is cut is a failure of the request."""
         self.join()
         for name, error in self.cut.items():
             report.failed(None, "command", name, error)
         return {name: output for name, output in zip(self.asks, self.outputs) if output is not None}
 
-    def failed_checks(self, role_index: int) -> list[wire.FailedCheck]:
+    def failed_checks(self, role_index: int) -> list[answer_types.FailedCheck]:
         """Those of one role that did not pass."""
         self.join()
         pairs = ((place, detail) for place, detail in zip(self.places, self.details) if detail is not None)
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
 
 
-def _obstacles(role: Wanted, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
+def _obstacles(role: DesiredRoleRequest, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
     """Return the resources of a role that converge would refuse, and why. Resources that are removed first are no
     conflict."""
     paths = [kind.name for kind in TABLE if kind.key == "path"]
     going = [path for left in surplus.values() for kind in (*paths, "trees") for path in left.get(kind, ())]
     found = []
     for kind in TABLE:
-        differs = {one[kind.key] for one in difference.get(kind.name, ())}
+        differs = {resource[kind.key] for resource in difference.get(kind.name, ())}
         for item in resources(role, kind):
             name = getattr(item, kind.key)
             if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
-                why = acts(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
-                found += [{"kind": kind.one, "name": name, "why": why}] if why else []
+                why = handler(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
+                found += [{"kind": kind.singular, "name": name, "why": why}] if why else []
     return found
 
 
-def _compare(role: Wanted, kind: Kind, remembered: Receipt, report: Report) -> list[Json]:
+def _compare(role: DesiredRoleRequest, kind: ResourceKind, remembered: Receipt, report: EventReporter) -> list[Json]:
     differences = []
     for item in resources(role, kind):
         name = getattr(item, kind.key)
         try:
-            difference = acts(kind.name).compare(item)
+            difference = handler(kind.name).compare(item)
         except Exception as error:  # one odd path must not hide what differs elsewhere
-            report.failed(role["role"], kind.one, name, error)
+            report.failed(role["role"], kind.singular, name, error)
             continue
         if difference and "digest" in difference:  # by it, somebody else's change is told from our own
             last = ownership.last_written(remembered, role["role"], kind.name, name, difference["digest"])
@@ -175,7 +175,7 @@ def _compare(role: Wanted, kind: Kind, remembered: Receipt, report: Report) -> l
     return differences
 
 
-def _packages(wanted: Sequence[Wanted], report: Report) -> frozenset[str]:
+def _packages(wanted: Sequence[DesiredRoleRequest], report: EventReporter) -> frozenset[str]:
     names = [name for role in wanted for name in role.get("packages", ())]
     try:
         return frozenset(dpkg.missing(names))
@@ -186,14 +186,14 @@ def _packages(wanted: Sequence[Wanted], report: Report) -> frozenset[str]:
         return frozenset(names)
 
 
-def _foreseen(wanted: Sequence[Wanted], lacking: frozenset[str]) -> Json:
+def _foreseen(wanted: Sequence[DesiredRoleRequest], lacking: frozenset[str]) -> Json:
     """What would go if what is lacking were installed: `removes`, and `unforeseen` where apt cannot say."""
     if not lacking:
         return {"removes": {}, "unforeseen": frozenset()}
-    from hpcforge.node import simulate  # noqa: PLC0415 - compiled on the node each time, and seldom needed
+    from hpcforge.node import apt_simulation  # noqa: PLC0415 - compiled on the node each time, and seldom needed
 
     try:
-        found = simulate.foresee(lacking)._asdict()
+        found = apt_simulation.foresee(lacking)._asdict()
         # What a role says itself that it replaces goes, too, where apt does not know the role's packages yet.
         late = [role for role in wanted if set(role.get("packages", ())) & found["unforeseen"]]
         replaced = {name: role for role in late for name in role.get("replaces", ())}
@@ -204,14 +204,16 @@ def _foreseen(wanted: Sequence[Wanted], lacking: frozenset[str]) -> Json:
         return {"removes": {}, "unforeseen": lacking}
 
 
-def _goes_for(role: Wanted, foreseen: Json) -> Json:
+def _goes_for(role: DesiredRoleRequest, foreseen: Json) -> Json:
     """Of a role's packages: what would go for them, and those of which that is not known yet."""
     names = set(role.get("packages", ()))
     removes = [{"name": name, "by": by} for name, by in foreseen["removes"].items() if names & set(by)]
     return {"removes": removes, "unforeseen": sorted(names & foreseen["unforeseen"])}
 
 
-def _units(wanted: Sequence[Wanted], remembered: Receipt, report: Report) -> dict[str, wire.Unit]:
+def _units(
+    wanted: Sequence[DesiredRoleRequest], remembered: Receipt, report: EventReporter
+) -> dict[str, answer_types.UnitAnswer]:
     names = list(dict.fromkeys(unit["name"] for role in wanted for unit in role.get("units", ())))
     due = [name for name in names if remembered.restart_due(name)]
     try:
@@ -221,7 +223,7 @@ def _units(wanted: Sequence[Wanted], remembered: Receipt, report: Report) -> dic
         return {name: {"name": name, "enabled": False, "active": "unknown", "restart_pending": True} for name in names}
 
 
-def _opaque(role: Wanted, remembered: Receipt) -> wire.OldOpaque | None:
+def _opaque(role: DesiredRoleRequest, remembered: Receipt) -> answer_types.OldOpaque | None:
     work = role.get("opaque")
     if not work:
         return None

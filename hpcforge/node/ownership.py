@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hpcforge.kinds import KINDS
-from hpcforge.node import files, remains, units
+from hpcforge.node import files, kept_on_removal, units
 from hpcforge.node.events import Json, NodeError
-from hpcforge.node.kinds import Known, acts, made, resources
+from hpcforge.node.kinds import Known, handler, made, resources
 from hpcforge.node.receipt import Receipt
 from hpcforge.node.verbs import of_kind
 
 if TYPE_CHECKING:
     from hpcforge.kinds.resource import Resource
-    from hpcforge.node.requests import Less, Owns, Wanted, Work
+    from hpcforge.node.requests import DesiredRoleRequest, LessRequest, OwnedRequest, WorkRequest
 
 _MANNER = ("on_remove", "leaves", "disrupts")  # how a role goes, and what it does to jobs
 # Directories first: what is made on the way to a file may be wanted for itself.
@@ -29,7 +29,7 @@ _IN_TURN = sorted(KINDS, key=lambda kind: kind != "directories")
 KEYS = {**{kind.name: kind.key for kind in KINDS.values()}, "units": "name", "trees": "path"}
 
 
-def intend(receipt: Receipt, work: Sequence[Work], lacking: Collection[str] = ()) -> Receipt:
+def intend(receipt: Receipt, work: Sequence[WorkRequest], lacking: Collection[str] = ()) -> Receipt:
     """The receipt with all that these roles own or are about to change; `lacking` are packages to be installed."""
     roles = {role: _copied(entry) for role, entry in receipt.roles.items()}
     paths = {path for entry in roles.values() for path in made_for(entry)}
@@ -49,7 +49,7 @@ def intend(receipt: Receipt, work: Sequence[Work], lacking: Collection[str] = ()
                     changes.get(name),
                 )
                 if had is None:
-                    had = acts(kind).own(name, change, paths)
+                    had = handler(kind).own(name, change, paths)
                 if change:
                     had = _renewed(had, change)
                 if had is not None:
@@ -69,13 +69,13 @@ def without_packages(receipt: Receipt, names: Collection[str]) -> Receipt:
     return receipt._replace(roles=roles)
 
 
-def written(receipt: Receipt, work: Sequence[Work]) -> Receipt:
+def written(receipt: Receipt, work: Sequence[WorkRequest]) -> Receipt:
     """The receipt once these roles' resources are what they were to become: what they were until then is forgotten."""
     done = {(kind, item[KEYS[kind]]) for role in work for kind in KINDS for item in of_kind(role, kind)}
     return _with_each(receipt, lambda kind, name, had: _without_was(had) if (kind, name) in done else had)
 
 
-def put_back(receipt: Receipt, states: Mapping[str, Json | None]) -> Receipt:
+def restore(receipt: Receipt, states: Mapping[str, Json | None]) -> Receipt:
     """The receipt once these files, by path, have been put back to what they were before their last change."""
 
     def back(kind: str, name: str, had: Known) -> Known:
@@ -123,7 +123,7 @@ def held_secret(receipt: Receipt, kind: str, name: str) -> bool:
     return isinstance(had, dict) and bool(had.get("secret"))
 
 
-def surplus(receipt: Receipt, wanted: Sequence[Wanted]) -> Json:
+def surplus(receipt: Receipt, wanted: Sequence[DesiredRoleRequest]) -> Json:
     """Return, by role, resources in the receipt that no desired role has, and those of them that stay; without empty
     entries.
 
@@ -142,26 +142,26 @@ def surplus(receipt: Receipt, wanted: Sequence[Wanted]) -> Json:
             kept[kind] |= set(names)  # two roles may share one thing: it is told of once
         whole, coded = role not in roles, role in receipt.opaque
         if any(left.values()) or (whole and coded):
-            stays = remains.expected(role, entry, {**left, **going}, whole, coded)
+            stays = kept_on_removal.expected(role, entry, {**left, **going}, whole, coded)
             does = entry["disrupts"] if left["trees"] else "none"
             told = {**left, "on_remove": entry["on_remove"], "stays": stays, "disrupts": does}
             found[role] = {key: value for key, value in told.items() if value and value != "none"}
     return found
 
 
-def unowned(receipt: Receipt, wanted: Sequence[Wanted]) -> list[str]:
+def unowned(receipt: Receipt, wanted: Sequence[DesiredRoleRequest]) -> list[str]:
     """Wanted roles of which something is not in the receipt yet; one that has nothing to own is not among them."""
     return [role["role"] for role in wanted if _is_unowned(role, receipt.roles.get(role["role"]))]
 
 
-def _is_unowned(role: Wanted, entry: Json | None) -> bool:
+def _is_unowned(role: DesiredRoleRequest, entry: Json | None) -> bool:
     names = [(kind, item[key]) for kind, key in KEYS.items() for item in of_kind(role, kind)]
     if entry is None:
         return bool(names or role.get("packages") or role.get("leaves") or role.get("opaque"))
     return list(role.get("leaves", ())) != entry["leaves"] or any(name not in entry[kind] for kind, name in names)
 
 
-def forget(receipt: Receipt, work: Sequence[Less]) -> Receipt:
+def forget(receipt: Receipt, work: Sequence[LessRequest]) -> Receipt:
     """The receipt without what was removed of these roles (`{"role", "files": [path], ...}`).
 
     A role of which nothing but packages is left goes, unless its work says `"wanted": true`: it is still to be here.
@@ -174,7 +174,7 @@ def forget(receipt: Receipt, work: Sequence[Less]) -> Receipt:
             entry[kind] = {name: value for name, value in entry[kind].items() if name not in gone[kind]}
         entry["packages"] = [name for name in entry["packages"] if name not in gone["packages"]]
         removable = _removable({**entry, "on_remove": "purge"})
-        leaves = any(one["role"] == role and not one.get("wanted") for one in work)
+        leaves = any(removal["role"] == role and not removal.get("wanted") for removal in work)
         if not leaves or any(removable[kind] for kind in KEYS):
             roles[role] = entry
             continue
@@ -226,13 +226,13 @@ def _copied(entry: Json) -> Json:
     return {**entry, "packages": list(entry["packages"]), **{kind: dict(entry[kind]) for kind in KEYS}}
 
 
-def _names(role: Work, kind: str) -> Iterator[str]:
+def _names(role: WorkRequest, kind: str) -> Iterator[str]:
     """Names of one kind of resource that a role owns, those that are to be changed first."""
     changing = [item[KEYS[kind]] for item in of_kind(role, kind)]
     return iter(dict.fromkeys([*changing, *of_kind(_owns(role), kind)]))
 
 
-def _owns(role: Work) -> Owns:
+def _owns(role: WorkRequest) -> OwnedRequest:
     return role.get("owns", {})
 
 
@@ -257,10 +257,10 @@ def _tree(path: str, known: list[str] | None, paths: set[str], coded: bool) -> l
     """What its role's code has yet to make, or made (`coded`) under a hpcforge that did not write that down."""
     if known is not None:
         return known
-    return [path, *files.parents(path, paths)] if coded else list(acts("directories").own(path, None, paths))
+    return [path, *files.parents(path, paths)] if coded else list(handler("directories").own(path, None, paths))
 
 
-def _units_before(roles: Mapping[str, Json], work: Sequence[Work]) -> Mapping[str, Json]:
+def _units_before(roles: Mapping[str, Json], work: Sequence[WorkRequest]) -> Mapping[str, Json]:
     """What units that come to a role are like, or were before another role of ours had them."""
     known = {name: before for entry in roles.values() for name, before in entry["units"].items()}
     fresh = dict.fromkeys(name for role in work for name in _names(role, "units") if name not in known)
@@ -268,4 +268,4 @@ def _units_before(roles: Mapping[str, Json], work: Sequence[Work]) -> Mapping[st
         found = units.query(list(fresh))
     except NodeError:
         return known  # systemd does not answer: they are taken down when they are brought up
-    return {**known, **{name: {"enabled": one.enabled, "active": one.runs} for name, one in found.items()}}
+    return {**known, **{name: {"enabled": unit.enabled, "active": unit.runs} for name, unit in found.items()}}

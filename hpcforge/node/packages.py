@@ -7,35 +7,37 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcforge.node import apt, commands, dpkg, lists, simulate, space, starts
-from hpcforge.node.events import NodeError, Report
+from hpcforge.node import apt, apt_simulation, commands, disk_space, dpkg, package_lists, service_starts
+from hpcforge.node.events import EventReporter, NodeError
 
 _QUERY_S = 60
 _NETWORK_TRIES = 3
 _PAUSE_S = 5
 
 
-class Result(NamedTuple):
+class TransactionResult(NamedTuple):
     """How a transaction went: packages that no source has, and why the rest is not there (None: it is)."""
 
     unknown: frozenset[str]
     error: str | None
 
 
-def install(names: Sequence[str], fresh_lists: bool, removes: Collection[str], report: Report) -> Result:
+def install(
+    names: Sequence[str], fresh_lists: bool, removes: Collection[str], report: EventReporter
+) -> TransactionResult:
     """Install in one transaction, starting no service that does not run yet.
 
     `removes`: what may go for it; where apt would remove anything else, nothing is done. `fresh_lists`: sources
     changed, so read them again first. Network failures are tried again, bad signatures never.
     """
-    with starts.held():
+    with service_starts.held():
         error = _mend(report)
         if error:
-            return Result(frozenset(), error)
+            return TransactionResult(frozenset(), error)
         return _install(list(names), fresh_lists or not _lists_there(), frozenset(removes), report)
 
 
-def purge(names: Sequence[str], report: Report) -> frozenset[str]:
+def purge(names: Sequence[str], report: EventReporter) -> frozenset[str]:
     """Remove packages and their configuration; those that are gone now. NodeError where others would have to go too."""
     known = dpkg.known(names)
     if not known:
@@ -44,7 +46,7 @@ def purge(names: Sequence[str], report: Report) -> frozenset[str]:
     if error:
         raise NodeError(error)
     plan = commands.succeed(["apt-get", "-s", "-q", "purge", "--", *known], _QUERY_S)
-    others = sorted(simulate.leaving(plan) - set(known))
+    others = sorted(apt_simulation.leaving(plan) - set(known))
     if others:
         raise NodeError(
             f"purging {', '.join(known)} would also remove {', '.join(others)}: nothing was purged; do it by hand"
@@ -55,24 +57,24 @@ def purge(names: Sequence[str], report: Report) -> frozenset[str]:
     return frozenset(known)
 
 
-def _install(names: list[str], refresh: bool, removes: frozenset[str], report: Report) -> Result:
+def _install(names: list[str], refresh: bool, removes: frozenset[str], report: EventReporter) -> TransactionResult:
     unknown: frozenset[str] = frozenset()
     failures, refreshed, forbidden, trouble = 0, False, False, ""
     while names:
         if refresh:
             trouble, refresh, refreshed = _update(report), False, True
-        goes = simulate.install(names) if removes or forbidden else None
+        goes = apt_simulation.install(names) if removes or forbidden else None
         if goes and goes - removes:
-            return Result(unknown, _would_go(names, goes - removes))
-        space.check_packages(names)
+            return TransactionResult(unknown, _would_go(names, goes - removes))
+        disk_space.check_packages(names)
         end = apt.run("install", ["--no-install-recommends", *([] if goes else ["--no-remove"]), "--", *names], report)
         if end.rc == 0:  # of what no source has, the reason may be a source that was not believed
-            return Result(unknown, trouble or None if unknown else None)
+            return TransactionResult(unknown, trouble or None if unknown else None)
         kind = apt.kind(end.output)
-        lacking = simulate.unknown(end.output) & set(names)
-        if simulate.refused(end.output) and not forbidden:
+        lacking = apt_simulation.unknown(end.output) & set(names)
+        if apt_simulation.refused(end.output) and not forbidden:
             forbidden = True  # once more, to name what would go
-        elif not refreshed and (kind in ("unknown", "stale") or any(lists.damaged())):
+        elif not refreshed and (kind in ("unknown", "stale") or any(package_lists.damaged())):
             refresh = True
         elif lacking:
             unknown, names = unknown | lacking, [name for name in names if name not in lacking]
@@ -82,8 +84,8 @@ def _install(names: list[str], refresh: bool, removes: frozenset[str], report: R
             time.sleep(_PAUSE_S * failures)
         else:
             error = f"apt-get install: {apt.essence(end.output)}"
-            return Result(unknown, f"{error}\nand before it, {trouble}" if trouble else error)
-    return Result(unknown, trouble or None)
+            return TransactionResult(unknown, f"{error}\nand before it, {trouble}" if trouble else error)
+    return TransactionResult(unknown, trouble or None)
 
 
 def _would_go(names: Sequence[str], others: Collection[str]) -> str:
@@ -93,9 +95,9 @@ def _would_go(names: Sequence[str], others: Collection[str]) -> str:
     )
 
 
-def _update(report: Report) -> str:
+def _update(report: EventReporter) -> str:
     """Read the package lists again; what went wrong (it may not matter), or nothing."""
-    gone = lists.drop_damaged()
+    gone = package_lists.drop_damaged()
     if gone:
         report.progress(None, f"package lists are damaged, fetching them again: {' '.join(gone)}")
     for attempt in range(_NETWORK_TRIES):
@@ -108,7 +110,7 @@ def _update(report: Report) -> str:
     return f"apt-get update: {apt.essence(end.output)}" if bad else ""
 
 
-def _mend(report: Report) -> str | None:
+def _mend(report: EventReporter) -> str | None:
     """Finish what an interrupted dpkg left; why that is not possible, or None."""
     error = None
     if any(path.name.isdigit() for path in Path("/var/lib/dpkg/updates").iterdir()):
@@ -118,12 +120,12 @@ def _mend(report: Report) -> str | None:
     return _unpack_again(names, report) if names else error
 
 
-def _configure(report: Report) -> str | None:
+def _configure(report: EventReporter) -> str | None:
     end = apt.configure(report)
     return None if end.rc == 0 else "dpkg --configure -a: " + apt.essence(end.output)
 
 
-def _unpack_again(names: Sequence[str], report: Report) -> str | None:
+def _unpack_again(names: Sequence[str], report: EventReporter) -> str | None:
     """Reinstall packages whose unpacking was cut off, since nothing else makes them whole; why not, or None."""
     what = f"apt-get install --reinstall {' '.join(names)}"
     report.progress(None, f"dpkg was interrupted while it unpacked: {what}")

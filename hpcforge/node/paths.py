@@ -13,7 +13,7 @@ import os
 import stat
 from pathlib import Path
 
-from hpcforge.node import names
+from hpcforge.node import user_ids
 from hpcforge.node.events import NodeError
 
 _NOT_FOR_ROOT = (errno.EACCES, errno.ENOTCONN, errno.ESTALE)  # FUSE of a user, NFS that does not trust root
@@ -106,7 +106,7 @@ def _trusted() -> tuple[int, int]:
 
 def _refuse_link(path: str, name: str, info: os.stat_result, safe: bool) -> None:
     if info.st_uid not in _trusted():
-        raise UnsafeError(f"{path}: {name} is a symbolic link that {names.user_name(info.st_uid)} made; remove it")
+        raise UnsafeError(f"{path}: {name} is a symbolic link that {user_ids.user_name(info.st_uid)} made; remove it")
     if not safe:
         raise UnsafeError(
             f"{path}: {name} is a symbolic link in a place that others can write to, or it is circular; remove it"

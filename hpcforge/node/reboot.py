@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, lock, receipt
-from hpcforge.node.events import Report
+from hpcforge.node.events import EventReporter
 
 if TYPE_CHECKING:
-    from hpcforge.node.requests import Reboot
+    from hpcforge.node.requests import RebootRequest
 
 _ASK_S = 60.0
 
 
-def reboot(request: Reboot, report: Report) -> None:
+def reboot(request: RebootRequest, report: EventReporter) -> None:
     """Restart the node; `boot_id` names the boot that is to end, so that a request that comes twice does it once."""
     with lock.held(request, "reboot"):
         receipt.save(receipt.begin(request, report))

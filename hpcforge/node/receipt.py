@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.kinds import KINDS
 from hpcforge.node import files, paths
-from hpcforge.node.events import BusyError, Json, NodeError, Report
+from hpcforge.node.events import BusyError, EventReporter, Json, NodeError
 
 if TYPE_CHECKING:
-    from hpcforge.node.requests import Asked
+    from hpcforge.node.requests import AnyRequest
 
 FOLDER = Path("/var/lib/hpcforge")
 SCHEMA = 3
@@ -44,7 +44,7 @@ NAME = "receipt.json"
 _FIRST = "state.json"  # its name under schema 1, which knew only restarts and opaque work
 
 
-class Run(NamedTuple):
+class RunRecord(NamedTuple):
     """An apply: the next number above the highest that any node it met had seen."""
 
     number: int = 0
@@ -64,7 +64,7 @@ class Receipt(NamedTuple):
     opaque: Mapping[str, str] = {}  # role -> digest of the work that was done
     roles: Mapping[str, Json] = {}
     cluster: str | None = None
-    run: Run = Run()
+    run: RunRecord = RunRecord()
     hpcforge: str | None = None  # version that wrote last
     reverted: tuple[Json, ...] = ()  # guarded changes that were taken back, until their role is worked on again
     trouble: str | None = None
@@ -124,7 +124,7 @@ def load_for_change(folder: Path = FOLDER) -> Receipt:
     return found
 
 
-def begin(request: Asked, report: Report, folder: Path = FOLDER) -> Receipt:
+def begin(request: AnyRequest, report: EventReporter, folder: Path = FOLDER) -> Receipt:
     """The receipt for a request that will change the node, with its run taken down; to be saved before a change.
 
     Raises NodeError where this node belongs to another cluster, or a later run than the request's was here.
@@ -135,7 +135,7 @@ def begin(request: Asked, report: Report, folder: Path = FOLDER) -> Receipt:
     run = request.get("run")
     if not run:
         return found._replace(trouble=None)
-    asks = Run(run["number"], run["id"], run["who"], time.time())
+    asks = RunRecord(run["number"], run["id"], run["who"], time.time())
     _refuse(found, asks, run.get("cluster"))
     if asks[:3] == found.run[:3]:
         asks = found.run
@@ -175,7 +175,7 @@ def save(receipt: Receipt, folder: Path = FOLDER) -> None:
         os.close(fd)
 
 
-def _refuse(found: Receipt, asks: Run, cluster: str | None) -> None:
+def _refuse(found: Receipt, asks: RunRecord, cluster: str | None) -> None:
     if cluster and found.cluster and cluster != found.cluster:
         raise NodeError(
             f"this node belongs to cluster {found.cluster!r}, not to {cluster!r} ({found.run}); remove it there first, "
@@ -212,7 +212,7 @@ def _parsed(path: Path, data: bytes) -> Receipt:
         return found._replace(
             roles={role: {**entry, **_lacking(entry)} for role, entry in document["roles"].items()},
             cluster=document["cluster"],
-            run=Run(**document["run"]),
+            run=RunRecord(**document["run"]),
             hpcforge=document["hpcforge"],
             reverted=tuple(document["reverted"]),
             reboots=dict(document.get("reboots", {})),

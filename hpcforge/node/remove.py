@@ -13,28 +13,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
-from hpcforge.kinds import TABLE, Kind
+from hpcforge.kinds import TABLE, ResourceKind
 from hpcforge.node import (
+    backups,
+    disk_sync,
     guard,
+    kept_on_removal,
     lock,
-    originals,
     ownership,
     packages,
     paths,
     receipt,
-    remains,
-    starts,
-    sync,
+    service_starts,
     trees,
     units,
 )
-from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import UNKNOWN, acts
+from hpcforge.node.events import EventReporter, Json, NodeError
+from hpcforge.node.kinds import UNKNOWN, handler
 from hpcforge.node.receipt import Receipt
 from hpcforge.node.verbs import of_kind, with_kinds
 
 if TYPE_CHECKING:
-    from hpcforge.node.requests import Less, Remove
+    from hpcforge.node.requests import LessRequest, RemoveRequest
 
 Act = Callable[[Json, str], Optional[str]]  # what the receipt has of a role, a name in it -> what was done
 _LISTS = (*ownership.KEYS, "packages")
@@ -50,14 +50,14 @@ _OURS = (
 _LEFT_BY_A_KILLED_RUN = re.compile(r"\.hpcforge-[0-9a-f]{16}")
 
 
-def remove(request: Remove, report: Report) -> None:
+def remove(request: RemoveRequest, report: EventReporter) -> None:
     """Take away what is asked for, or with `leave` everything."""
     leave = bool(request.get("leave"))
     with lock.held(request, "converge, remove"):
         _refuse_blind(leave)
         remembered = guard.forget_reverted(receipt.begin(request, report), request["work"])
         receipt.save(remembered)
-        starts.release()
+        service_starts.release()
         asked = _everything(remembered, request["work"]) if leave else request["work"]
         work = _in_order(asked, remembered, report)
         _arm(work, remembered, report)
@@ -67,28 +67,30 @@ def remove(request: Remove, report: Report) -> None:
         made = _directories([role for role in done if not _is_kept(role)], remembered, left, report)
         if remembered.roles:  # else an earlier request did it, and what stayed then is not known any more
             stays = [*_remains(done, remembered, left, made), *(_OURS if leave else ())]
-            report.emit({"event": "remains", "stays": remains.found(stays, [], [])})
+            report.emit({"event": "remains", "stays": kept_on_removal.found(stays, [], [])})
         if report.count:
-            sync.system()  # what is forgotten is gone for good
+            disk_sync.system()  # what is forgotten is gone for good
         receipt.save(left)
         left = _end_guarded(work, left, report)
-        originals.tidy(left, guard.kept(guard.armed()))
+        backups.tidy(left, guard.kept(guard.armed()))
         if leave and not report.failures:
             _go(report)
 
 
-def _is_kept(role: Less) -> bool:
+def _is_kept(role: LessRequest) -> bool:
     """Whether it is only forgotten: a role that leaves all that it has, and goes. What it alone wants no more goes."""
     return role.get("on_remove") == "keep" and not role.get("wanted")
 
 
-def _take_away(work: Sequence[Less], remembered: Receipt, report: Report) -> None:
+def _take_away(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
     def each(kind: str, key: str, act: Act) -> set[str]:
         return _each(work, kind, key, act, remembered, report)
 
-    def put_back(kind: Kind) -> set[str]:
+    def put_back(kind: ResourceKind) -> set[str]:
         return each(
-            kind.one, kind.name, lambda entry, name: acts(kind.name).put_back(name, entry[kind.name][name], report)
+            kind.singular,
+            kind.name,
+            lambda entry, name: handler(kind.name).restore(name, entry[kind.name][name], report),
         )
 
     each("unit", "units", _unit_down)
@@ -103,7 +105,7 @@ def _take_away(work: Sequence[Less], remembered: Receipt, report: Report) -> Non
             put_back(kind)
 
 
-def _arm(work: Sequence[Less], remembered: Receipt, report: Report) -> None:
+def _arm(work: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> None:
     """Arm the guards of roles that could lock us out with less, too."""
     for role in work:
         asked, files = role.get("guard"), of_kind(role, "files")
@@ -118,22 +120,24 @@ def _arm(work: Sequence[Less], remembered: Receipt, report: Report) -> None:
 def _can_be_kept(path: str) -> bool:
     """Whether the original can be restored; if a user replaced it, it is removed."""
     try:
-        return originals.keep(path) is not None
+        return backups.keep(path) is not None
     except (NodeError, OSError):
         return False
 
 
-def _end_guarded(work: Sequence[Less], left: Receipt, report: Report) -> Receipt:
+def _end_guarded(work: Sequence[LessRequest], left: Receipt, report: EventReporter) -> Receipt:
     """Revert removals of failed guarded roles at once; start the timers of the others."""
     for role in work:
         error, asked = report.failures.get(role["role"]), role.get("guard")
-        if asked and error and any(one["guard"] == asked["id"] for one in guard.armed()):
+        if asked and error and any(armed_guard["guard"] == asked["id"] for armed_guard in guard.armed()):
             left = guard.take_back(asked["id"], left, report, error)
     guard.extend([role for role in work if role["role"] not in report.failures])
     return left
 
 
-def _each(work: Sequence[Less], kind: str, key: str, act: Act, remembered: Receipt, report: Report) -> set[str]:
+def _each(
+    work: Sequence[LessRequest], kind: str, key: str, act: Act, remembered: Receipt, report: EventReporter
+) -> set[str]:
     """Act on one kind of resource of every role, the last first; roles of which something changed."""
     changed = set()
     for role in work:
@@ -160,17 +164,17 @@ def _refuse_blind(leave: bool) -> None:
         )
 
 
-def _everything(remembered: Receipt, asked: Sequence[Less]) -> list[Less]:
+def _everything(remembered: Receipt, asked: Sequence[LessRequest]) -> list[LessRequest]:
     listed = {role["role"]: set(role.get("packages", ())) for role in asked}
-    found: list[Less] = []
+    found: list[LessRequest] = []
     for role, entry in remembered.roles.items():
         purged = [name for name in entry["packages"] if entry["on_remove"] == "purge" or name in listed.get(role, ())]
-        one: Less = {"role": role, "packages": purged, "on_remove": entry["on_remove"]}
-        found.append(with_kinds(one, {kind: list(entry[kind]) for kind in ownership.KEYS}))
+        removal: LessRequest = {"role": role, "packages": purged, "on_remove": entry["on_remove"]}
+        found.append(with_kinds(removal, {kind: list(entry[kind]) for kind in ownership.KEYS}))
     return found
 
 
-def _in_order(asked: Sequence[Less], remembered: Receipt, report: Report) -> list[Less]:
+def _in_order(asked: Sequence[LessRequest], remembered: Receipt, report: EventReporter) -> list[LessRequest]:
     """The roles that came last first, and of each only what is ours."""
     order = list(remembered.roles)
     for role in asked:
@@ -185,7 +189,7 @@ def _in_order(asked: Sequence[Less], remembered: Receipt, report: Report) -> lis
     ]
 
 
-def _ours(role: Less, kind: str, remembered: Receipt) -> list[str]:
+def _ours(role: LessRequest, kind: str, remembered: Receipt) -> list[str]:
     return [name for name in of_kind(role, kind) if name in remembered.roles[role["role"]][kind]]
 
 
@@ -209,7 +213,7 @@ def _tree_gone(entry: Json, path: str) -> str | None:
     return trees.remove(path) if entry["trees"][path] else None
 
 
-def _purge(work: Sequence[Less], report: Report) -> None:
+def _purge(work: Sequence[LessRequest], report: EventReporter) -> None:
     roles = [role for role in work if role["packages"] and report.goes_on(role)]
     names = list(dict.fromkeys(name for role in roles for name in role["packages"]))
     if not names:
@@ -226,7 +230,7 @@ def _purge(work: Sequence[Less], report: Report) -> None:
                 report.changed(role["role"], "package", name, "purged")
 
 
-def _remains(done: Sequence[Less], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
+def _remains(done: Sequence[LessRequest], remembered: Receipt, left: Receipt, directories: Sequence[str]) -> list[Json]:
     """What is still there of these roles, and why."""
     held = {
         name
@@ -241,13 +245,13 @@ def _remains(done: Sequence[Less], remembered: Receipt, left: Receipt, directori
         going = {kind: of_kind(role, kind) for kind in ownership.KEYS}
         going["packages"] = [name for name in entry["packages"] if name not in held]
         coded = role["role"] in remembered.opaque
-        stays += remains.expected(role["role"], entry, going, not role.get("wanted"), coded)
+        stays += kept_on_removal.expected(role["role"], entry, going, not role.get("wanted"), coded)
         if not _is_kept(role):
             taken += [path for path in of_kind(role, "files") if entry["files"][path]["before"] in (None, UNKNOWN)]
-    return remains.found(stays, taken, directories)
+    return kept_on_removal.found(stays, taken, directories)
 
 
-def _directories(work: Sequence[Less], remembered: Receipt, left: Receipt, report: Report) -> list[str]:
+def _directories(work: Sequence[LessRequest], remembered: Receipt, left: Receipt, report: EventReporter) -> list[str]:
     """Remove empty directories that only these roles have, the deepest first.
 
     Returns those of them that are there still, or were a moment ago.
@@ -295,7 +299,7 @@ def _tidy(folder: int, name: str) -> None:
         os.close(fd)
 
 
-def _go(report: Report) -> None:
+def _go(report: EventReporter) -> None:
     """The last of us: what is armed, and our own folder."""
     guard.disarm_all()
     if clear(receipt.FOLDER):

@@ -1,7 +1,7 @@
 """Types of requests to the node program. Both sides use them, and the node checks each request before any change.
 
 They do not travel: a node holds a request to what `bundle` makes of them (`hpcforge.node.verbs`). What types cannot say
-is in the docstring of `hpcforge.node`. What is answered is in `hpcforge.node.wire`.
+is in the docstring of `hpcforge.node`. What is answered is in `hpcforge.node.answer_types`.
 """
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypedDict, Union, cast
 
 from hpcforge.kinds import KINDS, sent
-from hpcforge.wire import Action, Count, Later, Line, NotRequired, Path, RunNumber, SpanS, TimeS, Word
+from hpcforge.wire_types import Action, Count, LazyType, NotRequired, Path, PrintableLine, RunNumber, SpanS, TimeS, Word
 
 Command = list[str]
 Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]
 OnRemove = Literal["keep", "stop", "purge"]
 
 
-class Run(TypedDict):
+class RunRequest(TypedDict):
     """The run that asks: a node refuses one that is older than the last it saw, and one of another cluster."""
 
     number: RunNumber
     id: Word
     who: Word  # user@host
     cluster: NotRequired[Optional[Word]]
-    hpcforge: NotRequired[Optional[Annotated[str, Line(64)]]]  # version
+    hpcforge: NotRequired[Optional[Annotated[str, PrintableLine(64)]]]  # version
     commit: NotRequired[Optional[Word]]  # of the blueprint's folder
 
 
-class Asked(TypedDict, total=False):
+class AnyRequest(TypedDict, total=False):
     """Common fields of all requests. Without a run nothing is checked."""
 
-    run: Run
+    run: RunRequest
     task: Word  # under which its work outlives the connection, and can be come back to; never used twice
     limit_s: SpanS  # after so long the program ends itself and what it has running
     unit: Optional[Word]  # where it is at work, as it finds out itself
 
 
-class Process(TypedDict):
+class ProcessRequest(TypedDict):
     """A process of an operator host."""
 
     where: NotRequired[Word]
@@ -46,7 +46,7 @@ class Process(TypedDict):
     started: NotRequired[Optional[Count]]
 
 
-class Check(TypedDict):
+class CheckRequest(TypedDict):
     """A command with an expected outcome."""
 
     name: Word
@@ -55,46 +55,46 @@ class Check(TypedDict):
     wait_s: SpanS
 
 
-class Tree(TypedDict):
+class TreeRequest(TypedDict):
     """What a role's own code makes."""
 
     path: Path
 
 
-class Leaves(TypedDict):
+class KeptPathRequest(TypedDict):
     """What stays when a role goes."""
 
     path: Path
     why: str
 
 
-class NamedUnit(TypedDict):
+class NamedUnitRequest(TypedDict):
     """A unit that is to be enabled and to run."""
 
     name: Word
 
 
-class Unit(NamedUnit):
+class UnitRequest(NamedUnitRequest):
     """What is done to a unit, in order, before it is seen to run."""
 
     actions: list[Action]
     refresh: NotRequired[list[Command]]  # each within 60 s; a unit that does not run is started instead
 
 
-class Opaque(TypedDict):
+class OpaqueRequest(TypedDict):
     """A role's own code, by what it is known."""
 
     digest: Word
 
 
-class Guard(TypedDict):
+class GuardRequest(TypedDict):
     """Under which a change takes itself back, unless it is confirmed in time."""
 
     id: Word
     revert_s: SpanS
 
 
-class Stays(TypedDict):
+class KeptRequest(TypedDict):
     """What stays on the node of what goes, and why."""
 
     kind: Word
@@ -102,124 +102,126 @@ class Stays(TypedDict):
     why: str
 
 
-class Role(TypedDict):
+class RoleRequest(TypedDict):
     """A role on this node; its resources are under the name of their kind, see `of_kind`."""
 
     role: Word
 
 
-class _Wanted(Role):
+class _DesiredRoleRequest(RoleRequest):
     packages: NotRequired[list[Word]]
     replaces: NotRequired[list[Word]]  # packages that go for these, where they are there
-    units: NotRequired[list[NamedUnit]]
-    checks: NotRequired[list[Check]]
-    opaque: NotRequired[Optional[Opaque]]
-    trees: NotRequired[list[Tree]]
-    leaves: NotRequired[list[Leaves]]
+    units: NotRequired[list[NamedUnitRequest]]
+    checks: NotRequired[list[CheckRequest]]
+    opaque: NotRequired[Optional[OpaqueRequest]]
+    trees: NotRequired[list[TreeRequest]]
+    leaves: NotRequired[list[KeptPathRequest]]
 
 
-class _Owns(TypedDict):
+class _OwnedRequest(TypedDict):
     packages: NotRequired[list[Word]]
     units: NotRequired[list[Word]]
     trees: NotRequired[list[Path]]
     on_remove: NotRequired[OnRemove]
-    leaves: NotRequired[list[Leaves]]
+    leaves: NotRequired[list[KeptPathRequest]]
     disrupts: NotRequired[Disruption]
 
 
-class Todo(Role):
+class TodoRequest(RoleRequest):
     """What is to be done for a role."""
 
     needs: NotRequired[list[Word]]  # roles on this node: where one fails, this one is not begun
-    guard: NotRequired[Guard]
+    guard: NotRequired[GuardRequest]
 
 
-class _Work(Todo):
+class _WorkRequest(TodoRequest):
     packages: NotRequired[list[Word]]
     removes: NotRequired[list[Word]]  # packages that may go for these; where apt would remove others, nothing is done
-    units: NotRequired[list[Unit]]
-    checks: NotRequired[list[Check]]
-    trees: NotRequired[list[Tree]]
+    units: NotRequired[list[UnitRequest]]
+    checks: NotRequired[list[CheckRequest]]
+    trees: NotRequired[list[TreeRequest]]
     reboot: NotRequired[bool]  # what is done here only shows after a restart of the node
 
 
-class _Less(Todo, _Owns):
-    stays: NotRequired[list[Stays]]
+class _LessRequest(TodoRequest, _OwnedRequest):
+    stays: NotRequired[list[KeptRequest]]
     wanted: NotRequired[bool]  # the role itself is still to be on this node
 
 
 if TYPE_CHECKING:
-    Wanted = _Wanted
-    Owns = _Owns
+    DesiredRoleRequest = _DesiredRoleRequest
+    OwnedRequest = _OwnedRequest
 
-    class Work(_Work):
+    class WorkRequest(_WorkRequest):
         """As below."""
 
-        owns: NotRequired[Owns]
+        owns: NotRequired[OwnedRequest]
 
-    Less = _Less
+    LessRequest = _LessRequest
 else:
     _Names = TypedDict("_Names", dict.fromkeys(KINDS, list[Path]), total=False)
 
-    def _items(one: str) -> Any:
+    def _items(name: str) -> Any:
         """A list of resources of each kind, whose types cost time to have."""
-        return TypedDict(one, {kind: Annotated[list, Later(partial(_list_of, kind))] for kind in KINDS}, total=False)
+        return TypedDict(
+            name, {kind: Annotated[list, LazyType(partial(_list_of, kind))] for kind in KINDS}, total=False
+        )
 
     def _list_of(kind: str) -> Any:
         return list[sent(kind)]
 
-    class Wanted(_Wanted, _items("_Items")):
+    class DesiredRoleRequest(_DesiredRoleRequest, _items("_Items")):
         """A role as it is to be."""
 
-    class Owns(_Owns, _Names):
+    class OwnedRequest(_OwnedRequest, _Names):
         """All that a role is to have on the node, changed or not; what is changed is owned anyway."""
 
-    class Work(_Work, _items("_Items")):
+    class WorkRequest(_WorkRequest, _items("_Items")):
         """What is to be changed for a role."""
 
-        owns: NotRequired[Owns]
+        owns: NotRequired[OwnedRequest]
 
-    class Less(_Less, _Names):
+    class LessRequest(_LessRequest, _Names):
         """What is to be taken away of a role; one that goes with `on_remove` *keep* is only forgotten."""
 
 
-class Observe(Asked):
+class ObserveRequest(AnyRequest):
     """Differences from the desired state, and the content of files and output of commands."""
 
     verb: Literal["observe"]
-    wanted: list[Wanted]
+    wanted: list[DesiredRoleRequest]
     reads: NotRequired[list[Path]]
     asks: NotRequired[dict[Word, Command]]
     surplus: NotRequired[bool]  # tell what is left over, though nothing is wanted
 
 
-class Prepare(Asked):
+class PrepareRequest(AnyRequest):
     """All that precedes units, of all roles at once."""
 
     verb: Literal["converge"]
     phase: Literal["prepare"]
-    work: list[Work]
+    work: list[WorkRequest]
     restarts: NotRequired[list[Word]]  # units that are due for one until they have had it
 
 
-class Finish(Asked):
+class FinishRequest(AnyRequest):
     """Units and checks, role by role."""
 
     verb: Literal["converge"]
     phase: Literal["finish"]
-    work: list[Work]
+    work: list[WorkRequest]
 
 
-class Remove(Asked):
+class RemoveRequest(AnyRequest):
     """What is no longer wanted."""
 
     verb: Literal["converge"]
     phase: Literal["remove"]
-    work: list[Less]
+    work: list[LessRequest]
     leave: NotRequired[bool]  # everything that the receipt has, and then the receipt
 
 
-class Record(Asked):
+class RecordRequest(AnyRequest):
     """A role's own code has run; with an empty `digest` it is about to run once more."""
 
     verb: Literal["record"]
@@ -228,49 +230,49 @@ class Record(Asked):
     reboot: NotRequired[bool]
 
 
-class Confirm(Asked):
+class ConfirmRequest(AnyRequest):
     """What is guarded may stay."""
 
     verb: Literal["confirm"]
     guard: Word
 
 
-class Revert(Asked):
+class RevertRequest(AnyRequest):
     """Revert a guarded change if it is due. Only the node itself requests this."""
 
     verb: Literal["revert"]
     guard: Word
 
 
-class Reboot(Asked):
+class RebootRequest(AnyRequest):
     """The node restarts, if it is in this boot."""
 
     verb: Literal["reboot"]
     boot_id: Word
 
 
-class Attach(Asked):
+class AttachRequest(AnyRequest):
     """The events of `task`, but the first `after`, until its `done`."""
 
     verb: Literal["attach"]
     after: NotRequired[Count]
 
 
-class Wait(Asked):
+class WaitRequest(AnyRequest):
     """Until nothing is at work on the node."""
 
     verb: Literal["wait"]
     timeout_s: NotRequired[SpanS]
 
 
-class Stop(Asked):
+class StopRequest(AnyRequest):
     """What is at work (if it is `task`) ends after the resource it is at, and is waited for."""
 
     verb: Literal["stop"]
     timeout_s: NotRequired[SpanS]
 
 
-class HoldLease(Asked):
+class HoldLeaseRequest(AnyRequest):
     """Take it, which is a heartbeat of who has it, or give it back."""
 
     verb: Literal["lease"]
@@ -278,13 +280,13 @@ class HoldLease(Asked):
     run_id: Word
     who: Word  # user@host
     number: NotRequired[Optional[RunNumber]]
-    process: NotRequired[Optional[Process]]
+    process: NotRequired[Optional[ProcessRequest]]
     stale_s: SpanS  # of silence, after which it is anybody's
     over: NotRequired[Optional[Word]]  # run of a holder that is known to be dead
     cut_off: NotRequired[bool]  # its run ends before its time
 
 
-class LookLease(Asked):
+class ReadLeaseRequest(AnyRequest):
     """Who holds it."""
 
     verb: Literal["lease"]
@@ -292,31 +294,31 @@ class LookLease(Asked):
     stale_s: SpanS
 
 
-class _LastRun(Run):
+class _LastRunRequest(RunRequest):
     ended_s: TimeS
 
 
-class Roster(TypedDict):
+class RosterRequest(TypedDict):
     """The nodes of a cluster, as the run that wrote this knew them; here it is only kept."""
 
     schema: Count
     cluster: Optional[Word]
-    run: _LastRun
+    run: _LastRunRequest
     nodes: dict[Word, Any]
     checksum: Word
 
 
-class WriteLog(Asked):
+class WriteLogRequest(AnyRequest):
     """A line of history and, unless the one there is of a higher run, the roster. Both are kept as they are."""
 
     verb: Literal["log"]
     do: Literal["write"]
     line: dict[str, Any]
-    roster: NotRequired[Optional[Roster]]
+    roster: NotRequired[Optional[RosterRequest]]
     last: NotRequired[Count]
 
 
-class ReadLog(Asked):
+class ReadLogRequest(AnyRequest):
     """The last lines of history, and the roster."""
 
     verb: Literal["log"]
@@ -324,7 +326,7 @@ class ReadLog(Asked):
     last: NotRequired[Count]
 
 
-class KeepVerdicts(Asked):
+class KeepVerdictsRequest(AnyRequest):
     """The content of verdicts.json."""
 
     verb: Literal["log"]
@@ -333,35 +335,47 @@ class KeepVerdicts(Asked):
     last: NotRequired[Count]
 
 
-Converge = Union[Prepare, Finish, Remove]
-Lease = Union[HoldLease, LookLease]
-Log = Union[WriteLog, ReadLog, KeepVerdicts]
-Request = Union[Observe, Converge, Record, Confirm, Revert, Reboot, Attach, Wait, Stop, Lease, Log]
+ConvergeRequest = Union[PrepareRequest, FinishRequest, RemoveRequest]
+LeaseRequest = Union[HoldLeaseRequest, ReadLeaseRequest]
+LogRequest = Union[WriteLogRequest, ReadLogRequest, KeepVerdictsRequest]
+Request = Union[
+    ObserveRequest,
+    ConvergeRequest,
+    RecordRequest,
+    ConfirmRequest,
+    RevertRequest,
+    RebootRequest,
+    AttachRequest,
+    WaitRequest,
+    StopRequest,
+    LeaseRequest,
+    LogRequest,
+]
 
 
 # By verb, and by `phase` or `do` where it has one: the keys of `hpcforge.node.verbs.VERBS`.
 TYPES: Mapping[tuple[str, str], Any] = {
-    ("observe", ""): Observe,
-    ("converge", "prepare"): Prepare,
-    ("converge", "finish"): Finish,
-    ("converge", "remove"): Remove,
-    ("record", ""): Record,
-    ("confirm", ""): Confirm,
-    ("revert", ""): Revert,
-    ("reboot", ""): Reboot,
-    ("attach", ""): Attach,
-    ("wait", ""): Wait,
-    ("stop", ""): Stop,
-    ("lease", "take"): HoldLease,
-    ("lease", "drop"): HoldLease,
-    ("lease", "look"): LookLease,
-    ("log", "write"): WriteLog,
-    ("log", "read"): ReadLog,
-    ("log", "verdicts"): KeepVerdicts,
+    ("observe", ""): ObserveRequest,
+    ("converge", "prepare"): PrepareRequest,
+    ("converge", "finish"): FinishRequest,
+    ("converge", "remove"): RemoveRequest,
+    ("record", ""): RecordRequest,
+    ("confirm", ""): ConfirmRequest,
+    ("revert", ""): RevertRequest,
+    ("reboot", ""): RebootRequest,
+    ("attach", ""): AttachRequest,
+    ("wait", ""): WaitRequest,
+    ("stop", ""): StopRequest,
+    ("lease", "take"): HoldLeaseRequest,
+    ("lease", "drop"): HoldLeaseRequest,
+    ("lease", "look"): ReadLeaseRequest,
+    ("log", "write"): WriteLogRequest,
+    ("log", "read"): ReadLogRequest,
+    ("log", "verdicts"): KeepVerdictsRequest,
 }
 
 
-def of_run(request: Request, run: Run, task: Optional[str]) -> Request:
+def of_run(request: Request, run: RunRequest, task: Optional[str]) -> Request:
     """The request as one of a run, by which a node refuses older ones; `task`: a name to come back to."""
     return cast(Request, {**request, "run": run, **({"task": task} if task else {})})
 
@@ -375,4 +389,4 @@ def only(request: Request, wanted: Callable[[str], bool]) -> Request:
     """The request with less work: that for these roles."""
     if request["verb"] != "converge":
         return request
-    return cast(Request, {**request, "work": [one for one in request["work"] if wanted(one["role"])]})
+    return cast(Request, {**request, "work": [role_work for role_work in request["work"] if wanted(role_work["role"])]})

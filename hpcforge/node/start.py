@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 OLDEST = (3, 9)
 
 
-class Sent:
+class BundleFinder:
     """Finds modules among those that were sent, and compiles each when it is first imported."""
 
     def __init__(self, sources: "dict[str, str]") -> None:
         self.sources = sources
-        self.packages = {name[:at] for name in sources for at, one in enumerate(name) if one == "."}
+        self.packages = {name[:at] for name in sources for at, letter in enumerate(name) if letter == "."}
 
     def find_spec(
         self, name: str, _path: object = None, _target: object = None
@@ -45,7 +45,7 @@ def start(document: "Any") -> None:
         done = {"event": "done", "changed": 0, "failed": [], "skipped": [], "facts": {}}
         sys.stdout.write(json.dumps(failed) + "\n" + json.dumps(done) + "\n")
         return
-    sys.meta_path.insert(0, Sent(document["modules"]))
+    sys.meta_path.insert(0, BundleFinder(document["modules"]))
     from hpcforge.node.main import main  # noqa: PLC0415 - it came along and could not be imported before
 
     main(document["request"])

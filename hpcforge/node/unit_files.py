@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hpcforge.node import files, originals, texts, units
+from hpcforge.node import backups, files, units, written_files
 
 FOLDER = "/etc/systemd/system"
 MARK = "# written by hpcforge\n"
@@ -15,7 +15,7 @@ MARK = "# written by hpcforge\n"
 
 def is_there(wanted: Mapping[str, str], unit: str) -> bool:
     """Whether these files (text by name) are as wanted, and the unit is enabled and runs."""
-    if not all(texts.is_there(f"{FOLDER}/{name}", MARK + text) for name, text in wanted.items()):
+    if not all(written_files.is_there(f"{FOLDER}/{name}", MARK + text) for name, text in wanted.items()):
         return False
     found = units.query([unit])[unit]
     return found.enabled and found.runs
@@ -23,7 +23,7 @@ def is_there(wanted: Mapping[str, str], unit: str) -> bool:
 
 def any_there(wanted: Mapping[str, str]) -> bool:
     """Whether there is any of these files."""
-    return any(texts.exists(f"{FOLDER}/{name}") for name in wanted)
+    return any(written_files.exists(f"{FOLDER}/{name}") for name in wanted)
 
 
 def obstacle(names: Mapping[str, str]) -> str | None:
@@ -33,7 +33,7 @@ def obstacle(names: Mapping[str, str]) -> str | None:
         text = files.read_text(path)
         if text is not None and not text.startswith(MARK):
             return f"{path} is another program's unit; remove it, or choose another name"
-        why = texts.obstacle(path)
+        why = written_files.obstacle(path)
         if why:
             return why
     return None
@@ -50,11 +50,11 @@ def put(wanted: Mapping[str, str], unit: str) -> str | None:
     return units.bring_up(unit, ["enable", "restart" if found.runs else "start"]) or "content"
 
 
-def put_back(names: list[str], unit: str) -> str | None:
+def restore(names: list[str], unit: str) -> str | None:
     """Stop the unit, and remove the files."""
     did = units.take_down(unit, stop=True, disable=True)
     ours = [name for name in names if (files.read_text(f"{FOLDER}/{name}") or "").startswith(MARK)]
-    gone = [name for name in ours if originals.put_back(f"{FOLDER}/{name}", None)]
+    gone = [name for name in ours if backups.restore(f"{FOLDER}/{name}", None)]
     if gone:
         units.reload()
     return did or ("removed" if gone else None)
@@ -63,13 +63,16 @@ def put_back(names: list[str], unit: str) -> str | None:
 def escaped(path: str) -> str:
     """A path as systemd names units after it."""
     plain = path.strip("/")
-    letters = (("-" if one == "/" else one) if _is_plain(one, at) else _hexed(one) for at, one in enumerate(plain))
+    letters = (
+        ("-" if letter == "/" else letter) if _is_plain(letter, at) else _hexed(letter)
+        for at, letter in enumerate(plain)
+    )
     return "".join(letters) or "-"
 
 
-def _is_plain(one: str, at: int) -> bool:
-    return one == "/" or (one.isascii() and (one.isalnum() or one in ":_" or (one == "." and at > 0)))
+def _is_plain(letter: str, at: int) -> bool:
+    return letter == "/" or (letter.isascii() and (letter.isalnum() or letter in ":_" or (letter == "." and at > 0)))
 
 
-def _hexed(one: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in one.encode())
+def _hexed(letter: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in letter.encode())

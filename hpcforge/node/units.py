@@ -10,7 +10,7 @@ from hpcforge.node import commands
 from hpcforge.node.events import NodeError, readable
 
 if TYPE_CHECKING:
-    from hpcforge.node import wire
+    from hpcforge.node import answer_types
 
 _ENABLED = ("enabled", "enabled-runtime", "static", "generated", "alias", "indirect", "transient")
 _PROPERTIES = "LoadState,UnitFileState,ActiveState,SubState,Result,ConditionResult"
@@ -20,7 +20,7 @@ _QUERY_S = 20
 _REFRESH_S = 60
 
 
-class Unit(NamedTuple):
+class UnitStatus(NamedTuple):
     """A unit's state in systemd."""
 
     loaded: str  # loaded, not-found, masked, error
@@ -36,7 +36,7 @@ class Unit(NamedTuple):
         return self.active == "active"
 
 
-def query(names: Sequence[str]) -> dict[str, Unit]:
+def query(names: Sequence[str]) -> dict[str, UnitStatus]:
     """State of units by the names asked for (which may be aliases), in one call."""
     if not names:
         return {}
@@ -46,14 +46,16 @@ def query(names: Sequence[str]) -> dict[str, Unit]:
         return dict(zip(names, units))
     if len(names) == 1:
         raise NodeError(f"systemctl show {names[0]}: {readable(outcome.stderr) or f'exit status {outcome.rc}'}")
-    return {name: unit for one in names for name, unit in query([one]).items()}  # one bad name spoils the whole answer
+    return {
+        name: unit for unit_name in names for name, unit in query([unit_name]).items()
+    }  # one bad name spoils the whole answer
 
 
-def parse(text: str) -> list[Unit]:
+def parse(text: str) -> list[UnitStatus]:
     """Units in `systemctl show` output, in its order: blocks of KEY=VALUE with an empty line between."""
     blocks = (dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.split("\n\n"))
     return [
-        Unit(
+        UnitStatus(
             block.get("LoadState", ""),
             block.get("UnitFileState", "") in _ENABLED,
             block.get("ActiveState", ""),
@@ -66,7 +68,7 @@ def parse(text: str) -> list[Unit]:
     ]
 
 
-def compare(names: Sequence[str], due: Sequence[str]) -> list[wire.Unit]:
+def compare(names: Sequence[str], due: Sequence[str]) -> list[answer_types.UnitAnswer]:
     """Units that are not enabled, not running, or have a restart due."""
     found = query(names)
     return [

@@ -1,7 +1,7 @@
 """The table of verbs of the node program, and the validation of requests before any change.
 
 The types are in `hpcforge.node.requests`, which does not travel: what came is held to their forms, which are in
-`hpcforge.node.forms`.
+`hpcforge.node.schemas`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from hpcforge.forms import MisfitError, check
 from hpcforge.node.events import NodeError
+from hpcforge.schemas import MisfitError, check
 
 if TYPE_CHECKING:
     from hpcforge.node.requests import Request
@@ -67,7 +67,7 @@ def checked(data: Any) -> Request:
         raise NodeError("unknown request: not an object")
     verb_of(data)
     step = data.get("phase", data.get("do", ""))
-    from hpcforge.node.forms import FORMS  # noqa: PLC0415 - an operator host, which asks, need not make them
+    from hpcforge.node.schemas import FORMS  # noqa: PLC0415 - an operator host, which asks, need not make them
 
     try:
         check(FORMS[f"{data['verb']} {step}".strip()])(data)

@@ -19,7 +19,7 @@ _TOLD = {"fake": "", "nvidia": "nvml", "amd": "amdgpu"}  # which fact has what i
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredWorker:
     """What a worker must show to be admitted. Memory is what is declared less what is kept from jobs."""
 
     node: str
@@ -57,10 +57,10 @@ class DrainOrder:
     reason: str
 
 
-def declared(cluster: Cluster) -> tuple[Declared, ...]:
+def declared(cluster: Cluster) -> tuple[DeclaredWorker, ...]:
     """What each worker must show."""
     return tuple(
-        Declared(
+        DeclaredWorker(
             node=node.name,
             memory_mib=node.memory_mib,
             needed_memory_mib=cluster.job_memory_mib(node),
@@ -84,7 +84,7 @@ def _kind(gpus: Gpus | None) -> Literal["fake", "nvidia", "amd"]:
     return "amd" if gpus and gpus.vendor == "amd" else "nvidia"
 
 
-def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
+def shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], gpus_ready: bool) -> tuple[Shortfall, ...]:
     """What a worker's facts lack. `gpus_ready`: its device files should be there by now, so they are counted.
 
     A driver that answers is believed before that, too. Values that a role sets are not judged here (MIG layout,
@@ -120,20 +120,20 @@ def shortfalls(worker: Declared, facts: Mapping[str, Any], gpus_ready: bool) -> 
     return (*found, *(gpu_shortfalls(worker, facts, of_roles=False) if gpus_ready or answers else ()))
 
 
-def has_to_be_asked_again(worker: Declared, facts: Mapping[str, Any]) -> bool:
+def has_to_be_asked_again(worker: DeclaredWorker, facts: Mapping[str, Any]) -> bool:
     """Whether a worker's driver reported faults. Only an observation asks it, and later work may have fixed them:
     NVLinks are down until Fabric Manager runs, whose role comes after the restart that brings the driver.
     """
     return _told(worker, facts) is not None and bool(gpu_shortfalls(worker, facts, of_roles=False))
 
 
-def _told(worker: Declared, facts: Mapping[str, Any]) -> rules.Nvml | None:
+def _told(worker: DeclaredWorker, facts: Mapping[str, Any]) -> rules.Nvml | None:
     """What the driver says, where it is one for what is declared."""
     told: rules.Nvml | None = facts.get(_TOLD[worker.gpu_kind]) if worker.gpus else None
     return told
 
 
-def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], of_roles: bool = True) -> tuple[Shortfall, ...]:
+def gpu_shortfalls(worker: DeclaredWorker, facts: Mapping[str, Any], of_roles: bool = True) -> tuple[Shortfall, ...]:
     """Return the shortfalls of a worker's GPUs: their number and, with a driver, its reports on each GPU.
 
     `of_roles`: in what roles set, too: the MIG instances that are declared, the version of a driver that is installed.
@@ -158,10 +158,12 @@ def gpu_shortfalls(worker: Declared, facts: Mapping[str, Any], of_roles: bool = 
     mig = worker.mig if of_roles or not worker.mig else None
     driver = worker.driver if of_roles or not worker.gets_driver else None
     said = rules.faults(nvml, worker.gpu_known, driver, mig) if nvml else ()
-    faults = [one for one in said if one.kind not in worker.accepts]
-    accept = ", ".join(dict.fromkeys((*worker.accepts, *(one.kind for one in faults))))
+    faults = [fault for fault in said if fault.kind not in worker.accepts]
+    accept = ", ".join(dict.fromkeys((*worker.accepts, *(fault.kind for fault in faults))))
     override = f'{worker.node}: {{accept: [{accept}], reason: "known, and left so"}}'
-    found += [Shortfall(worker.node, one.what, one.declared, one.observed, override, one.todo) for one in faults]
+    found += [
+        Shortfall(worker.node, fault.what, fault.declared, fault.observed, override, fault.todo) for fault in faults
+    ]
     return tuple(found)
 
 
@@ -174,13 +176,15 @@ def drains(
     that another user drained for another reason stays drained; a node in `keep` is not resumed.
     """
     short: dict[str, list[Shortfall]] = {}
-    for one in found:
-        short.setdefault(one.node, []).append(one)
+    for shortfall in found:
+        short.setdefault(shortfall.node, []).append(shortfall)
     orders = []
     for node, (state, reason) in slurm_nodes.items():
         drained = nodes.drained(state)
         if node in short and not drained:
-            said = ", ".join(f"{one.what} {one.observed}, declared {one.declared}" for one in short[node])
+            said = ", ".join(
+                f"{shortfall.what} {shortfall.observed}, declared {shortfall.declared}" for shortfall in short[node]
+            )
             orders.append(DrainOrder(node, "drain", MARK + said))
         elif node not in short and node not in keep and drained and reason.startswith((MARK, *_SLURM_OWN_REASONS)):
             orders.append(DrainOrder(node, "resume", reason))
@@ -192,6 +196,6 @@ def unsettled(slurm_nodes: Mapping[str, tuple[str, str]]) -> bool:
     return any(nodes.registering(state) and not nodes.drained(state) for state, _ in slurm_nodes.values())
 
 
-def judged(workers: Sequence[Declared], slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+def judged(workers: Sequence[DeclaredWorker], slurm_nodes: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """The Slurm states of just these workers."""
     return {worker.node: slurm_nodes[worker.node] for worker in workers if worker.node in slurm_nodes}

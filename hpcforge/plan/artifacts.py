@@ -32,14 +32,14 @@ class NoDepotError(ExpectedError):
 
 
 @dataclass(frozen=True)
-class Served:
+class DepotContents:
     """What the depot serves, and at which address; None: there is none."""
 
     artifacts: tuple[Artifact, ...] = ()  # by name
     address: str | None = None
 
 
-def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, Iterable[Artifact]]]) -> Served:
+def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, Iterable[Artifact]]]) -> DepotContents:
     """What the depot has to serve for these roles.
 
     Raises:
@@ -48,17 +48,17 @@ def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, I
     """
     found: dict[str, tuple[Role, Artifact]] = {}
     for role, artifacts in by_role:
-        for one in artifacts:
-            first, same = found.setdefault(one.name, (role, one))
-            if same != one:
-                raise role.wrong(f"artifact {one.name} differs from the one of role {first.name}", ("artifacts",))
+        for artifact in artifacts:
+            first, same = found.setdefault(artifact.name, (role, artifact))
+            if same != artifact:
+                raise role.wrong(f"artifact {artifact.name} differs from the one of role {first.name}", ("artifacts",))
     if not found or depot is None:  # a role that has some needs a depot, see `hpcforge.plan.role_order`
-        return Served()
+        return DepotContents()
     service = service_of(depot)
     host = cluster.services[service].host if service in cluster.services else None
     if host is None:
         raise NoDepotError(next(iter(found.values()))[0].name, service)
-    return Served(tuple(found[name][1] for name in sorted(found)), cluster.by_name[host].address)
+    return DepotContents(tuple(found[name][1] for name in sorted(found)), cluster.by_name[host].address)
 
 
 def service_of(depot: Role) -> str:
@@ -83,8 +83,8 @@ def artifact(spec: ArtifactSpec, render: Callable[[Template], str]) -> Artifact:
 
 def download(spec: ArtifactSpec, render: Callable[[Template], str], address: str | None) -> Download:
     """What a node gets of it. Raises ValueError for what cannot be one."""
-    one, mode = artifact(spec, render), render(spec.mode)
+    file, mode = artifact(spec, render), render(spec.mode)
     if not _MODE.fullmatch(mode):
         raise ValueError(f"mode {mode!r} is not octal")
-    url = f"http://{address}/{quote(one.name)}"
-    return Download("" if spec.path is None else render(spec.path), url, one.sha256, one.size_bytes, mode.zfill(4))
+    url = f"http://{address}/{quote(file.name)}"
+    return Download("" if spec.path is None else render(spec.path), url, file.sha256, file.size_bytes, mode.zfill(4))

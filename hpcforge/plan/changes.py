@@ -9,13 +9,13 @@ from typing import Any
 
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
-from hpcforge.kinds.resource import Said
-from hpcforge.plan.desired import Disruption, Unit, Wanted, by_kind
-from hpcforge.plan.observed import Difference, Observed, nothing_there
+from hpcforge.kinds.resource import ActualState
+from hpcforge.plan.desired import DesiredRole, Disruption, Unit, by_kind
+from hpcforge.plan.observation import Difference, Observation, nothing_there
 from hpcforge.plan.plan import (
     Change,
     OpaqueChange,
-    Owns,
+    OwnedResources,
     PackageRemoval,
     Reason,
     RebootCause,
@@ -23,7 +23,7 @@ from hpcforge.plan.plan import (
     UnitChange,
     worst,
 )
-from hpcforge.wire import Action
+from hpcforge.wire_types import Action
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Scope:
 EVERYTHING = Scope()
 
 
-def node_changes(roles: Sequence[Wanted], seen: Observed, bare: Bare) -> Iterator[tuple[Wanted, Change]]:
+def node_changes(roles: Sequence[DesiredRole], seen: Observation, bare: Bare) -> Iterator[tuple[DesiredRole, Change]]:
     """The roles that have something to change. Roles restart units of others on their node."""
     scope = bare.scope
     wanted_roles = [wanted for wanted in roles if scope.only is None or wanted.role in scope.only]
@@ -46,7 +46,7 @@ def node_changes(roles: Sequence[Wanted], seen: Observed, bare: Bare) -> Iterato
         return
     differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in wanted_roles}
     changed = _Changed(
-        {name for one in differs.values() for _, name in _differing(one)}, bare.texts, _disturbers(roles)
+        {name for difference in differs.values() for _, name in _differing(difference)}, bare.texts, _disturbers(roles)
     )
     for wanted in wanted_roles:
         change = _judged_change(wanted, differs[wanted.role], changed, seen, scope)
@@ -72,10 +72,10 @@ class _Changed:
         return next(others) == next(others)
 
 
-def _disturbers(roles: Iterable[Wanted]) -> dict[str, list[str]]:
+def _disturbers(roles: Iterable[DesiredRole]) -> dict[str, list[str]]:
     """The paths of roles that say so for which a unit of another role's is restarted, by that unit."""
     found: dict[str, list[str]] = {}
-    for restart in (one for wanted in roles for one in wanted.restarts):
+    for restart in (restart for wanted in roles for restart in wanted.restarts):
         found.setdefault(restart.unit, []).extend(restart.watches)
     return found
 
@@ -91,16 +91,18 @@ class Bare:
     scope: Scope
     changes: dict[int, Change] = field(default_factory=dict)  # by id of what is wanted
 
-    def change(self, wanted: Wanted) -> Change:
+    def change(self, wanted: DesiredRole) -> Change:
         """What changes of a role; false where nothing does."""
         if id(wanted) not in self.changes:
-            seen = Observed("", python=False)
+            seen = Observation("", python=False)
             # every unit is started, whatever it watches
             self.changes[id(wanted)] = _judged_change(wanted, nothing_there(wanted), _NOTHING_CHANGED, seen, self.scope)
         return self.changes[id(wanted)]
 
 
-def _judged_change(wanted: Wanted, difference: Difference, changed: _Changed, seen: Observed, scope: Scope) -> Change:
+def _judged_change(
+    wanted: DesiredRole, difference: Difference, changed: _Changed, seen: Observation, scope: Scope
+) -> Change:
     """What changes, with reason and disruption; false where nothing does."""
     forced = wanted.role in scope.forced
     change = _change(wanted, difference, changed, forced)
@@ -117,14 +119,14 @@ def _judged_change(wanted: Wanted, difference: Difference, changed: _Changed, se
     )
 
 
-def _unnoted(wanted: Wanted, seen: Observed) -> bool:
+def _unnoted(wanted: DesiredRole, seen: Observation) -> bool:
     return wanted.role in ((seen.receipt or {}).get("unowned") or ())
 
 
-def _change(wanted: Wanted, difference: Difference, changed: _Changed, forced: bool) -> Change:
-    found = {one["name"]: one for one in difference.get("units", ())}
+def _change(wanted: DesiredRole, difference: Difference, changed: _Changed, forced: bool) -> Change:
+    found = {unit["name"]: unit for unit in difference.get("units", ())}
     due = bool(difference.get("reboot"))  # until then nothing can be said of the checks
-    failed = () if due else tuple((one["name"], str(one["detail"])) for one in difference.get("checks", ()))
+    failed = () if due else tuple((check["name"], str(check["detail"])) for check in difference.get("checks", ()))
     packages = _named(wanted.packages, difference.get("packages", ()))
     resources = _resources(wanted, difference)
     opaque = _opaque(wanted, difference, failed, forced)
@@ -134,7 +136,9 @@ def _change(wanted: Wanted, difference: Difference, changed: _Changed, forced: b
     return Change(
         needs=wanted.needs,
         packages=packages,
-        removes=tuple(PackageRemoval(one["name"], tuple(one["by"])) for one in difference.get("removes", ())),
+        removes=tuple(
+            PackageRemoval(removal["name"], tuple(removal["by"])) for removal in difference.get("removes", ())
+        ),
         unforeseen=_named(wanted.packages, difference.get("unforeseen", ())),
         resources=resources,
         units=tuple(unit for unit in units if unit is not None),
@@ -148,9 +152,9 @@ def _change(wanted: Wanted, difference: Difference, changed: _Changed, forced: b
     )
 
 
-def _owns(wanted: Wanted) -> Owns:
-    named = by_kind(wanted.resources, (one.named for one in wanted.resources))
-    return Owns(
+def _owns(wanted: DesiredRole) -> OwnedResources:
+    named = by_kind(wanted.resources, (resource.named for resource in wanted.resources))
+    return OwnedResources(
         packages=wanted.packages,
         resources={kind: tuple(names) for kind, names in named.items()},
         units=tuple(unit.name for unit in wanted.units),
@@ -161,7 +165,7 @@ def _owns(wanted: Wanted) -> Owns:
     )
 
 
-def _reason(role: str, change: Change, seen: Observed, forced: bool, unnoted: bool) -> Reason:
+def _reason(role: str, change: Change, seen: Observation, forced: bool, unnoted: bool) -> Reason:
     """The one word for why: what a person would look into first comes first."""
     if not seen.configured:
         return "new node"
@@ -169,12 +173,16 @@ def _reason(role: str, change: Change, seen: Observed, forced: bool, unnoted: bo
         return "forced"
     if change.failed_checks:
         return "check failed"
-    if any(one["role"] == role for one in seen.reverted):
+    if any(reversal["role"] == role for reversal in seen.reverted):
         return "reverted"
-    if any(one.resource.drifted(one.found) for one in change.resources):
+    if any(resource_change.resource.drifted(resource_change.found) for resource_change in change.resources):
         return "drifted"
     due = any(unit.reason.endswith((" changed", "was cut off")) for unit in change.units)
-    if change.opaque or due or any(one.resource.is_news(one.found) for one in change.resources):
+    if (
+        change.opaque
+        or due
+        or any(resource_change.resource.input_changed(resource_change.found) for resource_change in change.resources)
+    ):
         return "input changed"
     if change.reboot:
         return "reboot pending"
@@ -183,13 +191,13 @@ def _reason(role: str, change: Change, seen: Observed, forced: bool, unnoted: bo
     return "to be noted"
 
 
-def _disruptions(wanted: Wanted, change: Change) -> dict[RebootCause, Disruption]:
+def _disruptions(wanted: DesiredRole, change: Change) -> dict[RebootCause, Disruption]:
     """What each part that changes does; a unit is not disrupted by being started or re-read."""
     does: dict[RebootCause, Disruption] = dict.fromkeys(change.reboot, "reboot")
     if change.packages:
         does["packages"] = wanted.disrupts.get("packages", "none")
-    for one in change.resources:
-        does[one.resource.kind] = wanted.disrupts.get(one.resource.kind, "none")
+    for resource_change in change.resources:
+        does[resource_change.resource.kind] = wanted.disrupts.get(resource_change.resource.kind, "none")
     if any(action == "restart" for unit in change.units for action in unit.actions):
         does["units"] = wanted.disrupts.get("units", "restart")
     if change.opaque:
@@ -202,15 +210,19 @@ def _named(names: Iterable[str], missing: Iterable[Any]) -> tuple[str, ...]:
     return tuple(name for name in names if name in absent)
 
 
-def _differing(difference: Difference) -> dict[tuple[str, str], Said]:
+def _differing(difference: Difference) -> dict[tuple[str, str], ActualState]:
     """What was found of each resource that is not as wanted, by kind and name."""
-    return {(kind.name, one[kind.key]): one for kind in KINDS.values() for one in difference.get(kind.name, ())}
+    return {
+        (kind.name, resource[kind.key]): resource
+        for kind in KINDS.values()
+        for resource in difference.get(kind.name, ())
+    }
 
 
-def _resources(wanted: Wanted, difference: Difference) -> tuple[ResourceChange, ...]:
+def _resources(wanted: DesiredRole, difference: Difference) -> tuple[ResourceChange, ...]:
     found = _differing(difference)
-    places = ((one, (one.kind, one.named)) for one in wanted.resources)
-    return tuple(ResourceChange(one, found[place]) for one, place in places if place in found)
+    places = ((resource, (resource.kind, resource.named)) for resource in wanted.resources)
+    return tuple(ResourceChange(resource, found[place]) for resource, place in places if place in found)
 
 
 def _unit(
@@ -250,8 +262,8 @@ def _unit(
 
 def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set[str]:
     """The files whose change, if they have one, a refresh is enough for."""
-    lines = {one.path: one.lines for one in unit.rereads}
-    changes = {one.resource.named: one for one in own}
+    lines = {reread.path: reread.lines for reread in unit.rereads}
+    changes = {change.resource.named: change for change in own}
     return {
         path
         for path, expression in lines.items()
@@ -260,7 +272,7 @@ def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set
 
 
 def _opaque(
-    wanted: Wanted, difference: Difference, failed: tuple[tuple[str, str], ...], forced: bool
+    wanted: DesiredRole, difference: Difference, failed: tuple[tuple[str, str], ...], forced: bool
 ) -> OpaqueChange | None:
     if wanted.opaque is None:
         return None

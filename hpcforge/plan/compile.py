@@ -21,10 +21,22 @@ from hpcforge.kinds.downloads import Download
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan import sandbox
-from hpcforge.plan.artifacts import Served, artifact, download, served
-from hpcforge.plan.called import as_called
-from hpcforge.plan.desired import Artifact, Check, Desired, Leaves, Need, Opaque, Reread, Restart, Tree, Unit, Wanted
-from hpcforge.plan.ports import Port, port
+from hpcforge.plan.artifacts import DepotContents, artifact, download, served
+from hpcforge.plan.desired import (
+    Artifact,
+    Check,
+    Desired,
+    DesiredRole,
+    KeptPath,
+    Opaque,
+    Reread,
+    Restart,
+    RoleNeed,
+    Tree,
+    Unit,
+)
+from hpcforge.plan.localize import localize
+from hpcforge.plan.ports import PortRange, port
 from hpcforge.plan.render import (
     Template,
     begin,
@@ -51,7 +63,7 @@ from hpcforge.plan.role_spec import (
     UnitSpec,
 )
 from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, usable
-from hpcforge.plan.settings import Setting, Settings, check_slurm, gathered, setting
+from hpcforge.plan.settings import RoleSetting, Settings, check_slurm, gathered, setting
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -97,16 +109,18 @@ def compile_desired(
     placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
     may_use = {role.name: usable(role.name, role.spec.needs, secrets) for role in ordered}
 
-    def compilers_with(depot: Served, open_ports: Mapping[str, tuple[Port, ...]], told: Settings) -> list[_Compiler]:
+    def compilers_with(
+        depot: DepotContents, open_ports: Mapping[str, tuple[PortRange, ...]], told: Settings
+    ) -> list[_Compiler]:
         common = (cluster, texts, secret_digests, placed, depot, open_ports, told)
         return [_Compiler(role, needs[role.name], may_use[role.name], *common) for role in ordered]
 
-    depot, first_pass = the_depot(roles), compilers_with(Served(), {}, {})
-    serves = served(cluster, depot, ((one.role, one.artifacts()) for one in first_pass))
-    told = gathered(roles, (said for one in first_pass for said in one.settings()))
+    depot, first_pass = the_depot(roles), compilers_with(DepotContents(), {}, {})
+    serves = served(cluster, depot, ((compiler.role, compiler.artifacts()) for compiler in first_pass))
+    told = gathered(roles, (said for compiler in first_pass for said in compiler.settings()))
     compilers = compilers_with(serves, _open_ports(cluster, first_pass), told)
-    first = tuple(Need(role.name) for role in ordered if role.spec.before_site_roles)
-    nodes: dict[str, tuple[Wanted, ...]] = {}
+    first = tuple(RoleNeed(role.name) for role in ordered if role.spec.before_site_roles)
+    nodes: dict[str, tuple[DesiredRole, ...]] = {}
     for node in cluster.nodes:
         wanted = [compiler.wanted(node) for compiler in compilers if compiler.runs_on(node)]
         needed = tuple(need for need in first if node.name in placed[need.role].known)
@@ -123,7 +137,7 @@ def compile_desired(
 
 
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
-    alike: _Alike[bool] = _Alike(spoken_of([role.spec.on]))
+    alike: _MadeOnce[bool] = _MadeOnce(spoken_of([role.spec.on]))
     context = role_context(cluster, role.name)
     with _explained(role, "on"):
         return tuple(
@@ -133,11 +147,13 @@ def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
         )
 
 
-def _open_ports(cluster: Cluster, compilers: Sequence[_Compiler]) -> dict[str, tuple[Port, ...]]:
+def _open_ports(cluster: Cluster, compilers: Sequence[_Compiler]) -> dict[str, tuple[PortRange, ...]]:
     """What the roles of each node want open, each once."""
-    with_ports = [one for one in compilers if one.role.spec.ports]
+    with_ports = [compiler for compiler in compilers if compiler.role.spec.ports]
     return {
-        node.name: tuple(dict.fromkeys(port for one in with_ports if one.runs_on(node) for port in one.ports(node)))
+        node.name: tuple(
+            dict.fromkeys(port for compiler in with_ports if compiler.runs_on(node) for port in compiler.ports(node))
+        )
         for node in cluster.nodes
     }
 
@@ -160,14 +176,14 @@ def _leaves_of(value: Any) -> Iterator[object]:
     if isinstance(value, Mapping):
         value = tuple(value.values())
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from _leaves_of(one)
+        for part in value:
+            yield from _leaves_of(part)
     else:
         yield value
 
 
 @dataclass(frozen=True)
-class _Alike(Generic[T]):
+class _MadeOnce(Generic[T]):
     """What is made for a node, made once for all nodes that are alike in what it is made from."""
 
     spoken: tuple[str, ...] | None  # attributes that it is made from; None: each node's own
@@ -187,15 +203,17 @@ def _site_name(site_role: SiteRole) -> str:
     return f"site_{site_role.name}"
 
 
-def _site_roles(cluster: Cluster, node: Node, needs: tuple[Need, ...], code: Mapping[str, Code]) -> Iterator[Wanted]:
+def _site_roles(
+    cluster: Cluster, node: Node, needs: tuple[RoleNeed, ...], code: Mapping[str, Code]
+) -> Iterator[DesiredRole]:
     for site_role in cluster.site_roles:
         if node.name in site_role.on:
-            yield Wanted(
+            yield DesiredRole(
                 _site_name(site_role),
                 needs=needs,
                 opaque=_opaque(code[site_role.name], variables(cluster, node)),
-                trees=tuple(_tree(one, {}) for one in code[site_role.name].removes),
-                leaves=tuple(_leaves(one, {}) for one in code[site_role.name].leaves),
+                trees=tuple(_tree(tree, {}) for tree in code[site_role.name].removes),
+                leaves=tuple(_leaves(leftover, {}) for leftover in code[site_role.name].leaves),
             )
 
 
@@ -235,10 +253,10 @@ class _Compiler:
     texts: _Texts
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, _Placed]
-    served: Served
-    open_ports: Mapping[str, tuple[Port, ...]]  # of all roles, by node
+    served: DepotContents
+    open_ports: Mapping[str, tuple[PortRange, ...]]  # of all roles, by node
     told: Settings  # what files are told by all roles
-    alike: dict[int, _Alike[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
+    alike: dict[int, _MadeOnce[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
     same: dict[int, _Text] = field(default_factory=dict)  # a text that is the same on all nodes, likewise
 
     def runs_on(self, node: Node) -> bool:
@@ -249,43 +267,50 @@ class _Compiler:
         specs = self.role.spec.artifacts
         nodes = self.placed[self.role.name].nodes if specs else ()
         found = (self._each(self.cluster.by_name[name], specs, _artifact) for name in nodes)
-        return tuple(dict.fromkeys(one for several in found for one in several))
+        return tuple(dict.fromkeys(artifact for several in found for artifact in several))
 
-    def ports(self, node: Node) -> tuple[Port, ...]:
+    def ports(self, node: Node) -> tuple[PortRange, ...]:
         """What it wants open on a node."""
         return self._each(node, self.role.spec.ports, _port)
 
-    def settings(self) -> Iterator[tuple[Role, str, Setting]]:
+    def settings(self) -> Iterator[tuple[Role, str, RoleSetting]]:
         """Yield what it has files of other roles say; nothing where it runs on no node."""
         for spec in self.role.spec.settings if self.placed[self.role.name].nodes else ():
             with self._placed_error(spec):
-                for path, one in self._rendered_of(spec, _setting, self._context):
-                    check_slurm(path, one, self.cluster.os.slurm)
-                    yield self.role, path, one
+                for path, setting in self._rendered_of(spec, _setting, self._context):
+                    check_slurm(path, setting, self.cluster.os.slurm)
+                    yield self.role, path, setting
 
-    def wanted(self, node: Node) -> Wanted:
+    def wanted(self, node: Node) -> DesiredRole:
         here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)
         return self._all_alike.get(node, lambda n: self._called(self._wanted(n, here)), here)
 
-    def _called(self, wanted: Wanted) -> Wanted:
+    def _called(self, wanted: DesiredRole) -> DesiredRole:
         try:
-            return as_called(wanted, self.cluster.os)
+            return localize(wanted, self.cluster.os)
         except ValueError as error:
             raise self.role.wrong(str(error)) from error
 
     @cached_property
-    def _all_alike(self) -> _Alike[Wanted]:
+    def _all_alike(self) -> _MadeOnce[DesiredRole]:
         spec = self.role.spec
-        specs = (*spec.packages, *(one for kind in TYPES for one in spec.of(kind)), *spec.units, *spec.restarts)
+        specs = (
+            *spec.packages,
+            *(resource for kind in TYPES for resource in spec.of(kind)),
+            *spec.units,
+            *spec.restarts,
+        )
         specs += (*spec.checks, *spec.delete_on_removal, *spec.keep_on_removal)
-        texts = [text for one in specs for text in _texts_of(self.role, one)]
-        return _Alike(spoken_of([*texts, *spec.inputs.values()]))
+        texts = [text for spec in specs for text in _texts_of(self.role, spec)]
+        return _MadeOnce(spoken_of([*texts, *spec.inputs.values()]))
 
-    def _wanted(self, node: Node, here: Collection[str]) -> Wanted:
+    def _wanted(self, node: Node, here: Collection[str]) -> DesiredRole:
         spec = self.role.spec
-        resources = tuple(one for kind in TYPES for one in self._each(node, spec.of(kind), self._resource(kind)))
-        paths = tuple(one.path for one in resources if isinstance(one, File | Download))
-        return Wanted(
+        resources = tuple(
+            resource for kind in TYPES for resource in self._each(node, spec.of(kind), self._resource(kind))
+        )
+        paths = tuple(resource.path for resource in resources if isinstance(resource, File | Download))
+        return DesiredRole(
             role=self.role.name,
             needs=tuple(self._needs(here)),
             packages=self._each(node, spec.packages, lambda p, c: render(p.name, c)),
@@ -340,7 +365,7 @@ class _Compiler:
         with _explained(self.role, "sets_clock"):
             return bool(evaluate(self.role.spec.sets_clock, self._context))
 
-    def _needs(self, here: Collection[str]) -> Iterator[Need]:
+    def _needs(self, here: Collection[str]) -> Iterator[RoleNeed]:
         for text in self.needs:
             role, at, scope = text.partition("@")
             if at and scope != "cluster":
@@ -348,16 +373,16 @@ class _Compiler:
                     f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)", ("needs",)
                 )
             if at and self.placed[role].nodes:
-                yield Need(role, self.placed[role].nodes)
+                yield RoleNeed(role, self.placed[role].nodes)
             elif role in here and not at:
-                yield Need(role)
+                yield RoleNeed(role)
 
     def _each(self, node: Node, specs: Sequence[S], make: Callable[[S, Context], T]) -> tuple[T, ...]:
         made: list[T] = []
         for spec in specs:
             alike = self.alike.get(id(spec))
             if alike is None:
-                alike = self.alike[id(spec)] = _Alike(spoken_of(_texts_of(self.role, spec)))
+                alike = self.alike[id(spec)] = _MadeOnce(spoken_of(_texts_of(self.role, spec)))
             with self._placed_error(spec):
                 made += alike.get(node, partial(self._made, spec, make))
         return tuple(made)
@@ -374,7 +399,9 @@ class _Compiler:
     def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
         """Where a resource stands in role.yaml."""
         lists = {key: value for key, value in self.role.spec if isinstance(value, tuple)}
-        return next((key, place) for key, all_ in lists.items() for place, one in enumerate(all_) if one is spec)
+        return next(
+            (key, place) for key, all_ in lists.items() for place, candidate in enumerate(all_) if candidate is spec
+        )
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
         return self._rendered_of(spec, make, {**self._context, "node": node})
@@ -450,11 +477,11 @@ def _artifact(spec: ArtifactSpec, context: Context) -> Artifact:
     return artifact(spec, lambda text: render(text, context))
 
 
-def _setting(spec: SettingSpec, context: Context) -> tuple[str, Setting]:
+def _setting(spec: SettingSpec, context: Context) -> tuple[str, RoleSetting]:
     return setting(spec, lambda text: render(text, context))
 
 
-def _port(spec: PortSpec, context: Context) -> Port:
+def _port(spec: PortSpec, context: Context) -> PortRange:
     return port(spec, lambda text: render(text, context))
 
 
@@ -462,15 +489,15 @@ def _tree(spec: TreeSpec, context: Context) -> Tree:
     return Tree(render(spec.path, context))
 
 
-def _leaves(spec: LeavesSpec, context: Context) -> Leaves:
-    return Leaves(render(spec.path, context), spec.why)
+def _leaves(spec: LeavesSpec, context: Context) -> KeptPath:
+    return KeptPath(render(spec.path, context), spec.why)
 
 
 def _plain(value: Any) -> Any:
     """Dataclasses and tuples as the dictionaries and lists of JSON."""
     sandbox.METER.spend(1)  # a list may hold another one many times
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
-from hpcforge.kinds.resource import Named, Resource
+from hpcforge.kinds.resource import LocalName, Resource
 
 Disruption = Literal["none", "restart", "drain", "reboot", "destroys-data"]  # from the mildest to the worst
 DISRUPTIONS: tuple[Disruption, ...] = ("none", "restart", "drain", "reboot", "destroys-data")
@@ -26,14 +26,14 @@ T = TypeVar("T")
 class Tree:
     """What a role's own code makes at a path: with the role it goes, and all that is in it."""
 
-    path: Annotated[str, Named.PATH]
+    path: Annotated[str, LocalName.PATH]
 
 
 @dataclass(frozen=True)
-class Leaves:
+class KeptPath:
     """A path that stays when the role goes, and why."""
 
-    path: Annotated[str, Named.PATH]
+    path: Annotated[str, LocalName.PATH]
     why: str
 
 
@@ -41,7 +41,7 @@ class Leaves:
 class Reread:
     """A file that a refresh is enough for; with `lines`, where it changes in lines alone that match that expression."""
 
-    path: Annotated[str, Named.PATH]
+    path: Annotated[str, LocalName.PATH]
     lines: str | None = None
 
 
@@ -49,10 +49,10 @@ class Reread:
 class Unit:
     """A systemd unit that is enabled and running; restarted (or refreshed) when one of `watches` (paths) changes."""
 
-    name: Annotated[str, Named.UNIT]
-    watches: Annotated[tuple[str, ...], Named.PATH]
+    name: Annotated[str, LocalName.UNIT]
+    watches: Annotated[tuple[str, ...], LocalName.PATH]
     # commands in place of a restart, in order, where it runs already
-    refresh: Annotated[tuple[tuple[str, ...], ...], Named.COMMAND] = ()
+    refresh: Annotated[tuple[tuple[str, ...], ...], LocalName.COMMAND] = ()
     rereads: tuple[Reread, ...] = ()  # the files that a refresh is enough for; none: all of `watches`
 
 
@@ -60,8 +60,8 @@ class Unit:
 class Restart:
     """A unit of another role's, restarted when one of `watches` (paths of this role) changes."""
 
-    unit: Annotated[str, Named.UNIT]
-    watches: Annotated[tuple[str, ...], Named.PATH]
+    unit: Annotated[str, LocalName.UNIT]
+    watches: Annotated[tuple[str, ...], LocalName.PATH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Check:
     """
 
     name: str
-    command: Annotated[tuple[str, ...], Named.COMMAND]
+    command: Annotated[tuple[str, ...], LocalName.COMMAND]
     stdout: str | None  # regular expression that must match somewhere in the output
     wait_s: float
     first: bool = False
@@ -105,7 +105,7 @@ class Opaque:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RoleNeed:
     """Another role that must be done first, and on which nodes. None: on the same one, whichever that is."""
 
     role: str
@@ -113,20 +113,20 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredRole:
     """One role on one node, or on several that are alike: then all of them have one object."""
 
     role: str
-    needs: tuple[Need, ...] = ()
-    packages: Annotated[tuple[str, ...], Named.PACKAGE] = ()
-    replaces: Annotated[tuple[str, ...], Named.PACKAGE] = ()  # packages that go for these, where they are there
+    needs: tuple[RoleNeed, ...] = ()
+    packages: Annotated[tuple[str, ...], LocalName.PACKAGE] = ()
+    replaces: Annotated[tuple[str, ...], LocalName.PACKAGE] = ()  # packages that go for these, where they are there
     resources: tuple[Resource, ...] = ()  # in the order of the table of kinds
     units: tuple[Unit, ...] = ()
     restarts: tuple[Restart, ...] = ()  # units of other roles that it disturbs
     checks: tuple[Check, ...] = ()
     opaque: Opaque | None = None
     trees: tuple[Tree, ...] = ()  # what the opaque work makes, and nobody else
-    leaves: tuple[Leaves, ...] = ()  # what stays when the role goes
+    leaves: tuple[KeptPath, ...] = ()  # what stays when the role goes
     on_remove: OnRemove = "stop"  # keep: leave all of it; purge: packages that we brought go, too
     guard: bool = False  # it could lock hpcforge out: reverts by itself unless a new connection confirms it
     shape: Shape = "free"  # together: units wait until every node has the files, as a new munge key needs
@@ -136,7 +136,7 @@ class Wanted:
 
     def of(self, kind: type[R]) -> tuple[R, ...]:
         """Its resources of one kind."""
-        return tuple(one for one in self.resources if isinstance(one, kind))
+        return tuple(resource for resource in self.resources if isinstance(resource, kind))
 
     def plain(self) -> dict[str, Any]:
         """As the node program is sent it."""
@@ -158,7 +158,7 @@ class Desired:
     """Every node's roles in the order they are done, and the text of every file by digest."""
 
     roles: tuple[str, ...]  # all, in an order that agrees with every need
-    nodes: Mapping[str, tuple[Wanted, ...]]
+    nodes: Mapping[str, tuple[DesiredRole, ...]]
     texts: Mapping[str, str]
     scheduler: str | None = None  # the role that brings Slurm's controller
     depot: str | None = None  # the role that serves artifacts
@@ -167,7 +167,7 @@ class Desired:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the desired state of all nodes; texts count by their digests."""
-        distinct = {id(one): one for roles in self.nodes.values() for one in roles}
-        digests = {at: hashlib.sha256(json.dumps(one.plain()).encode()).hexdigest() for at, one in distinct.items()}
-        plain = json.dumps({name: [digests[id(one)] for one in roles] for name, roles in self.nodes.items()})
+        distinct = {id(role): role for roles in self.nodes.values() for role in roles}
+        digests = {at: hashlib.sha256(json.dumps(role.plain()).encode()).hexdigest() for at, role in distinct.items()}
+        plain = json.dumps({name: [digests[id(role)] for role in roles] for name, roles in self.nodes.items()})
         return hashlib.sha256(plain.encode()).hexdigest()

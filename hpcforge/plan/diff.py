@@ -8,37 +8,37 @@ from dataclasses import replace
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
-from hpcforge.plan.admission import Declared, Shortfall, declared, drains, judged, shortfalls
+from hpcforge.plan.admission import DeclaredWorker, Shortfall, declared, drains, judged, shortfalls
 from hpcforge.plan.changes import EVERYTHING, Bare, Scope, node_changes
 from hpcforge.plan.clocks import ClockOff, clocks_off
-from hpcforge.plan.desired import Desired, Wanted
-from hpcforge.plan.felt import felt
+from hpcforge.plan.desired import Desired, DesiredRole
+from hpcforge.plan.job_impact import nodes_affecting_jobs
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING, asks_for, parse_jobs, parse_waiting, too_large
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import (
     Change,
+    Kept,
     Leaving,
     Obstacle,
-    Owns,
+    OwnedResources,
     Plan,
     Removal,
-    Stays,
     Step,
 )
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 
 # A package that cannot be compared counts as missing, so that installing it may repair dpkg.
-_COMPARED = {kind.one for kind in KINDS.values()}
+_COMPARED = {kind.singular for kind in KINDS.values()}
 SLURM_NODES = "slurm_nodes"  # the name under which the controller is asked for Slurm's view
 
 
 def diff(
     cluster: Cluster,
     desired: Desired,
-    observed: Mapping[str, Observed],
+    observed: Mapping[str, Observation],
     leaving: Sequence[Leaving] = (),
     scope: Scope = EVERYTHING,
-    head: Observed | None = None,
+    head: Observation | None = None,
 ) -> Plan:
     """Compute the changes of each node. Nodes without an entry in `observed` are not in the plan.
 
@@ -50,7 +50,7 @@ def diff(
     controller = head or observed.get(cluster.slurm.controller)
     clocks = _clocks(cluster, reachable, controller, found)
     obstacles = tuple(_obstacles(desired, reachable, scope))
-    refused = {one.node for one in clocks if one.refused} | {one.node for one in obstacles}
+    refused = {clock.node for clock in clocks if clock.refused} | {obstacle.node for obstacle in obstacles}
     steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
     for name, changes in found.items():
         for wanted, change in changes if name not in refused else ():
@@ -61,7 +61,7 @@ def diff(
     short = tuple(_short(workers, reachable, busy))
     answers = controller.answers if controller else {}
     slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
-    going = [one.node for one in leaving if one.worker]
+    going = [leaver.node for leaver in leaving if leaver.worker]
     waiting = parse_waiting(answers.get(SLURM_WAITING, "")) if going else ()
     removals = {
         name: gone
@@ -70,7 +70,7 @@ def diff(
     }
     told = drains(short, judged(workers, slurm_nodes))
     run_as = cluster.acceptance.run_as if cluster.acceptance else None
-    jobs_feel = felt(desired, [node.name for node in cluster.workers], run_as, changed, removals, told)
+    jobs_feel = nodes_affecting_jobs(desired, [node.name for node in cluster.workers], run_as, changed, removals, told)
     return Plan(
         cluster=cluster.name,
         nodes=tuple(node.name for node in cluster.nodes if node.name in observed),
@@ -88,7 +88,9 @@ def diff(
         in_service=_in_service(cluster, reachable, slurm_nodes),
         jobs=parse_jobs(answers.get(SLURM_JOBS, "")),
         asked_for={name: asking for name in going if (asking := asks_for(name, waiting))},
-        too_large=too_large(waiting, {one.name: len(one.nodes) for one in cluster.slurm.partitions}, len(going)),
+        too_large=too_large(
+            waiting, {partition.name: len(partition.nodes) for partition in cluster.slurm.partitions}, len(going)
+        ),
         rollout=cluster.rollout,
         basis={name: seen.basis for name, seen in reachable.items()},
         scheduler=desired.scheduler,
@@ -111,7 +113,9 @@ def _texts(desired: Desired, steps: Iterable[Step]) -> dict[str, str]:
     return {digest: text for digest, text in desired.texts.items() if digest in digests}
 
 
-def _short(workers: Iterable[Declared], reachable: Mapping[str, Observed], busy: Set[str]) -> Iterator[Shortfall]:
+def _short(
+    workers: Iterable[DeclaredWorker], reachable: Mapping[str, Observation], busy: Set[str]
+) -> Iterator[Shortfall]:
     """Who shows less than is declared; GPUs of a node that is yet to be worked on may come with that."""
     for worker in workers:
         facts = reachable[worker.node].facts
@@ -121,9 +125,9 @@ def _short(workers: Iterable[Declared], reachable: Mapping[str, Observed], busy:
 
 def _clocks(
     cluster: Cluster,
-    reachable: Mapping[str, Observed],
-    controller: Observed | None,
-    found: Mapping[str, Sequence[tuple[Wanted, Change]]],
+    reachable: Mapping[str, Observation],
+    controller: Observation | None,
+    found: Mapping[str, Sequence[tuple[DesiredRole, Change]]],
 ) -> tuple[ClockOff, ...]:
     """Return nodes with wrong clocks; always checks the controller, since others follow its clock."""
     answers = {**({cluster.slurm.controller: controller} if controller else {}), **reachable}
@@ -132,7 +136,7 @@ def _clocks(
     return clocks_off(clocks, cluster.slurm.controller, setting)
 
 
-def _obstacles(desired: Desired, reachable: Mapping[str, Observed], scope: Scope) -> Iterator[Obstacle]:
+def _obstacles(desired: Desired, reachable: Mapping[str, Observation], scope: Scope) -> Iterator[Obstacle]:
     """What is in the way of the roles that the plan is for, as far as nodes can tell."""
     for name, seen in reachable.items():
         for wanted in desired.nodes[name]:
@@ -142,21 +146,21 @@ def _obstacles(desired: Desired, reachable: Mapping[str, Observed], scope: Scope
                     if one["role"] == wanted.role and one["kind"] in _COMPARED:
                         why = f"cannot be compared: {one['error']}"
                         yield Obstacle(name, wanted.role, one["kind"], one["name"], why)
-                for one in told.get("obstacles", ()):
-                    yield Obstacle(name, wanted.role, one["kind"], one["name"], one["why"])
+                for obstacle in told.get("obstacles", ()):
+                    yield Obstacle(name, wanted.role, obstacle["kind"], obstacle["name"], obstacle["why"])
                 first = {check.name for check in wanted.checks if check.first and seen.facts}  # else nobody was asked
-                for one in told.get("checks", ()):
-                    if one["name"] in first:
-                        yield Obstacle(name, wanted.role, "check", one["name"], str(one["detail"]))
+                for failed_check in told.get("checks", ()):
+                    if failed_check["name"] in first:
+                        yield Obstacle(name, wanted.role, "check", failed_check["name"], str(failed_check["detail"]))
 
 
-def surplus(seen: Observed) -> tuple[Removal, ...]:
+def surplus(seen: Observation) -> tuple[Removal, ...]:
     """What a node's receipt owns and no role wants there."""
     roles = (seen.receipt or {}).get("surplus") or {}
     return tuple(
         Removal(
             role,
-            Owns(
+            OwnedResources(
                 packages=tuple(parts.get("packages", ())) if parts.get("on_remove") == "purge" else (),
                 resources={kind: tuple(parts[kind]) for kind in KINDS if parts.get(kind)},
                 units=tuple(parts.get("units", ())),
@@ -164,21 +168,23 @@ def surplus(seen: Observed) -> tuple[Removal, ...]:
                 on_remove=parts.get("on_remove", "stop"),
                 disrupts=parts.get("disrupts", "none"),
             ),
-            stays=tuple(Stays(one["kind"], tuple(one["names"]), one["why"]) for one in parts.get("stays", ())),
+            stays=tuple(
+                Kept(remnant["kind"], tuple(remnant["names"]), remnant["why"]) for remnant in parts.get("stays", ())
+            ),
         )
         for role, parts in roles.items()
     )
 
 
-def _removals(roles: Iterable[Wanted], seen: Observed, scope: Scope) -> Iterator[Removal]:
+def _removals(roles: Iterable[DesiredRole], seen: Observation, scope: Scope) -> Iterator[Removal]:
     guarded = {wanted.role: wanted.guard for wanted in roles}
-    for one in surplus(seen):
-        if scope.only is None or one.role in scope.only:
-            yield replace(one, wanted=one.role in guarded, guard=guarded.get(one.role, False))
+    for removal in surplus(seen):
+        if scope.only is None or removal.role in scope.only:
+            yield replace(removal, wanted=removal.role in guarded, guard=guarded.get(removal.role, False))
 
 
 def _in_service(
-    cluster: Cluster, reachable: Mapping[str, Observed], slurm_nodes: Mapping[str, tuple[str, str]]
+    cluster: Cluster, reachable: Mapping[str, Observation], slurm_nodes: Mapping[str, tuple[str, str]]
 ) -> tuple[str, ...]:
     """Nodes that were configured before and may have jobs.
 

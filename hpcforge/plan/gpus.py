@@ -14,8 +14,8 @@ from typing import Any
 from hpcforge.cluster.mig import Layout
 from hpcforge.cluster.model import GpuModel
 
-Nvml = Mapping[str, Any]  # as `hpcforge.node.wire.Nvml`
-Gpu = Mapping[str, Any]  # as `hpcforge.node.wire.Gpu`
+Nvml = Mapping[str, Any]  # as `hpcforge.node.answer_types.Nvml`
+Gpu = Mapping[str, Any]  # as `hpcforge.node.answer_types.Gpu`
 
 MEND_LOST = (
     "check the kernel's log for NVRM and Xid, or amdgpu, restart the node; if it is lost again, reseat or replace it"
@@ -41,13 +41,13 @@ class Fault:
 
 def working(nvml: Nvml) -> int | None:
     """Return the number of GPUs that answer; None if NVML did not finish."""
-    return None if nvml["error"] else sum(one["error"] is None for one in nvml["gpus"])
+    return None if nvml["error"] else sum(gpu["error"] is None for gpu in nvml["gpus"])
 
 
 def missing(nvml: Nvml) -> str:
     """Where the GPUs are that do not answer, as far as can be told; empty: they are not even on the bus."""
-    lost = [f"{_named(one)}: {one['error']}" for one in nvml["gpus"] if one["error"]]
-    answering = {one["bus_id"] for one in nvml["gpus"] if one["error"] is None}
+    lost = [f"{_named(gpu)}: {gpu['error']}" for gpu in nvml["gpus"] if gpu["error"]]
+    answering = {gpu["bus_id"] for gpu in nvml["gpus"] if gpu["error"] is None}
     lost += [f"PCI {at} is on the bus and does not answer" for at in nvml["on_bus"] if at not in answering]
     return "; ".join(lost)
 
@@ -67,28 +67,28 @@ def faults(nvml: Nvml, model: GpuModel, driver: str | None = None, mig: Layout |
     rules = _RULES if mig is None else (*_RULES, _layout_rule(mig))
     for kind, words, judge in rules:
         alike: dict[tuple[str, str, str], list[Gpu]] = {}
-        for one in nvml["gpus"]:
-            if one["error"] is None and (found := judge(one, model)):
-                alike.setdefault(found, []).append(one)
+        for gpu in nvml["gpus"]:
+            if gpu["error"] is None and (found := judge(gpu, model)):
+                alike.setdefault(found, []).append(gpu)
         for (declared, observed, todo), gpus in alike.items():
             yield Fault(kind, f"{words} of {_together(gpus)}", declared, observed, todo)
 
 
 def remarks(nvml: Nvml) -> Iterator[str]:
     """What should be known of GPUs, and keeps no jobs away: some of it passes by itself."""
-    for one in nvml["gpus"]:
-        reasons = one["clock_reasons"]
+    for gpu in nvml["gpus"]:
+        reasons = gpu["clock_reasons"]
         slowed = [words for bit, words in _SLOWED.items() if reasons and reasons & bit]
-        said = [f"{words} ({one['clock_mhz']} MHz)" for words in slowed]
-        if one["ecc_uncorrected"]:
-            said.append(f"{one['ecc_uncorrected']} uncorrected memory errors since its driver was loaded")
-        now, most = one["pcie_generation"], one["pcie_generation_max"]
+        said = [f"{words} ({gpu['clock_mhz']} MHz)" for words in slowed]
+        if gpu["ecc_uncorrected"]:
+            said.append(f"{gpu['ecc_uncorrected']} uncorrected memory errors since its driver was loaded")
+        now, most = gpu["pcie_generation"], gpu["pcie_generation_max"]
         if now and most and now < most and reasons is not None and not reasons & _IDLE:
             said.append(f"PCIe generation {now} of {most} while it works")
-        if one["troubles"]:
-            fact, why = next(iter(one["troubles"].items()))
-            said.append(f"not known: {', '.join(one['troubles'])} ({fact}: {why})")
-        yield from (f"{_named(one)}: {words}" for words in said)
+        if gpu["troubles"]:
+            fact, why = next(iter(gpu["troubles"].items()))
+            said.append(f"not known: {', '.join(gpu['troubles'])} ({fact}: {why})")
+        yield from (f"{_named(gpu)}: {words}" for words in said)
 
 
 _Judged = tuple[str, str, str] | None  # declared, observed, what to do
@@ -167,7 +167,7 @@ _Rule = tuple[str, str, Callable[[Gpu, GpuModel], _Judged]]
 
 def _layout_rule(mig: Layout) -> _Rule:
     """The instances of each GPU. The mode outlives a restart on some, a layout on none."""
-    by_gpu = {index: sorted(one.profile for one in instances) for index, instances in enumerate(mig)}
+    by_gpu = {index: sorted(instance.profile for instance in instances) for index, instances in enumerate(mig)}
 
     def judge(gpu: Gpu, _model: GpuModel) -> _Judged:
         wanted, there = by_gpu.get(gpu["index"], []), gpu["mig"]
@@ -207,7 +207,7 @@ _RULES: tuple[_Rule, ...] = (
 def _together(gpus: Sequence[Gpu]) -> str:
     if len(gpus) <= _EACH:
         return " and ".join(map(_named, gpus))
-    return f"GPUs {', '.join(str(one['index']) for one in gpus)}"
+    return f"GPUs {', '.join(str(gpu['index']) for gpu in gpus)}"
 
 
 def _named(gpu: Gpu) -> str:

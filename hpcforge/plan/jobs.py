@@ -24,7 +24,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingJob:
     """A job that has not begun. `nodes`: those that it asks for by name."""
 
     number: str
@@ -43,12 +43,12 @@ def parse_jobs(output: str) -> dict[str, tuple[str, ...]]:
     return {node: tuple(numbers) for node, numbers in found.items()}
 
 
-def parse_waiting(output: str) -> tuple[Waiting, ...]:
+def parse_waiting(output: str) -> tuple[WaitingJob, ...]:
     """The jobs in the output of `SLURM_WAITING_COMMAND`, each once (an array may have several lines); skips others."""
     return tuple(dict.fromkeys(_waiting(output)))
 
 
-def _waiting(output: str) -> Iterator[Waiting]:
+def _waiting(output: str) -> Iterator[WaitingJob]:
     for job in jobs.read(output, _PENDING):
         if not job.count.isdecimal():
             continue
@@ -56,15 +56,15 @@ def _waiting(output: str) -> Iterator[Waiting]:
             nodes = tuple(hostlist.expand(job.asked_for)) if job.asked_for not in ("", "(null)") else ()
         except hostlist.HostlistError:
             continue
-        yield Waiting(job.number, job.user, int(job.count), tuple(job.partitions.split(",")), nodes)
+        yield WaitingJob(job.number, job.user, int(job.count), tuple(job.partitions.split(",")), nodes)
 
 
-def asks_for(node: str, waiting: Collection[Waiting]) -> tuple[Waiting, ...]:
+def asks_for(node: str, waiting: Collection[WaitingJob]) -> tuple[WaitingJob, ...]:
     """The jobs that ask for a node by name: once Slurm does not know it any more it ends them, held ones, too."""
     return tuple(job for job in waiting if node in job.nodes)
 
 
-def too_large(waiting: Collection[Waiting], sizes: Mapping[str, int], leaving: int) -> tuple[Waiting, ...]:
+def too_large(waiting: Collection[WaitingJob], sizes: Mapping[str, int], leaving: int) -> tuple[WaitingJob, ...]:
     """Return the jobs that need more nodes than their partitions have after the removal of nodes."""
     found = []
     for job in waiting:
@@ -74,7 +74,7 @@ def too_large(waiting: Collection[Waiting], sizes: Mapping[str, int], leaving: i
     return tuple(found)
 
 
-def asked_for(node: str, asking: Collection[Waiting]) -> str:
+def asked_for(node: str, asking: Collection[WaitingJob]) -> str:
     """Why a node does not leave, and what would let it: `job 17 of ada asks for w02 ...`."""
     first_few = [f"job {job.number} of {job.user}" for job in list(asking)[:_SHOWN]]
     more = f" and {len(asking) - _SHOWN} more" if len(asking) > _SHOWN else ""

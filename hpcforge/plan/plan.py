@@ -9,25 +9,25 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from hpcforge.cluster.model import Rollout
-from hpcforge.kinds.resource import Said
-from hpcforge.plan.admission import Declared, DrainOrder, Shortfall
+from hpcforge.kinds.resource import ActualState
+from hpcforge.plan.admission import DeclaredWorker, DrainOrder, Shortfall
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import (
     DISRUPTIONS,
     Artifact,
     Check,
     Disruption,
-    Leaves,
-    Need,
+    KeptPath,
     OnRemove,
     Opaque,
     R,
+    RoleNeed,
     Shape,
 )
-from hpcforge.plan.jobs import Waiting
+from hpcforge.plan.jobs import WaitingJob
 from hpcforge.plan.resources import AnyResource
-from hpcforge.plan.smoke_runs import SmokeRuns, Verify
-from hpcforge.wire import Action
+from hpcforge.plan.test_selection import SmokeRuns, Verify
+from hpcforge.wire_types import Action
 
 Reason = Literal[
     "new node", "input changed", "drifted", "reverted", "check failed", "forced", "reboot pending", "to be noted"
@@ -42,7 +42,7 @@ class ResourceChange:
     """A resource that differs, and its observed state. Contains no secret."""
 
     resource: AnyResource
-    found: Said
+    found: ActualState
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class OpaqueChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Owns:
+class OwnedResources:
     """All that a role has on a node, changed or not: what the node's receipt is to say."""
 
     packages: tuple[str, ...] = ()
@@ -81,12 +81,12 @@ class Owns:
     units: tuple[str, ...] = ()
     trees: tuple[str, ...] = ()
     on_remove: OnRemove = "stop"
-    leaves: tuple[Leaves, ...] = ()
+    leaves: tuple[KeptPath, ...] = ()
     disrupts: Disruption = "none"  # what it does to jobs to be without its trees
 
 
 @dataclass(frozen=True)
-class Stays:
+class Kept:
     """What stays of what goes, and why. `kind`: package, file, directory, unit, account, home, path or work."""
 
     kind: str
@@ -114,7 +114,7 @@ class Obstacle:
 class Change:
     """What one role changes on one node."""
 
-    needs: tuple[Need, ...] = ()
+    needs: tuple[RoleNeed, ...] = ()
     packages: tuple[str, ...] = ()
     removes: tuple[PackageRemoval, ...] = ()
     unforeseen: tuple[str, ...] = ()  # packages for which the node cannot say yet what would go
@@ -125,7 +125,7 @@ class Change:
     checks: tuple[Check, ...] = ()  # run afterwards
     reason: Reason = "input changed"
     disruption: Disruption = "none"
-    owns: Owns = field(default_factory=Owns)
+    owns: OwnedResources = field(default_factory=OwnedResources)
     noted: bool = True  # False: the node's receipt lacks some of it, and is to have it
     guard: bool = False
     shape: Shape = "free"
@@ -133,11 +133,15 @@ class Change:
 
     def on(self, node: str) -> Change:
         """The same with what it needs on its own node by that node's name."""
-        return Change(tuple(n if n.nodes else Need(n.role, (node,)) for n in self.needs), *_BUT_NEEDS(self))
+        return Change(tuple(n if n.nodes else RoleNeed(n.role, (node,)) for n in self.needs), *_BUT_NEEDS(self))
 
-    def of(self, kind: type[R]) -> list[tuple[R, Said]]:
+    def of(self, kind: type[R]) -> list[tuple[R, ActualState]]:
         """What changes of one kind, and what is there instead."""
-        return [(one.resource, one.found) for one in self.resources if isinstance(one.resource, kind)]
+        return [
+            (resource_change.resource, resource_change.found)
+            for resource_change in self.resources
+            if isinstance(resource_change.resource, kind)
+        ]
 
     def __bool__(self) -> bool:
         return bool(
@@ -151,7 +155,7 @@ class Change:
         )
 
 
-_BUT_NEEDS = attrgetter(*[one.name for one in fields(Change)[1:]])
+_BUT_NEEDS = attrgetter(*[field.name for field in fields(Change)[1:]])
 
 
 @dataclass(frozen=True)
@@ -167,10 +171,10 @@ class Removal:
     """What a role, or a part of it, that is no longer wanted on a node leaves behind to be removed."""
 
     role: str
-    owns: Owns
+    owns: OwnedResources
     wanted: bool = False  # the role stays, with less
     guard: bool = False  # to be without it could lock hpcforge out: done last, and confirmed as a guarded change is
-    stays: tuple[Stays, ...] = ()  # what of it is not removed
+    stays: tuple[Kept, ...] = ()  # what of it is not removed
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,7 @@ class Plan:
     first_contact: tuple[str, ...]  # nodes that lack Python 3 and get it first
     unreachable: Mapping[str, str]  # node -> why
     controller: str
-    declared: tuple[Declared, ...]  # what each worker must show to be admitted
+    declared: tuple[DeclaredWorker, ...]  # what each worker must show to be admitted
     shortfalls: tuple[Shortfall, ...]  # who does not, as far as is known now
     drains: tuple[DrainOrder, ...]  # what Slurm would be told
     texts: Mapping[str, str]  # file content by digest, of the files that change
@@ -204,8 +208,10 @@ class Plan:
     groups: Mapping[str, str] = field(default_factory=dict)  # node -> group, of `nodes`
     in_service: tuple[str, ...] = ()  # configured before, and jobs may use them: for these are canary and batches
     jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node -> running jobs, of workers that have some
-    asked_for: Mapping[str, tuple[Waiting, ...]] = field(default_factory=dict)  # node that leaves -> jobs that name it
-    too_large: tuple[Waiting, ...] = ()  # jobs that ask for more nodes than are left
+    asked_for: Mapping[str, tuple[WaitingJob, ...]] = field(
+        default_factory=dict
+    )  # node that leaves -> jobs that name it
+    too_large: tuple[WaitingJob, ...] = ()  # jobs that ask for more nodes than are left
     artifacts: tuple[Artifact, ...] = ()  # what this host is to have fetched before nodes are changed
     rollout: Rollout = field(default_factory=Rollout)
     basis: Mapping[str, str] = field(default_factory=dict)  # node -> digest of what it answered
@@ -234,12 +240,12 @@ class Plan:
     def refused(self) -> Mapping[str, str]:
         """Nodes that answer and are left out all the same, and why."""
         until = "hpcforge changes nothing there until it is fixed"
-        found = {one.node: f"{one.role}: {one.said}; {until}" for one in reversed(self.obstacles)}
-        return found | {one.node: f"{one.said}: {until}" for one in self.clocks if one.refused}
+        found = {obstacle.node: f"{obstacle.role}: {obstacle.said}; {until}" for obstacle in reversed(self.obstacles)}
+        return found | {clock.node: f"{clock.said}: {until}" for clock in self.clocks if clock.refused}
 
     def disruption(self, node: str) -> Disruption:
         """The worst that its changes do to a node."""
-        gone = (one.owns.disrupts for one in self.removals.get(node, ()))
+        gone = (removal.owns.disrupts for removal in self.removals.get(node, ()))
         return worst([*(step.changes[node].disruption for step in self.steps if node in step.changes), *gone])
 
     @cached_property

@@ -14,7 +14,7 @@ _LAST = 65535
 
 
 @dataclass(frozen=True)
-class Port:
+class PortRange:
     """One port, or several in a row: `22`, `30000-30100`."""
 
     port: str
@@ -22,11 +22,11 @@ class Port:
     why: str
 
 
-def port(spec: PortSpec, render: Callable[[Template], str]) -> Port:
+def port(spec: PortSpec, render: Callable[[Template], str]) -> PortRange:
     """Return a port from its rendered fields. Raises ValueError for an invalid port."""
     text = render(spec.port)
     found = _PORTS.fullmatch(text)
-    first, last = (int(one) for one in (found[1], found[2] or found[1])) if found else (0, 0)
+    first, last = (int(digits) for digits in (found[1], found[2] or found[1])) if found else (0, 0)
     if not 0 < first <= last <= _LAST:
         raise ValueError(f"{text!r} is neither a port nor a range FIRST-LAST of ports from 1 to {_LAST}")
-    return Port(text, spec.protocol, spec.why)
+    return PortRange(text, spec.protocol, spec.why)

@@ -39,7 +39,7 @@ from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import refusal
 from hpcforge.plan import sandbox
-from hpcforge.plan.address_runs import address_runs
+from hpcforge.plan.address_ranges import address_runs
 
 
 def _fold_names(names: Iterable[str]) -> str:
@@ -57,7 +57,9 @@ class _UnknownNameError(UndefinedError):
 def _known(of: object, name: object) -> str | None:
     if of is missing:
         return "a role can use `cluster`, `node`, `vars` and, with `for_each`, `item`"
-    known = [str(one) for one in of] if isinstance(of, Mapping) else [one for one in dir(of) if not one.startswith("_")]
+    known = (
+        [str(key) for key in of] if isinstance(of, Mapping) else [name for name in dir(of) if not name.startswith("_")]
+    )
     return did_you_mean(str(name), known) or f"there are: {', '.join(known)}"
 
 
@@ -354,7 +356,7 @@ def render_filled(
         return _rendered(_template_with_secrets(source), {**context, "secret": secret})
 
     without = with_marks("")
-    mark = next((one for one in _MARKS if one not in without), None)
+    mark = next((mark for mark in _MARKS if mark not in without), None)
     if mark is None:
         raise TemplateRuntimeError("the text uses every character that could mark a secret")
     parts = with_marks(mark).split(mark)

@@ -43,7 +43,7 @@ AnyResource = Annotated[
     Resource,
     PlainValidator(_load),
     PlainSerializer(_dump),
-    WithJsonSchema({name: TypeAdapter(one).json_schema() for name, one in TYPES.items()}),
+    WithJsonSchema({name: TypeAdapter(resource_type).json_schema() for name, resource_type in TYPES.items()}),
 ]
 
 
@@ -51,16 +51,19 @@ def as_templates(of: type[Resource]) -> dict[str, Any]:
     """The fields of a kind as role.yaml may give them: every scalar as the template that it is rendered from."""
     hints, said = get_type_hints(of), get_type_hints(of, include_extras=True)
     made = {}
-    for one in fields(of):
-        default = ... if one.default is MISSING else _as_text(one.default)
-        made[one.name] = (_template_of(hints[one.name]), Field(default, description=said[one.name].__metadata__[0]))
+    for field in fields(of):
+        default = ... if field.default is MISSING else _as_text(field.default)
+        made[field.name] = (
+            _template_of(hints[field.name]),
+            Field(default, description=said[field.name].__metadata__[0]),
+        )
     return made
 
 
 def rendered(of: type[Resource], spec: object, render: Callable[[str], str]) -> Resource:
     """The resource that a spec with these fields says. Raises ValueError where a field is not of its type."""
     hints = get_type_hints(of)
-    values = {one.name: _rendered(getattr(spec, one.name), render) for one in fields(of)}
+    values = {field.name: _rendered(getattr(spec, field.name), render) for field in fields(of)}
     return of(**{name: _typed(name, hints[name], value) for name, value in values.items()})
 
 
@@ -75,13 +78,13 @@ def _rendered(value: Any, render: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return render(value)
     if isinstance(value, tuple):
-        return tuple(_rendered(one, render) for one in value)
+        return tuple(_rendered(part, render) for part in value)
     return value
 
 
 def _as_text(value: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(_as_text(one) for one in value)
+        return tuple(_as_text(part) for part in value)
     return value if value is None else str(value)
 
 
@@ -90,6 +93,6 @@ def _template_of(hint: Any) -> Any:
     if origin is tuple:
         return GenericAlias(tuple, (_template_of(arguments[0]), ...))
     if origin in (Union, UnionType):
-        return Union[tuple(one if one is type(None) else _template_of(one) for one in arguments)]  # noqa: UP007
+        return Union[tuple(argument if argument is type(None) else _template_of(argument) for argument in arguments)]  # noqa: UP007
     assert hint in (str, int, float, bool) or origin is Literal, hint
     return Template

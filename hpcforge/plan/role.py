@@ -10,12 +10,12 @@ from typing import Literal, TypeVar
 
 from jinja2 import TemplateSyntaxError
 
-from hpcforge import shipped
-from hpcforge.blueprint.declared import ROLES
-from hpcforge.blueprint.diagnostics import Diagnostic, Mark, Source, in_order, render_all
-from hpcforge.blueprint.inside import OutsideError, files_inside, having, is_inside, read_inside
+from hpcforge import bundled
+from hpcforge.blueprint.diagnostics import Diagnostic, Mark, SourceFile, in_order, render_all
 from hpcforge.blueprint.reader import Document, Loc, mark_of, read_inside_of
 from hpcforge.blueprint.renamed_keys import with_new_keys
+from hpcforge.blueprint.role_declarations import ROLES
+from hpcforge.blueprint.untrusted_files import OutsideError, files_inside, having, is_inside, read_inside
 from hpcforge.blueprint.validate import validate
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.render import Template, speaks_of_node
@@ -35,12 +35,12 @@ class RoleError(ExpectedError):
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
         first = self.diagnostics[0]
-        super().__init__(f"{first.source.name}: {'; '.join(one.message for one in self.diagnostics)}")
+        super().__init__(f"{first.source.name}: {'; '.join(diagnostic.message for diagnostic in self.diagnostics)}")
 
     @classmethod
     def of_file(cls, path: Path, message: str, hint: str | None = None) -> RoleError:
         """About a file, or a folder, as a whole."""
-        return cls([Diagnostic("error", message, Source(str(path)), hint=hint)])
+        return cls([Diagnostic("error", message, SourceFile(str(path)), hint=hint)])
 
     def shown(self) -> str:
         """Every diagnostic, with its place."""
@@ -87,7 +87,7 @@ class Role:
 
 def load_roles(*folders: Path) -> tuple[Role, ...]:
     """Read every role in these folders, by name in each. Raises `RoleError` where one is wrong."""
-    return tuple(load_role(one) for folder in folders for one in having(folder, ROLES.file))
+    return tuple(load_role(role_folder) for folder in folders for role_folder in having(folder, ROLES.file))
 
 
 def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
@@ -110,9 +110,9 @@ def load_role(folder: Path) -> Role:
     """Read one role's folder. Raises `RoleError` with all that is wrong in role.yaml, or else in its texts."""
     document, spec = _read_spec(folder, ROLE_SPEC)
     found = list(_files(folder, spec.files, document))
-    if wrong := [one for one in found if isinstance(one, Diagnostic)]:
+    if wrong := [outcome for outcome in found if isinstance(outcome, Diagnostic)]:
         raise RoleError(wrong)
-    files = [one for one in found if isinstance(one, tuple)]
+    files = [outcome for outcome in found if isinstance(outcome, tuple)]
     texts = {file.source: text for file, text in files if file.source is not None and text is not None}
     spec = spec.model_copy(update={"files": tuple(file for file, _ in files)})
     return Role(folder, spec, texts, _load_code(folder), document)
@@ -186,8 +186,8 @@ def _text(folder: Path, source: str) -> str:
 
 def _at(folder: Path, source: str) -> tuple[Path, str]:
     """The folder that a text has to lie in, and its path there: for the shipped roles that is all that is shipped."""
-    shipped_one = folder.absolute().parent == shipped.roles()
-    return (shipped.root() if shipped_one and not is_inside(folder, source) else folder), source
+    shipped_one = folder.absolute().parent == bundled.roles()
+    return (bundled.root() if shipped_one and not is_inside(folder, source) else folder), source
 
 
 def _checked_scope(file: FileSpec, text: str | None) -> FileSpec:
@@ -205,7 +205,7 @@ def _placed(document: Document, message: str, loc: Loc, hint: str | None) -> Dia
 
 def _in_text(path: Path, text: str, message: str, line: int | None, hint: str | None = None) -> Diagnostic:
     """A diagnostic for a line of a text; Jinja reports no column."""
-    source = Source(str(path), tuple(text.split("\n")))
+    source = SourceFile(str(path), tuple(text.split("\n")))
     if line is None or line > len(source.lines):
         return Diagnostic("error", message, source, hint=hint)
     shown = source.lines[line - 1]

@@ -12,15 +12,15 @@ from typing import Any
 
 import yaml
 
-from hpcforge.blueprint.declared import A_ROLE_NAME, ROLE_NAME, ROLES
-from hpcforge.blueprint.diagnostics import Diagnostic, Severity, Source
-from hpcforge.blueprint.inside import MAX_YAML, OutsideError, files_inside, is_inside, read_inside
+from hpcforge.blueprint.diagnostics import Diagnostic, Severity, SourceFile
 from hpcforge.blueprint.reader import Loc, mark_of
 from hpcforge.blueprint.renamed_keys import old_key_warnings
+from hpcforge.blueprint.role_declarations import A_ROLE_NAME, ROLE_NAME, ROLES
+from hpcforge.blueprint.untrusted_files import MAX_YAML, OutsideError, files_inside, is_inside, read_inside
 from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Wanted
+from hpcforge.plan.desired import DesiredRole
 from hpcforge.plan.role import Role, RoleError, load_role, site_role_code
 
 _MODE = re.compile("0?[0-7]{3}|[0-7]{4}")
@@ -29,7 +29,7 @@ _SHALLOW = 2  # parts of a path that is everybody's: /etc, /var; what lies deepe
 
 
 @dataclass(frozen=True)
-class Judged:
+class CheckedRole:
     """A role's folder, and what is wrong with it; `nodes` of the cluster it would run on."""
 
     folder: Path
@@ -39,48 +39,50 @@ class Judged:
     @property
     def right(self) -> bool:
         """Whether it can be used."""
-        return all(one.severity != "error" for one in self.diagnostics)
+        return all(diagnostic.severity != "error" for diagnostic in self.diagnostics)
 
 
 def role_folders(folder: Path) -> list[Path]:
     """The folder itself, if it is a role, or else those in it that are."""
     folder = folder.resolve() if folder.is_symlink() else folder  # the operator's word: it may be followed
-    return [folder] if _is_role(folder) else sorted(one for one in folder.iterdir() if one.is_dir() and _is_role(one))
+    return (
+        [folder] if _is_role(folder) else sorted(path for path in folder.iterdir() if path.is_dir() and _is_role(path))
+    )
 
 
-def judge(folders: Sequence[Path], others: Sequence[Role], cluster: Cluster) -> list[Judged]:
+def judge(folders: Sequence[Path], others: Sequence[Role], cluster: Cluster) -> list[CheckedRole]:
     """Judge roles for a cluster, among others that are right: each may need another, or one of these."""
-    read: dict[Path, Role | Judged] = {folder: _read(folder) for folder in folders}
+    read: dict[Path, Role | CheckedRole] = {folder: _read(folder) for folder in folders}
     known = {role.name: role for role in others}
     known |= {role.name: role for role in read.values() if isinstance(role, Role)}
     offers = {name: Service() for role in known.values() for name in role.spec.services}
     usual = {role.name: usual_variables(role) | dict(cluster.variables.get(role.name, {})) for role in known.values()}
     cluster = replace(cluster, services={**offers, **cluster.services}, variables=usual, site_roles=())
-    return [one if isinstance(one, Judged) else _judge(one, known, cluster) for one in read.values()]
+    return [role if isinstance(role, CheckedRole) else _judge(role, known, cluster) for role in read.values()]
 
 
 def usual_variables(role: Role) -> dict[str, Any]:
     """Its variables that have a default, as templates get them."""
-    return {name: one.given(one.usual) for name, one in role.spec.vars.items() if not one.required}
+    return {name: variable.given(variable.usual) for name, variable in role.spec.vars.items() if not variable.required}
 
 
 def _is_role(folder: Path) -> bool:
     return os.path.lexists(folder / ROLES.file) or os.path.lexists(folder / "tasks" / "main.yml")
 
 
-def _read(folder: Path) -> Role | Judged:
+def _read(folder: Path) -> Role | CheckedRole:
     """A role; one that is wrong, or a site's own Ansible role, for which there is nothing to render, is judged here."""
     try:
         if _is_for_site_roles(folder):
             code = site_role_code(folder)
             old = old_key_warnings([folder], "role.yaml") if is_inside(folder, ROLES.file) else []
-            missing = Diagnostic("warning", _NOT_SAID, Source(str(folder)), hint=_SAY_WHAT_GOES)
-            return Judged(folder, (*old, *([] if code.removes or code.leaves else [missing])))
+            missing = Diagnostic("warning", _NOT_SAID, SourceFile(str(folder)), hint=_SAY_WHAT_GOES)
+            return CheckedRole(folder, (*old, *([] if code.removes or code.leaves else [missing])))
         return load_role(folder)
     except RoleError as error:
-        return Judged(folder, error.diagnostics)
+        return CheckedRole(folder, error.diagnostics)
     except (OSError, OutsideError) as error:
-        return Judged(folder, RoleError.of_file(folder, f"cannot be read: {error}").diagnostics)
+        return CheckedRole(folder, RoleError.of_file(folder, f"cannot be read: {error}").diagnostics)
 
 
 _NOT_SAID = "its code creates things that are not removed with the role"
@@ -98,27 +100,32 @@ def _is_for_site_roles(folder: Path) -> bool:
     return not re.search("^on[ \t]*:", text, re.MULTILINE)
 
 
-def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> Judged:
+def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> CheckedRole:
     diagnostics = [*role.document.diagnostics, *_manners(role)]
     among = _with_needed(role, known)
     if missing := [
-        f"{one.name}.{name}" for one in among for name in one.spec.vars if name not in cluster.variables[one.name]
+        f"{role.name}.{name}" for role in among for name in role.spec.vars if name not in cluster.variables[role.name]
     ]:
         message = f"{', '.join(missing)} has no default: nothing was rendered"
         hint = "use a blueprint that sets it: --blueprint FILE"
-        return Judged(role.folder, (*diagnostics, _said(role, message, ("vars",), hint, "not-checked")))
+        return CheckedRole(role.folder, (*diagnostics, _said(role, message, ("vars",), hint, "not-checked")))
     try:
         desired = compile_desired(cluster, among, {})
     except RoleError as error:
-        return Judged(role.folder, (*diagnostics, *error.diagnostics))
-    wanted = {node: one for node, roles in desired.nodes.items() for one in roles if one.role == role.name}
-    for one in wanted.values():
-        diagnostics += _rendered(role, one)
+        return CheckedRole(role.folder, (*diagnostics, *error.diagnostics))
+    wanted = {
+        node: wanted_role
+        for node, roles in desired.nodes.items()
+        for wanted_role in roles
+        if wanted_role.role == role.name
+    }
+    for wanted_role in wanted.values():
+        diagnostics += _rendered(role, wanted_role)
     if not wanted:
         hint = "use a blueprint where it runs: --blueprint FILE"
         message = f"runs on no node of {cluster.name}: its expressions and templates were parsed but not rendered"
         diagnostics.append(_said(role, message, ("on",), hint, "not-checked"))
-    return Judged(role.folder, tuple(dict.fromkeys(diagnostics)), tuple(wanted))
+    return CheckedRole(role.folder, tuple(dict.fromkeys(diagnostics)), tuple(wanted))
 
 
 def _with_needed(role: Role, known: Mapping[str, Role]) -> list[Role]:
@@ -126,15 +133,15 @@ def _with_needed(role: Role, known: Mapping[str, Role]) -> list[Role]:
     found: dict[str, Role] = {}
     left = [role]
     while left:
-        one = left.pop()
-        found[one.name] = one
-        restarted = {restart.name for restart in one.spec.restarts}
-        needed = {need.partition("@")[0] for need in one.spec.needs}
+        needed_role = left.pop()
+        found[needed_role.name] = needed_role
+        restarted = {restart.name for restart in needed_role.spec.restarts}
+        needed = {need.partition("@")[0] for need in needed_role.spec.needs}
         needed |= {other.name for other in known.values() if restarted & {unit.name for unit in other.spec.units}}
-        told = {setting.file for setting in one.spec.settings}
+        told = {setting.file for setting in needed_role.spec.settings}
         needed |= {other.name for other in known.values() if told & {file.path for file in other.spec.files}}
         depots = (other for other in known.values() if any(o.serves_artifacts for o in other.spec.services.values()))
-        needed |= {depot.name for depot in depots if one.spec.artifacts}
+        needed |= {depot.name for depot in depots if needed_role.spec.artifacts}
         left += [known[name] for name in sorted(needed) if name in known and name not in found]
     return list(found.values())
 
@@ -176,10 +183,10 @@ def _code(role: Role) -> Iterator[Diagnostic]:
     if not role.spec.delete_on_removal and not role.spec.keep_on_removal:
         yield _said(role, _NOT_SAID, (), _SAY_WHAT_GOES, "warning")
     name = "deploy.py" if role.code.engine == "pyinfra" else "tasks/main.yml"
-    source = Source(str(role.folder / name))
+    source = SourceFile(str(role.folder / name))
     try:
         content = read_inside(role.folder, name, MAX_YAML)
-        source = Source.of(source.name, content.decode(errors="replace"))
+        source = SourceFile.of(source.name, content.decode(errors="replace"))
         if role.code.engine == "pyinfra":
             ast.parse(content)
         elif not _is_list(content):
@@ -206,10 +213,10 @@ def _unused(role: Role) -> Iterator[Diagnostic]:
         path = role.folder / name
         if name.startswith("files/") and name not in role.texts:
             hint = f"write `files: [/{name.removeprefix('files/').removesuffix('.j2')}]`, or remove it"
-            yield Diagnostic("error", "role.yaml does not use this file", Source(str(path)), hint=hint)
+            yield Diagnostic("error", "role.yaml does not use this file", SourceFile(str(path)), hint=hint)
 
 
-def _rendered(role: Role, wanted: Wanted) -> Iterator[Diagnostic]:
+def _rendered(role: Role, wanted: DesiredRole) -> Iterator[Diagnostic]:
     """Check names and paths after rendering."""
     paths = [
         *(("files", file.path) for file in wanted.of(File)),

@@ -25,7 +25,9 @@ def all_needs(roles: Sequence[Role]) -> Needs:
         if role.spec.artifacts and depot is not None:
             found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
         for restart in role.spec.restarts:
-            owners = [one for one in roles if one is not role and restart.name in {u.name for u in one.spec.units}]
+            owners = [
+                owner for owner in roles if owner is not role and restart.name in {u.name for u in owner.spec.units}
+            ]
             if not owners:
                 raise role.wrong(f"restarts {restart.name!r}, but no other role has such a unit", ("restarts",))
             for owner in owners:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.services import Offer
-from hpcforge.blueprint.values import Short, refusal
+from hpcforge.blueprint.values import ShortForm, refusal
 from hpcforge.blueprint.variables import Variable, VariableName
 from hpcforge.kinds import KINDS
 from hpcforge.plan.desired import Disruption, OnRemove, Shape
@@ -74,7 +74,7 @@ class FileSpec(ResourceSpec):
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
-        if sum(one is not None for one in (self.content, self.source, self.secret)) > 1:
+        if sum(origin is not None for origin in (self.content, self.source, self.secret)) > 1:
             raise refusal(f"{self.path}: give at most one of content, source and secret")
         return self
 
@@ -104,7 +104,7 @@ class UnitSpec(ResourceSpec):
         None, description="Paths of files: where one changes, the unit is restarted. Default: every file of the role."
     )
     reload_commands: tuple[tuple[Template, ...], ...] = Field((), description="Commands that replace a restart.")
-    reload_on: tuple[Annotated[RereadSpec, Short("path")], ...] = Field(
+    reload_on: tuple[Annotated[RereadSpec, ShortForm("path")], ...] = Field(
         (), description="The files that `reload_commands` is enough for. Default: all of `restart_on`."
     )
 
@@ -192,7 +192,7 @@ class GoingSpec(_Spec):
     """What becomes of what a role's own code makes when the role goes: all that a site's Ansible role may say."""
 
     description: str = Field("", description="What the role is for.")
-    delete_on_removal: tuple[Annotated[TreeSpec, Short("path")], ...] = Field(
+    delete_on_removal: tuple[Annotated[TreeSpec, ShortForm("path")], ...] = Field(
         (), description="Paths that only its own code creates: they are removed with all their content."
     )
     keep_on_removal: tuple[LeavesSpec, ...] = Field((), description="What stays when the role goes.")
@@ -208,15 +208,15 @@ class RoleSpec(GoingSpec):
         description="Roles that run before it: `base`, on the same node; `base@cluster`, on every node where `base` "
         "runs.",
     )
-    packages: tuple[Annotated[PackageSpec, Short("name")], ...] = Field(
+    packages: tuple[Annotated[PackageSpec, ShortForm("name")], ...] = Field(
         (), description="Packages of the distribution; packages of all roles are installed together."
     )
     replaces: tuple[str, ...] = Field((), description="Packages that the distribution removes for these, if installed.")
-    files: tuple[Annotated[FileSpec, Short("path")], ...] = Field((), description="Regular files.")
-    units: tuple[Annotated[UnitSpec, Short("name")], ...] = Field(
+    files: tuple[Annotated[FileSpec, ShortForm("path")], ...] = Field((), description="Regular files.")
+    units: tuple[Annotated[UnitSpec, ShortForm("name")], ...] = Field(
         (), description="Systemd units: enabled, active, and restarted when a file of their `restart_on` changes."
     )
-    restarts: tuple[Annotated[RestartSpec, Short("name")], ...] = Field(
+    restarts: tuple[Annotated[RestartSpec, ShortForm("name")], ...] = Field(
         (), description="Units of other roles, which then run after this role."
     )
     artifacts: tuple[ArtifactSpec, ...] = Field((), description="Pinned files from outside, through the depot.")
@@ -272,7 +272,7 @@ class RoleSpec(GoingSpec):
     def of(self, kind: str) -> tuple[ResourceSpec, ...]:
         """The entry for one kind of resource."""
         if kind == _DOWNLOADS:
-            return tuple(one for one in self.artifacts if one.path is not None)
+            return tuple(artifact for artifact in self.artifacts if artifact.path is not None)
         return tuple(getattr(self, kind))
 
     @field_validator("disrupts")
@@ -306,7 +306,7 @@ def _spec_of(kind: str) -> Any:
     made: Any = FileSpec
     if kind != "files":
         made = create_model(f"{of.__name__}Spec", __base__=ResourceSpec, __doc__=of.__doc__, **as_templates(of))
-    return Annotated[made, Short(KINDS[kind].key)]
+    return Annotated[made, ShortForm(KINDS[kind].key)]
 
 
 def _meaning(kind: str) -> str:

@@ -67,7 +67,7 @@ class Roster:
     newer: bool = False
 
 
-class Known(NamedTuple):
+class KnownMachine(NamedTuple):
     """A machine as known by a source other than the head. No address: known only by its keys."""
 
     address: str | None
@@ -112,7 +112,7 @@ def next_roster(old: Roster, cluster: Cluster, run: LastRun, reached: Collection
 
     Others stay as they were: a node that was not asked for, or did not answer, is still there.
     """
-    nodes = {name: one for name, one in old.nodes.items() if name not in gone}
+    nodes = {name: machine for name, machine in old.nodes.items() if name not in gone}
     for node in cluster.nodes:
         if node.name in reached or node.name in nodes:
             since = nodes[node.name].since if node.name in nodes else run.number
@@ -120,44 +120,46 @@ def next_roster(old: Roster, cluster: Cluster, run: LastRun, reached: Collection
     return Roster(cluster.name, run, nodes)
 
 
-def strangers(roster: Roster, cluster: Cluster, known: Sequence[Mapping[str, Known]]) -> frozenset[str]:
+def strangers(roster: Roster, cluster: Cluster, known: Sequence[Mapping[str, KnownMachine]]) -> frozenset[str]:
     """Return the roster's nodes that neither the blueprint nor `known` confirms.
 
     The head keeps the roster, and a head in wrong hands could have hpcforge log in to any machine as one that leaves.
     """
     return frozenset(
         name
-        for name, one in leaving(roster, cluster).items()
-        if not any(_confirms(nodes.get(name), one) for nodes in known)
+        for name, machine in leaving(roster, cluster).items()
+        if not any(_confirms(nodes.get(name), machine) for nodes in known)
     )
 
 
 def without(roster: Roster, nodes: Collection[str]) -> Roster:
     """The roster less these nodes."""
-    return dataclasses.replace(roster, nodes={name: one for name, one in roster.nodes.items() if name not in nodes})
+    return dataclasses.replace(
+        roster, nodes={name: machine for name, machine in roster.nodes.items() if name not in nodes}
+    )
 
 
-def _confirms(known: Known | None, one: Enrolled) -> bool:
-    if known is None or not one.host_keys:
+def _confirms(known: KnownMachine | None, machine: Enrolled) -> bool:
+    if known is None or not machine.host_keys:
         return False
-    return known.address in (None, one.address) and set(one.host_keys) <= set(known.host_keys)
+    return known.address in (None, machine.address) and set(machine.host_keys) <= set(known.host_keys)
 
 
 def leaving(roster: Roster, cluster: Cluster) -> dict[str, Enrolled]:
     """The nodes that the blueprint no longer names."""
-    return {name: one for name, one in roster.nodes.items() if name not in cluster.by_name}
+    return {name: machine for name, machine in roster.nodes.items() if name not in cluster.by_name}
 
 
 def gone_keys(roster: Roster, cluster: Cluster) -> frozenset[str]:
     """Host keys of machines that are enrolled and not in the blueprint any more: that leave, or were replaced."""
     there = {key for node in cluster.nodes for key in node.host_keys}
-    return frozenset(key for one in roster.nodes.values() for key in one.host_keys if key not in there)
+    return frozenset(key for machine in roster.nodes.values() for key in machine.host_keys if key not in there)
 
 
 def renamed(roster: Roster, cluster: Cluster) -> dict[str, str]:
     """Nodes of the blueprint -> the node that leaves and is, by its address or a host key, the same machine."""
     leaves = leaving(roster, cluster)
-    by_mark = {mark: name for name, one in leaves.items() for mark in (one.address, *one.host_keys)}
+    by_mark = {mark: name for name, machine in leaves.items() for mark in (machine.address, *machine.host_keys)}
     found = {}
     for node in cluster.nodes:
         before = next((by_mark[mark] for mark in (*node.host_keys, node.address) if mark in by_mark), None)

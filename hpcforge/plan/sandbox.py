@@ -72,19 +72,19 @@ class _Meter:
 
     def allow(self, nodes: int) -> None:
         """Start to count the steps of rendering, for a cluster of this size."""
-        self.one, self.of_all = _ONE + _ONE_A_NODE * nodes, _ALL + _ALL_A_NODE * nodes
+        self.singular, self.of_all = _ONE + _ONE_A_NODE * nodes, _ALL + _ALL_A_NODE * nodes
         self.begin()
 
     def begin(self) -> None:
         """Begin a rendering."""
-        self.given = self.left = min(self.one, self.of_all - _RENDERING)
+        self.given = self.left = min(self.singular, self.of_all - _RENDERING)
 
     def spend(self, steps: int) -> None:
         """Count steps. Raises TooMuchError."""
         self.left -= steps
         if self.left < 0:
-            alone = self.given == self.one
-            raise TooMuchError(f"it takes more than {self.one:,} steps" if alone else _TOO_MUCH_IN_ALL)
+            alone = self.given == self.singular
+            raise TooMuchError(f"it takes more than {self.singular:,} steps" if alone else _TOO_MUCH_IN_ALL)
 
     def end(self) -> None:
         """Count what a rendering took among all."""
@@ -107,9 +107,9 @@ def size_of(value: Any) -> int:
     if not isinstance(value, _LISTS):
         return len(value) if isinstance(value, _SIZED) else 1
     size = len(value)
-    for one in (*value, *value.values()) if isinstance(value, Mapping) else value:
-        if type(one) in _DEEP:
-            size += size_of(one)
+    for part in (*value, *value.values()) if isinstance(value, Mapping) else value:
+        if type(part) in _DEEP:
+            size += size_of(part)
             if size > METER.left:
                 break
     return size
@@ -136,8 +136,8 @@ def _text(value: Any) -> str:
     """Return a value as text. Raises TemplateRuntimeError for an object, whose attribute must be named."""
     if isinstance(value, _LISTS):
         _held(_CHARACTERS_A_STEP * size_of(value))
-        for one in _within(value):
-            _no_object(one)
+        for part in _within(value):
+            _no_object(part)
     else:
         _no_object(value)
     return str(value)
@@ -149,11 +149,11 @@ def _no_object(value: Any) -> None:
 
 
 def _within(value: Any) -> Iterator[Any]:
-    for one in (*value, *value.values()) if isinstance(value, Mapping) else value:
-        if isinstance(one, _LISTS):
-            yield from _within(one)
+    for part in (*value, *value.values()) if isinstance(value, Mapping) else value:
+        if isinstance(part, _LISTS):
+            yield from _within(part)
         else:
-            yield one
+            yield part
 
 
 def shown(value: Any) -> Any:
@@ -175,18 +175,18 @@ def joined(parts: Iterable[str], most: int = MAX_VALUE) -> str:
 
 @pass_environment
 def _join(of: Sandbox, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
-    found = value if attribute is None else (_part(of, one, attribute) for one in value)
+    found = value if attribute is None else (_part(of, part, attribute) for part in value)
     texts: list[str] = []
-    for place, one in enumerate(found):
-        texts += (_text(d), _text(one)) if place else (_text(one),)
+    for place, part in enumerate(found):
+        texts += (_text(d), _text(part)) if place else (_text(part),)
         METER.spend(1)
     return joined(texts)
 
 
 def _part(of: Sandbox, value: Any, name: str | int) -> Any:
     """What Jinja's filters find under `attribute=`: a name, several with points between, or a place."""
-    for one in name.split(".") if isinstance(name, str) else [name]:
-        value = of.getitem(value, int(one) if isinstance(one, str) and one.isdecimal() else one)
+    for key in name.split(".") if isinstance(name, str) else [name]:
+        value = of.getitem(value, int(key) if isinstance(key, str) and key.isdecimal() else key)
     return value
 
 
@@ -200,8 +200,8 @@ def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
 
 @pass_environment
 def _sum(of: Sandbox, value: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
-    for one in value:
-        start = _binary("+", start, one if attribute is None else _part(of, one, attribute))
+    for part in value:
+        start = _binary("+", start, part if attribute is None else _part(of, part, attribute))
     return start
 
 
@@ -245,18 +245,18 @@ def _binary(sign: str, left: Any, right: Any) -> Any:
 
 def _check_sequences(sign: str, left: Any, right: Any) -> None:
     if sign == "%" and isinstance(left, str):
-        widths = (int(one[:9]) for one in re.findall("[0-9]+", left))
+        widths = (int(digits[:9]) for digits in re.findall("[0-9]+", left))
         if "*" in left or any(width > _MAX_WIDTH for width in widths):
             raise TooMuchError(f"a format with * or a width of more than {_MAX_WIDTH:,}")
         values = right.values() if isinstance(right, Mapping) else right if isinstance(right, tuple) else (right,)
-        largest = max((len(_text(one)) for one in values), default=0)
+        largest = max((len(_text(value)) for value in values), default=0)
         _held(len(left) + left.count("%") * (_MAX_WIDTH * bool(re.search("[0-9]", left)) + largest))
     elif sign == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
         _held(len(left) + len(right))
     elif sign == "*":
-        times, one = (left, right) if isinstance(left, int) else (right, left)
+        times, sequence = (left, right) if isinstance(left, int) else (right, left)
         if isinstance(times, int):
-            _held(len(one) * max(0, times))
+            _held(len(sequence) * max(0, times))
 
 
 def _range(*of: int) -> range:
@@ -274,11 +274,11 @@ def _counted(function: Any) -> Callable[..., Any]:
     @functools.wraps(function)
     def counted(*args: Any, **named: Any) -> Any:
         METER.spend(1)
-        for one in args[skipped:]:
-            if type(one) not in _SCALARS or type(one) is str:
-                METER.spend(size_of(one))
-        for one in named.values():
-            METER.spend(size_of(one))
+        for arg in args[skipped:]:
+            if type(arg) not in _SCALARS or type(arg) is str:
+                METER.spend(size_of(arg))
+        for value in named.values():
+            METER.spend(size_of(value))
         return function(*args, **named)
 
     return counted
@@ -372,8 +372,8 @@ def _meter(node: nodes.Node) -> int:
         return 1 + sum(size for child, size in inside.items() if child not in set(map(id, node.body)))
     if isinstance(node, nodes.Compare):
         node.expr = _counting(node.expr)
-        for one in node.ops:
-            one.expr = _counting(one.expr)
+        for operand in node.ops:
+            operand.expr = _counting(operand.expr)
     elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
         node.node = _counting(node.node)
     elif isinstance(node, nodes.Pair):
@@ -416,7 +416,7 @@ def environment(
         optimized=False,  # to look for constants at every level of every expression takes longer than it saves
     )
     known = {**{name: FILTERS[name] for name in _FILTERS.split()}, **_OURS, **filters}
-    made.filters = {**{name: _counted(one) for name, one in known.items()}, _LOOK: _looked_at, _SPEND: _spend}
-    made.tests = {name: _counted(one) for name, one in TESTS.items()}
+    made.filters = {**{name: _counted(function) for name, function in known.items()}, _LOOK: _looked_at, _SPEND: _spend}
+    made.tests = {name: _counted(test) for name, test in TESTS.items()}
     made.globals = {"range": _range, "dict": dict, "namespace": made.globals["namespace"]}
     return made

@@ -79,7 +79,7 @@ class Secret:
 def usable(role: str, needs: Iterable[str], secrets: Mapping[str, Secret]) -> dict[str, Secret]:
     """Of all secrets by name those that a role may put into files: its own, and those of roles that it needs."""
     sources = {role, *(need.partition("@")[0] for need in needs)}
-    return {name: one for name, one in secrets.items() if one.role in sources}
+    return {name: secret for name, secret in secrets.items() if secret.role in sources}
 
 
 def is_public(name: str) -> bool:
@@ -125,7 +125,7 @@ class Use:
 def uses(desired: Desired) -> tuple[Use, ...]:
     """Which roles put which secrets into which files, each once, in the order of roles."""
     found: dict[Use, None] = {}
-    for wanted in {id(one): one for roles in desired.nodes.values() for one in roles}.values():
+    for wanted in {id(role): role for roles in desired.nodes.values() for role in roles}.values():
         for file in wanted.of(File):
             found.update((Use(name, wanted.role, file.path, not file.secret), None) for name in file.holds)
     return tuple(sorted(found, key=lambda use: desired.roles.index(use.role)))

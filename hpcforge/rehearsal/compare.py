@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
-from hpcforge.plan.desired import Desired, Wanted
+from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.plan.role import Role
 from hpcforge.rehearsal.lab_facts import LabFacts, as_elsewhere, elsewhere
 from hpcforge.rehearsal.package_sources import origins, out_of_reach, passed
 from hpcforge.rehearsal.roles import left_out, rehearsed_roles
-from hpcforge.rehearsal.stand_ins import Rule, StandIn, rehearsed, steps
+from hpcforge.rehearsal.stand_ins import StandIn, StandInRule, rehearsed, steps
 
 Compile = Callable[[Sequence[Role], Cluster], Desired]  # without secrets: no real one is read
 Key = tuple[str, str]  # node, and path or role
@@ -54,7 +54,7 @@ class Compared:
 
 
 def compare(
-    real: Cluster, lab: LabFacts, rules: Sequence[Rule], roles: Sequence[Role], own: Desired, compiled: Compile
+    real: Cluster, lab: LabFacts, rules: Sequence[StandInRule], roles: Sequence[Role], own: Desired, compiled: Compile
 ) -> Compared:
     """Compare what nodes of the real cluster would get with `own`: what those of the rehearsal do get."""
     nodes = tuple(name for name in real.by_name if name in lab.machines)
@@ -83,7 +83,7 @@ def compare(
 
 
 def _looks_at_the_lab(
-    real: Cluster, lab: LabFacts, rules: Sequence[Rule], roles: Sequence[Role], there: Texts, compiled: Compile
+    real: Cluster, lab: LabFacts, rules: Sequence[StandInRule], roles: Sequence[Role], there: Texts, compiled: Compile
 ) -> Iterator[Difference]:
     """Texts that differ between this lab and one that is alike but somewhere else."""
     other, _ = rehearsed(real, elsewhere(lab), rules)
@@ -96,11 +96,11 @@ def texts(desired: Desired, nodes: Collection[str]) -> dict[Key, str]:
     """Every file of these nodes as text, and beside files what a role has there. A secret is named where it belongs."""
     found: dict[Key, str] = {}
     for node in nodes:
-        for one in desired.nodes[node]:
-            for file in one.of(File):
+        for role in desired.nodes[node]:
+            for file in role.of(File):
                 found[node, file.path] = _text(desired, file)
-            if beside := _beside(one):
-                found[node, f"{one.role}: what else it has"] = beside
+            if beside := _beside(role):
+                found[node, f"{role.role}: what else it has"] = beside
     return found
 
 
@@ -113,10 +113,10 @@ def _text(desired: Desired, file: File) -> str:
     return text
 
 
-def _beside(one: Wanted) -> str:
+def _beside(role: DesiredRole) -> str:
     """A role's packages, units and resources other than files, a line each."""
-    lines = [f"package {name}" for name in one.packages] + [f"unit {unit.name}" for unit in one.units]
-    lines += [f"{KINDS[each.kind].one} {each.named}" for each in one.resources if not isinstance(each, File)]
+    lines = [f"package {name}" for name in role.packages] + [f"unit {unit.name}" for unit in role.units]
+    lines += [f"{KINDS[each.kind].singular} {each.named}" for each in role.resources if not isinstance(each, File)]
     return "".join(f"{line}\n" for line in lines)
 
 

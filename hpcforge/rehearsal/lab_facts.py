@@ -61,8 +61,8 @@ _REVERSE = r"(?<=\.)(\d{1,3})\.(\d{1,3})(?=\.in-addr\.arpa)"
 def elsewhere(lab: LabFacts) -> LabFacts:
     """The same lab in another subnet and with other keys: what is said of it differs from the lab's in these alone."""
     machines = {
-        name: LabMachine(as_elsewhere(lab, one.address), tuple(f"{key}elsewhere" for key in one.host_keys))
-        for name, one in lab.machines.items()
+        name: LabMachine(as_elsewhere(lab, machine.address), tuple(f"{key}elsewhere" for key in machine.host_keys))
+        for name, machine in lab.machines.items()
     }
     return replace(lab, machines=machines, cidr=as_elsewhere(lab, lab.cidr), key=Path("/elsewhere"))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.variables import runs
-from hpcforge.kinds.sources import Source
+from hpcforge.kinds.sources import PackageSource
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role
 from hpcforge.rehearsal.stand_ins import StandIn
@@ -24,15 +24,15 @@ def origins(
     roles: Sequence[Role], cluster: Cluster, compiled: Callable[[Sequence[Role], Cluster], Desired]
 ) -> dict[str, tuple[str, ...]]:
     """Return the origins of each role that has package sources on some node; files on nodes have none."""
-    if not any(role.spec.of(Source.kind) and runs(role.name, role.spec.on, cluster) for role in roles):
+    if not any(role.spec.of(PackageSource.kind) and runs(role.name, role.spec.on, cluster) for role in roles):
         return {}
     found: dict[str, dict[str, None]] = {}
     for several in compiled(roles, cluster).nodes.values():
-        for one in several:
-            uris = (uri for source in one.of(Source) for uri in source.uris)
+        for supplier in several:
+            uris = (uri for source in supplier.of(PackageSource) for uri in source.uris)
             known = [f"{match[1]}{match[2]}" for match in map(_ORIGIN.match, uris) if match]
             if known:
-                found.setdefault(one.role, {}).update(dict.fromkeys(known))
+                found.setdefault(supplier.role, {}).update(dict.fromkeys(known))
     return {role: tuple(several) for role, several in found.items()}
 
 
@@ -51,8 +51,8 @@ def out_of_reach(found: Origins, reached: Reached | None) -> dict[str, str]:
         return {}
     why = {}
     for role, several in found.items():
-        away = [one for one in several if reached.get(one) is False]
-        unknown = [one for one in several if one not in reached and one.startswith("https:")]
+        away = [supplier for supplier in several if reached.get(supplier) is False]
+        unknown = [supplier for supplier in several if supplier not in reached and supplier.startswith("https:")]
         if away:
             why[role] = f"its packages come from {', '.join(away)}, which this machine cannot reach"
         elif unknown:
@@ -64,7 +64,7 @@ def passed(found: Origins, reached: Reached | None) -> StandIn | None:
     """Say what nodes fetch over TLS through the lab's proxy; None: nothing."""
     away = out_of_reach(found, reached)
     through = every({role: several for role, several in found.items() if role not in away})
-    secure = [one for one in through if one.startswith("https:")]
+    secure = [origin for origin in through if origin.startswith("https:")]
     if not secure:
         return None
     sentence = f"{', '.join(secure)}: nodes fetch from there through this machine's proxy, which passes TLS as it is"

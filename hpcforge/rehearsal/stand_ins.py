@@ -19,7 +19,7 @@ class StandIn:
 
 
 @dataclass(frozen=True)
-class Rule:
+class StandInRule:
     """One kind of thing that a lab cannot have.
 
     `says` tells what is stood in for, None where the cluster has nothing of the kind, and is asked before `change`,
@@ -33,23 +33,23 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Step:
+class AppliedRule:
     """A rule that was applied, and the cluster after it."""
 
     stand_in: StandIn
     cluster: Cluster
 
 
-def steps(cluster: Cluster, lab: LabFacts, rules: Sequence[Rule]) -> Iterator[Step]:
+def steps(cluster: Cluster, lab: LabFacts, rules: Sequence[StandInRule]) -> Iterator[AppliedRule]:
     """Apply the rules, one after the other; those that have nothing to say are passed over."""
     for rule in rules:
         said = rule.says(cluster, lab)
         if said is not None:
             cluster = rule.change(cluster, lab)
-            yield Step(StandIn(rule.name, *said), cluster)
+            yield AppliedRule(StandIn(rule.name, *said), cluster)
 
 
-def rehearsed(cluster: Cluster, lab: LabFacts, rules: Sequence[Rule]) -> tuple[Cluster, tuple[StandIn, ...]]:
+def rehearsed(cluster: Cluster, lab: LabFacts, rules: Sequence[StandInRule]) -> tuple[Cluster, tuple[StandIn, ...]]:
     """The cluster that the lab is to be, and what stands in for what."""
     done = tuple(steps(cluster, lab, rules))
     return (done[-1].cluster if done else cluster), tuple(step.stand_in for step in done)

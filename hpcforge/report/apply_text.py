@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.admission import Shortfall
-from hpcforge.plan.plan import Plan, Stays
-from hpcforge.report.reasons import same_words
+from hpcforge.plan.plan import Kept, Plan
 from hpcforge.report.text import duration, table
+from hpcforge.report.unreachable_text import same_words
 from hpcforge.run.admit import Admission
-from hpcforge.run.result import Result
+from hpcforge.run.result import RunResult
 
 _SHOWN_S = 0.05  # what would be 0.0 s says nothing
 
 
-def nodes_table(plan: Plan, result: Result, admission: Admission | None) -> str:
+def nodes_table(plan: Plan, result: RunResult, admission: Admission | None) -> str:
     """One row a set of nodes with the same story; the bad ones say why, and what would accept them."""
     nodes: dict[tuple[str, str], list[str]] = {}
     for node, story in _stories(plan, result, admission).items():
@@ -25,10 +25,10 @@ def nodes_table(plan: Plan, result: Result, admission: Admission | None) -> str:
     return table(("nodes", "result", ""), rows)
 
 
-def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[str, tuple[str, str]]:
+def _stories(plan: Plan, result: RunResult, admission: Admission | None) -> dict[str, tuple[str, str]]:
     """Return the result of each node of the plan, with details; each node has its worst result."""
     stories = {node: ("configured" if result.outcomes.get(node) else "unchanged", "") for node in plan.nodes}
-    stories |= {one.node: ("left", _left(result.stays.get(one.node))) for one in plan.leaving}
+    stories |= {leaver.node: ("left", _left(result.stays.get(leaver.node))) for leaver in plan.leaving}
     keys = (
         "it keeps its keys: `secrets rotate BLUEPRINT munge_key` and an apply make them void; its host certificate "
         "ends within 180 days, and ssh on the nodes refuses it from now on"
@@ -49,7 +49,7 @@ def _stories(plan: Plan, result: Result, admission: Admission | None) -> dict[st
     return stories
 
 
-def _left(stays: Sequence[Stays] | None) -> str:
+def _left(stays: Sequence[Kept] | None) -> str:
     """The report of a cleaned node."""
     if stays is None:
         return "nothing of hpcforge's was known there: an earlier run may have cleaned it"
@@ -62,18 +62,19 @@ def _out_of_service(admission: Admission) -> dict[str, tuple[str, str]]:
         for node, state in admission.not_scheduled.items()
     }
     short: dict[str, list[Shortfall]] = {}
-    for one in admission.shortfalls:
-        short.setdefault(one.node, []).append(one)
+    for shortfall in admission.shortfalls:
+        short.setdefault(shortfall.node, []).append(shortfall)
     for node, lacks in short.items():
         said = "; ".join(
-            f"{one.what} {one.observed}, declared {one.declared}" + (f" (to fix it: {one.todo})" if one.todo else "")
-            for one in lacks
+            f"{lack.what} {lack.observed}, declared {lack.declared}"
+            + (f" (to fix it: {lack.todo})" if lack.todo else "")
+            for lack in lacks
         )
         found[node] = ("drained", f"{said}; to accept it, under overrides:  {lacks[0].override}")
     return found
 
 
-def _skipped(result: Result) -> dict[str, tuple[str, str]]:
+def _skipped(result: RunResult) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for node, outcomes in result.outcomes.items():
         skipped = [role for role, outcome in outcomes.items() if outcome.status in ("skipped", "interrupted")]
@@ -117,7 +118,9 @@ def _a_job(cluster: Cluster, on_head: str, admission: Admission) -> str:
     person = _somebody(cluster)
     if person is None:
         return "not yet: there is no user; add one to the blueprint and apply:  users: {ada: {uid: 2001}}"
-    partition = next((one for one in cluster.slurm.partitions if one.default), cluster.slurm.partitions[0])
+    partition = next(
+        (partition for partition in cluster.slurm.partitions if partition.default), cluster.slurm.partitions[0]
+    )
     in_service = [node for node in partition.nodes if node not in admission.not_scheduled]
     if not in_service:
         return f"not yet: no node of partition {partition.name} is in service"

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.fabric.asbuilt import Finding, Move, Report
+from hpcforge.fabric.as_built import CableMove, CablingFinding, CablingReport
 from hpcforge.report.text import one_line
 
 _SHOWN = 8  # moves of one finding; --json has all
 
 
-def cabling_text(report: Report, doubts: Sequence[str], silent: Mapping[str, str]) -> str:
+def cabling_text(report: CablingReport, doubts: Sequence[str], silent: Mapping[str, str]) -> str:
     """Findings, each with its fix and the resulting labels of cables; last, the totals."""
     lines: list[str] = []
     for finding in report.findings:
@@ -30,7 +30,7 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names) if any(" " in name for name in names) else fold(names)
 
 
-def _sum(report: Report) -> str:
+def _sum(report: CablingReport) -> str:
     moves = f"{report.moves} {'thing' if report.moves == 1 else 'things'} to do" if report.findings else "as drawn"
     unchecked = f", {report.unchecked} not checked: neither end was asked" if report.unchecked else ""
     return (
@@ -40,7 +40,7 @@ def _sum(report: Report) -> str:
     )
 
 
-def _moves(finding: Finding) -> list[str]:
+def _moves(finding: CablingFinding) -> list[str]:
     lines = []
     for move in finding.moves[:_SHOWN]:
         lines.append(f"  {_move(move)}")
@@ -51,7 +51,7 @@ def _moves(finding: Finding) -> list[str]:
     return lines
 
 
-def _move(move: Move) -> str:
+def _move(move: CableMove) -> str:
     if move.action == "move":
         return f"move the plug in {move.taken} to {move.into}"
     return {
@@ -61,7 +61,7 @@ def _move(move: Move) -> str:
     }[move.action]
 
 
-def cabling_json(report: Report, doubts: Sequence[str], silent: Mapping[str, str]) -> dict[str, Any]:
+def cabling_json(report: CablingReport, doubts: Sequence[str], silent: Mapping[str, str]) -> dict[str, Any]:
     """The same as data."""
     return {
         "schema_version": 1,
@@ -82,7 +82,7 @@ def cabling_json(report: Report, doubts: Sequence[str], silent: Mapping[str, str
     }
 
 
-def _move_json(move: Move) -> dict[str, Any]:
+def _move_json(move: CableMove) -> dict[str, Any]:
     return {
         "action": move.action,
         "cable": [{"device": port.device, "port": port.name} for port in move.cable],

@@ -19,8 +19,8 @@ def collectives_text(cluster: Cluster, columns: int | None = None) -> str:
         found = cluster.collectives(fabrics)
         over = f"over {found.fabric}" if found.fabric else "over IP"
         lines = [f"{fold(names)}: collectives go {over}"]
-        for one in found.settings:
-            lines += [f"  {one.name}={one.value}", f"      {one.why}", f"      {one.source}"]
+        for setting in found.settings:
+            lines += [f"  {setting.name}={setting.value}", f"      {setting.why}", f"      {setting.source}"]
         lines += ["  Left to the library"]
         for left in found.left:
             lines += [f"  {left.name}", f"      {left.why}", f"      {left.source}"]

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 from hpcforge.cluster.design import Design
 from hpcforge.facility.design import FeedLoad, RackDesign
-from hpcforge.report.design_alike import in_row_order
 from hpcforge.report.design_words import amps, names, power, share
+from hpcforge.report.similar_racks import in_row_order
 
 _WIDE = 1000.0  # of a bar in its own units; the page stretches it
 _STEPS = 5  # shades of the heat map, least first
@@ -20,7 +20,7 @@ _IN_A_LINE = 20  # racks of a large room in one line
 
 
 @dataclass(frozen=True)
-class Row:
+class LoadBar:
     """A load against its limit. `over` says that it is above; texts carry units."""
 
     label: str
@@ -37,7 +37,7 @@ class FeedRows:
     """A feed: its own row, then one for each phase."""
 
     feed: FeedLoad
-    rows: tuple[Row, ...]
+    rows: tuple[LoadBar, ...]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RoomLine:
 
 
 @dataclass(frozen=True)
-class Room:
+class HeatMap:
     """The heat map. `legend` gives for each shade the range it stands for."""
 
     cells: tuple[Cell, ...]
@@ -76,7 +76,7 @@ def feed_rows(design: Design) -> tuple[FeedRows, ...]:
     rows = (_feed(feed, watts, amperes, judged) for feed in design.feeds)
     if len(design.feeds) > 1:
         return tuple(rows)
-    return tuple(FeedRows(one.feed, tuple(replace(row, lost=_NONE) for row in one.rows)) for one in rows)
+    return tuple(FeedRows(feed.feed, tuple(replace(row, lost=_NONE) for row in feed.rows)) for feed in rows)
 
 
 def _feed(feed: FeedLoad, watts: float, amperes: float, judged: bool) -> FeedRows:
@@ -91,7 +91,7 @@ def _row(
     scale: float,
     say: Callable[[float | None], str],
     judged: bool,
-) -> Row:
+) -> LoadBar:
     """`judged` says whether the load with one feed lost must stay below the limit too."""
     load, lost, limit = figures
     most = max(load, lost) if judged else load
@@ -99,7 +99,7 @@ def _row(
     left = "" if limit is None else f"over by {say(most - limit)}" if over else say(limit - most)
     of = f" ({share(load, limit)})" if limit else ""
     texts = (f"{say(load)}{of}", say(lost), "not given" if limit is None else say(limit))
-    return Row(label, _bar(load, lost, limit, scale, judged), *texts, left, over)
+    return LoadBar(label, _bar(load, lost, limit, scale, judged), *texts, left, over)
 
 
 def _bar(load: float, lost: float, limit: float | None, scale: float, judged: bool) -> str:
@@ -129,7 +129,7 @@ def _scale(figures: Iterable[tuple[float | None, ...]]) -> float:
     return 1.02 * max((value for group in figures for value in group if value is not None), default=0) or 1.0
 
 
-def room(design: Design, *, large: bool) -> Room:
+def room(design: Design, *, large: bool) -> HeatMap:
     """Return the heat map of all racks in row order; of a large room also in lines of neighbours."""
     racks = in_row_order(design)
     step = _step(max((rack.power_w for rack in racks), default=0))
@@ -137,7 +137,7 @@ def room(design: Design, *, large: bool) -> Room:
     starts = range(0, len(cells), _IN_A_LINE) if large else ()
     lines = tuple(_line(cells[start : start + _IN_A_LINE]) for start in starts)
     legend = ("none", *(f"to {power(step * (shade + 1))}" for shade in range(_STEPS)))
-    return Room(cells, lines, legend)
+    return HeatMap(cells, lines, legend)
 
 
 def _cell(rack: RackDesign, place: int, step: float) -> Cell:

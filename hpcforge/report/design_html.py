@@ -20,9 +20,9 @@ from hpcforge.fabric.cabling import Cabled
 from hpcforge.facility.design import Remark, Severity
 from hpcforge.report import design_svg, fabric_html, fabric_svg, fabric_words, storage_text
 from hpcforge.report import design_words as words
-from hpcforge.report.design_alike import Alike, alike, in_row_order
 from hpcforge.report.design_charts import feed_rows, room
 from hpcforge.report.fabric_words import CABLES
+from hpcforge.report.similar_racks import Alike, alike, in_row_order
 from hpcforge.report.text import clean, plural
 
 _DRAWN_EACH = 64  # racks; above it those that are alike are drawn once
@@ -31,7 +31,7 @@ _MOST_REMARKS = 200  # of each severity
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DesignVerdict:
     """Whether the design holds, and how many remarks there are of each severity."""
 
     sentence: str
@@ -79,7 +79,7 @@ def page(design: Design, cabled: Sequence[Cabled] = ()) -> str:
         fabric_css=Markup(fabric_svg.css()),  # noqa: S704
         cable_kinds=CABLES,
         most_nodes=fabric_html.MOST_NODES,
-        script=Markup(fabric_html.script()) if any(one.cables for one in fabrics) else "",  # noqa: S704
+        script=Markup(fabric_html.script()) if any(fabric.cables for fabric in fabrics) else "",  # noqa: S704
         script_policy=Markup(fabric_html.script_policy()),  # noqa: S704
     )  # fmt: skip
 
@@ -144,19 +144,19 @@ def _sum_known(figures: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(figures) else None
 
 
-def _verdict(design: Design) -> Verdict:
+def _verdict(design: Design) -> DesignVerdict:
     counts = dict.fromkeys(("error", "warning", "not-checked"), 0)
     for remark in design.diagnostics:
         counts[remark.severity] += 1
     errors, warnings, unchecked = counts["error"], counts["warning"], counts["not-checked"]
     if errors:
-        return Verdict("This design does not hold", "bad", errors, warnings, unchecked)
+        return DesignVerdict("This design does not hold", "bad", errors, warnings, unchecked)
     if not design.has_site:
-        return Verdict("No site is described, so no room was designed", "warn", errors, warnings, unchecked)
+        return DesignVerdict("No site is described, so no room was designed", "warn", errors, warnings, unchecked)
     if warnings or unchecked:
         said = "This design holds in all that was checked" if unchecked else "This design holds, with warnings"
-        return Verdict(said, "warn" if warnings else "good", errors, warnings, unchecked)
-    return Verdict("This design holds", "good", errors, warnings, unchecked)
+        return DesignVerdict(said, "warn" if warnings else "good", errors, warnings, unchecked)
+    return DesignVerdict("This design holds", "good", errors, warnings, unchecked)
 
 
 def _remarks(remarks: Sequence[Remark]) -> list[Remarks]:

@@ -12,8 +12,8 @@ from xml.etree import ElementTree as ET
 
 from hpcforge.cluster.design import Design
 from hpcforge.facility.design import PduLoad, Position, RackDesign
-from hpcforge.report.design_alike import Alike
 from hpcforge.report.design_words import fit, names, plain, power, text_width, whole
+from hpcforge.report.similar_racks import Alike
 from hpcforge.report.svg import put_text, px
 from hpcforge.report.text import clean, plural
 
@@ -31,7 +31,7 @@ _LOWEST = 42  # units drawn where neither the rack's height nor anything in it i
 
 def rack(design: Design, name: str) -> str:
     """Return one rack as the text of an SVG file. Raises KeyError for a name that is no rack."""
-    chosen = next((one for one in design.racks if one.name == name), None)
+    chosen = next((rack for rack in design.racks if rack.name == name), None)
     if chosen is None:
         raise KeyError(name)
     svg = _elevation(Alike((chosen.name,), chosen), len(_strips(chosen)))
@@ -61,8 +61,8 @@ def contents(group: Alike) -> str:
 
 
 def _elevation(group: Alike, strips: int) -> ET.Element:
-    one = group.rack
-    units = max([one.height_u or _top(one.elevation) or _LOWEST, _top(one.elevation)])
+    rack = group.rack
+    units = max([rack.height_u or _top(rack.elevation) or _LOWEST, _top(rack.elevation)])
     width = _LEFT + _BODY + strips * (_STRIP + _GAP) + 6
     height = _HEAD + units * _UNIT + 8
     attributes = {
@@ -76,40 +76,40 @@ def _elevation(group: Alike, strips: int) -> ET.Element:
     svg = ET.Element("svg", attributes)
     ET.SubElement(svg, "title").text = clean(f"Rack {names(group.names)}")
     _heading(svg, group, width - _LEFT - 6)
-    _frame(svg, one, units)
-    clashing = _lanes(one.elevation)
-    for position, (lane, lanes) in zip(one.elevation, clashing, strict=True):
-        _position(svg, position, _y(units, position), lane, lanes, folded=len(group.names) > 1, rack_u=one.height_u)
-    for first, count in _gaps(one, units):
+    _frame(svg, rack, units)
+    clashing = _lanes(rack.elevation)
+    for position, (lane, lanes) in zip(rack.elevation, clashing, strict=True):
+        _position(svg, position, _y(units, position), lane, lanes, folded=len(group.names) > 1, rack_u=rack.height_u)
+    for first, count in _gaps(rack, units):
         text = f"{count} U free"
         put_text(svg, text, _LEFT + _BODY / 2, _HEAD + (units - first + 1 - count / 2) * _UNIT + 3.5, "free mid")
-    for index, pdu in enumerate(_strips(one)[:_MOST_STRIPS]):
-        judged = one.survives_one_lost is False
+    for index, pdu in enumerate(_strips(rack)[:_MOST_STRIPS]):
+        judged = rack.survives_one_lost is False
         _strip(svg, pdu, _LEFT + _BODY + _GAP + index * (_STRIP + _GAP), units * _UNIT, judged)
     return svg
 
 
 def _heading(svg: ET.Element, group: Alike, width: float) -> None:
-    one = group.rack
+    rack = group.rack
     count = f" \N{MULTIPLICATION SIGN} {len(group.names)}" if len(group.names) > 1 else ""
     name = fit(names(group.names), width - text_width(count, 15, bold=True), 15, bold=True)
     put_text(svg, name + count, _LEFT, 16, "name")
     free = width - text_width(name + count, 15, bold=True) - 8
-    if one.survives_one_lost is False and text_width(_FAILS, 10.5, bold=True) <= free:
+    if rack.survives_one_lost is False and text_width(_FAILS, 10.5, bold=True) <= free:
         put_text(svg, _FAILS, _LEFT + width, 16, "line bad end")
-    limit = f" of {power(one.limit_w)}" if one.limit_w is not None else ""
-    unknown = f" + {len(one.power_unknown)} not known" if one.power_unknown else ""
-    over = one.limit_w is not None and one.power_w > one.limit_w
-    put_text(svg, fit(f"{power(one.power_w)}{unknown}{limit}", width, 10.5), _LEFT, 33, "line bad" if over else "line")
-    used = f"{one.used_u} U" if one.height_u is None else f"{one.used_u} of {one.height_u} U"
-    limit = f" of {whole(one.limit_kg, 'kg')}" if one.limit_kg is not None else ""
-    heavy = one.limit_kg is not None and one.weight_kg > one.limit_kg
-    weight = fit(f"{used}, {one.weight_kg:,.0f}{limit or ' kg'}", width, 10.5)
+    limit = f" of {power(rack.limit_w)}" if rack.limit_w is not None else ""
+    unknown = f" + {len(rack.power_unknown)} not known" if rack.power_unknown else ""
+    over = rack.limit_w is not None and rack.power_w > rack.limit_w
+    put_text(svg, fit(f"{power(rack.power_w)}{unknown}{limit}", width, 10.5), _LEFT, 33, "line bad" if over else "line")
+    used = f"{rack.used_u} U" if rack.height_u is None else f"{rack.used_u} of {rack.height_u} U"
+    limit = f" of {whole(rack.limit_kg, 'kg')}" if rack.limit_kg is not None else ""
+    heavy = rack.limit_kg is not None and rack.weight_kg > rack.limit_kg
+    weight = fit(f"{used}, {rack.weight_kg:,.0f}{limit or ' kg'}", width, 10.5)
     put_text(svg, weight, _LEFT, 48, "line bad" if heavy else "line")
 
 
-def _frame(svg: ET.Element, one: RackDesign, units: int) -> None:
-    inside = one.height_u or units
+def _frame(svg: ET.Element, rack: RackDesign, units: int) -> None:
+    inside = rack.height_u or units
     _rect(svg, _LEFT, _HEAD + (units - inside) * _UNIT, _BODY, inside * _UNIT, "frame")
     for unit in range(1, units + 1):
         y = _HEAD + (units - unit) * _UNIT
@@ -180,10 +180,10 @@ def _strip(svg: ET.Element, pdu: PduLoad, x: float, height: float, judged: bool)
         text.set("transform", turned)
 
 
-def _strips(one: RackDesign) -> list[PduLoad]:
+def _strips(rack: RackDesign) -> list[PduLoad]:
     """PDUs that take no rack units."""
-    lying = {position.node for position in one.elevation if position.kind == "pdu"}
-    return [pdu for pdu in one.pdus if pdu.name not in lying][:_MOST_STRIPS]
+    lying = {position.node for position in rack.elevation if position.kind == "pdu"}
+    return [pdu for pdu in rack.pdus if pdu.name not in lying][:_MOST_STRIPS]
 
 
 def _lanes(positions: Sequence[Position]) -> list[tuple[int, int]]:
@@ -216,12 +216,12 @@ def _clusters(positions: Sequence[Position], order: Sequence[int]) -> Iterator[l
         yield cluster
 
 
-def _gaps(one: RackDesign, units: int) -> Iterator[tuple[int, int]]:
+def _gaps(rack: RackDesign, units: int) -> Iterator[tuple[int, int]]:
     """Runs of free units: (lowest, how many)."""
-    taken = {u for p in one.elevation for u in range(p.u_bottom, p.u_bottom + max(p.u_height, 1))}
+    taken = {u for p in rack.elevation for u in range(p.u_bottom, p.u_bottom + max(p.u_height, 1))}
     first: int | None = None
-    for unit in range(1, (one.height_u or units) + 2):
-        free = unit not in taken and unit <= (one.height_u or units)
+    for unit in range(1, (rack.height_u or units) + 2):
+        free = unit not in taken and unit <= (rack.height_u or units)
         if free and first is None:
             first = unit
         elif not free and first is not None:

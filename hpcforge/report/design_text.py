@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.design import Design
-from hpcforge.facility.design import Part, RackDesign, Remark, Training, UpsDesign
+from hpcforge.facility.design import PartPower, RackDesign, Remark, Training, UpsDesign
 from hpcforge.facility.units import kw
 from hpcforge.report.design_words import one_lost
 from hpcforge.report.fabric_text import fabrics
@@ -62,12 +62,20 @@ def _totals(design: Design) -> Iterator[str]:
 
 def _hardware(design: Design, columns: int | None) -> str:
     rows = [
-        [str(one.count), one.model, _w(one.node_w), one.origin, _parts(one.parts), one.nodes] for one in design.hardware
+        [
+            str(hardware.count),
+            hardware.model,
+            _w(hardware.node_w),
+            hardware.origin,
+            _parts(hardware.parts),
+            hardware.nodes,
+        ]
+        for hardware in design.hardware
     ]
     return table(("nodes", "model", "each", "from", "known parts", ""), rows, "  ", columns) if rows else ""
 
 
-def _parts(parts: Iterable[Part]) -> str:
+def _parts(parts: Iterable[PartPower]) -> str:
     return ", ".join(f"{p.count} x {p.name} {_w(p.each_w)}" for p in parts)
 
 
@@ -125,13 +133,14 @@ def _bom(design: Design, columns: int | None) -> str:
     return table(("count", "kind", "model", "", ""), rows, "  ", columns) if rows else ""
 
 
-def _training(one: Training) -> str:
-    energy = "energy not known: no pue is given" if one.energy_kwh is None else f"{one.energy_kwh:,.0f} kWh"
-    cost = "" if one.energy_cost is None else f", which cost {one.energy_cost:,.0f}"
+def _training(training: Training) -> str:
+    energy = "energy not known: no pue is given" if training.energy_kwh is None else f"{training.energy_kwh:,.0f} kWh"
+    cost = "" if training.energy_cost is None else f", which cost {training.energy_cost:,.0f}"
     return (
-        f"Training {one.parameters:.3g} parameters on {one.tokens:.3g} tokens\n"
-        f"  {one.days:,.1f} days on {plural(one.gpus, 'GPU')} at {one.utilisation:.0%} of {one.peak_tflops:,.0f} TFLOPS"
-        f"; {energy}{cost}\n  = {one.formula}\n"
+        f"Training {training.parameters:.3g} parameters on {training.tokens:.3g} tokens\n"
+        f"  {training.days:,.1f} days on {plural(training.gpus, 'GPU')} at {training.utilisation:.0%} of "
+        f"{training.peak_tflops:,.0f} TFLOPS"
+        f"; {energy}{cost}\n  = {training.formula}\n"
     )
 
 

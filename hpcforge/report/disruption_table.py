@@ -18,9 +18,9 @@ from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import DISRUPTIONS, Desired, Disruption, Wanted, by_kind
+from hpcforge.plan.desired import DISRUPTIONS, Desired, DesiredRole, Disruption, by_kind
 from hpcforge.plan.diff import diff
-from hpcforge.plan.observed import Difference, Observed, absent, nothing_there
+from hpcforge.plan.observation import Difference, Observation, absent, nothing_there
 from hpcforge.plan.plan import Change, Plan, Removal
 from hpcforge.plan.resources import TYPES
 from hpcforge.plan.role import Role
@@ -218,7 +218,7 @@ class Effect:
     mutation: Mutation
     disruption: Disruption
     touched: tuple[str, ...]
-    does: tuple[str, ...]
+    changes: tuple[str, ...]
 
 
 def mutations(roles: Sequence[Role]) -> tuple[Mutation, ...]:
@@ -252,7 +252,7 @@ def effects(roles: Sequence[Role], release: str) -> Iterator[Effect]:
         yield Effect(mutation, _worst(plan, leaving), touched, tuple(_does(plan, new, leaving)))
 
 
-def observed_as(before: Desired, after: Desired) -> dict[str, Observed]:
+def observed_as(before: Desired, after: Desired) -> dict[str, Observation]:
     """Return the answers of nodes in the state `before` to the desired state `after`."""
     return {name: _answer(name, before, wanted) for name, wanted in after.nodes.items()}
 
@@ -263,13 +263,14 @@ def disruption_table(roles: Sequence[Role]) -> str:
     rows = []
     for several in zip(*by_release.values(), strict=True):
         first = several[0]
-        same = all((one.disruption, one.does) == (first.disruption, first.does) for one in several)
-        for release, one in zip(RELEASES, several, strict=True):
-            if same and one is not first:
+        same = all((effect.disruption, effect.changes) == (first.disruption, first.changes) for effect in several)
+        for release, effect in zip(RELEASES, several, strict=True):
+            if same and effect is not first:
                 continue
-            what = one.mutation.what if same else f"{one.mutation.what} (Debian {release})"
-            nodes = fold(one.touched) or "none"
-            rows.append(f"| `{one.mutation.field}` | {what} | {one.disruption} | {nodes} | {'<br>'.join(one.does)} |")
+            what = effect.mutation.what if same else f"{effect.mutation.what} (Debian {release})"
+            nodes = fold(effect.touched) or "none"
+            changes = "<br>".join(effect.changes)
+            rows.append(f"| `{effect.mutation.field}` | {what} | {effect.disruption} | {nodes} | {changes} |")
     kept = [f"| `{field}` | {why} |" for field, why in NOT_MEASURED.items()]
     return _PAGE.format(
         rows="\n".join(rows), kept="\n".join(kept), blueprint=BLUEPRINT.replace("@RELEASE@", RELEASES[0])
@@ -292,20 +293,20 @@ def _secret_digests(cluster: Cluster, gone: Sequence[str]) -> dict[str, str | No
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in names.items()}
 
 
-def _answer(name: str, before: Desired, wanted: Sequence[Wanted]) -> Observed:
+def _answer(name: str, before: Desired, wanted: Sequence[DesiredRole]) -> Observation:
     if name not in before.nodes:
-        return Observed(name, _FACTS, {one.role: nothing_there(one) for one in wanted})
+        return Observation(name, _FACTS, {role.role: nothing_there(role) for role in wanted})
     had = before.nodes[name]
     there = _There(
-        packages={package for one in had for package in one.packages},
-        resources={(each.kind, each.named): each for one in had for each in one.resources},
-        units={unit.name for one in had for unit in one.units},
-        opaque={one.role: one.opaque.digest for one in had if one.opaque},
+        packages={package for role in had for package in role.packages},
+        resources={(each.kind, each.named): each for role in had for each in role.resources},
+        units={unit.name for role in had for unit in role.units},
+        opaque={role.role: role.opaque.digest for role in had if role.opaque},
         texts=before.texts,
     )
-    differs = {one.role: there.difference(one) for one in wanted}
+    differs = {role.role: there.difference(role) for role in wanted}
     receipt = {"run": 1, "surplus": dict(_surplus(had, wanted)), "unowned": []}
-    return Observed(name, _FACTS, {role: found for role, found in differs.items() if found}, receipt=receipt)
+    return Observation(name, _FACTS, {role: found for role, found in differs.items() if found}, receipt=receipt)
 
 
 @dataclass(frozen=True)
@@ -318,7 +319,7 @@ class _There:
     opaque: Mapping[str, str]
     texts: Mapping[str, str]
 
-    def difference(self, wanted: Wanted) -> Difference:
+    def difference(self, wanted: DesiredRole) -> Difference:
         """Only what is not as wanted, as the node program would say it."""
         found: dict[str, Any] = {
             "packages": [package for package in wanted.packages if package not in self.packages],
@@ -330,8 +331,8 @@ class _There:
         return {key: value for key, value in found.items() if value}
 
     def _resources(self, wanted: Sequence[Resource]) -> Mapping[str, Any]:
-        there = {place: self.resources.get(place) for one in wanted for place in [(one.kind, one.named)]}
-        other = [one for one in wanted if there[one.kind, one.named] != one]
+        there = {place: self.resources.get(place) for role in wanted for place in [(role.kind, role.named)]}
+        other = [role for role in wanted if there[role.kind, role.named] != role]
         found = absent(other)
         for kind, items in found.items():
             for item in items:
@@ -346,7 +347,7 @@ class _There:
         return {"text": None if old.holds else self.texts[str(old.digest)], "written": old.digest}
 
 
-def _surplus(had: Sequence[Wanted], wanted: Sequence[Wanted]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _surplus(had: Sequence[DesiredRole], wanted: Sequence[DesiredRole]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """By role, what no role wants any more."""
     still = {(kind, name) for role in wanted for kind, names in _names(role).items() for name in names}
     for old in had:
@@ -356,15 +357,15 @@ def _surplus(had: Sequence[Wanted], wanted: Sequence[Wanted]) -> Iterator[tuple[
             yield old.role, {**left, "on_remove": old.on_remove, "disrupts": does}
 
 
-def _names(role: Wanted) -> Mapping[str, Sequence[str]]:
-    named = by_kind(role.resources, (one.named for one in role.resources))
+def _names(role: DesiredRole) -> Mapping[str, Sequence[str]]:
+    named = by_kind(role.resources, (resource.named for resource in role.resources))
     return {**named, "units": [unit.name for unit in role.units], "trees": [tree.path for tree in role.trees]}
 
 
 def _worst(plan: Plan, leaving: Sequence[str]) -> Disruption:
     found: set[Disruption] = {change.disruption for step in plan.steps for change in step.changes.values()}
-    found |= {"restart"} if any(one.owns.units for some in plan.removals.values() for one in some) else set()
-    found |= {one.owns.disrupts for some in plan.removals.values() for one in some}
+    found |= {"restart"} if any(removal.owns.units for some in plan.removals.values() for removal in some) else set()
+    found |= {removal.owns.disrupts for some in plan.removals.values() for removal in some}
     found |= {"drain"} if leaving else set()
     return max(found, key=DISRUPTIONS.index, default="none")
 
@@ -381,17 +382,17 @@ def _does(plan: Plan, new: Sequence[str], leaving: Sequence[str]) -> Iterator[st
             if node not in new:
                 lines.setdefault(f"{step.role}: {'; '.join(_parts(change))}", []).append(node)
     for node, removals in plan.removals.items():
-        for one in removals:
-            lines.setdefault(f"{one.role}: {'; '.join(_gone(one))}", []).append(node)
+        for removal in removals:
+            lines.setdefault(f"{removal.role}: {'; '.join(_gone(removal))}", []).append(node)
     for line, nodes in lines.items():
         yield f"`{fold(nodes)}` {line}"
 
 
-def _gone(one: Removal) -> Iterator[str]:
-    said: dict[str, dict[str, None]] = {"**stops**": dict.fromkeys(one.owns.units)}
+def _gone(removal: Removal) -> Iterator[str]:
+    said: dict[str, dict[str, None]] = {"**stops**": dict.fromkeys(removal.owns.units)}
     for kind in reversed(TYPES):
-        said.setdefault(TYPES[kind].goes, {}).update(dict.fromkeys(one.owns.resources.get(kind, ())))
-    said["removes"].update(dict.fromkeys(one.owns.trees))
+        said.setdefault(TYPES[kind].remove_verb, {}).update(dict.fromkeys(removal.owns.resources.get(kind, ())))
+    said["removes"].update(dict.fromkeys(removal.owns.trees))
     yield from (f"{what} {', '.join(names)}" for what, names in said.items() if names)
 
 
@@ -400,7 +401,7 @@ def _parts(change: Change) -> Iterator[str]:
         yield f"installs {', '.join(change.packages)}"
     said: dict[str, list[str]] = {}
     for each in change.resources:
-        said.setdefault(each.resource.does, []).append(each.resource.named)
+        said.setdefault(each.resource.apply_verb, []).append(each.resource.named)
     yield from (f"{what} {', '.join(names)}" for what, names in said.items())
     if change.opaque:
         yield f"runs its {change.opaque.opaque.engine} code"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hpcforge.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.fabric.floor import Spot
-from hpcforge.fabric.ports import Ports
+from hpcforge.fabric.ports import PortMaps
 from hpcforge.report.design_csv import lines
 
 _CABLES = ("fabric", "pull_order", "cable", "kind", "a_room", "a_rack", "a_u", "a_device", "a_port", "b_room", "b_rack",
@@ -17,17 +17,17 @@ _PORTS = ("fabric", "switch", "room", "rack", "u", "port", "use", "to_device", "
 
 def cables(fabrics: Iterable[Cabled]) -> Iterator[str]:
     """One line a cable, in the order of pulling, fabric by fabric."""
-    return lines(_CABLES, (row for one in fabrics for row in _cables(one)))
+    return lines(_CABLES, (row for cabling in fabrics for row in _cables(cabling)))
 
 
-def _cables(one: Cabled) -> Iterator[Sequence[object]]:
-    fabric = one.fabric
+def _cables(cabling: Cabled) -> Iterator[Sequence[object]]:
+    fabric = cabling.fabric
     names = [device.name for device in fabric.devices]
-    places = [_place(spot) for spot in one.spots]
+    places = [_place(spot) for spot in cabling.spots]
     everything = list(fabric.cables)
-    for pull, index in enumerate(one.order, 1):
+    for pull, index in enumerate(cabling.order, 1):
         cable = everything[index]
-        labels = one.labels.both(cable)
+        labels = cabling.labels.both(cable)
         yield (
             fabric.name,
             pull,
@@ -39,42 +39,42 @@ def _cables(one: Cabled) -> Iterator[Sequence[object]]:
             *places[cable.b],
             names[cable.b],
             fabric.port_label(cable.b, cable.b_port),
-            *_cut(one, index),
+            *_cut(cabling, index),
             *labels,
         )
 
 
-def _cut(one: Cabled, cable: int) -> tuple[float | None, float | None, str | None]:
-    run, length, model = one.run_m[cable], one.length_m[cable], one.model[cable]
+def _cut(cabling: Cabled, cable: int) -> tuple[float | None, float | None, str | None]:
+    run, length, model = cabling.run_m[cable], cabling.length_m[cable], cabling.model[cable]
     known = model != UNKNOWN
     return (
         run if run != UNKNOWN else None,
         length if known else None,
-        one.models[model] if known else None,
+        cabling.models[model] if known else None,
     )
 
 
 def ports(fabrics: Iterable[Cabled]) -> Iterator[str]:
     """One line a port of a switch, free ones too."""
-    return lines(_PORTS, (row for one in fabrics for row in _ports(one)))
+    return lines(_PORTS, (row for cabling in fabrics for row in _ports(cabling)))
 
 
-def _ports(one: Cabled) -> Iterator[Sequence[object]]:
-    fabric = one.fabric
+def _ports(cabling: Cabled) -> Iterator[Sequence[object]]:
+    fabric = cabling.fabric
     names = [device.name for device in fabric.devices]
-    places = [_place(spot) for spot in one.spots]
+    places = [_place(spot) for spot in cabling.spots]
     everything = list(fabric.cables)
-    for switch in Ports(fabric):
+    for switch in PortMaps(fabric):
         head = (fabric.name, names[switch.device], *places[switch.device])
         for port in switch.ports:
             if port.use is None:
                 yield (*head, port.label, "free", *(None,) * 9)
                 continue
             cable = everything[port.cable]
-            _, length, model = _cut(one, port.cable)
-            label = one.labels.both(cable)[cable.b == switch.device]
+            _, length, model = _cut(cabling, port.cable)
+            label = cabling.labels.both(cable)[cable.b == switch.device]
             far = (names[port.far], fabric.port_label(port.far, port.far_port), *places[port.far])
-            yield (*head, port.label, port.use, *far, one.labels.name(cable), length, model, label)
+            yield (*head, port.label, port.use, *far, cabling.labels.name(cable), length, model, label)
 
 
 def _place(spot: Spot | None) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 
 from hpcforge.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.fabric.design import FabricDesign, Loss, SwitchPlace
-from hpcforge.fabric.ports import Port, PortMap, PortRun, Ports
+from hpcforge.fabric.ports import PortMap, PortMaps, PortRun, SwitchPort
 from hpcforge.report import fabric_svg
 from hpcforge.report.design_words import names, plain
 from hpcforge.report.fabric_words import CABLES, group_said
@@ -52,7 +52,7 @@ class CableRow:
 
 
 @dataclass(frozen=True)
-class Shown:
+class FabricOnPage:
     """One fabric on the page. Without `switches` and `cables` it is too large to list."""
 
     design: FabricDesign
@@ -62,18 +62,18 @@ class Shown:
     losses: tuple[tuple[str, Loss], ...]  # what fails, in words
 
 
-def shown(designs: Sequence[FabricDesign], fabrics: Sequence[Cabled]) -> list[Shown]:
+def shown(designs: Sequence[FabricDesign], fabrics: Sequence[Cabled]) -> list[FabricOnPage]:
     """Return what the page has of each fabric."""
-    return [_shown(design, one) for design, one in zip(designs, fabrics, strict=True)]
+    return [_shown(design, cabling) for design, cabling in zip(designs, fabrics, strict=True)]
 
 
-def _shown(design: FabricDesign, one: Cabled) -> Shown:
+def _shown(design: FabricDesign, cabling: Cabled) -> FabricOnPage:
     small = design.nodes <= MOST_NODES
-    return Shown(
+    return FabricOnPage(
         design=design,
-        drawing=fabric_svg.inline(one.fabric),
-        switches=tuple(_switches(design, one)) if small else (),
-        cables=tuple(_cables(one)) if small else (),
+        drawing=fabric_svg.inline(cabling.fabric),
+        switches=tuple(_switches(design, cabling)) if small else (),
+        cables=tuple(_cables(cabling)) if small else (),
         losses=tuple((_what(loss), loss) for loss in design.failures),
     )
 
@@ -82,11 +82,11 @@ def _what(loss: Loss) -> str:
     return f"cable {CABLES[loss.what]}" if loss.what in CABLES else loss.what
 
 
-def _switches(design: FabricDesign, one: Cabled) -> Iterator[SwitchRow]:
-    ports = Ports(one.fabric)
+def _switches(design: FabricDesign, cabling: Cabled) -> Iterator[SwitchRow]:
+    ports = PortMaps(cabling.fabric)
     for place, port_map in zip(design.placed, ports, strict=True):
         where = f"{place.rack} U{place.u}" if place.rack else "not known"
-        if place.rack and one.rooms:
+        if place.rack and cabling.rooms:
             where = f"{place.room} {where}"
         face = _face(port_map) if len(design.placed) <= _FACES else ""
         used = f"{port_map.used} of {len(port_map.ports)}"
@@ -112,21 +112,21 @@ def _face(port_map: PortMap) -> str:
     return ET.tostring(svg, encoding="unicode")
 
 
-def _use(port: Port) -> str:
+def _use(port: SwitchPort) -> str:
     return port.use.replace("_", "-") if port.use else "free"
 
 
-def _cables(one: Cabled) -> Iterator[CableRow]:
-    everything = list(one.fabric.cables)
-    for pull, index in enumerate(one.order, 1):
-        cable, model = everything[index], one.model[index]
+def _cables(cabling: Cabled) -> Iterator[CableRow]:
+    everything = list(cabling.fabric.cables)
+    for pull, index in enumerate(cabling.order, 1):
+        cable, model = everything[index], cabling.model[index]
         yield CableRow(
             pull=pull,
-            name=one.labels.name(cable),
-            a=one.labels.end(cable.a, cable.a_port),
-            b=one.labels.end(cable.b, cable.b_port),
-            length=f"{plain(one.length_m[index])} m" if model != UNKNOWN else "not checked",
-            model=one.models[model] if model != UNKNOWN else "",
+            name=cabling.labels.name(cable),
+            a=cabling.labels.end(cable.a, cable.a_port),
+            b=cabling.labels.end(cable.b, cable.b_port),
+            length=f"{plain(cabling.length_m[index])} m" if model != UNKNOWN else "not checked",
+            model=cabling.models[model] if model != UNKNOWN else "",
         )
 
 

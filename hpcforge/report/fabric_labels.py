@@ -38,9 +38,9 @@ line is the cable's name, the second this end, the third the other end.</p>
 def sheet(title: str, fabrics: Iterable[Cabled]) -> Iterator[str]:
     """Yield the page, fabric by fabric."""
     yield _HEAD.format(title=escape(clean(title)), css=_css())
-    for one in fabrics:
-        yield f"<h2>{escape(clean(one.fabric.name))}: {len(one.fabric.cables):,} cables</h2>\n<ol>\n"
-        yield from _labels(one)
+    for cabling in fabrics:
+        yield f"<h2>{escape(clean(cabling.fabric.name))}: {len(cabling.fabric.cables):,} cables</h2>\n<ol>\n"
+        yield from _labels(cabling)
         yield "</ol>\n"
     yield "</body>\n</html>\n"
 
@@ -50,14 +50,14 @@ def _css() -> str:
     return files("hpcforge.report").joinpath("templates", "labels.css").read_text("utf-8")
 
 
-def _labels(one: Cabled) -> Iterator[str]:
-    everything = list(one.fabric.cables)
-    for pull, index in enumerate(one.order, 1):
+def _labels(cabling: Cabled) -> Iterator[str]:
+    everything = list(cabling.fabric.cables)
+    for pull, index in enumerate(cabling.order, 1):
         cable = everything[index]
-        name = escape(clean(one.labels.name(cable)))
-        a = escape(clean(one.labels.end(cable.a, cable.a_port)))
-        b = escape(clean(one.labels.end(cable.b, cable.b_port)))
-        cut = f"no. {pull}{_cut(one, index)}"
+        name = escape(clean(cabling.labels.name(cable)))
+        a = escape(clean(cabling.labels.end(cable.a, cable.a_port)))
+        b = escape(clean(cabling.labels.end(cable.b, cable.b_port)))
+        cut = f"no. {pull}{_cut(cabling, index)}"
         yield _label(name, cut, a, b) + _label(name, cut, b, a)
 
 
@@ -65,6 +65,6 @@ def _label(name: str, cut: str, here: str, there: str) -> str:
     return f"<li><b>{name}</b><p>{here}</p><p>to {there}</p><i>{cut}</i></li>\n"
 
 
-def _cut(one: Cabled, cable: int) -> str:
+def _cut(cabling: Cabled, cable: int) -> str:
     """ ", 5 m"."""
-    return f", {plain(one.length_m[cable])} m" if one.model[cable] != UNKNOWN else ""
+    return f", {plain(cabling.length_m[cable])} m" if cabling.model[cable] != UNKNOWN else ""

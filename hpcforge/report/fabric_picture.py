@@ -33,7 +33,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Line:
+class CableLine:
     """All cables of one kind between two boxes, given by row and place."""
 
     a: tuple[int, int]
@@ -43,7 +43,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Row:
+class BoxRow:
     """Boxes of one tier; `caption` stands beside them."""
 
     caption: tuple[str, ...]
@@ -56,29 +56,29 @@ class Picture:
 
     title: str
     each: bool  # every machine has a box of its own
-    rows: tuple[Row, ...]
-    lines: tuple[Line, ...]
+    rows: tuple[BoxRow, ...]
+    lines: tuple[CableLine, ...]
 
 
 def picture(fabric: Fabric) -> Picture:
     """Return what is drawn of a fabric."""
     each = fabric.count("node") <= EACH
     group_of = _each if each else _groups(fabric)
-    rows, at = list[Row](), dict[int, tuple[int, int]]()
+    rows, at = list[BoxRow](), dict[int, tuple[int, int]]()
     for kinds in _KINDS:
         chosen = [index for index, device in enumerate(fabric.devices) if device.kind in kinds]
         if not chosen:
             continue
         boxes = _boxes(fabric, chosen, group_of, each)
         at |= {device: (len(rows), place) for place, box in enumerate(boxes) for device in box.devices}
-        rows.append(Row(tuple(_caption(fabric, chosen)), boxes))
+        rows.append(BoxRow(tuple(_caption(fabric, chosen)), boxes))
     title = f"Fabric {fabric.name}: {fabric.topology}, {fabric.kind}, {fabric.rate_gbps:g} Gb/s"
     return Picture(title, each, tuple(rows), _lines(fabric, at))
 
 
-def said(one: Picture) -> str:
+def said(picture: Picture) -> str:
     """The same in words."""
-    return "; ".join(" ".join(row.caption) for row in one.rows)
+    return "; ".join(" ".join(row.caption) for row in picture.rows)
 
 
 def _each(device: int) -> object:
@@ -100,13 +100,13 @@ def _groups(fabric: Fabric) -> Callable[[int], object]:
         return ("spines", fabric.devices[spine].unit) if spine is not None else None
 
     def group(device: int) -> object:
-        one = fabric.devices[device]
-        if one.kind == "node":
+        machine = fabric.devices[device]
+        if machine.kind == "node":
             leaf = first_leaf.get(device)
             return leaf_group(leaf) if leaf is not None else None
-        if one.kind == "leaf":
+        if machine.kind == "leaf":
             return leaf_group(device)
-        return "all" if one.kind == "endpoint" else one.unit
+        return "all" if machine.kind == "endpoint" else machine.unit
 
     return group
 
@@ -117,36 +117,38 @@ def _boxes(fabric: Fabric, devices: Sequence[int], group_of: Callable[[int], obj
         groups.setdefault((fabric.devices[device].kind, group_of(device)), []).append(device)
     members = list(groups.values())
     if each:
-        return tuple(_machine(fabric, one[0]) for one in members)
+        return tuple(_machine(fabric, group[0]) for group in members)
     if len(members) > _MOST:
         half = _MOST // 2
         middle = members[half:-half]
-        shown = [_group(fabric, one) for one in members[:half]]
-        ending = [_group(fabric, one) for one in members[-half:]]
+        shown = [_group(fabric, group) for group in members[:half]]
+        ending = [_group(fabric, group) for group in members[-half:]]
         return (*shown, _middle(fabric, middle), *ending)
-    return tuple(_group(fabric, one) for one in members)
+    return tuple(_group(fabric, group) for group in members)
 
 
 def _machine(fabric: Fabric, device: int) -> Box:
-    one = fabric.devices[device]
-    more = _role(fabric, one)
-    return Box((device,), one.kind, one.name, more, ", ".join(filter(None, (one.name, one.model, more))))
+    machine = fabric.devices[device]
+    more = _role(fabric, machine)
+    return Box(
+        (device,), machine.kind, machine.name, more, ", ".join(filter(None, (machine.name, machine.model, more)))
+    )
 
 
-def _role(fabric: Fabric, one: Device) -> str:
+def _role(fabric: Fabric, device: Device) -> str:
     parts = []
-    if one.unit is not None and one.kind == "leaf":
-        parts.append(group_said(fabric.topology, one.kind, one.unit + 1))
-    if one.rail is not None:
-        parts.append(f"rail {one.rail + 1}")
+    if device.unit is not None and device.kind == "leaf":
+        parts.append(group_said(fabric.topology, device.kind, device.unit + 1))
+    if device.rail is not None:
+        parts.append(f"rail {device.rail + 1}")
     return ", ".join(parts)
 
 
 def _group(fabric: Fabric, devices: Sequence[int]) -> Box:
-    one = fabric.devices[devices[0]]
+    machine = fabric.devices[devices[0]]
     names = folded([fabric.devices[device].name for device in devices])
-    count = _count(len(devices), one.kind)
-    return Box(tuple(devices), one.kind, count, names, f"{count}: {names}")
+    count = _count(len(devices), machine.kind)
+    return Box(tuple(devices), machine.kind, count, names, f"{count}: {names}")
 
 
 def _middle(fabric: Fabric, groups: Sequence[Sequence[int]]) -> Box:
@@ -169,12 +171,12 @@ def _caption(fabric: Fabric, devices: Iterable[int]) -> list[str]:
     return lines + list(models)
 
 
-def _lines(fabric: Fabric, at: dict[int, tuple[int, int]]) -> tuple[Line, ...]:
+def _lines(fabric: Fabric, at: dict[int, tuple[int, int]]) -> tuple[CableLine, ...]:
     counts: Counter[tuple[tuple[int, int], tuple[int, int], int]] = Counter()
     columns = fabric.cables
     for a, b, kind in zip(columns.a, columns.b, columns.kind, strict=True):
         counts[at[a], at[b], kind] += 1
-    return tuple(Line(a, b, CABLE_KINDS[kind], count) for (a, b, kind), count in counts.items() if a != b)
+    return tuple(CableLine(a, b, CABLE_KINDS[kind], count) for (a, b, kind), count in counts.items() if a != b)
 
 
 def cable_lines(fabric: Fabric) -> list[tuple[CableKind, str]]:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 from hpcforge.fabric.graph import CableKind, Fabric
 from hpcforge.report.design_words import fit, text_width
-from hpcforge.report.fabric_picture import Box, Line, Picture, Row, cable_lines, picture, said
+from hpcforge.report.fabric_picture import Box, BoxRow, CableLine, Picture, cable_lines, picture, said
 from hpcforge.report.fabric_words import CABLES
 from hpcforge.report.svg import put_text, px
 from hpcforge.report.text import clean, plural
@@ -90,7 +90,7 @@ def _draw(fabric: Fabric) -> ET.Element:
     return svg
 
 
-def _size(row: Row, shown: Picture) -> tuple[float, float]:
+def _size(row: BoxRow, shown: Picture) -> tuple[float, float]:
     if not shown.each:
         return _GROUP
     if row.boxes[0].kind not in ("node", "endpoint"):
@@ -126,26 +126,26 @@ def _places(
     return found
 
 
-def _line(svg: ET.Element, line: Line, places: dict[tuple[int, int], _Rect], count: int) -> None:
+def _line(svg: ET.Element, line: CableLine, places: dict[tuple[int, int], _Rect], count: int) -> None:
     """Cables from the top of one box to the bottom of the one above; within a row an arc above it."""
-    one, other = sorted((places[line.a], places[line.b]), key=lambda place: -place[1])
-    x1, x2 = one[0] + one[2] / 2, other[0] + other[2] / 2
+    rect, other = sorted((places[line.a], places[line.b]), key=lambda place: -place[1])
+    x1, x2 = rect[0] + rect[2] / 2, other[0] + other[2] / 2
     if line.a[0] == line.b[0]:
-        high = one[1] - min(_ARC - 6, 12 + abs(x1 - x2) / 14)
-        path = f"M{px(x1)} {px(one[1])} C{px(x1)} {px(high)} {px(x2)} {px(high)} {px(x2)} {px(other[1])}"
+        high = rect[1] - min(_ARC - 6, 12 + abs(x1 - x2) / 14)
+        path = f"M{px(x1)} {px(rect[1])} C{px(x1)} {px(high)} {px(x2)} {px(high)} {px(x2)} {px(other[1])}"
     else:
-        path = f"M{px(x1)} {px(one[1])} L{px(x2)} {px(other[1] + other[3])}"
+        path = f"M{px(x1)} {px(rect[1])} L{px(x2)} {px(other[1] + other[3])}"
     faint = " faint" if count > 96 else ""
     element = ET.SubElement(svg, "path", {"class": f"cable {line.kind.replace('_', '-')}{faint}", "d": path})
     element.set("stroke-width", px(min(5.0, 0.8 + 0.6 * math.log2(line.count))))
     ET.SubElement(element, "title").text = f"{plural(line.count, 'cable')} {CABLES[line.kind]}"
 
 
-def _count(svg: ET.Element, line: Line, places: dict[tuple[int, int], _Rect]) -> None:
+def _count(svg: ET.Element, line: CableLine, places: dict[tuple[int, int], _Rect]) -> None:
     """How many cables a line stands for, in its middle."""
-    one, other = sorted((places[line.a], places[line.b]), key=lambda place: -place[1])
-    x = (one[0] + one[2] / 2 + other[0] + other[2] / 2) / 2
-    put_text(svg, f"{line.count:,}", x, (one[1] + other[1] + other[3]) / 2 + 4, "count mid")
+    rect, other = sorted((places[line.a], places[line.b]), key=lambda place: -place[1])
+    x = (rect[0] + rect[2] / 2 + other[0] + other[2] / 2) / 2
+    put_text(svg, f"{line.count:,}", x, (rect[1] + other[1] + other[3]) / 2 + 4, "count mid")
 
 
 def _box(svg: ET.Element, box: Box, x: float, y: float, width: float, height: float, *, turned: bool) -> None:

@@ -27,47 +27,47 @@ def fabrics(designs: Sequence[FabricDesign], columns: int | None = None) -> str:
     header = ("fabric", "topology", "links of nodes", "nodes", "leaf", "spine", "core", "oversubscribed", "bisection")
     rows = [
         [
-            one.name,
-            one.topology,
-            f"{one.rails} x {rate(one.rate_gbps)} {one.kind}",
-            nodes_said(one),
-            *(f"{count:,}" if count else "-" for count in one.switches.values()),
-            ratios_said(one.oversubscription),
-            rate(one.bisection_gbps),
+            design.name,
+            design.topology,
+            f"{design.rails} x {rate(design.rate_gbps)} {design.kind}",
+            nodes_said(design),
+            *(f"{count:,}" if count else "-" for count in design.switches.values()),
+            ratios_said(design.oversubscription),
+            rate(design.bisection_gbps),
         ]
-        for one in designs
+        for design in designs
     ]
-    return table(header, rows, "  ", columns) + "".join(line for one in designs for line in _details(one))
+    return table(header, rows, "  ", columns) + "".join(line for design in designs for line in _details(design))
 
 
-def _details(one: FabricDesign) -> Iterator[str]:
-    yield f"\n  {clean(one.name)}\n"
-    yield f"    cables     {cables_said(one.cables)}\n"
-    yield f"    as bought  {cut_said(one.cutting)}\n"
-    if racks := _racks(one):
+def _details(fabric: FabricDesign) -> Iterator[str]:
+    yield f"\n  {clean(fabric.name)}\n"
+    yield f"    cables     {cables_said(fabric.cables)}\n"
+    yield f"    as bought  {cut_said(fabric.cutting)}\n"
+    if racks := _racks(fabric):
         yield f"    switches   in {racks}\n"
-    for way in one.paths:
+    for way in fabric.paths:
         yield f"    ways       {ways_said(way)}\n"
-    for loss in one.failures:
-        yield f"    without    {clean(loss_said(loss, one))}\n"
-    for note in one.notes:
+    for loss in fabric.failures:
+        yield f"    without    {clean(loss_said(loss, fabric))}\n"
+    for note in fabric.notes:
         yield f"    note       {clean(note)}\n"
-    for move in one.moves[:_MOST_MOVES]:
+    for move in fabric.moves[:_MOST_MOVES]:
         taken, to = " - ".join(move.taken), " - ".join(move.to) if move.to else "taken out"
         yield f"    move       {clean(taken)}  ->  {clean(to)}\n"
-    if len(one.moves) > _MOST_MOVES:
-        yield f"    move       and {len(one.moves) - _MOST_MOVES:,} cables more; --json lists all\n"
+    if len(fabric.moves) > _MOST_MOVES:
+        yield f"    move       and {len(fabric.moves) - _MOST_MOVES:,} cables more; --json lists all\n"
 
 
-def _racks(one: FabricDesign) -> str:
+def _racks(fabric: FabricDesign) -> str:
     """`i01 (9), i02 (8)`, racks that hold equally many together."""
     counts: dict[str, int] = {}
-    for place in one.placed:
+    for place in fabric.placed:
         if place.rack is not None:
             counts[place.rack] = counts.get(place.rack, 0) + 1
     alike: dict[int, list[str]] = {}
     for rack, count in counts.items():
         alike.setdefault(count, []).append(rack)
-    without = sum(place.rack is None for place in one.placed)
+    without = sum(place.rack is None for place in fabric.placed)
     parts = [f"{names(racks)} ({count}{' each' if len(racks) > 1 else ''})" for count, racks in alike.items()]
     return ", ".join([*parts, *([f"no rack ({without})"] if without and parts else [])])

@@ -34,10 +34,10 @@ def rate(gbps: float) -> str:
     return f"{plain(gbps)} Gb/s" if gbps < 10_000 else f"{plain(gbps / 1_000)} Tb/s"
 
 
-def nodes_said(one: FabricDesign) -> str:
+def nodes_said(fabric: FabricDesign) -> str:
     """`127 of 128`: nodes there are, and nodes that the wiring has room for."""
-    of = f" of {one.designed_for:,}" if one.designed_for > one.nodes else ""
-    return f"{one.nodes:,}{of}" + (f" + {one.endpoints:,} other" if one.endpoints else "")
+    of = f" of {fabric.designed_for:,}" if fabric.designed_for > fabric.nodes else ""
+    return f"{fabric.nodes:,}{of}" + (f" + {fabric.endpoints:,} other" if fabric.endpoints else "")
 
 
 def cables_said(counts: Mapping[CableKind, int]) -> str:
@@ -69,12 +69,12 @@ def ways_said(way: Ways) -> str:
     return f"{way.between}: {plural(way.ways, 'way')}{over}, {way.disjoint:,} of them disjoint"
 
 
-def loss_said(loss: Loss, one: FabricDesign) -> str:
+def loss_said(loss: Loss, fabric: FabricDesign) -> str:
     """`one leaf of 32 (compute-leaf-001): 32 links of nodes lost, no node cut off, 97 % of the bisection left`."""
     noun = f"cable {CABLES[loss.what]}" if loss.what in CABLES else loss.what
     links = f"{plural(loss.links_lost, 'link')} of nodes lost" if loss.links_lost else "no link of a node lost"
     cut = f"{plural(loss.nodes_cut_off, 'node')} cut off" if loss.nodes_cut_off else "no node cut off"
     left = ""
-    if one.bisection_gbps:
-        left = f", {plain(round(100 * loss.bisection_gbps / one.bisection_gbps, 1))} % of the bisection left"
+    if fabric.bisection_gbps:
+        left = f", {plain(round(100 * loss.bisection_gbps / fabric.bisection_gbps, 1))} % of the bisection left"
     return f"one {noun} of {loss.alike:,} ({loss.name}): {links}, {cut}{left}"

@@ -23,7 +23,9 @@ def gpus_table(nvml: Mapping[str, Mapping[str, Any]]) -> str:
         for kind in kinds:
             gpus = (gpu for name in names for gpu in nvml[name]["gpus"] if _facts(gpu, nvml[name]) == kind[1:])
             degrees = [gpu["temperature_c"] for gpu in gpus if gpu["temperature_c"] is not None]
-            heat = " to ".join(f"{one} C" for one in sorted({min(degrees), max(degrees)})) if degrees else _UNKNOWN
+            heat = (
+                " to ".join(f"{degree} C" for degree in sorted({min(degrees), max(degrees)})) if degrees else _UNKNOWN
+            )
             count, model, *others = kind
             rows.append([fold(tuple(names)), f"{count} {model}", *others, heat])
     return f"\n{table(_HEADINGS, rows)}" if rows else ""

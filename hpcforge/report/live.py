@@ -23,7 +23,7 @@ _LABEL = 20  # and so wide at most
 
 
 @dataclass(frozen=True)
-class _Work:
+class _NodeWork:
     """What a node is at: the task it will end with, the role or stage, the resource, and since when (clock)."""
 
     task: str
@@ -38,7 +38,7 @@ class Board:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._nodes: set[str] = set()
-        self._at_work: dict[str, _Work] = {}
+        self._at_work: dict[str, _NodeWork] = {}
         self._ended: Counter[str] = Counter()
 
     def expect(self, nodes: Iterable[str]) -> None:
@@ -54,9 +54,9 @@ class Board:
         work = self._at_work.get(node)
         if event.kind == "stage":
             roles = ", ".join(data["roles"])
-            self._at_work[node] = _Work(event.task, str(data["name"]), roles, self._clock())
+            self._at_work[node] = _NodeWork(event.task, str(data["name"]), roles, self._clock())
         elif event.kind == "draining":
-            self._at_work[node] = _Work("", "drain", f"waits for jobs {data['detail']}", self._clock())
+            self._at_work[node] = _NodeWork("", "drain", f"waits for jobs {data['detail']}", self._clock())
         elif event.kind == "ended":
             self._at_work.pop(node, None)
             self._ended[_ENDS[data["status"]]] += 1
@@ -87,7 +87,7 @@ class Board:
         failed = self._ended["failed"] > 0
         return [*lines, Text(fit(self._counts(left, width), width), "bold red" if failed else "bold")]
 
-    def _rows(self, works: dict[str, _Work], width: int) -> list[Text]:
+    def _rows(self, works: dict[str, _NodeWork], width: int) -> list[Text]:
         now = self._clock()
         names = {node: _line(node) for node in works}
         labels = {node: _line(work.label) for node, work in works.items()}

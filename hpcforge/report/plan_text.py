@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.kinds import TABLE
 from hpcforge.kinds.files import File
-from hpcforge.kinds.resource import Said
+from hpcforge.kinds.resource import ActualState
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
-from hpcforge.plan.jobs import Waiting, asked_for
-from hpcforge.plan.order import Order
+from hpcforge.plan.jobs import WaitingJob, asked_for
 from hpcforge.plan.plan import Change, Leaving, Obstacle, Plan, Removal
 from hpcforge.plan.resources import TYPES
-from hpcforge.report.reasons import by_reason
-from hpcforge.report.stays_text import stays_lines
+from hpcforge.plan.rollout_order import Order
+from hpcforge.report.kept_text import stays_lines
 from hpcforge.report.text import duration, one_line, plural
+from hpcforge.report.unreachable_text import by_reason
 
 
 def plan_text(plan: Plan, *, new_files: bool = False) -> str:
@@ -27,8 +27,8 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
         lines += ["No node was contacted: this is the plan for empty nodes.", ""]
     if plan.first_contact:
         lines += [f"bootstrap  {fold(plan.first_contact)}", "  + python3 (missing)", ""]
-    for one in plan.leaving:
-        lines += [f"leaving  {one.node}", *_leaving(one, plan), ""]
+    for leaver in plan.leaving:
+        lines += [f"leaving  {leaver.node}", *_leaving(leaver, plan), ""]
     for nodes, body in _alike({node: _removals(found) for node, found in plan.removals.items()}).items():
         lines += [f"no longer wanted  {nodes}", *body, ""]
     for step in plan.steps:
@@ -37,7 +37,7 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
             lines += [f"{step.role}  {nodes}  {body[0]}", *body[1:], ""]
     if plan.drains:
         lines.append(f"scheduling  {plan.controller}")
-        lines += [f"  ~ {one.action} {one.node}: {one.reason}" for one in plan.drains]
+        lines += [f"  ~ {drain.action} {drain.node}: {drain.reason}" for drain in plan.drains]
         lines.append("")
     lines += _smoke(plan)
     lines += _notes(plan)
@@ -57,9 +57,9 @@ def _smoke(plan: Plan) -> Iterator[str]:
         beside = f", with {fold(partners)}" if partners and run.changed else ""
         rest = f"; not on {fold(run.untested)}" if run.untested else ""
         yield from (f"smoke tests  {fold(run.nodes)}  ({why})", f"  ~ {tests}{beside}{rest}", "")
-    for one in plan.smoke.waiting:
-        held = ", ".join(f"{node}: {job}" for node, job in one.held.items())
-        yield from (f"smoke tests wait  {fold(one.nodes) or 'jobs run'}", f"  ~ {', '.join(one.tests)}: {held}", "")
+    for wait in plan.smoke.waiting:
+        held = ", ".join(f"{node}: {job}" for node, job in wait.held.items())
+        yield from (f"smoke tests wait  {fold(wait.nodes) or 'jobs run'}", f"  ~ {', '.join(wait.tests)}: {held}", "")
     if plan.touched and plan.scheduler and (plan.verify == "none" or not (plan.smoke.runs or plan.felt)):
         why = "--verify none" if plan.verify == "none" else "jobs feel nothing of this"
         yield from (f"smoke tests  none  ({why})", "")
@@ -86,37 +86,39 @@ def _removals(removals: Sequence[Removal]) -> list[str]:
 
 def _goes(removals: Sequence[Removal]) -> list[str]:
     lines = []
-    for one in removals:
-        owns, stays = one.owns, {(kept.kind, name) for kept in one.stays for name in kept.names}
-        if owns.on_remove == "keep" and not one.wanted:
-            lines.append(f"  - {one.role}: all of it stays, and is no longer watched")
+    for removal in removals:
+        owns, stays = removal.owns, {(kept.kind, name) for kept in removal.stays for name in kept.names}
+        if owns.on_remove == "keep" and not removal.wanted:
+            lines.append(f"  - {removal.role}: all of it stays, and is no longer watched")
             continue
-        lines += [f"  - {one.role}: unit {name}: stop" for name in owns.units if ("unit", name) not in stays]
+        lines += [f"  - {removal.role}: unit {name}: stop" for name in owns.units if ("unit", name) not in stays]
         gone: dict[bool, list[str | None]] = {False: [], True: []}  # by whether it comes before packages
         for kind in reversed(TABLE):
-            names = [name for name in owns.resources.get(kind.name, ()) if (kind.one, name) not in stays]
-            gone[kind.early] += map(TYPES[kind.name].farewell, names)
+            names = [name for name in owns.resources.get(kind.name, ()) if (kind.singular, name) not in stays]
+            gone[kind.early] += map(TYPES[kind.name].removal_line, names)
         trees = [f"{path}, with all that is in it" for path in owns.trees]
-        lines += [f"  - {one.role}: {text}" for text in (*gone[False], *trees, *gone[True]) if text]
+        lines += [f"  - {removal.role}: {text}" for text in (*gone[False], *trees, *gone[True]) if text]
         if owns.packages:
-            lines.append(f"  - {one.role}: packages {' '.join(owns.packages)}")
+            lines.append(f"  - {removal.role}: packages {' '.join(owns.packages)}")
     return lines
 
 
 def _stays(removals: Sequence[Removal]) -> list[str]:
-    return [f"  = stays: {line}" for line in stays_lines(kept for one in removals for kept in one.stays)]
+    return [f"  = stays: {line}" for line in stays_lines(kept for removal in removals for kept in removal.stays)]
 
 
-def _leaving(one: Leaving, plan: Plan) -> list[str]:
-    if one.unreachable is not None and one.node not in plan.asked_for:
-        return [f"  ! unreachable ({one.unreachable}): the cluster forgets it, but it keeps its keys and certificate"]
-    if one.unknown is not None:
-        return [f"  ! {one.unknown}"]
-    jobs, asking = plan.jobs.get(one.node, ()), plan.asked_for.get(one.node, ())
+def _leaving(leaver: Leaving, plan: Plan) -> list[str]:
+    if leaver.unreachable is not None and leaver.node not in plan.asked_for:
+        return [
+            f"  ! unreachable ({leaver.unreachable}): the cluster forgets it, but it keeps its keys and certificate"
+        ]
+    if leaver.unknown is not None:
+        return [f"  ! {leaver.unknown}"]
+    jobs, asking = plan.jobs.get(leaver.node, ()), plan.asked_for.get(leaver.node, ())
     if asking:
-        return [f"  ! stays for now: {asked_for(one.node, asking)}"]
-    drained = [f"  ~ drain{_waiting(jobs, plan)}"] if one.worker else []
-    return [*drained, *_goes(one.removals), "  - everything that hpcforge keeps there", *_stays(one.removals)]
+        return [f"  ! stays for now: {asked_for(leaver.node, asking)}"]
+    drained = [f"  ~ drain{_waiting(jobs, plan)}"] if leaver.worker else []
+    return [*drained, *_goes(leaver.removals), "  - everything that hpcforge keeps there", *_stays(leaver.removals)]
 
 
 def _waiting(jobs: Sequence[str], plan: Plan) -> str:
@@ -134,11 +136,11 @@ def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
         else_ = "else " if change.removes else ""
         names = " ".join(change.unforeseen)
         yield f"  ? what {else_}apt removes for {names} is not known yet: its lists lack it; nothing else may go"
-    for one in change.resources:
-        if isinstance(one.resource, File):
-            yield from _file(one.resource, one.found, plan.texts, new_files)
+    for resource_change in change.resources:
+        if isinstance(resource_change.resource, File):
+            yield from _file(resource_change.resource, resource_change.found, plan.texts, new_files)
         else:
-            yield f"  {one.resource.line(one.found)}"
+            yield f"  {resource_change.resource.line(resource_change.found)}"
     for unit in change.units:
         yield f"  ~ unit {unit.name}: {', '.join(unit.actions)} ({unit.reason})"
     if change.opaque:
@@ -154,7 +156,7 @@ def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
         yield "  ~ all of it is as wanted; the node's record takes note of it"
 
 
-def _file(file: File, found: Said, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
+def _file(file: File, found: ActualState, texts: Mapping[str, str], new_files: bool) -> Iterator[str]:
     owned = f"{file.mode} {file.owner}:{file.group}"
     holds = "  (secret)" if file.secret else f"  (holds {', '.join(file.holds)})" if file.holds else ""
     if not found["exists"]:
@@ -178,11 +180,12 @@ def _file(file: File, found: Said, texts: Mapping[str, str], new_files: bool) ->
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    for one in plan.shortfalls:
-        yield f"{one.node} falls short: {one.what} {one.observed}, declared {one.declared}; it will be drained."
-        if one.todo:
-            yield f"  to fix it: {one.todo}"
-        yield f"  to accept it, add to overrides:  {one.override}"
+    for shortfall in plan.shortfalls:
+        short = f"{shortfall.what} {shortfall.observed}, declared {shortfall.declared}"
+        yield f"{shortfall.node} falls short: {short}; it will be drained."
+        if shortfall.todo:
+            yield f"  to fix it: {shortfall.todo}"
+        yield f"  to accept it, add to overrides:  {shortfall.override}"
     for nodes, count, reason in by_reason(plan.unreachable):
         yield f"{nodes} {'is' if count == 1 else 'are'} unreachable and left out: {reason}"
     for clock in plan.clocks:
@@ -198,26 +201,26 @@ def _notes(plan: Plan) -> Iterator[str]:
     yield from _order(order)
 
 
-def _too_large(job: Waiting) -> str:
+def _too_large(job: WaitingJob) -> str:
     where = " and ".join(job.partitions)
     return f"job {job.number} of {job.user} asks for {job.at_least} nodes of {where}: it waits for more nodes"
 
 
-def _clock(one: ClockOff) -> Iterator[str]:
-    if one.refused:
-        yield f"{one.node} is left out: {one.said}, too far for Slurm's daemons to know each other"
+def _clock(clock: ClockOff) -> Iterator[str]:
+    if clock.refused:
+        yield f"{clock.node} is left out: {clock.said}, too far for Slurm's daemons to know each other"
         yield "  to go on, have its time service set it, or set it by hand; then apply again"
-    elif one.far:
-        yield f"{one.node}: {one.said}; it is set first, and what needs a right clock waits for that"
+    elif clock.far:
+        yield f"{clock.node}: {clock.said}; it is set first, and what needs a right clock waits for that"
     else:
-        yield f"{one.node}: {one.said}"
+        yield f"{clock.node}: {clock.said}"
 
 
 def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
     """What is in the way, and of which nodes nothing else is done for it."""
     nodes: dict[str, list[str]] = {}
-    for one in obstacles:
-        nodes.setdefault(one.node, []).append(f"  ! {one.role}: {one.said}")
+    for obstacle in obstacles:
+        nodes.setdefault(obstacle.node, []).append(f"  ! {obstacle.role}: {obstacle.said}")
     for names, body in _alike(nodes).items():
         yield f"{names}: left out, and nothing is done there until this is out of the way:"
         yield from body
@@ -251,7 +254,7 @@ def _summary(plan: Plan) -> str:
     if plan.touched:
         parts.append(f"{plural(len(plan.touched), 'node')} to change: {fold(plan.touched)}")
     if plan.leaving:
-        parts.append(f"{plural(len(plan.leaving), 'node')} to leave: {fold(one.node for one in plan.leaving)}")
+        parts.append(f"{plural(len(plan.leaving), 'node')} to leave: {fold(leaver.node for leaver in plan.leaving)}")
     if untouched:
         parts.append(f"unchanged: {fold(tuple(untouched))}")
     parts += left_out

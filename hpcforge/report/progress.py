@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from hpcforge import clock
+from hpcforge import start_time
 from hpcforge.engines.tasks import Event
 from hpcforge.report.colour import Kind, spans
 from hpcforge.report.live import Board, fit
@@ -37,7 +37,7 @@ class Progress:
             file=stream or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True
         )
         now = time.monotonic()
-        self._start = clock.began_s.get(now)
+        self._start = start_time.began_s.get(now)
         self._last_detail = 0.0
         self.phases: dict[str, float] = {"start": now - self._start}
         self._board, self._phase, self._detail = Board(), "", ""

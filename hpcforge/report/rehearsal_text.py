@@ -14,22 +14,26 @@ def not_rehearsed(stand_ins: Sequence[StandIn], compare: str) -> str:
     """What has only a stand-in, and the command that shows the difference; nothing where all is rehearsed."""
     if not stand_ins:
         return ""
-    short = "; ".join(one.short for one in stand_ins if one.short)
+    short = "; ".join(stand_in.short for stand_in in stand_ins if stand_in.short)
     return f"not rehearsed: {short}\nthe difference: {compare}\n"
 
 
 def compared_text(found: Compared, *, up: bool) -> str:
     """The whole comparison: under each stand-in what it changes. `up`: the rehearsal is there, not only planned."""
     lines = [f"{'rehearsed on' if up else 'would be rehearsed on'} {fold(found.nodes)}", ""]
-    for one in found.explained:
-        lines += [f"{one.stand_in.name}: {one.stand_in.sentence}", *_differences(one.differences), ""]
+    for explanation in found.explained:
+        lines += [
+            f"{explanation.stand_in.name}: {explanation.stand_in.sentence}",
+            *_differences(explanation.differences),
+            "",
+        ]
     if found.unexplained:
         lines += [
             "NOT EXPLAINED by any stand-in: a role depends on where it runs",
             *_differences(found.unexplained),
             "",
         ]
-    count = sum(len(one.differences) for one in found.explained)
+    count = sum(len(explanation.differences) for explanation in found.explained)
     lines.append(
         f"{plural(len(found.explained), 'stand-in')}, {plural(count, 'difference')}; "
         f"not explained: {len(found.unexplained)}"
@@ -38,6 +42,6 @@ def compared_text(found: Compared, *, up: bool) -> str:
 
 
 def _differences(several: Sequence[Difference]) -> Iterator[str]:
-    for one in several:
-        yield f"  {one.what}  {fold(one.nodes)}"
-        yield from (f"      {line}" for line in one.lines)
+    for difference in several:
+        yield f"  {difference.what}  {fold(difference.nodes)}"
+        yield from (f"      {line}" for line in difference.lines)

@@ -38,7 +38,7 @@ def _models() -> Iterator[str]:
         doc = inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
         yield f"### {model.__name__}{names.get(model, '')}\n\n{doc}\n\n| name | type | meaning |\n|---|---|---|\n{rows}"
         for hint in get_type_hints(model).values():
-            met += [one for one in dict.fromkeys(_dataclasses(hint)) if one not in met]
+            met += [model for model in dict.fromkeys(_dataclasses(hint)) if model not in met]
 
 
 def _dataclasses(hint: Any) -> Iterator[type[Any]]:

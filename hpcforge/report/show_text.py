@@ -35,7 +35,7 @@ def _nodes(cluster: Cluster, columns: int | None) -> str:
     for node in cluster.nodes:
         alike.setdefault(_shape(node), []).append(node)
     rows = [
-        [fold([one.name for one in nodes]), *shape, folded([one.address for one in nodes]), _racks(nodes)]
+        [fold([node.name for node in nodes]), *shape, folded([node.address for node in nodes]), _racks(nodes)]
         for shape, nodes in alike.items()
     ]
     header = ("nodes", "functions", "hardware", "cores", "memory", "GPUs", "remarks", "addresses", "racks")
@@ -85,14 +85,14 @@ def _services(cluster: Cluster) -> Iterator[list[str]]:
 
 
 def _partitions(cluster: Cluster) -> Iterator[list[str]]:
-    for one in cluster.slurm.partitions:
-        more = [*(["default"] if one.default else []), *([f"QOS {one.qos}"] if one.qos else [])]
-        yield [one.name, fold(one.nodes), one.max_time, ", ".join(more)]
+    for partition in cluster.slurm.partitions:
+        more = [*(["default"] if partition.default else []), *([f"QOS {partition.qos}"] if partition.qos else [])]
+        yield [partition.name, fold(partition.nodes), partition.max_time, ", ".join(more)]
 
 
 def _storage(cluster: Cluster) -> Iterator[list[str]]:
-    for one in cluster.storage:
-        yield [one.name, one.kind, one.what, one.mount]
+    for file_system in cluster.storage:
+        yield [file_system.name, file_system.kind, file_system.what, file_system.mount]
 
 
 def _tests(cluster: Cluster) -> Iterator[list[str]]:
@@ -114,10 +114,23 @@ def _rest(cluster: Cluster) -> Iterator[list[str]]:
         yield ["PyTorch", f"{cluster.pytorch.version} ({cluster.pytorch.build})"]
     for what, names in (
         ("users", [user.name for user in cluster.users]),
-        ("accounts", [one.name.split()[1] for one in cluster.slurm.associations if one.name.startswith("account ")]),
-        ("reservations", [one.name for one in cluster.slurm.reservations]),
-        ("fabrics", [f"{one.name} ({one.kind}, {one.links} x {one.rate_gbps:g} Gbit/s)" for one in cluster.fabrics]),
-        ("Ansible roles", [one.name for one in cluster.site_roles]),
+        (
+            "accounts",
+            [
+                association.name.split()[1]
+                for association in cluster.slurm.associations
+                if association.name.startswith("account ")
+            ],
+        ),
+        ("reservations", [reservation.name for reservation in cluster.slurm.reservations]),
+        (
+            "fabrics",
+            [
+                f"{fabric.name} ({fabric.kind}, {fabric.links} x {fabric.rate_gbps:g} Gbit/s)"
+                for fabric in cluster.fabrics
+            ],
+        ),
+        ("Ansible roles", [site_role.name for site_role in cluster.site_roles]),
         ("run tests as", [cluster.acceptance.run_as] if cluster.acceptance else []),
     ):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

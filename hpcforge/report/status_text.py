@@ -10,9 +10,9 @@ from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.report.gpus_text import gpus_table
-from hpcforge.report.reasons import same_words
 from hpcforge.report.text import duration, one_line, plural, table
-from hpcforge.run.expiry import Certificate
+from hpcforge.report.unreachable_text import same_words
+from hpcforge.run.certificate_expiry import Certificate
 from hpcforge.run.history import History, Past
 from hpcforge.run.status import NodeStatus, Status
 
@@ -61,8 +61,8 @@ def status_json(found: Status, history: History | None) -> dict[str, Any]:
         "at_work": asdict(found.at_work) if found.at_work else None,
         "last_run": asdict(found.last) if found.last else None,
         "nodes": {node.name: _node_json(node) for node in found.nodes},
-        "leaving": {name: asdict(one) for name, one in found.leaving.items()},
-        "verdicts": [asdict(one) for one in found.verdicts.kept],
+        "leaving": {name: asdict(machine) for name, machine in found.leaving.items()},
+        "verdicts": [asdict(record) for record in found.verdicts.kept],
         "notes": list(found.notes),
     }
     return document | ({"history": asdict(history)} if history else {})
@@ -80,16 +80,17 @@ def _heading(found: Status, now_s: float) -> Iterator[str]:
 def _verdicts(found: Status, now_s: float) -> Iterator[str]:
     """Tests with the same past together: when their node set was tested, and what of it since."""
     away = {node.name for node in found.nodes if node.unreachable is not None}
-    sets = Counter(one.verdict.test for one in found.verdicts.kept)
+    sets = Counter(record.verdict.test for record in found.verdicts.kept)
     told: dict[str, list[str]] = {}
-    for one in found.verdicts.kept:
-        where = f" on {fold(one.last.nodes)}" if sets[one.verdict.test] > 1 or one.part is not None else ""
-        ago = f"{duration(max(0.0, now_s - one.last_s))} ago"
-        if one.part is not None:
-            ago += f", the whole {duration(max(0.0, now_s - one.time_s))} ago"
-        if one.changed or not one.served:
-            ago += f"; not tested since a change{f' of {fold(one.changed)}' if one.changed else ''}"
-        said = f"{one.verdict.test} {one.last.status.replace('_', ' ')}{where}{_counting_on(away, one.verdict.nodes)}"
+    for record in found.verdicts.kept:
+        where = f" on {fold(record.last.nodes)}" if sets[record.verdict.test] > 1 or record.part is not None else ""
+        ago = f"{duration(max(0.0, now_s - record.last_s))} ago"
+        if record.part is not None:
+            ago += f", the whole {duration(max(0.0, now_s - record.time_s))} ago"
+        if record.changed or not record.served:
+            ago += f"; not tested since a change{f' of {fold(record.changed)}' if record.changed else ''}"
+        status = record.last.status.replace("_", " ")
+        said = f"{record.verdict.test} {status}{where}{_counting_on(away, record.verdict.nodes)}"
         told.setdefault(ago, []).append(said)
     return (f"{', '.join(said)} ({ago})" for ago, said in told.items())
 
@@ -122,26 +123,28 @@ def _story(node: NodeStatus, away: str | None, now_s: float) -> tuple[str, ...]:
     changed = "-"
     if node.changed:
         changed = f"{_called(node.changed)}, {duration(max(0.0, now_s - node.changed.started_s))} ago"
-    ending = (_ending(one, now_s) for one in node.certificates if one.state != "valid")
+    ending = (_ending(certificate, now_s) for certificate in node.certificates if certificate.state != "valid")
     troubles = (*node.troubles, *ending, *([away] if away else []))
     return reached, node.slurm or "-", changed, "; ".join(troubles)
 
 
-def _ending(one: Certificate, now_s: float) -> str:
+def _ending(certificate: Certificate, now_s: float) -> str:
     """Whose certificate ends when, or has."""
-    of = f"certificate of {', '.join(one.units) or one.role} ({one.path})"
-    if one.begins_s is None or one.ends_s is None:
+    of = f"certificate of {', '.join(certificate.units) or certificate.role} ({certificate.path})"
+    if certificate.begins_s is None or certificate.ends_s is None:
         return f"the {of} cannot be read"
-    if one.state == "not yet valid":
-        return f"the {of} is not valid for another {duration(max(0.0, one.begins_s - now_s))}"
-    if one.state == "expired":
-        return f"the {of} expired {duration(max(0.0, now_s - one.ends_s))} ago"
-    return f"the {of} expires in {duration(max(0.0, one.ends_s - now_s))}"
+    if certificate.state == "not yet valid":
+        return f"the {of} is not valid for another {duration(max(0.0, certificate.begins_s - now_s))}"
+    if certificate.state == "expired":
+        return f"the {of} expired {duration(max(0.0, now_s - certificate.ends_s))} ago"
+    return f"the {of} expires in {duration(max(0.0, certificate.ends_s - now_s))}"
 
 
 def certificates_note(found: Status, apply: str) -> str | None:
     """What to do about certificates that end, by `apply`, what is to be typed; None where all are well."""
-    nodes = [node.name for node in found.nodes if any(one.state != "valid" for one in node.certificates)]
+    nodes = [
+        node.name for node in found.nodes if any(certificate.state != "valid" for certificate in node.certificates)
+    ]
     return f"certificates on {fold(tuple(nodes))} are renewed by: {apply}" if nodes else None
 
 
@@ -175,5 +178,5 @@ def _node_json(node: NodeStatus) -> dict[str, Any]:
         "newest_run_seen": node.run,
         "troubles": list(node.troubles),
         "gpus": node.nvml,
-        "certificates": [asdict(one) for one in node.certificates],
+        "certificates": [asdict(certificate) for certificate in node.certificates],
     }

@@ -17,29 +17,29 @@ def storage(designs: Sequence[FileSystemDesign], columns: int | None = None) -> 
     header = ("file system", "server", "holds", "read", "write", "clients", "each reads", "each writes")
     rows = [
         [
-            f"{one.name} ({one.kind})",
-            one.server,
-            holds(one),
-            carries(one.read),
-            carries(one.write),
-            f"{one.clients:,}",
-            rate(one.read.each_client_gb_per_s),
-            rate(one.write.each_client_gb_per_s),
+            f"{design.name} ({design.kind})",
+            design.server,
+            holds(design),
+            carries(design.read),
+            carries(design.write),
+            f"{design.clients:,}",
+            rate(design.read.each_client_gb_per_s),
+            rate(design.write.each_client_gb_per_s),
         ]
-        for one in designs
+        for design in designs
     ]
     by_server: dict[tuple[str, str | None], list[FileSystemDesign]] = {}
-    for one in designs:
-        by_server.setdefault((one.server, one.volume), []).append(one)
+    for design in designs:
+        by_server.setdefault((design.server, design.volume), []).append(design)
     return table(header, rows, "  ", columns) + "".join(line for some in by_server.values() for line in _server(some))
 
 
-def holds(one: FileSystemDesign) -> str:
+def holds(file_system: FileSystemDesign) -> str:
     """`279.4 TiB of 400.0 TiB needed`; what all drives hold, where nothing is said of groups."""
-    needed = f", {write_tib(one.needed_tib)} needed" if one.needed_tib is not None else ""
-    if one.capacity_tib is not None:
-        return write_tib(one.capacity_tib) + needed
-    return (f"at most {write_tib(one.raw_tib)}" if one.raw_tib is not None else UNKNOWN) + needed
+    needed = f", {write_tib(file_system.needed_tib)} needed" if file_system.needed_tib is not None else ""
+    if file_system.capacity_tib is not None:
+        return write_tib(file_system.capacity_tib) + needed
+    return (f"at most {write_tib(file_system.raw_tib)}" if file_system.raw_tib is not None else UNKNOWN) + needed
 
 
 def carries(through: Throughput) -> str:
@@ -56,29 +56,29 @@ def rate(gb_per_s: float | None) -> str:
     return UNKNOWN if gb_per_s is None else write_rate(gb_per_s)
 
 
-def made_of(one: FileSystemDesign) -> str:
+def made_of(file_system: FileSystemDesign) -> str:
     """`24 x 15.36TB of 15,360 GB in 2 groups of 10 + 2`."""
-    if not one.drives:
-        return f"`nvme` of {one.hardware} is not said"
+    if not file_system.drives:
+        return f"`nvme` of {file_system.hardware} is not said"
     lots = [
         f"{lot.count} x {lot.model}" + (f" of {plain(lot.capacity_gb)} GB" if lot.capacity_gb is not None else "")
-        for lot in one.drives
+        for lot in file_system.drives
     ]
-    if one.group is None:
+    if file_system.group is None:
         return f"{', '.join(lots)}; how they are put together (`raid`) is not said"
-    groups = plural(sum(lot.groups for lot in one.drives), "group")
-    left = f", {one.left_over} left over" if one.left_over else ""
-    return f"{', '.join(lots)} in {groups} of {one.group}{left}"
+    groups = plural(sum(lot.groups for lot in file_system.drives), "group")
+    left = f", {file_system.left_over} left over" if file_system.left_over else ""
+    return f"{', '.join(lots)} in {groups} of {file_system.group}{left}"
 
 
 def _server(systems: Sequence[FileSystemDesign]) -> Iterator[str]:
     """Drives and links that its file systems share."""
-    one = systems[0]
-    yield f"\n  {clean(one.server)}{f', volume {clean(one.volume)}' if one.volume else ''}\n"
-    yield f"    drives     {clean(made_of(one))}\n"
-    if one.read.drives_gb_per_s is not None or one.write.drives_gb_per_s is not None:
-        at_most = "" if one.group else "at most "
-        read, written = rate(one.read.drives_gb_per_s), rate(one.write.drives_gb_per_s)
+    file_system = systems[0]
+    yield f"\n  {clean(file_system.server)}{f', volume {clean(file_system.volume)}' if file_system.volume else ''}\n"
+    yield f"    drives     {clean(made_of(file_system))}\n"
+    if file_system.read.drives_gb_per_s is not None or file_system.write.drives_gb_per_s is not None:
+        at_most = "" if file_system.group else "at most "
+        read, written = rate(file_system.read.drives_gb_per_s), rate(file_system.write.drives_gb_per_s)
         yield f"    give       {at_most}{read} read, {written} written\n"
     links = {each.link: each.read.links_gb_per_s for each in systems}
     for link, gb_per_s in links.items():

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import SmokeTest
-from hpcforge.plan.smoke_runs import SmokeRun
+from hpcforge.plan.test_selection import SmokeRun
 from hpcforge.report.text import duration, one_line
-from hpcforge.run.testing import Verified, waits
-from hpcforge.verify.kept import Kept, Recorded
+from hpcforge.run.smoke_tests import Verified, waits
+from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict, summary_line
 
 
@@ -19,17 +19,17 @@ def verdicts_text(tests: Verified, again: str, away: Collection[str], now_s: flo
     Then what was not tested now, and since when that stands. `again` is the command that tests what waits.
     """
     lines: list[str] = []
-    for number, one in enumerate(tests.reached):
-        lines += _verdict(one.verdict, again)
+    for number, result in enumerate(tests.reached):
+        lines += _verdict(result.verdict, again)
         following = tests.reached[number + 1 : number + 2]
-        if not one.run.whole and not (following and following[0].run == one.run):
-            lines.append(f"  {_of_a_part(one.run, tests.recorded, now_s)}")
+        if not result.run.whole and not (following and following[0].run == result.run):
+            lines.append(f"  {_of_a_part(result.run, tests.recorded, now_s)}")
     for node, why in tests.fell_out.items():
         lines += [f"{node} fell out while it was tested: {why}", f"  next: scontrol show node {node}"]
     for waiting in tests.waiting:
         lines += [f"{', '.join(waiting.tests)}  waiting  {waits(waiting)}", f"  next: {again}   (when that has ended)"]
-    now = [one.verdict for one in tests.reached]
-    before = [one for one in tests.recorded.kept if one.last not in now]
+    now = [result.verdict for result in tests.reached]
+    before = [record for record in tests.recorded.kept if record.last not in now]
     lines += _before(before, {*away}, now_s)
     if tests.note:
         lines.append(tests.note)
@@ -61,13 +61,13 @@ def _of_a_part(run: SmokeRun, recorded: Recorded, now_s: float) -> str:
     return "; ".join([why, *said])
 
 
-def _before(kept: Sequence[Kept], away: Collection[str], now_s: float) -> Iterator[str]:
+def _before(kept: Sequence[KeptVerdicts], away: Collection[str], now_s: float) -> Iterator[str]:
     """Verdicts of before by their time, the oldest first."""
     told: dict[tuple[float, str], list[str]] = {}
-    for one in kept:
-        told.setdefault((one.time_s, _since(one, away)), []).append(_line(one.verdict, away))
-        if one.part is not None:
-            told.setdefault((one.part_s, "of some of its nodes"), []).append(_line(one.part, away))
+    for record in kept:
+        told.setdefault((record.time_s, _since(record, away)), []).append(_line(record.verdict, away))
+        if record.part is not None:
+            told.setdefault((record.part_s, "of some of its nodes"), []).append(_line(record.part, away))
     for (time_s, about), lines in sorted(told.items()):
         yield f"verdicts of {duration(max(0.0, now_s - time_s))} ago ({about}):"
         yield from lines
@@ -78,15 +78,15 @@ def _line(verdict: Verdict, away: Collection[str]) -> str:
     return summary_line(verdict) + ("  (of before: not of the cluster as it is)" if counts_on_it else "")
 
 
-def _since(one: Kept, away: Collection[str]) -> str:
+def _since(record: KeptVerdicts, away: Collection[str]) -> str:
     """What has become of the nodes since a verdict on a whole set."""
-    gone = [node for node in one.verdict.nodes if node in away]
+    gone = [node for node in record.verdict.nodes if node in away]
     if gone:
         return f"{fold(gone)} was there then, and is away now"
-    if one.changed:
-        return f"{fold(one.changed)} changed since and has not been tested"
-    if not one.served:
+    if record.changed:
+        return f"{fold(record.changed)} changed since and has not been tested"
+    if not record.served:
         return "what jobs need of other nodes changed since and has not been tested"
-    if one.part is not None:
-        return f"{fold(one.part.nodes)} tested again since"
+    if record.part is not None:
+        return f"{fold(record.part.nodes)} tested again since"
     return "nothing changed since"

@@ -10,9 +10,9 @@ from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.engines.tasks import Command, Engine, command_failure
-from hpcforge.plan.admission import Declared, DrainOrder, Shortfall, drains, judged, shortfalls, unsettled
+from hpcforge.plan.admission import DeclaredWorker, DrainOrder, Shortfall, drains, judged, shortfalls, unsettled
 from hpcforge.plan.plan import Plan
-from hpcforge.run.result import Result
+from hpcforge.run.result import RunResult
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, down, drained, not_scheduled, parse_slurm_nodes
 
 _TIMEOUT_S = 30.0
@@ -30,7 +30,7 @@ class Admission:
 
 
 def admit(
-    engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]], settle_s: float, ended: Result
+    engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]], settle_s: float, ended: RunResult
 ) -> Admission:
     """Judge the workers by their latest facts (by node) and tell Slurm; only the difference is sent.
 
@@ -41,7 +41,9 @@ def admit(
     keep, unfinished = {*ended.failed(), *ended.lost}, ended.unfinished()
     workers = tuple(worker for worker in plan.declared if worker.node in facts)
     awaited = tuple(worker for worker in workers if worker.node not in unfinished)
-    short = tuple(one for worker in workers for one in shortfalls(worker, facts[worker.node], gpus_ready=True))
+    short = tuple(
+        shortfall for worker in workers for shortfall in shortfalls(worker, facts[worker.node], gpus_ready=True)
+    )
     try:
         states = _settled(engine, plan.controller, awaited, settle_s)
         orders = drains(short, judged(workers, states), keep)
@@ -52,16 +54,16 @@ def admit(
     except _SlurmError as error:
         return Admission(short, (), {}, str(error))
     # Others, which were not waited for, may be about to register.
-    known = judged(workers, states) | {n: one for n, one in states.items() if drained(one[0]) or down(one[0])}
+    known = judged(workers, states) | {n: state for n, state in states.items() if drained(state[0]) or down(state[0])}
     return Admission(short, orders, not_scheduled(known), None)
 
 
 def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, ...], list[str]]:
     """Slurm's update -> its nodes: a thousand nodes with the same fault need one command."""
     told: dict[tuple[str, ...], list[str]] = {}
-    for one in orders:
-        words = (f"State={one.action.upper()}", *([f"Reason={one.reason}"] if one.action == "drain" else []))
-        told.setdefault(words, []).append(one.node)
+    for order in orders:
+        words = (f"State={order.action.upper()}", *([f"Reason={order.reason}"] if order.action == "drain" else []))
+        told.setdefault(words, []).append(order.node)
     return told
 
 
@@ -70,7 +72,7 @@ class _SlurmError(Exception):
 
 
 def _settled(
-    engine: Engine, controller: str, workers: Sequence[Declared], settle_s: float
+    engine: Engine, controller: str, workers: Sequence[DeclaredWorker], settle_s: float
 ) -> dict[str, tuple[str, str]]:
     """Slurm's view of all its nodes, once none of these workers is on its way up, or when time is up."""
     until = time.monotonic() + settle_s

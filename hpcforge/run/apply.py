@@ -9,29 +9,29 @@ from typing import Any
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
 from hpcforge.run.artifacts import fetch
-from hpcforge.run.head import EngineHead, owner
+from hpcforge.run.engine_head import EngineHead, owner
+from hpcforge.run.executor import execute
 from hpcforge.run.lease import Lease
 from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE
-from hpcforge.run.result import Result
+from hpcforge.run.result import RunResult
 from hpcforge.run.run import Run
-from hpcforge.run.testing import Verified, after, run_tests
+from hpcforge.run.smoke_tests import Verified, after, run_tests
 from hpcforge.run.verdict_store import store_verdicts
-from hpcforge.run.walk import walk
 from hpcforge.slurm.nodes import SETTLE_S
 from hpcforge.verify.jobs import StoppedError
-from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
+from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
 
 @dataclass(frozen=True)
-class Applied:
+class ApplyResult:
     """The result of an apply."""
 
-    result: Result
+    result: RunResult
     admission: Admission | None = None
     tests: Verified = field(default_factory=Verified)
     error: str | None = None
@@ -42,23 +42,23 @@ def apply_plan(
     engine: Engine,
     cluster: Cluster,
     plan: Plan,
-    observed: Mapping[str, Observed],
-    head: Observed,
+    observed: Mapping[str, Observation],
+    head: Observation,
     secrets: Mapping[str, bytes],
     artifacts: Path,
     listener: Listener,
     stop: Callable[[], bool],
     run: Run,
-) -> Applied:
+) -> ApplyResult:
     """Run the plan, admit workers, and verify what changed or was not verified yet.
 
     `head` is the controller's answer. Where no role brings a scheduler, nothing is admitted or verified.
     """
     _fetch_artifacts(engine, plan, artifacts, listener)
     recorded = _recorded(engine, cluster, plan, head, listener)
-    listener.nodes([*plan.touched, *(one.node for one in plan.leaving)])
+    listener.nodes([*plan.touched, *(leaver.node for leaver in plan.leaving)])
     with listener.phase("configure"):
-        result = walk(plan, secrets, engine, listener.event, stop, run, _looked(observed))
+        result = execute(plan, secrets, engine, listener.event, stop, run, _looked(observed))
     controller = cluster.slurm.controller
     configured = result.outcomes.get(controller, {}).get(plan.scheduler) if plan.scheduler else None
     why_not = None
@@ -71,14 +71,14 @@ def apply_plan(
     elif configured is not None and configured.status != "done":
         why_not = f"not verified: {plan.scheduler} on {controller} is not done"
     if why_not is not None:
-        return Applied(result, tests=Verified(recorded=recorded, note=why_not))
+        return ApplyResult(result, tests=Verified(recorded=recorded, note=why_not))
     with listener.phase("admit"):
         settle_s = SETTLE_S if plan.pending else 0.0
         admission = admit(engine, plan, latest_facts(observed, result), settle_s, result)
     if admission.error:
         note = f"not verified: Slurm: {admission.error}"
-        return Applied(result, admission, Verified(recorded=recorded, note=note), admission.error)
-    resumed = [one.node for one in admission.ordered if one.action == "resume"]
+        return ApplyResult(result, admission, Verified(recorded=recorded, note=note), admission.error)
+    resumed = [order.node for order in admission.ordered if order.action == "resume"]
     recorded = after(cluster, recorded, resumed)
     head_of_tests = EngineHead(engine, controller, owner(run), stop)
     try:
@@ -86,21 +86,21 @@ def apply_plan(
     except StoppedError:
         result.interrupted = True
         tests = Verified(recorded=recorded, note="interrupted while it was verified")
-    return Applied(result, admission, tests)
+    return ApplyResult(result, admission, tests)
 
 
-def latest_facts(observed: Mapping[str, Observed], result: Result) -> dict[str, dict[str, Any]]:
+def latest_facts(observed: Mapping[str, Observation], result: RunResult) -> dict[str, dict[str, Any]]:
     """What nodes said last of themselves, by name, less those that are lost; drivers are asked only by a look."""
     looked = _looked(observed)
     facts = looked | {name: {**looked.get(name, {}), **later} for name, later in result.facts.items()}
-    return {name: one for name, one in facts.items() if name not in result.lost}
+    return {name: node_facts for name, node_facts in facts.items() if name not in result.lost}
 
 
-def _looked(observed: Mapping[str, Observed]) -> dict[str, dict[str, Any]]:
+def _looked(observed: Mapping[str, Observation]) -> dict[str, dict[str, Any]]:
     return {name: dict(seen.facts) for name, seen in observed.items() if seen.facts}
 
 
-def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observed, listener: Listener) -> Recorded:
+def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observation, listener: Listener) -> Recorded:
     """The last verdicts, less what the plan is about to change: written down first, should the run be cut off."""
     before = load(head.reads.get(VERDICTS_PATH))
     if before.problem:
@@ -113,7 +113,7 @@ def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observed, list
     return recorded
 
 
-def left_out(result: Result, admission: Admission) -> dict[str, str]:
+def left_out(result: RunResult, admission: Admission) -> dict[str, str]:
     """Workers that tests must not count on, and why."""
     out = {node: UNREACHABLE + reason for node, reason in result.lost.items()}
     for node, roles in result.failed().items():
@@ -122,8 +122,8 @@ def left_out(result: Result, admission: Admission) -> dict[str, str]:
         skipped = [role for role, outcome in outcomes.items() if outcome.status != "done"]
         if skipped:
             out.setdefault(node, f"{skipped[0]} not done")
-    for one in admission.shortfalls:
-        out.setdefault(one.node, f"{one.what} {one.observed}, declared {one.declared}")
+    for shortfall in admission.shortfalls:
+        out.setdefault(shortfall.node, f"{shortfall.what} {shortfall.observed}, declared {shortfall.declared}")
     for node, state in admission.not_scheduled.items():
         out.setdefault(node, f"Slurm: {state}")
     return out

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hpcforge.plan.desired import Artifact
+from hpcforge.run.download_store import FetchError, is_there
 from hpcforge.run.downloads import download
-from hpcforge.run.fetched import FetchError, is_there
 from hpcforge.run.wheels import fetch_wheels
 
 
@@ -18,13 +18,13 @@ def fetch(artifacts: Sequence[Artifact], folder: Path, progress: Callable[[str],
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        missing = [one for one in artifacts if not is_there(one, folder)]
-        wheels = [one for one in missing if one.source == "pip"]
+        missing = [artifact for artifact in artifacts if not is_there(artifact, folder)]
+        wheels = [artifact for artifact in missing if artifact.source == "pip"]
         if wheels:
             fetch_wheels(wheels, folder, progress)
-        for one in missing:
-            if one.source != "pip":
-                download(one, folder, progress)
+        for artifact in missing:
+            if artifact.source != "pip":
+                download(artifact, folder, progress)
     except OSError as error:
         raise FetchError(
             f"{folder}: {error.strerror or error}", "free some space, or set XDG_CACHE_HOME to another folder"

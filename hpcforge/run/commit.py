@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hpcforge.blueprint.inside import OutsideError, files_inside
+from hpcforge.blueprint.untrusted_files import OutsideError, files_inside
 
 _TIMEOUT_S = 15.0
 _OLDEST = (2, 38)  # the first git that can be told to take no bare repository for one by itself

@@ -14,7 +14,7 @@ from typing import IO, Any
 from urllib.error import HTTPError
 
 from hpcforge.plan.desired import Artifact
-from hpcforge.run.fetched import FetchError, accept, is_there, sha256_of
+from hpcforge.run.download_store import FetchError, accept, is_there, sha256_of
 
 _SILENCE_S = 20.0  # without a byte, after which the connection counts as lost
 _ATTEMPTS = 4  # each goes on where the one before ended

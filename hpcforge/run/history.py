@@ -24,11 +24,11 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint import values as v
-from hpcforge.engines.tasks import Engine, Program
+from hpcforge.engines.tasks import Engine, NodeProgram
 from hpcforge.node import requests
-from hpcforge.plan.roster import Enrolled, Known, Roster, parse_roster, roster_document, without
-from hpcforge.run.exchange import exchange
-from hpcforge.run.result import Result
+from hpcforge.plan.roster import Enrolled, KnownMachine, Roster, parse_roster, roster_document, without
+from hpcforge.run.fanout import exchange
+from hpcforge.run.result import RunResult
 from hpcforge.run.run import Run
 from hpcforge.verify.verdicts import Verdict
 
@@ -90,7 +90,7 @@ _PAST = TypeAdapter(Past)
 
 def past(
     run: Run,
-    result: Result,
+    result: RunResult,
     *,
     args: Sequence[str],
     dirty: bool,
@@ -114,7 +114,9 @@ def past(
         exit=exit_code,
         nodes={name: _node(name, result) for name in dict.fromkeys(names)},
         left=tuple(left),
-        verdicts={one.test: one.status for one in sorted(verdicts, key=lambda one: not one.passed)},  # the worst counts
+        verdicts={
+            verdict.test: verdict.status for verdict in sorted(verdicts, key=lambda verdict: not verdict.passed)
+        },  # the worst counts
     )
 
 
@@ -123,12 +125,14 @@ def parse_history(lines: Iterable[str], older: int = 0) -> History:
     runs: dict[str, Past] = {}
     unreadable = 0
     for line in lines:
-        one = _parsed(line)
-        if one is None:
+        past_run = _parsed(line)
+        if past_run is None:
             unreadable += 1
-        elif not (one.cut_off and one.id in runs):  # it was taken for dead, and then wrote its line all the same
-            runs.pop(one.id, None)
-            runs[one.id] = one
+        elif not (
+            past_run.cut_off and past_run.id in runs
+        ):  # it was taken for dead, and then wrote its line all the same
+            runs.pop(past_run.id, None)
+            runs[past_run.id] = past_run
     return History(tuple(runs.values()), older, unreadable)
 
 
@@ -138,25 +142,27 @@ def last_changed(history: History) -> dict[str, Past]:
 
 
 def write_log(
-    engine: Engine, head: str, one: Past, roster: Roster | None, kept_as: str, strangers: Collection[str] = ()
+    engine: Engine, head: str, past_run: Past, roster: Roster | None, kept_as: str, strangers: Collection[str] = ()
 ) -> list[str]:
     """Write a run's line, and the roster, on the head and into this host's copy; what went wrong, for the operator.
 
     Only the head lists `strangers`: they are not added to the copy, which is used to check the head.
     """
-    document = None if roster is None else cast(requests.Roster, roster_document(roster))
-    request: requests.WriteLog = {
+    document = None if roster is None else cast(requests.RosterRequest, roster_document(roster))
+    request: requests.WriteLogRequest = {
         "verb": "log",
         "do": "write",
-        "line": _document(one),
+        "line": _document(past_run),
         "roster": document,
         "last": _CAUGHT_UP,
     }
-    answer = exchange(engine, Program(f"log:{one.id}", head, request, _TIMEOUT_S))
+    answer = exchange(engine, NodeProgram(f"log:{past_run.id}", head, request, _TIMEOUT_S))
     problems = list(answer.warnings)
     if answer.data is None:
         problems.append(f"this run is not in the history on {head} ({answer.error}), only in {Copy.of(kept_as).folder}")
-    lines = [str(line) for line in (answer.data or {}).get("lines") or [json.dumps(_document(one), sort_keys=True)]]
+    lines = [
+        str(line) for line in (answer.data or {}).get("lines") or [json.dumps(_document(past_run), sort_keys=True)]
+    ]
     try:
         Copy.of(kept_as).add(lines, None if roster is None else without(roster, strangers))
     except OSError as error:
@@ -171,8 +177,8 @@ def read_log(
 
     The copy is kept under the cluster's name, or as `kept_as` says.
     """
-    request: requests.ReadLog = {"verb": "log", "do": "read", "last": last}
-    answer = exchange(engine, Program(f"log:read:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
+    request: requests.ReadLogRequest = {"verb": "log", "do": "read", "last": last}
+    answer = exchange(engine, NodeProgram(f"log:read:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
     if answer.data is None:
         return (*Copy.of(kept_as or cluster).read(cluster, last), answer.error)
     lines = [str(line) for line in answer.data.get("lines") or ()]
@@ -201,15 +207,18 @@ class Copy:
         if roster is not None:
             self._keep(roster)
 
-    def known(self, cluster: str) -> dict[str, Known]:
+    def known(self, cluster: str) -> dict[str, KnownMachine]:
         """The machines that this host has itself enrolled, or was told to trust."""
-        return {name: Known(one.address, one.host_keys) for name, one in self.read(cluster, 0)[1].nodes.items()}
+        return {
+            name: KnownMachine(machine.address, machine.host_keys)
+            for name, machine in self.read(cluster, 0)[1].nodes.items()
+        }
 
-    def trust(self, cluster: str, name: str, one: Enrolled) -> None:
+    def trust(self, cluster: str, name: str, machine: Enrolled) -> None:
         """From now on this host knows a node as the head does. Raises `OSError`."""
         roster = self.read(cluster, 0)[1]
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._keep(Roster(cluster, roster.run, {**roster.nodes, name: one}))
+        self._keep(Roster(cluster, roster.run, {**roster.nodes, name: machine}))
 
     def _keep(self, roster: Roster) -> None:
         write_atomically(self.folder / "roster.json", json.dumps(roster_document(roster)) + "\n")
@@ -242,11 +251,11 @@ def _new(lines: Iterable[str], there: set[str]) -> list[str]:
     return [line for line in lines if line not in there]
 
 
-def _happened(name: str, result: Result) -> bool:
+def _happened(name: str, result: RunResult) -> bool:
     return bool(result.outcomes.get(name)) or name in result.lost
 
 
-def _node(name: str, result: Result) -> NodePast:
+def _node(name: str, result: RunResult) -> NodePast:
     outcomes = result.outcomes.get(name, {})
     return NodePast(
         changed=result.changed.get(name, 0),
@@ -256,9 +265,9 @@ def _node(name: str, result: Result) -> NodePast:
     )
 
 
-def _document(one: Past) -> dict[str, Any]:
+def _document(past_run: Past) -> dict[str, Any]:
     """Plain data; what says nothing is left out, since most nodes of most runs have little to say."""
-    kept = {key: value for key, value in asdict(one).items() if value is not False and value not in ((), {})}
+    kept = {key: value for key, value in asdict(past_run).items() if value is not False and value not in ((), {})}
     nodes = {name: {k: v for k, v in node.items() if v} for name, node in kept.get("nodes", {}).items()}
     document = {"schema": SCHEMA_VERSION, **kept} | ({"nodes": nodes} if nodes else {})
     plain: dict[str, Any] = json.loads(json.dumps(document))

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from hpcforge.engines.tasks import Engine, EngineError, Event, Program, Task
+from hpcforge.engines.tasks import Engine, EngineError, Event, NodeProgram, Task
 from hpcforge.errors import ExpectedError
-from hpcforge.node.requests import HoldLease, LookLease, Process
-from hpcforge.run.exchange import exchange
+from hpcforge.node.requests import HoldLeaseRequest, ProcessRequest, ReadLeaseRequest
+from hpcforge.run.fanout import exchange
 
 STALE_S = 90.0  # of silence, after which the lease is anybody's
 BEAT_S = 30.0
@@ -29,7 +29,7 @@ _TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
-class Holder:
+class LeaseHolder:
     """Who holds the lease; spans in seconds by the head's clock."""
 
     run_id: str
@@ -52,7 +52,7 @@ class LeaseHeldError(ExpectedError):
 
     kind = "busy"
 
-    def __init__(self, holder: Holder) -> None:
+    def __init__(self, holder: LeaseHolder) -> None:
         left_s = max(1.0, STALE_S - holder.silent_s)
         super().__init__(
             holder.sentence(),
@@ -167,7 +167,7 @@ class Lease:
             if event is not None:
                 self._kept.append(event)
 
-    def ask(self, over: str | None = None) -> Holder | None:
+    def ask(self, over: str | None = None) -> LeaseHolder | None:
         """Ask for the lease, also in place of the run `over`, which is dead. Who has it, if another does."""
         self._asking = True
         self._begin(over)
@@ -201,9 +201,9 @@ class Lease:
         self._beat, self._answer = task.id, None
         self._engine.start(task)
 
-    def _program(self, do: Literal["take", "drop"], over: str | None = None, cut_off: bool = False) -> Program:
+    def _program(self, do: Literal["take", "drop"], over: str | None = None, cut_off: bool = False) -> NodeProgram:
         self._count += 1
-        request: HoldLease = {
+        request: HoldLeaseRequest = {
             "verb": "lease",
             "do": do,
             "stale_s": STALE_S,
@@ -215,7 +215,7 @@ class Lease:
             "process": self._process,
         }
         task = f"lease:{self._run_id}:{self._count}"
-        return Program(task, self._head, request, _TIMEOUT_S, aside=True)
+        return NodeProgram(task, self._head, request, _TIMEOUT_S, aside=True)
 
     def _one(self, timeout_s: float) -> Event | None:
         """Wait once, not beyond the next heartbeat; what belongs to one is dealt with here."""
@@ -248,14 +248,14 @@ class Lease:
             self._say(self.lost)
 
 
-def look(engine: Engine, head: str) -> Holder | None:
+def look(engine: Engine, head: str) -> LeaseHolder | None:
     """Who is at work, as the head knows; None too where it gives no answer. Nothing else may be under way."""
-    request: LookLease = {"verb": "lease", "do": "look", "stale_s": STALE_S}
-    answer = exchange(engine, Program(f"lease:look:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
+    request: ReadLeaseRequest = {"verb": "lease", "do": "look", "stale_s": STALE_S}
+    answer = exchange(engine, NodeProgram(f"lease:look:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
     return _holder(answer.data)
 
 
-def this_process() -> Process:
+def this_process() -> ProcessRequest:
     """What tells this process from every other that can be seen from here, now or after it has ended."""
     return {"where": _where(), "pid": os.getpid(), "started": _started(os.getpid())}
 
@@ -282,13 +282,13 @@ def _started(pid: int) -> int | None:
     return None if fields[0] == "Z" else int(fields[19])
 
 
-def _holder(answer: Mapping[str, Any] | None) -> Holder | None:
+def _holder(answer: Mapping[str, Any] | None) -> LeaseHolder | None:
     held = answer.get("held") if answer is not None else None
     if not isinstance(held, Mapping):
         return None
     who = "".join(character if character.isprintable() else "?" for character in str(held.get("who")))
     number, process = held.get("number"), held.get("process")
-    return Holder(
+    return LeaseHolder(
         run_id=str(held.get("run_id")),
         who=who,
         number=number if isinstance(number, int) else None,

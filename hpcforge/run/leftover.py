@@ -12,7 +12,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Command, Engine
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING
 from hpcforge.run.lease import ended
-from hpcforge.verify.owner import SILENT_S, OwnedJob, list_command, parse_owned
+from hpcforge.verify.heartbeat import SILENT_S, OwnedJob, list_command, parse_owned
 
 SLURM_TESTS = "slurm_tests"  # the name under which the controller is asked
 _TIMEOUT_S = 30.0
@@ -37,7 +37,7 @@ def dead(job: OwnedJob) -> bool:
 
 def without_left(answers: Mapping[str, str], left: Collection[OwnedJob]) -> dict[str, str]:
     """Return the controller's jobs without those that will be cancelled, since no run waits for them."""
-    numbers = {one.number for one in left}
+    numbers = {job.number for job in left}
     lines = {name: answers[name].splitlines() for name in (SLURM_JOBS, SLURM_WAITING) if name in answers}
     kept = {name: [line for line in of if line.strip().split("|")[0] not in numbers] for name, of in lines.items()}
     return {**answers, **{name: "".join(f"{line}\n" for line in of) for name, of in kept.items()}}
@@ -46,19 +46,19 @@ def without_left(answers: Mapping[str, str], left: Collection[OwnedJob]) -> dict
 def clear(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> None:
     """Cancel test jobs of runs that are dead, and wait until their nodes are free; say which are of a run at work."""
     found = _ask(engine, cluster)
-    for one in found:
-        if not dead(one):
-            say(f"{one.sentence()}: its run is active; not touched")
-    left = [one for one in found if dead(one)]
-    waiting = [one for one in left if not one.completing]
-    for one in waiting:
-        say(f"{one.sentence()}: its run has ended; cancelled")
+    for job in found:
+        if not dead(job):
+            say(f"{job.sentence()}: its run is active; not touched")
+    left = [job for job in found if dead(job)]
+    waiting = [job for job in left if not job.completing]
+    for job in waiting:
+        say(f"{job.sentence()}: its run has ended; cancelled")
     if waiting:
-        _run(engine, cluster, ("scancel", *(one.number for one in waiting)))
-    numbers, until = {one.number for one in left}, time.monotonic() + _GONE_S
+        _run(engine, cluster, ("scancel", *(job.number for job in waiting)))
+    numbers, until = {job.number for job in left}, time.monotonic() + _GONE_S
     while numbers and time.monotonic() < until:
         time.sleep(_POLL_S)
-        numbers &= {one.number for one in _ask(engine, cluster)}
+        numbers &= {job.number for job in _ask(engine, cluster)}
     if numbers:
         say(f"Slurm has not ended job {', '.join(sorted(numbers))} yet")
 

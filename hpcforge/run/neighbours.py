@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Command, Engine
-from hpcforge.fabric.recognise import Heard
-from hpcforge.run.exchange import ask_all
+from hpcforge.fabric.neighbour_matching import Heard
+from hpcforge.run.fanout import ask_all
 from hpcforge.verify.cabling import (
     IB_COMMAND,
     LLDP_COMMAND,
@@ -24,7 +24,7 @@ _TRIES = 3  # nodes that are asked to discover an InfiniBand fabric, one after t
 
 
 @dataclass(frozen=True)
-class Asked:
+class NeighbourAnswers:
     """What nodes said. `silent` is who said nothing, and why; `unreachable` those of them that could not be reached."""
 
     heard: Heard
@@ -32,7 +32,7 @@ class Asked:
     unreachable: frozenset[str]
 
 
-def ask(engine: Engine, cluster: Cluster) -> Asked:
+def ask(engine: Engine, cluster: Cluster) -> NeighbourAnswers:
     """Ask all nodes side by side. One whose answer is not what its program writes has said nothing."""
     wired = {fabric.name for fabric in cluster.fabrics if fabric.lldp}
     nodes = [node.name for node in cluster.nodes if wired.intersection(node.fabrics)]
@@ -49,7 +49,7 @@ def ask(engine: Engine, cluster: Cluster) -> Asked:
                 discovered[fabric.name] = said[node]
                 break
             silent |= {f"{fabric.name} from {node}": refused[node]}
-    return Asked(heard(answers, discovered, answers), silent, frozenset(unreachable))
+    return NeighbourAnswers(heard(answers, discovered, answers), silent, frozenset(unreachable))
 
 
 def _run(

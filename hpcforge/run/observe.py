@@ -9,22 +9,22 @@ from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
-from hpcforge.engines.tasks import Engine, Event, Program
+from hpcforge.engines.tasks import Engine, Event, NodeProgram
 from hpcforge.kinds.files import File
 from hpcforge.node.requests import Request
 from hpcforge.plan.clocks import Span
-from hpcforge.plan.desired import Desired, Wanted
+from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SLURM_WAITING_COMMAND
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover
-from hpcforge.run.contents import Contents
-from hpcforge.run.exchange import ask_all
+from hpcforge.run.fanout import ask_all
 from hpcforge.run.requests import wanted
-from hpcforge.run.waits import Waits
+from hpcforge.run.secret_files import Contents
+from hpcforge.run.wait_messages import Waits
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
-from hpcforge.verify.kept import VERDICTS_PATH
+from hpcforge.verify.verdict_records import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 NO_SECRETS: Mapping[str, bytes] = {}
@@ -43,7 +43,7 @@ def observe(
     reads: Mapping[str, Sequence[str]] = NO_FILES,
     *,
     waits: Waits,
-) -> dict[str, Observed]:
+) -> dict[str, Observation]:
     """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
 
     `secrets` are the secrets in its files, which no answer contains. `reads`: files to read, by node. `waits` gets the
@@ -52,28 +52,30 @@ def observe(
     contents = Contents(desired.texts, secrets)
     asked = {name: _request(cluster, desired, name, contents, reads.get(name, ())) for name in nodes}
     seen = _ask(engine, asked, waits)
-    return {name: _hiding(one, desired.nodes[name], contents) for name, one in seen.items()}
+    return {name: _hiding(observation, desired.nodes[name], contents) for name, observation in seen.items()}
 
 
-def _hiding(seen: Observed, roles: Sequence[Wanted], contents: Contents) -> Observed:
+def _hiding(seen: Observation, roles: Sequence[DesiredRole], contents: Contents) -> Observation:
     """Return the same with reports on files that contain no secrets."""
     differs = dict(seen.differs)
     for role in roles:
         said = differs.get(role.role, {})
         if said.get(File.kind):
             by_path = {file.path: file for file in role.of(File)}
-            files = [contents.heard(by_path.get(one["path"]), one) for one in said[File.kind]]
+            files = [contents.heard(by_path.get(file["path"]), file) for file in said[File.kind]]
             differs[role.role] = {**said, File.kind: files}
     return dataclasses.replace(seen, differs=differs)
 
 
-def observe_leaving(engine: Engine, nodes: Collection[str], waits: Waits) -> dict[str, Observed]:
+def observe_leaving(engine: Engine, nodes: Collection[str], waits: Waits) -> dict[str, Observation]:
     """What hpcforge owns on nodes that are not in the blueprint any more."""
     request: Request = {"verb": "observe", "wanted": [], "surplus": True}
     return _ask(engine, dict.fromkeys(nodes, request), waits)
 
 
-def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: float, say: Callable[[str], None]) -> None:
+def wait_for_others(
+    engine: Engine, busy: Mapping[str, Observation], timeout_s: float, say: Callable[[str], None]
+) -> None:
     """Wait until what an earlier run left at work on nodes has ended there, or `timeout_s` has passed.
 
     A run that was killed leaves its last step at work on each node: it is not done a second time beside it. A guarded
@@ -89,7 +91,7 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
             continue
         say(f"{name}: a step of run {work.get('number')} by {work.get('who')} is still at work there: waiting for it")
         request: Request = {"verb": "wait", "timeout_s": timeout_s}
-        waits.append(Program(f"wait:{name}", name, request, timeout_s + _TIMEOUT_S))
+        waits.append(NodeProgram(f"wait:{name}", name, request, timeout_s + _TIMEOUT_S))
     for roles, left_s in unconfirmed.items():
         say(
             f"{fold(left_s)}: the node reverts an unconfirmed change of {roles} in {max(left_s.values()):.0f} s: "
@@ -102,17 +104,18 @@ def wait_for_others(engine: Engine, busy: Mapping[str, Observed], timeout_s: flo
         engine.next(1.0)  # by which the lease is kept
 
 
-def _ask(engine: Engine, requests: Mapping[str, Request], waits: Waits) -> dict[str, Observed]:
-    seen: dict[str, Observed] = {name: Observed(name) for name in requests}
+def _ask(engine: Engine, requests: Mapping[str, Request], waits: Waits) -> dict[str, Observation]:
+    seen: dict[str, Observation] = {name: Observation(name) for name in requests}
     asked = [
-        Program(f"observe:{name}", name, request, _TIMEOUT_S, begins_s=_BEGINS_S) for name, request in requests.items()
+        NodeProgram(f"observe:{name}", name, request, _TIMEOUT_S, begins_s=_BEGINS_S)
+        for name, request in requests.items()
     ]
     for event in ask_all(engine, asked, waits):
         seen[event.node] = _taken(seen[event.node], event)
     return seen
 
 
-def find_usable(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> tuple[dict[str, str], Observed]:
+def find_usable(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> tuple[dict[str, str], Observation]:
     """Workers that jobs cannot use just now, and why: hpcforge cannot reach them, or Slurm does not schedule there.
 
     With them the controller's answer.
@@ -122,7 +125,11 @@ def find_usable(engine: Engine, cluster: Cluster, say: Callable[[str], None]) ->
     head = seen[cluster.slurm.controller]
     states = not_scheduled(parse_slurm_nodes(head.answers.get(SLURM_NODES, "")))
     out = {worker.name: states[worker.name] for worker in cluster.workers if worker.name in states}
-    lost = {name: UNREACHABLE + one.unreachable for name, one in seen.items() if one.unreachable is not None}
+    lost = {
+        name: UNREACHABLE + observation.unreachable
+        for name, observation in seen.items()
+        if observation.unreachable is not None
+    }
     return out | lost, head
 
 
@@ -136,7 +143,7 @@ def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents, 
     }
     return {
         "verb": "observe",
-        "wanted": [wanted(one, contents) for one in desired.nodes[name]],
+        "wanted": [wanted(role, contents) for role in desired.nodes[name]],
         "reads": [*([VERDICTS_PATH, ROSTER_PATH] if controller else []), *reads],
         "asks": asks if controller else {},
     }
@@ -150,13 +157,13 @@ def _clock(data: Mapping[str, Any]) -> Span | None:
     return Span(float(node["said_s"]) - heard["said_s"], float(node["asked_s"]) - heard["asked_s"])
 
 
-def _taken(seen: Observed, event: Event) -> Observed:
+def _taken(seen: Observation, event: Event) -> Observation:
     data = event.data
     if event.kind == "observed":
         return dataclasses.replace(
             seen,
             facts=data["facts"],
-            differs={one["role"]: one for one in data["differs"]},
+            differs={difference["role"]: difference for difference in data["differs"]},
             reads=data["reads"],
             answers=data.get("answers", {}),
             receipt=data.get("receipt"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hpcforge.engines.commands import by_signal
-from hpcforge.engines.tasks import Engine, Event, Program
+from hpcforge.engines.tasks import Engine, Event, NodeProgram
 from hpcforge.node import requests
 from hpcforge.node.requests import Request
 
@@ -32,7 +32,7 @@ class Reboot:
 
     engine: Engine
     node: str
-    request: requests.Reboot
+    request: requests.RebootRequest
     limit_s: float
     say: Callable[[str], None]
     state: Wait = "waiting"
@@ -79,7 +79,7 @@ class Reboot:
             self._end("lost" if data["unreachable"] else "failed", str(why))
             return
         self._boot, self._began_s, self._telling = str(self.facts["boot_id"]), time.monotonic(), True
-        told: requests.Reboot = {**self.request, "boot_id": self._boot}
+        told: requests.RebootRequest = {**self.request, "boot_id": self._boot}
         self._ask(told)
 
     def _told(self, data: Mapping[str, Any]) -> None:
@@ -113,4 +113,4 @@ class Reboot:
         self._count += 1
         self._asked = f"reboot:{self.node}:{self._count}"
         # Over a new connection: the one before goes down with the node, and may take long to show that.
-        self.engine.start(Program(self._asked, self.node, request, _TIMEOUT_S, fresh=not self._telling))
+        self.engine.start(NodeProgram(self._asked, self.node, request, _TIMEOUT_S, fresh=not self._telling))

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hpcforge.plan.plan import Stays
+from hpcforge.plan.plan import Kept
 
 Status = Literal["done", "failed", "skipped", "unreachable", "interrupted", "deferred"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RoleOutcome:
     """How one role ended on one node."""
 
     status: Status
@@ -20,16 +20,16 @@ class Outcome:
 
 
 @dataclass
-class Result:
+class RunResult:
     """How a run ended: per node and role, which nodes were lost, and the facts they gave last."""
 
-    outcomes: dict[str, dict[str, Outcome]]
+    outcomes: dict[str, dict[str, RoleOutcome]]
     lost: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
     abandoned: dict[str, str] = field(default_factory=dict)  # left the cluster without being cleaned up, and why
-    stays: dict[str, tuple[Stays, ...]] = field(default_factory=dict)  # what nodes say is left of what was removed
+    stays: dict[str, tuple[Kept, ...]] = field(default_factory=dict)  # what nodes say is left of what was removed
     busy: dict[str, str] = field(default_factory=dict)  # nodes where another run was at work, or a later one had been
 
     def failed(self) -> dict[str, list[tuple[str, str]]]:

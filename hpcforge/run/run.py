@@ -33,7 +33,7 @@ class Run:
         highest = max((int(receipt["run"]) for receipt in receipts if receipt), default=0)
         return dataclasses.replace(self, number=max(highest, roster.run.number if roster.run else 0) + 1)
 
-    def request(self) -> requests.Run:
+    def request(self) -> requests.RunRequest:
         """The form in which it travels in every request that changes a node."""
         return {
             "number": self.number,

@@ -30,7 +30,7 @@ from hpcforge.run.host_certificates import AUTHORITY, REVOKED, new_authority, wi
 
 
 @dataclass(frozen=True)
-class Kind:
+class SecretKind:
     """A secret that there is to be. `rotated` says, for people, what a new value means for the cluster."""
 
     purpose: str
@@ -41,15 +41,15 @@ class Kind:
     on_nodes: bool = True  # an apply brings a new value to the nodes; False: it never leaves the operator host
 
 
-Kinds = Mapping[str, Kind]
-KINDS: Kinds = {  # those of hpcforge itself
-    PLAN_KEY: Kind(
+SecretKinds = Mapping[str, SecretKind]
+KINDS: SecretKinds = {  # those of hpcforge itself
+    PLAN_KEY: SecretKind(
         "seals plan files, so that an edited one is refused",
         lambda: random_source.token_bytes(32),
         "plan files made before are refused: make new ones",
         on_nodes=False,
     ),
-    "ssh_host_ca": Kind(
+    "ssh_host_ca": SecretKind(
         "certifies host keys, so that ssh between nodes does not ask about host keys",
         new_authority,
         "every node gets a new host certificate; until all have theirs, ssh between nodes may ask",
@@ -60,12 +60,12 @@ KINDS: Kinds = {  # those of hpcforge itself
 LARGEST = 64 * 1024  # bytes of a secret that a site provides
 
 
-def kinds_of(declared: Mapping[str, Secret]) -> Kinds:
+def kinds_of(declared: Mapping[str, Secret]) -> SecretKinds:
     """All that there are to be: what roles declare, and our own."""
-    return {**{name: _kind(one.spec) for name, one in declared.items()}, **KINDS}
+    return {**{name: _kind(secret.spec) for name, secret in declared.items()}, **KINDS}
 
 
-def made_up(kinds: Kinds) -> Kinds:
+def made_up(kinds: SecretKinds) -> SecretKinds:
     """The same where no site provides any, as in a rehearsal: what it would provide is made, of letters and digits."""
     return {name: kind if kind.make else replace(kind, make=_made_up) for name, kind in kinds.items()}
 
@@ -74,14 +74,14 @@ def _made_up() -> bytes:
     return random_source.token_hex(16).encode()
 
 
-def _kind(spec: SecretSpec) -> Kind:
+def _kind(spec: SecretSpec) -> SecretKind:
     def make() -> bytes:
         if spec.length is None:
             return random_source.token_bytes(spec.bytes)
         letters = LETTERS[spec.alphabet]
         return "".join(random_source.choice(letters) for _ in range(spec.length)).encode()
 
-    return Kind(spec.description, None if spec.provided else make, spec.on_rotation, spec.binary, spec.min_bytes)
+    return SecretKind(spec.description, None if spec.provided else make, spec.on_rotation, spec.binary, spec.min_bytes)
 
 
 class SecretsError(ExpectedError):
@@ -115,7 +115,7 @@ def read_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
         ) from None
 
 
-def ensure_secrets(file: Path, identity_file: Path, kinds: Kinds) -> dict[str, bytes]:
+def ensure_secrets(file: Path, identity_file: Path, kinds: SecretKinds) -> dict[str, bytes]:
     """The secrets, with the ones that are missing generated and written. Raises `SecretsError`."""
     known = read_secrets(file, identity_file)
     makers = {name: kind.make for name, kind in kinds.items() if kind.make}
@@ -129,17 +129,17 @@ def ensure_secrets(file: Path, identity_file: Path, kinds: Kinds) -> dict[str, b
         return known | missing
 
 
-def rotate_secret(file: Path, identity_file: Path, kinds: Kinds, name: str) -> bytes:
+def rotate_secret(file: Path, identity_file: Path, kinds: SecretKinds, name: str) -> bytes:
     """Replace one secret by a new one, which is given back. Raises `SecretsError`."""
     with _changing(file):
         known = read_secrets(file, identity_file)
-        makers = {one: kind.make for one, kind in kinds.items() if kind.make}
+        makers = {secret: kind.make for secret, kind in kinds.items() if kind.make}
         if name in kinds and name not in makers:
             raise SecretsError(f"{name} is provided by the site, not made", "give it a new value: hpcforge secrets set")
         if name not in known or name not in makers:
             raise SecretsError(
                 f"there is no secret {name!r} to rotate in {file}",
-                f"those that hpcforge made: {', '.join(one for one in makers if one in known)}"
+                f"those that hpcforge made: {', '.join(secret for secret in makers if secret in known)}"
                 if known
                 else "make them first: hpcforge secrets init",
             )
@@ -150,9 +150,9 @@ def rotate_secret(file: Path, identity_file: Path, kinds: Kinds, name: str) -> b
         return value
 
 
-def set_secret(file: Path, identity_file: Path, kinds: Kinds, name: str, value: bytes) -> bool:
+def set_secret(file: Path, identity_file: Path, kinds: SecretKinds, name: str, value: bytes) -> bool:
     """Keep a value that the site provides; False where it is the one there is. Raises `SecretsError`."""
-    provided = [one for one, kind in kinds.items() if kind.make is None]
+    provided = [secret for secret, kind in kinds.items() if kind.make is None]
     if name in kinds and name not in provided:
         raise SecretsError(f"{name} is made by hpcforge", "for a new value: hpcforge secrets rotate")
     if name not in provided:

@@ -11,17 +11,17 @@ from hpcforge import __version__
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
-from hpcforge.plan.moved import moved, without
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
+from hpcforge.plan.stale import drop_nodes, stale_nodes
 from hpcforge.run import lease as leases
 from hpcforge.run import leftover
-from hpcforge.run.apply import Applied, apply_plan
+from hpcforge.run.apply import ApplyResult, apply_plan
 from hpcforge.run.commit import Commit
-from hpcforge.run.compare import Choice, Comparison, compare, remark
 from hpcforge.run.history import past, write_log
 from hpcforge.run.lease import Lease
 from hpcforge.run.listener import Operator
+from hpcforge.run.make_plan import Comparison, Selection, compare, remark
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.run import begin
 from hpcforge.run.site import Goal, Site, artifacts_path, keep_revoked, open_engines
@@ -31,7 +31,7 @@ _TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a 
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ApplyOptions:
     """How it is to be done."""
 
     made: Plan | None  # a plan that was made before; None: whatever has to be done now
@@ -47,18 +47,18 @@ class Finished:
     """The plan, its result, and the exit status."""
 
     plan: Plan
-    done: Applied
+    done: ApplyResult
     exit: int
 
 
 def apply_site(
     site: Site,
     goal: Goal,
-    choice: Choice,
-    wishes: Wishes,
+    choice: Selection,
+    wishes: ApplyOptions,
     listener: Operator,
     stop: Callable[[], bool],
-    exit_code: Callable[[Applied, bool], int],
+    exit_code: Callable[[ApplyResult, bool], int],
 ) -> Finished:
     """Look, ask, do and record; `stop` turns true when no more should be begun.
 
@@ -79,8 +79,8 @@ class _Session:
         self,
         site: Site,
         wanted: Goal,
-        choice: Choice,
-        wishes: Wishes,
+        choice: Selection,
+        wishes: ApplyOptions,
         engines: Engines,
         listener: Operator,
         stop: Callable[[], bool],
@@ -99,7 +99,7 @@ class _Session:
         """What asks the nodes: the lease, once it is held, since it beats while it waits for them."""
         return self.lease or self.engines
 
-    def go(self, exit_code: Callable[[Applied, bool], int]) -> Finished:
+    def go(self, exit_code: Callable[[ApplyResult, bool], int]) -> Finished:
         """All of it."""
         found, plan, out = self._agree()
         if self.stop():
@@ -130,7 +130,7 @@ class _Session:
         done = replace(done, moved=out)
         overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
         outcome = Finished(plan, done, exit_code(done, overtaken))
-        left = [one.node for one in found.survey.leaving if _has_left(one.node, done)]
+        left = [leaver.node for leaver in found.survey.leaving if _has_left(leaver.node, done)]
         roster = self._roster(found, done, left)
         # A run that was killed may have done everything but this; the next, with nothing else to do, makes up for it.
         if plan.pending or (roster is not None and roster.nodes != found.survey.roster.nodes):
@@ -170,11 +170,11 @@ class _Session:
 
     def _still_holds(self, made: Plan, now: Plan) -> tuple[Plan, dict[str, str]]:
         """A plan that was made before, less the nodes that have changed since; those, and why."""
-        out = moved(made, now)
+        out = stale_nodes(made, now)
         if out and self.wishes.strict:
             names = ", ".join(out)
             raise UsageError(f"{names}: not as when the plan was made", f"make a new one: {self.wishes.plan_again}")
-        return without(made, out, now), out
+        return drop_nodes(made, out, now), out
 
     def _look(self) -> Comparison:
         self.listener.detail(f"looking at {len(self.choice.nodes)} nodes")
@@ -190,7 +190,7 @@ class _Session:
     def _has_to_stop(self) -> bool:
         return self.stop() or (self.lease is not None and self.lease.lost is not None)
 
-    def _roster(self, found: Comparison, done: Applied, left: Sequence[str]) -> Roster | None:
+    def _roster(self, found: Comparison, done: ApplyResult, left: Sequence[str]) -> Roster | None:
         """The roster from now on; None where the one before could not be asked for, and must not be written over."""
         if found.survey.head.unreachable is not None:
             return None
@@ -203,7 +203,7 @@ class _Session:
         self, outcome: Finished, roster: Roster | None, left: Sequence[str], strangers: Collection[str]
     ) -> None:
         """A line in the history, and the roster, on the head and on this host."""
-        one = past(
+        past_run = past(
             self.run,
             outcome.done.result,
             args=self.wishes.args,
@@ -211,12 +211,12 @@ class _Session:
             started_s=self.started_s,
             exit_code=outcome.exit,
             left=left,
-            verdicts=[one.verdict for one in outcome.done.tests.reached],
+            verdicts=[result.verdict for result in outcome.done.tests.reached],
         )
-        for problem in write_log(self.engine, self.head, one, roster, self.site.kept_as, strangers):
+        for problem in write_log(self.engine, self.head, past_run, roster, self.site.kept_as, strangers):
             self.listener.say(problem)
 
 
-def _has_left(name: str, done: Applied) -> bool:
+def _has_left(name: str, done: ApplyResult) -> bool:
     outcomes = done.result.outcomes.get(name, {}).values()
-    return name in done.result.abandoned or (bool(outcomes) and all(one.status == "done" for one in outcomes))
+    return name in done.result.abandoned or (bool(outcomes) and all(outcome.status == "done" for outcome in outcomes))

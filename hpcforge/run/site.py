@@ -8,23 +8,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Source
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.model import Cluster, Node
+from hpcforge.command_hint import command_line
 from hpcforge.engines import Engines
-from hpcforge.engines.private import private_folder
+from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import Target
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role, declared_secrets, load_roles, site_role_code
 from hpcforge.plan.roster import Enrolled
 from hpcforge.plan.secrets import uses
-from hpcforge.program import typed
 from hpcforge.rehearsal.roles import rehearsed_roles
 from hpcforge.rehearsal.stand_ins import StandIn
-from hpcforge.run.contents import digests, unfit
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, current_step, with_derived, with_revoked
-from hpcforge.run.secrets import Kinds, ensure_secrets, kinds_of, made_up, read_secrets, store_revoked
+from hpcforge.run.secret_files import digests, unfit
+from hpcforge.run.secrets import SecretKinds, ensure_secrets, kinds_of, made_up, read_secrets, store_revoked
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ def goal(site: Site, *, make: bool) -> Goal:
     return found if made == kept else reached(made)
 
 
-def wanted_kinds(roles: Iterable[Role], desired: Desired) -> Kinds:
+def wanted_kinds(roles: Iterable[Role], desired: Desired) -> SecretKinds:
     """The secrets that there are to be: hpcforge's own, and those that a role puts into a file of some node."""
     held = {use.name for use in uses(desired)}
-    declared = {name: one for name, one in declared_secrets(roles).items() if name in held}
+    declared = {name: secret for name, secret in declared_secrets(roles).items() if name in held}
     return kinds_of(declared)
 
 
@@ -109,14 +109,14 @@ def lacking_secrets(
 ) -> tuple[Diagnostic, ...]:
     """Return a diagnostic for each required secret of the site that is missing or invalid."""
     path, declared = loaded.blueprint_path, declared_secrets(roles)
-    provided = {name for name, one in declared.items() if one.spec.provided}
+    provided = {name for name, secret in declared.items() if secret.spec.provided}
     wrong = unfit([use for use in uses(desired) if use.name in provided or use.name in secrets], secrets)
     return tuple(
         Diagnostic(
             "error",
             f"secret {use.name} {why}: role {use.role} wants it in {use.path}",
-            Source(str(path)),
-            hint=typed("secrets", "set" if use.name in provided else "rotate", path, use.name),
+            SourceFile(str(path)),
+            hint=command_line("secrets", "set" if use.name in provided else "rotate", path, use.name),
         )
         for use, why in wrong
     )

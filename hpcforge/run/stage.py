@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from hpcforge.engines.tasks import Program, Task
+from hpcforge.engines.tasks import NodeProgram, Task
 from hpcforge.node import requests
 
 
@@ -43,33 +43,33 @@ class Stage:
     def only(self, roles: tuple[str, ...]) -> Self:
         """The stage for fewer roles."""
         task = self.task
-        if isinstance(task, Program):
+        if isinstance(task, NodeProgram):
             request = requests.only(task.request, lambda role: self.label(role) in roles)
             task = dataclasses.replace(task, request=request)
         completes = tuple(role for role in self.completes if role in roles)
         return dataclasses.replace(self, roles=roles, task=task, completes=completes)
 
 
-class FirstContact(Stage):
+class FirstContactStage(Stage):
     """Python 3, where it is missing."""
 
     name = "bootstrap"
 
 
-class Files(Stage):
+class FilesStage(Stage):
     """All that precedes units."""
 
     name = "packages and files"
     brings_files = True
 
 
-class Downloads(Files):
+class DownloadsStage(FilesStage):
     """What comes from another node of the cluster."""
 
     name = "downloads"
 
 
-class Finish(Stage):
+class ActivateStage(Stage):
     """Units and checks."""
 
     name = "units and checks"
@@ -84,7 +84,7 @@ class OpaqueStage(Stage):
         return self.roles[0]
 
 
-class TakenAway(Stage):
+class RemovalStage(Stage):
     """What is no longer wanted."""
 
     name = "removal"
@@ -94,7 +94,7 @@ class TakenAway(Stage):
         return removed(role)
 
 
-class Confirmation(Stage):
+class ConfirmStage(Stage):
     """Confirm a guarded change over a new connection."""
 
     name = "confirmation"
@@ -105,13 +105,13 @@ class Confirmation(Stage):
         return f"no new connection after the change, so the node restores the old files: {error}"
 
 
-class Look(Stage):
+class FinalCheckStage(Stage):
     """Read the node's facts, with its GPU driver, after its last change."""
 
     name = "a last look"
 
 
-class Restart(Stage):
+class RebootStage(Stage):
     """The node, which has to be asked from outside what became of it: see `hpcforge.run.reboot`."""
 
     name = "reboot"

@@ -6,25 +6,25 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, Program
+from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, NodeProgram
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
 from hpcforge.plan.plan import Change, Leaving, OpaqueChange, Plan, Removal, ResourceChange
-from hpcforge.run.contents import Contents
 from hpcforge.run.requests import check, less, owns, put, units
 from hpcforge.run.run import Run
+from hpcforge.run.secret_files import Contents
 from hpcforge.run.stage import (
-    Confirmation,
-    Downloads,
-    Files,
-    Finish,
-    FirstContact,
-    Look,
+    ActivateStage,
+    ConfirmStage,
+    DownloadsStage,
+    FilesStage,
+    FinalCheckStage,
+    FirstContactStage,
     OpaqueStage,
-    Restart,
+    RebootStage,
+    RemovalStage,
     Stage,
-    TakenAway,
     removed,
 )
 
@@ -41,12 +41,12 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
     changes = {step.role: step.changes[node] for step in plan.steps if node in step.changes}
     found: list[Stage] = []
     removals = plan.removals.get(node, ())
-    free = [one for one in removals if not one.guard]
+    free = [removal for removal in removals if not removal.guard]
     if free:
         found.append(_removal(node, free, leave=False))
     if node in plan.first_contact:
         task = Bootstrap(f"bootstrap:{node}", node, _PREPARE_TIMEOUT_S)
-        found.append(FirstContact(tuple(changes), (), task, ()))
+        found.append(FirstContactStage(tuple(changes), (), task, ()))
     prepare = _prepare(plan, node, changes, secrets)
     if prepare is not None:
         found.append(prepare)
@@ -69,7 +69,7 @@ def leaving_stages(leaving: Leaving, run: Run) -> tuple[Stage, ...]:
 def _numbered(stage: Stage, run: Run) -> Stage:
     """Return the stage with its run number, so that nodes refuse older runs, and a task name for reattaching."""
     task = stage.task
-    if not isinstance(task, Program):
+    if not isinstance(task, NodeProgram):
         return stage
     name = None if stage.restarts else f"{run.id}.{task.id}"
     request = requests.of_run(task.request, run.request(), name)
@@ -77,35 +77,35 @@ def _numbered(stage: Stage, run: Run) -> Stage:
 
 
 def _removal(node: str, removals: Sequence[Removal], *, leave: bool) -> Stage:
-    work = [less(one) for one in removals]
-    request: requests.Remove = {"verb": "converge", "phase": "remove", "work": work, "leave": leave}
-    roles = tuple(removed(one.role) for one in removals) or (LEAVING,)
-    return TakenAway(roles, (), Program(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)
+    work = [less(removal) for removal in removals]
+    request: requests.RemoveRequest = {"verb": "converge", "phase": "remove", "work": work, "leave": leave}
+    roles = tuple(removed(removal.role) for removal in removals) or (LEAVING,)
+    return RemovalStage(roles, (), NodeProgram(f"remove:{node}", node, request, _FINISH_TIMEOUT_S), roles)
 
 
 def _guarded_removal(node: str, removal: Removal, run: Run, revert_s: float) -> Iterator[Stage]:
     """Remove parts of a guarded role, and confirm over a new connection."""
-    guard: requests.Guard = {"id": f"{run.id}.{removal.role}.removed", "revert_s": revert_s}
+    guard: requests.GuardRequest = {"id": f"{run.id}.{removal.role}.removed", "revert_s": revert_s}
     roles = (removed(removal.role),)
     work = [less(removal, guard)]
-    request: requests.Remove = {"verb": "converge", "phase": "remove", "work": work, "leave": False}
+    request: requests.RemoveRequest = {"verb": "converge", "phase": "remove", "work": work, "leave": False}
     task = _guarded_task(f"remove:{removal.role}:{node}", node, request, guard)
-    yield TakenAway(roles, ((node, removal.role),), task, () if File.kind in removal.owns.resources else roles)
+    yield RemovalStage(roles, ((node, removal.role),), task, () if File.kind in removal.owns.resources else roles)
     if File.kind in removal.owns.resources:
         yield _confirmation(node, roles, guard, f"{removal.role}:removed")
 
 
-def _guarded_task(name: str, node: str, request: requests.Request, guard: requests.Guard) -> Program:
+def _guarded_task(name: str, node: str, request: requests.Request, guard: requests.GuardRequest) -> NodeProgram:
     """Finish a guarded role. If it locks hpcforge out, the node reverts it and reports that."""
-    return Program(name, node, request, _FINISH_TIMEOUT_S, reattach_s=guard["revert_s"] + _BACK_S)
+    return NodeProgram(name, node, request, _FINISH_TIMEOUT_S, reattach_s=guard["revert_s"] + _BACK_S)
 
 
-def _confirmation(node: str, roles: tuple[str, ...], guard: requests.Guard, what: str) -> Stage:
+def _confirmation(node: str, roles: tuple[str, ...], guard: requests.GuardRequest, what: str) -> Stage:
     """Confirm a guarded change over a new connection, before the node reverts it."""
-    request: requests.Confirm = {"verb": "confirm", "guard": guard["id"]}
+    request: requests.ConfirmRequest = {"verb": "confirm", "guard": guard["id"]}
     limit_s = max(_CONFIRM_S, guard["revert_s"])
-    task = Program(f"confirm:{what}:{node}", node, request, limit_s, aside=True, fresh=True)
-    return Confirmation(roles, (), task, roles)
+    task = NodeProgram(f"confirm:{what}:{node}", node, request, limit_s, aside=True, fresh=True)
+    return ConfirmStage(roles, (), task, roles)
 
 
 LEAVING = "leaving"  # stands among a node's roles where it owns nothing and still has to be left
@@ -113,11 +113,11 @@ LEAVING = "leaving"  # stands among a node's roles where it owns nothing and sti
 
 def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapping[str, bytes]) -> Stage | None:
     """Everything that precedes units, of all roles at once; the files of guarded roles come with their units."""
-    work: list[requests.Work] = [
+    work: list[requests.WorkRequest] = [
         {
             **put(role, _now(change), Contents(plan.texts, secrets)),
             "packages": list(change.packages),
-            "removes": [one.name for one in change.removes],
+            "removes": [removal.name for removal in change.removes],
             "owns": owns(change.owns),
             "reboot": any(map(_in_prepare, change.reboot)),
         }
@@ -129,23 +129,24 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     restarts = [
         unit.name for change in changes.values() for unit in change.units if {"restart", "refresh"} & {*unit.actions}
     ]
-    request: requests.Prepare = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
-    task = Program(f"prepare:{node}", node, request, _PREPARE_TIMEOUT_S)
-    return Files(tuple(one["role"] for one in work), (), task, ())
+    request: requests.PrepareRequest = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
+    task = NodeProgram(f"prepare:{node}", node, request, _PREPARE_TIMEOUT_S)
+    return FilesStage(tuple(role_work["role"] for role_work in work), (), task, ())
 
 
 def _now(change: Change) -> list[ResourceChange]:
     """What is put before units and checks; a guarded role's files come with those, and what is late before those."""
     return [
-        one
-        for one in change.resources
-        if not (change.guard and isinstance(one.resource, File)) and not KINDS[one.resource.kind].late
+        resource_change
+        for resource_change in change.resources
+        if not (change.guard and isinstance(resource_change.resource, File))
+        and not KINDS[resource_change.resource.kind].late
     ]
 
 
 def _late(change: Change) -> list[ResourceChange]:
     """What can be put only once other nodes are done."""
-    return [one for one in change.resources if KINDS[one.resource.kind].late]
+    return [resource_change for resource_change in change.resources if KINDS[resource_change.resource.kind].late]
 
 
 def _batches(changes: Mapping[str, Change], node: str) -> Iterator[list[str]]:
@@ -227,20 +228,20 @@ def _finish(
 def _late_stage(plan: Plan, node: str, role: str, after: tuple[tuple[str, str], ...], change: Change) -> Stage:
     """What comes from other nodes, put as all the rest is, but not before these are done."""
     late = _late(change)
-    work: requests.Work = {
+    work: requests.WorkRequest = {
         **put(role, late, Contents(plan.texts, {})),
         "owns": owns(change.owns),
-        "reboot": any(one.resource.kind in change.reboot for one in late),
+        "reboot": any(resource_change.resource.kind in change.reboot for resource_change in late),
     }
-    request: requests.Prepare = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
-    return Downloads((role,), after, Program(f"late:{role}:{node}", node, request, _PREPARE_TIMEOUT_S), ())
+    request: requests.PrepareRequest = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
+    return DownloadsStage((role,), after, NodeProgram(f"late:{role}:{node}", node, request, _PREPARE_TIMEOUT_S), ())
 
 
 def _reboot(node: str, roles: Collection[str], after: tuple[tuple[str, str], ...]) -> Stage:
     """The task is what tells the node; `hpcforge.run.reboot` asks what else there is to know."""
-    request: requests.Reboot = {"verb": "reboot", "boot_id": ""}  # that is asked first
-    task = Program(f"reboot:{node}", node, request, _FINISH_TIMEOUT_S)
-    return Restart(tuple(roles), after, task, ())
+    request: requests.RebootRequest = {"verb": "reboot", "boot_id": ""}  # that is asked first
+    task = NodeProgram(f"reboot:{node}", node, request, _FINISH_TIMEOUT_S)
+    return RebootStage(tuple(roles), after, task, ())
 
 
 def _opaque(
@@ -253,8 +254,8 @@ def _opaque(
 ) -> Iterator[Stage]:
     roles = (role,)
     if change.repeats:
-        begun: requests.Record = {"verb": "record", "role": role, "digest": ""}
-        yield OpaqueStage(roles, after, Program(f"begun:{role}:{node}", node, begun, _FINISH_TIMEOUT_S), ())
+        begun: requests.RecordRequest = {"verb": "record", "role": role, "digest": ""}
+        yield OpaqueStage(roles, after, NodeProgram(f"begun:{role}:{node}", node, begun, _FINISH_TIMEOUT_S), ())
     if changes[role].units:
         yield _finish_stage(node, roles, after, changes, act=True, checks=False)
     opaque = change.opaque
@@ -262,10 +263,10 @@ def _opaque(
     task = kind(f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
     yield OpaqueStage(roles, after, task, ())
     reboots = "opaque" in changes[role].reboot
-    record: requests.Record = {"verb": "record", "role": role, "digest": opaque.digest, "reboot": reboots}
+    record: requests.RecordRequest = {"verb": "record", "role": role, "digest": opaque.digest, "reboot": reboots}
     last = not changes[role].checks and not reboot
     yield OpaqueStage(
-        roles, (), Program(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ()
+        roles, (), NodeProgram(f"record:{role}:{node}", node, record, _FINISH_TIMEOUT_S), roles if last else ()
     )
     if reboot:
         yield _reboot(node, reboot, ())
@@ -283,18 +284,18 @@ def _guarded(
     run: Run,
 ) -> Iterator[Stage]:
     """Files, units and checks of a role that could lock us out, and a new connection that says it has not."""
-    guard: requests.Guard = {"id": f"{run.id}.{role}", "revert_s": plan.rollout.confirm_wait_s}
+    guard: requests.GuardRequest = {"id": f"{run.id}.{role}", "revert_s": plan.rollout.confirm_wait_s}
     change = changes[role]
-    files = [one for one in change.resources if isinstance(one.resource, File)]
+    files = [resource_change for resource_change in change.resources if isinstance(resource_change.resource, File)]
     if files:
-        work: requests.Work = {
+        work: requests.WorkRequest = {
             **put(role, files, Contents(plan.texts, secrets)),
             "owns": owns(change.owns),
             "guard": guard,
         }
-        request: requests.Prepare = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
-        task = Program(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
-        yield Files((role,), after, task, ())
+        request: requests.PrepareRequest = {"verb": "converge", "phase": "prepare", "work": [work], "restarts": []}
+        task = NodeProgram(f"guarded:{role}:{node}", node, request, _FINISH_TIMEOUT_S)
+        yield FilesStage((role,), after, task, ())
     finish = _finish_stage(node, (role,), after, changes, act=True, checks=True, guard=guard if files else None)
     if not files:
         yield finish
@@ -305,8 +306,8 @@ def _guarded(
 
 def last_look(node: str) -> Stage:
     """The node is asked what it has, and its driver with it."""
-    request: requests.Observe = {"verb": "observe", "wanted": []}
-    return Look((), (), Program(f"look:{node}", node, request, _LOOK_TIMEOUT_S), ())
+    request: requests.ObserveRequest = {"verb": "observe", "wanted": []}
+    return FinalCheckStage((), (), NodeProgram(f"look:{node}", node, request, _LOOK_TIMEOUT_S), ())
 
 
 def _finish_stage(
@@ -318,20 +319,20 @@ def _finish_stage(
     act: bool,
     checks: bool,
     restarted: bool = False,
-    guard: requests.Guard | None = None,
+    guard: requests.GuardRequest | None = None,
 ) -> Stage:
-    work: list[requests.Work] = [
+    work: list[requests.WorkRequest] = [
         {
             "role": role,
             "needs": [need.role for need in changes[role].needs if need.nodes == (node,)],
             "units": units(changes[role], act=act, restarted=restarted),
-            "checks": [check(one) for one in changes[role].checks] if checks else [],
+            "checks": [check(role_check) for role_check in changes[role].checks] if checks else [],
         }
         for role in roles
     ]
     if guard:  # units, too, go back to how they ran
-        work = [{**one, "guard": guard} for one in work]
-    request: requests.Finish = {"verb": "converge", "phase": "finish", "work": work}
+        work = [{**role_work, "guard": guard} for role_work in work]
+    request: requests.FinishRequest = {"verb": "converge", "phase": "finish", "work": work}
     name = f"finish:{roles[0]}:{'units' if act else 'checks'}:{node}"
-    task = _guarded_task(name, node, request, guard) if guard else Program(name, node, request, _FINISH_TIMEOUT_S)
-    return Finish(roles, after, task, roles if checks else ())
+    task = _guarded_task(name, node, request, guard) if guard else NodeProgram(name, node, request, _FINISH_TIMEOUT_S)
+    return ActivateStage(roles, after, task, roles if checks else ())

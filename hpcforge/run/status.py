@@ -9,19 +9,19 @@ from typing import Any
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
-from hpcforge.plan.admission import Declared, declared, gpu_shortfalls
+from hpcforge.plan.admission import DeclaredWorker, declared, gpu_shortfalls
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.gpus import remarks
-from hpcforge.plan.observed import Observed, taken_back
+from hpcforge.plan.observation import Observation, taken_back
 from hpcforge.plan.roster import Enrolled, Roster, leaving
-from hpcforge.run.expiry import Certificate, certificate_paths, certificates
+from hpcforge.run.certificate_expiry import Certificate, certificate_paths, certificates
 from hpcforge.run.history import History, Past, last_changed, read_log
-from hpcforge.run.lease import Holder, ended, look
+from hpcforge.run.lease import LeaseHolder, ended, look
 from hpcforge.run.observe import observe
-from hpcforge.run.waits import Waits
+from hpcforge.run.wait_messages import Waits
 from hpcforge.slurm.nodes import parse_slurm_nodes
-from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
+from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
 _NO_ROLES = Desired((), {}, {})
 
@@ -36,7 +36,7 @@ class NodeStatus:
     changed: Past | None  # the last run that changed something on it, as far as history is at hand
     run: int | None  # the newest run that it has seen, by its receipt
     troubles: tuple[str, ...] = ()
-    nvml: Mapping[str, Any] | None = None  # what its driver says of GPUs, as `hpcforge.node.wire.Nvml`
+    nvml: Mapping[str, Any] | None = None  # what its driver says of GPUs, as `hpcforge.node.answer_types.Nvml`
     certificates: tuple[Certificate, ...] = ()
 
 
@@ -49,7 +49,7 @@ class Status:
     nodes: tuple[NodeStatus, ...]
     leaving: Mapping[str, Enrolled]  # in the roster, not in the blueprint
     away: str | None  # why the head cannot be asked; then history and roster are this host's copy
-    at_work: Holder | None
+    at_work: LeaseHolder | None
     history: History
     verdicts: Recorded
     notes: tuple[str, ...] = field(default=())  # what could not be read, and what is shown instead
@@ -110,7 +110,7 @@ def status(
 
 
 def _needed_again(
-    engine: Engine, cluster: Cluster, desired: Desired, seen: Mapping[str, Observed], say: Callable[[str], None]
+    engine: Engine, cluster: Cluster, desired: Desired, seen: Mapping[str, Observation], say: Callable[[str], None]
 ) -> dict[str, Collection[str]]:
     """Per node, the roles of which it reverted a change and that are still not as they should be.
 
@@ -128,10 +128,10 @@ def _needed_again(
 
 
 def _node(
-    seen: Observed,
+    seen: Observation,
     slurm: tuple[str, str] | None,
     changed: Past | None,
-    worker: Declared | None,
+    worker: DeclaredWorker | None,
     certified: tuple[Certificate, ...],
     needed: Collection[str],
 ) -> NodeStatus:
@@ -145,7 +145,7 @@ def _node(
     nvml = seen.facts.get("nvml") or seen.facts.get("amdgpu")
     if nvml and worker:
         short = gpu_shortfalls(worker, seen.facts)
-        troubles += [f"{one.what} {one.observed}, declared {one.declared}" for one in short]
+        troubles += [f"{shortfall.what} {shortfall.observed}, declared {shortfall.declared}" for shortfall in short]
     troubles += remarks(nvml) if nvml else ()
     state = None if slurm is None else f"{slurm[0].lower()}: {slurm[1]}" if slurm[1] else slurm[0].lower()
     number = receipt.get("run")

@@ -11,36 +11,40 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, surplus
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Leaving
 from hpcforge.plan.roster import PATH as ROSTER_PATH
-from hpcforge.plan.roster import Enrolled, Known, Roster, leaving, parse_roster, strangers
+from hpcforge.plan.roster import Enrolled, KnownMachine, Roster, leaving, parse_roster, strangers
 from hpcforge.run import leftover
 from hpcforge.run.history import Copy
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.observe import NO_SECRETS, observe, observe_leaving
-from hpcforge.run.succession import distrusted
-from hpcforge.run.waits import Waits
+from hpcforge.run.preflight import distrusted
+from hpcforge.run.wait_messages import Waits
 from hpcforge.slurm.nodes import parse_slurm_nodes
-from hpcforge.verify.owner import OwnedJob
+from hpcforge.verify.heartbeat import OwnedJob
 
 
 @dataclass(frozen=True)
 class Survey:
     """What nodes and head said. `head` is the controller's answer, asked for or not."""
 
-    observed: Mapping[str, Observed]
-    head: Observed
+    observed: Mapping[str, Observation]
+    head: Observation
     roster: Roster
     leaving: tuple[Leaving, ...]
-    going: Mapping[str, Observed]  # the answers of those that leave
+    going: Mapping[str, Observation]  # the answers of those that leave
     strangers: frozenset[str] = field(default=frozenset())  # nodes of the roster that only the head knows
     tests: tuple[OwnedJob, ...] = ()  # test jobs that are in Slurm's queue
 
     @property
-    def at_work(self) -> dict[str, Observed]:
+    def at_work(self) -> dict[str, Observation]:
         """Nodes on which a step of another run is active, or that will yet undo one."""
-        return {name: one for name, one in {**self.observed, **self.going}.items() if one.at_work or one.armed}
+        return {
+            name: observation
+            for name, observation in {**self.observed, **self.going}.items()
+            if observation.at_work or observation.armed
+        }
 
 
 def survey(
@@ -50,7 +54,7 @@ def survey(
     nodes: Sequence[str],
     reach: Callable[[Mapping[str, Enrolled]], None],
     say: Callable[[str], None],
-    inventory: Mapping[str, Known],
+    inventory: Mapping[str, KnownMachine],
     *,
     whole: bool,
     kept_as: str | None = None,
@@ -77,13 +81,15 @@ def survey(
         roster, instead = copy.in_place_of(roster, cluster.name)
         say(f"{why}; {instead}")
     number = roster.run.number if roster.run else None
-    for name, reason in distrusted(__version__, number, {name: one.receipt for name, one in seen.items()}).items():
-        seen[name] = Observed(name, unreachable=reason)
+    for name, reason in distrusted(
+        __version__, number, {name: observation.receipt for name, observation in seen.items()}
+    ).items():
+        seen[name] = Observation(name, unreachable=reason)
     head = seen[controller]
     gone = leaving(roster, cluster) if whole else {}
     unknown = strangers(roster, cluster, [inventory, copy.known(cluster.name)])
-    reached = {name: one for name, one in gone.items() if name not in unknown}
-    going: dict[str, Observed] = {}
+    reached = {name: machine for name, machine in gone.items() if name not in unknown}
+    going: dict[str, Observation] = {}
     if reached:
         reach(reached)
         going = observe_leaving(engine, tuple(reached), Waits(say, None))
@@ -93,10 +99,10 @@ def survey(
         head=head,
         roster=roster,
         leaving=tuple(
-            Leaving(name, one.address, name in known, going[name].unreachable, surplus(going[name]))
+            Leaving(name, machine.address, name in known, going[name].unreachable, surplus(going[name]))
             if name in going
-            else Leaving(name, one.address, name in known, None, unknown=_not_entered(name, one, controller))
-            for name, one in gone.items()
+            else Leaving(name, machine.address, name in known, None, unknown=_not_entered(name, machine, controller))
+            for name, machine in gone.items()
         ),
         going=going,
         strangers=unknown,
@@ -104,9 +110,9 @@ def survey(
     )
 
 
-def _not_entered(name: str, one: Enrolled, controller: str) -> str:
-    keys = ", ".join(fingerprint(base64.b64decode(key.split()[1])) for key in one.host_keys) or "none"
+def _not_entered(name: str, machine: Enrolled, controller: str) -> str:
+    keys = ", ".join(fingerprint(base64.b64decode(key.split()[1])) for key in machine.host_keys) or "none"
     return (
-        f"only the node list on {controller} says which machine it is: at {one.address}, with host key {keys}; "
+        f"only the node list on {controller} says which machine it is: at {machine.address}, with host key {keys}; "
         f"hpcforge does not log in there until you confirm it: hpcforge trust BLUEPRINT {name}"
     )

@@ -18,17 +18,17 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Access
 from hpcforge.engines import Engines
-from hpcforge.engines.private import private_folder
+from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import HostKey, Target
 from hpcforge.errors import UsageError
 from hpcforge.plan.roster import Enrolled
-from hpcforge.run.exchange import ask_all
+from hpcforge.run.fanout import ask_all
 from hpcforge.run.history import Copy, read_log
 from hpcforge.run.site import Site, jump_host, open_engines, target
 
 
 @dataclass(frozen=True)
-class Shown:
+class MachineKeys:
     """What machines answered, by name: a public key, "ssh-ed25519 AAAA...", or why there is none."""
 
     keys: dict[str, str]
@@ -36,22 +36,22 @@ class Shown:
     jump_host: str | None = None  # of the machine on the way, if it was asked for, too
 
 
-def ask_for_keys(targets: Sequence[Target], via: Target | None, work_dir: Path) -> Shown:
+def ask_for_keys(targets: Sequence[Target], via: Target | None, work_dir: Path) -> MachineKeys:
     """Ask each target for its host key, through `via`, whose own key is asked for first where it is not known."""
     if via is None or via.host_keys:
         return _ask(targets, via, work_dir)
     first = _ask([via], None, work_dir)
     if via.name in first.refused:
-        return Shown({}, {target.name: first.refused[via.name] for target in targets})
+        return MachineKeys({}, {target.name: first.refused[via.name] for target in targets})
     key = first.keys[via.name]
     behind = [target for target in targets if target.name != via.name]
     shown = _ask(behind, dataclasses.replace(via, host_keys=(key,)), work_dir)
     itself = {via.name: key} if len(behind) < len(targets) else {}
-    return Shown(itself | shown.keys, shown.refused, key)
+    return MachineKeys(itself | shown.keys, shown.refused, key)
 
 
-def _ask(targets: Sequence[Target], via: Target | None, work_dir: Path) -> Shown:
-    shown = Shown({}, {})
+def _ask(targets: Sequence[Target], via: Target | None, work_dir: Path) -> MachineKeys:
+    shown = MachineKeys({}, {})
     with Engines(targets, work_dir, work_dir, via) as engines:
         for event in ask_all(engines, [HostKey(target.name, target.name) for target in targets]):
             if event.data["ok"]:
@@ -61,17 +61,17 @@ def _ask(targets: Sequence[Target], via: Target | None, work_dir: Path) -> Shown
     return shown
 
 
-def new_keys(site: Site) -> Shown:
+def new_keys(site: Site) -> MachineKeys:
     """What the nodes without a recorded host key show now, and the jump host, where its own is not recorded."""
     unknown = [node for node in site.cluster.nodes if not node.host_keys]
     via = jump_host(site)
     if not unknown and (via is None or via.host_keys):
-        return Shown({}, {})
+        return MachineKeys({}, {})
     with private_folder() as work:
         return ask_for_keys([target(site, node.name, node) for node in unknown], via, work)
 
 
-def record(site: Site, shown: Shown) -> Site:
+def record(site: Site, shown: MachineKeys) -> Site:
     """Put the keys into the inventory, or into a new one that the blueprint is made to name; the site with them.
 
     Raises:
@@ -118,12 +118,12 @@ def enrolled(site: Site, node: str) -> Enrolled:
         _, roster, away = read_log(engines, head, site.cluster.name, 0, site.kept_as)
     if away is not None or roster.problem:
         raise UsageError(f"the node list on {head} cannot be read: {away or roster.problem}", "see `hpcforge status`")
-    one = roster.nodes.get(node)
-    if one is None:
+    machine = roster.nodes.get(node)
+    if machine is None:
         raise UsageError(f"the node list on {head} has no {node}", f"it has {fold(tuple(roster.nodes)) or 'no nodes'}")
-    return one
+    return machine
 
 
-def confirm(site: Site, node: str, one: Enrolled) -> None:
+def confirm(site: Site, node: str, machine: Enrolled) -> None:
     """From now on this host knows the node as the head does. Raises `OSError`."""
-    Copy.of(site.kept_as).trust(site.cluster.name, node, one)
+    Copy.of(site.kept_as).trust(site.cluster.name, node, machine)

@@ -9,12 +9,12 @@ from hpcforge import __version__
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
 from hpcforge.run import leftover
-from hpcforge.run.head import EngineHead, owner
+from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.listener import Listener
 from hpcforge.run.observe import find_usable
 from hpcforge.run.run import begin
-from hpcforge.run.testing import Verified, run_tests
-from hpcforge.verify.kept import VERDICTS_PATH, Recorded, load
+from hpcforge.run.smoke_tests import Verified, run_tests
+from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
 
 @dataclass(frozen=True)

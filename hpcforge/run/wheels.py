@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpcforge.plan.desired import Artifact
-from hpcforge.run.fetched import FetchError, accept
+from hpcforge.run.download_store import FetchError, accept
 
 # Builds for CPUs are called 2.13.0+cpu and are on no general index.
 _VENDOR_INDEX = "https://download.pytorch.org/whl/cpu"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from hpcforge.blueprint.accounting import Account, Billing, Limits, Qos, Tres
+from hpcforge.blueprint.accounting import AccountSection, Billing, Limits, Qos, Tres
 from hpcforge.blueprint.values import limit_s
 
 _TRES = {
@@ -24,11 +24,13 @@ _WEIGHTS = {
 }
 
 
-def associations(accounts: Mapping[str, Account], qos: Mapping[str, Qos]) -> Iterator[tuple[str, str]]:
+def associations(accounts: Mapping[str, AccountSection], qos: Mapping[str, Qos]) -> Iterator[tuple[str, str]]:
     """Yield all of it in an order in which it can be made: QOS first, an account after its parent, then users."""
-    for name in _before(qos, {name: one.preempt for name, one in qos.items()}):
+    for name in _before(qos, {name: level.preempt for name, level in qos.items()}):
         yield f"qos {name}", _settings(qos[name])
-    for name in _before(accounts, {name: (one.parent,) if one.parent else () for name, one in accounts.items()}):
+    for name in _before(
+        accounts, {name: (account.parent,) if account.parent else () for name, account in accounts.items()}
+    ):
         yield f"account {name}", _settings(accounts[name])
     of_user: dict[str, list[str]] = {}
     for name, account in accounts.items():
@@ -48,8 +50,8 @@ def _before(names: Mapping[str, object], first: Mapping[str, Sequence[str]]) -> 
     def visit(name: str, under_way: tuple[str, ...]) -> Iterator[str]:
         if name in done or name in under_way or name not in names:
             return
-        for one in first[name]:
-            yield from visit(one, (*under_way, name))
+        for predecessor in first[name]:
+            yield from visit(predecessor, (*under_way, name))
         done.add(name)
         yield name
 
@@ -74,8 +76,8 @@ def _settings(section: Limits | Qos) -> str:
 
 def _value(key: str, value: object) -> str:
     if isinstance(value, Tres):
-        amounts = {one: getattr(value, one) for one in _TRES}
-        return ",".join(_TRES[one].format(amount) for one, amount in amounts.items() if amount is not None)
+        amounts = {tres: getattr(value, tres) for tres in _TRES}
+        return ",".join(_TRES[tres].format(amount) for tres, amount in amounts.items() if amount is not None)
     if isinstance(value, tuple):
         return ",".join(value)
     return _clock(value) if key == "max_wall" else str(value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hpcforge.blueprint import hostlist
-from hpcforge.slurm.rows import rows
+from hpcforge.slurm.columns import rows
 
 Column = Literal[
     "number", "id", "user", "name", "state", "reason", "nodes", "count", "partitions", "asked_for", "comment"

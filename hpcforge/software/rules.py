@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from hpcforge.catalog.compatibility import Rule as Row
+from hpcforge.catalog.compatibility import CompatibilityRule as Row
 from hpcforge.catalog.compatibility import load_compatibility
-from hpcforge.facility.rules import Rule, table
+from hpcforge.facility.rules import DesignRule, table
 
 NAMES = {
     "driver": "the driver", "modules": "the driver's kernel modules", "fabric_manager": "Fabric Manager",
@@ -19,7 +19,7 @@ NAMES = {
 
 
 @cache
-def rules() -> dict[str, Rule]:
+def rules() -> dict[str, DesignRule]:
     """Every rule by its code."""
     return {row.code: _rule(row) for row in load_compatibility().rules}
 
@@ -29,13 +29,13 @@ def markdown() -> str:
     return table(rules().values())
 
 
-def _rule(row: Row) -> Rule:
+def _rule(row: Row) -> DesignRule:
     where = " and ".join(f"{NAMES[component]} is {_words(wanted)}" for component, wanted in row.when.items())
     has = " and ".join(f"{NAMES[component]} is {_words(wanted)}" for component, wanted in row.needs.items())
     of = "Of what hpcforge installs: where" if row.installed else "Where"
     judged = f"{of} {where}, it is judged whether {has}. {row.reason} Source: {row.source}."
     way_out = "`hpcforge validate` names the nearest set that works."
-    return Rule(row.code, row.severity, row.title, judged, way_out)
+    return DesignRule(row.code, row.severity, row.title, judged, way_out)
 
 
 def _words(wanted: str) -> str:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from hpcforge.blueprint.reader import Loc
-from hpcforge.catalog.compatibility import Compatibility, Component, Rule
+from hpcforge.catalog.compatibility import Compatibility, CompatibilityRule, Component
 from hpcforge.software.ranges import numbers, within
 
 MATCHED = "matched"  # the driver's version, whichever that is
 
 
 @dataclass(frozen=True)
-class Said:
+class StatedComponent:
     """One component as it is said, and where. `fixed`: it is a fact, and no proposal changes it.
 
     `installed`: hpcforge installs it; else nodes bring it.
@@ -36,21 +36,24 @@ class Said:
 class Broken:
     """A rule that does not hold among `of`; `missing` is what it needs if nothing is said of that."""
 
-    rule: Rule
-    of: tuple[Said, ...]
+    rule: CompatibilityRule
+    of: tuple[StatedComponent, ...]
     missing: Component | None = None
 
 
-def judge(software: Sequence[Said], rules: Iterable[Rule]) -> Iterator[Broken]:
+def judge(software: Sequence[StatedComponent], rules: Iterable[CompatibilityRule]) -> Iterator[Broken]:
     """Yield what is broken, and with `missing` what needs something of which nothing is said, each rule once."""
-    all_of, installed = _by_component(software), _by_component(one for one in software if one.installed)
+    all_of, installed = (
+        _by_component(software),
+        _by_component(statement for statement in software if statement.installed),
+    )
     for rule in rules:
         found = next(_broken(rule, installed if rule.installed else all_of), None)
         if found is not None:
             yield found
 
 
-def nearest(software: Sequence[Said], table: Compatibility) -> tuple[Said, ...] | None:
+def nearest(software: Sequence[StatedComponent], table: Compatibility) -> tuple[StatedComponent, ...] | None:
     """The set nearest to one that breaks rules; None if no set of what is offered works.
 
     Fewest changes, then fewest offered versions between old and new, then fewest that go back to an older one.
@@ -60,7 +63,10 @@ def nearest(software: Sequence[Said], table: Compatibility) -> tuple[Said, ...] 
     for most in range(1, len(start) + len(table.offered) + 1):
         found = set(_mended(start, frozenset(), most, rules, table.offered, set()))
         if found:
-            return min(found, key=lambda one: (_distance(start, one, table.offered), [said.value for said in one]))
+            return min(
+                found,
+                key=lambda solution: (_distance(start, solution, table.offered), [said.value for said in solution]),
+            )
     return None
 
 
@@ -69,7 +75,9 @@ def is_error(found: Broken) -> bool:
     return found.rule.severity == "error" and (found.missing is None or found.rule.required)
 
 
-def changes(before: Sequence[Said], after: Sequence[Said]) -> Iterator[tuple[Said | None, Said]]:
+def changes(
+    before: Sequence[StatedComponent], after: Sequence[StatedComponent]
+) -> Iterator[tuple[StatedComponent | None, StatedComponent]]:
     """Yield what a proposal changes: as it was (None: nothing was said of it) and as it would be."""
     for place, said in enumerate(after):
         old = before[place] if place < len(before) else None
@@ -77,14 +85,14 @@ def changes(before: Sequence[Said], after: Sequence[Said]) -> Iterator[tuple[Sai
             yield old, said
 
 
-def _by_component(software: Iterable[Said]) -> dict[Component, list[Said]]:
-    found: dict[Component, list[Said]] = {}
-    for one in software:
-        found.setdefault(one.component, []).append(one)
+def _by_component(software: Iterable[StatedComponent]) -> dict[Component, list[StatedComponent]]:
+    found: dict[Component, list[StatedComponent]] = {}
+    for statement in software:
+        found.setdefault(statement.component, []).append(statement)
     return found
 
 
-def _broken(rule: Rule, software: Mapping[Component, Sequence[Said]]) -> Iterator[Broken]:
+def _broken(rule: CompatibilityRule, software: Mapping[Component, Sequence[StatedComponent]]) -> Iterator[Broken]:
     [(needed, wanted)] = rule.needs.items()
     for when in product(*(software.get(component, ()) for component in rule.when)):
         if not all(within(said.value, wanted) for said, wanted in zip(when, rule.when.values(), strict=True)):
@@ -99,13 +107,17 @@ def _broken(rule: Rule, software: Mapping[Component, Sequence[Said]]) -> Iterato
 
 
 def _wrong(
-    rule: Rule, of: tuple[Said, ...], said: Said, wanted: str, software: Mapping[Component, Sequence[Said]]
+    rule: CompatibilityRule,
+    of: tuple[StatedComponent, ...],
+    said: StatedComponent,
+    wanted: str,
+    software: Mapping[Component, Sequence[StatedComponent]],
 ) -> Iterator[Broken]:
     if not wanted.startswith("same as "):
         if not within(said.value, wanted):
             yield Broken(rule, of)
         return
-    others = [one for component, all_of in software.items() if component == wanted[8:] for one in all_of]
+    others = [statement for component, all_of in software.items() if component == wanted[8:] for statement in all_of]
     if not others and said.value != MATCHED:
         yield Broken(rule, of, "driver")
     for other in others:
@@ -114,13 +126,13 @@ def _wrong(
 
 
 def _mended(
-    software: tuple[Said, ...],
+    software: tuple[StatedComponent, ...],
     changed: frozenset[int],
     left: int,
-    rules: Sequence[Rule],
+    rules: Sequence[CompatibilityRule],
     offered: Mapping[Component, Mapping[str, str]],
-    seen: set[tuple[Said, ...]],
-) -> Iterator[tuple[Said, ...]]:
+    seen: set[tuple[StatedComponent, ...]],
+) -> Iterator[tuple[StatedComponent, ...]]:
     """Yield sets that break nothing, with `left` more changes at most.
 
     In any set that works, some part of each rule that is broken is another one: so only those are tried, of the rule
@@ -129,7 +141,11 @@ def _mended(
     if software in seen:
         return
     seen.add(software)
-    ways = [list(_ways(one, software, changed, offered)) for one in judge(software, rules) if is_error(one)]
+    ways = [
+        list(_ways(broken_rule, software, changed, offered))
+        for broken_rule in judge(software, rules)
+        if is_error(broken_rule)
+    ]
     if not ways:
         yield software
     elif left:
@@ -139,8 +155,11 @@ def _mended(
 
 
 def _ways(
-    found: Broken, software: Sequence[Said], changed: frozenset[int], offered: Mapping[Component, Mapping[str, str]]
-) -> Iterator[tuple[int, Said]]:
+    found: Broken,
+    software: Sequence[StatedComponent],
+    changed: frozenset[int],
+    offered: Mapping[Component, Mapping[str, str]],
+) -> Iterator[tuple[int, StatedComponent]]:
     """Yield what may be put in which place so that a rule might hold; what is missing, behind all others."""
     for place, said in enumerate(software):
         if said in found.of and not said.fixed and place not in changed:
@@ -149,11 +168,11 @@ def _ways(
                     yield place, replace(said, value=value)
     if found.missing is not None:
         for value in offered.get(found.missing, {}):
-            yield len(software), Said(found.missing, value, ())
+            yield len(software), StatedComponent(found.missing, value, ())
 
 
 def _distance(
-    before: Sequence[Said], after: Sequence[Said], offered: Mapping[Component, Mapping[str, str]]
+    before: Sequence[StatedComponent], after: Sequence[StatedComponent], offered: Mapping[Component, Mapping[str, str]]
 ) -> tuple[int, int]:
     """How many steps there are between two sets, and how many components go back."""
     pairs = list(changes(before, after))
@@ -161,7 +180,7 @@ def _distance(
     return sum(_steps(old, new, list(offered[new.component])) for old, new in pairs), back
 
 
-def _steps(old: Said | None, new: Said, values: Sequence[str]) -> int:
+def _steps(old: StatedComponent | None, new: StatedComponent, values: Sequence[str]) -> int:
     """One, and how many offered versions lie between the two."""
     if old is None or not numbers(old.value):
         return 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from hpcforge.facility.design import about
-from hpcforge.storage.served import Direction, Served
+from hpcforge.storage.capacity import Direction, ServedFileSystem
 
 
 @dataclass(frozen=True)
@@ -66,36 +66,36 @@ class FileSystemDesign:
     write: Annotated[Throughput, about("Large writes.")]
 
 
-def file_system_design(one: Served) -> FileSystemDesign:
+def file_system_design(file_system: ServedFileSystem) -> FileSystemDesign:
     """Sum a file system up."""
-    raid = one.raid
+    raid = file_system.raid
     return FileSystemDesign(
-        name=one.name,
-        kind=one.kind,
-        server=one.server,
-        servers=len(one.servers),
-        replicas=one.replicas,
-        hardware=one.hardware,
-        drives=tuple(DriveLot(each.model, each.count, each.groups, each.capacity_gb) for each in one.drives),
-        volume=one.volume,
+        name=file_system.name,
+        kind=file_system.kind,
+        server=file_system.server,
+        servers=len(file_system.servers),
+        replicas=file_system.replicas,
+        hardware=file_system.hardware,
+        drives=tuple(DriveLot(each.model, each.count, each.groups, each.capacity_gb) for each in file_system.drives),
+        volume=file_system.volume,
         group=f"{raid.data} + {raid.parity}" if raid else None,
-        left_over=one.left_over,
-        capacity_tib=one.capacity_tib if raid else None,
-        raw_tib=one.raw_tib,
-        needed_tib=one.needs.capacity_tib,
-        link=one.link.terms if one.link else None,
-        clients=one.clients,
-        read=_throughput(one, "read"),
-        write=_throughput(one, "write"),
+        left_over=file_system.left_over,
+        capacity_tib=file_system.capacity_tib if raid else None,
+        raw_tib=file_system.raw_tib,
+        needed_tib=file_system.needs.capacity_tib,
+        link=file_system.link.terms if file_system.link else None,
+        clients=file_system.clients,
+        read=_throughput(file_system, "read"),
+        write=_throughput(file_system, "write"),
     )
 
 
-def _throughput(one: Served, direction: Direction) -> Throughput:
+def _throughput(file_system: ServedFileSystem, direction: Direction) -> Throughput:
     return Throughput(
-        drives_gb_per_s=one.of_drives(direction),
-        links_gb_per_s=one.of_link,
-        gb_per_s=one.gives(direction),
-        bound=one.bound(direction),
-        each_client_gb_per_s=one.each(direction),
-        needed_gb_per_s=one.needs.rate(direction),
+        drives_gb_per_s=file_system.of_drives(direction),
+        links_gb_per_s=file_system.of_link,
+        gb_per_s=file_system.gives(direction),
+        bound=file_system.bound(direction),
+        each_client_gb_per_s=file_system.each(direction),
+        needed_gb_per_s=file_system.needs.rate(direction),
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from hpcforge.facility import rules as facility
-from hpcforge.facility.rules import Rule
+from hpcforge.facility.rules import DesignRule
 
 _ALL = (
-    Rule(
+    DesignRule(
         "STORAGE-001",
         "error",
         "a server holds what is needed",
@@ -16,7 +16,7 @@ _ALL = (
         "capacity. Without `raid`, all drives count, which is an upper bound.",
         "More or larger drives under `nvme`, another server, or less in `needs`.",
     ),
-    Rule(
+    DesignRule(
         "STORAGE-002",
         "error",
         "a server is read as fast as is needed",
@@ -24,7 +24,7 @@ _ALL = (
         "what one reads, and its links x their rate x payload / 8. With `bond: 802.3ad` all its links count, else one.",
         "Faster links or more of them in a bond, more drives, or another server for some of the file systems.",
     ),
-    Rule(
+    DesignRule(
         "STORAGE-003",
         "error",
         "a server is written as fast as is needed",
@@ -32,7 +32,7 @@ _ALL = (
         "what one writes, and its links, as for STORAGE-002.",
         "More drives or faster ones, less parity, faster links, or another server for some of the file systems.",
     ),
-    Rule(
+    DesignRule(
         "STORAGE-004",
         "warning",
         "a drive may fail",
@@ -40,7 +40,7 @@ _ALL = (
         "put together (`raid` of the hardware): without it the first drive that fails takes files with it.",
         "raid: 6 or 1 of the volume; of the site's own raid: {data: 8, parity: 2}, or data: 1, parity: 1 (mirrors).",
     ),
-    Rule(
+    DesignRule(
         "STORAGE-005",
         "error",
         "there are drives for a group",
@@ -48,7 +48,7 @@ _ALL = (
         "groups that these fill.",
         "Smaller groups or fewer, or more drives under `nvme`.",
     ),
-    Rule(
+    DesignRule(
         "STORAGE-006",
         "warning",
         "a server may be down",
@@ -56,7 +56,7 @@ _ALL = (
         "that is down or lost.",
         "replicas: 3; or replicas: 2 and an `arbiter`.",
     ),
-    Rule(
+    DesignRule(
         "STORAGE-007",
         "warning",
         "an arbiter decides between two copies",
@@ -64,7 +64,7 @@ _ALL = (
         "the same file (split-brain). To prevent this, writes stop while the first of the two is down.",
         "arbiter: a third node, which needs room for names alone; or replicas: 3.",
     ),
-    Rule(
+    DesignRule(
         "STORAGE-008",
         "error",
         "apply builds the array that is promised",
@@ -73,7 +73,7 @@ _ALL = (
         "it.",
         "Set the level in `storage.X.raid`, and remove `raid` from the hardware.",
     ),
-    Rule(
+    DesignRule(
         "STORAGE-009",
         "warning",
         "the promised array is built",
@@ -82,7 +82,7 @@ _ALL = (
         "A volume in `storage` (`drives`, `raid: 6`) with `path` in it; or mount your own array there.",
     ),
 )
-RULES: dict[str, Rule] = {rule.code: rule for rule in _ALL}
+RULES: dict[str, DesignRule] = {rule.code: rule for rule in _ALL}
 
 
 breach = partial(facility.breach, RULES)

@@ -15,7 +15,7 @@ from typing import Any
 
 from hpcforge.errors import ExpectedError
 from hpcforge.fabric.graph import Fabric
-from hpcforge.fabric.recognise import End, Heard
+from hpcforge.fabric.neighbour_matching import Heard, ReportedEnd
 
 LLDP_COMMAND = ("lldpctl", "-f", "json")
 IB_COMMAND = ("ibnetdiscover",)
@@ -30,13 +30,13 @@ class CablingError(ExpectedError):
     """What was read says nothing of cables."""
 
 
-def parse_lldp(text: str, name: str) -> list[tuple[End, End]]:
+def parse_lldp(text: str, name: str) -> list[tuple[ReportedEnd, ReportedEnd]]:
     """Return the neighbours of one machine from `lldpctl -f json`. Raises CablingError."""
     try:
         interfaces = json.loads(text)["lldp"].get("interface", [])
         entries = interfaces if isinstance(interfaces, list) else [interfaces]
         return [
-            (End((name,), (interface,)), _neighbour(told))
+            (ReportedEnd((name,), (interface,)), _neighbour(told))
             for entry in entries
             for interface, told in entry.items()
             if told.get("via") == "LLDP"
@@ -45,7 +45,7 @@ def parse_lldp(text: str, name: str) -> list[tuple[End, End]]:
         raise CablingError(f"{name}: this is not what `lldpctl -f json` writes ({error!r:.200})") from error
 
 
-def _neighbour(told: Mapping[str, Any]) -> End:
+def _neighbour(told: Mapping[str, Any]) -> ReportedEnd:
     """The far end: a chassis is under its name, one that says no name is not."""
     chassis = told.get("chassis", {})
     names = [] if "id" in chassis else list(chassis)
@@ -55,10 +55,10 @@ def _neighbour(told: Mapping[str, Any]) -> End:
     port_id = port.get("id", {})
     by_id = [str(port_id["value"])] if port_id.get("type") in ("ifname", "ifalias", "local") else []
     descr = [str(port["descr"])] if port.get("descr") else []
-    return End((*names, str(identity.get("value", "?"))), (*by_id, *descr))
+    return ReportedEnd((*names, str(identity.get("value", "?"))), (*by_id, *descr))
 
 
-def parse_ibnetdiscover(text: str) -> list[tuple[End, End]]:
+def parse_ibnetdiscover(text: str) -> list[tuple[ReportedEnd, ReportedEnd]]:
     """Return all cables of a fabric, each once. Raises CablingError."""
     described: dict[str, tuple[str, str]] = {}  # id to kind and what it says of itself
     ports: list[tuple[str, int, str, int]] = []
@@ -71,22 +71,22 @@ def parse_ibnetdiscover(text: str) -> list[tuple[End, End]]:
             ports.append((current, int(port["port"]), port["peer"], int(port["peer_port"])))
     if not described:
         raise CablingError("this is not what `ibnetdiscover` writes: there is no switch and no adapter in it")
-    once = {tuple(sorted([(one, port), (peer, peer_port)])) for one, port, peer, peer_port in ports}
-    both = [(_ib_end(described, *one), _ib_end(described, *other)) for one, other in sorted(once)]
-    return [(one, other) for one, other in both if one and other]
+    once = {tuple(sorted([(device, port), (peer, peer_port)])) for device, port, peer, peer_port in ports}
+    both = [(_ib_end(described, *end), _ib_end(described, *other)) for end, other in sorted(once)]
+    return [(end, other) for end, other in both if end and other]
 
 
-def _ib_end(described: Mapping[str, tuple[str, str]], identity: str, port: int) -> End | None:
+def _ib_end(described: Mapping[str, tuple[str, str]], identity: str, port: int) -> ReportedEnd | None:
     kind, said = described.get(identity, ("Switch" if identity.startswith("S-") else "Ca", ""))
     guid = f"0x{identity.partition('-')[2]}"
     if _AGGREGATION in said:
         return None
     if kind == "Switch":  # "MF0;compute-leaf-001:MQM9700/U1" of a managed one, else what it was called
         name = said.partition(";")[2].partition(":")[0] if ";" in said else said
-        return End((name, guid), (f"#{port}",))
+        return ReportedEnd((name, guid), (f"#{port}",))
     host, _, adapter = said.partition(" ")  # "gpu001 mlx5_0"
     name = adapter or guid
-    return End((host, guid), (name if port == 1 else f"{name}/{port}",))
+    return ReportedEnd((host, guid), (name if port == 1 else f"{name}/{port}",))
 
 
 def heard(lldp: Mapping[str, str], discovered: Mapping[str, str], asked: Iterable[str]) -> Heard:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hpcforge.verify.owner import Owner
+from hpcforge.verify.heartbeat import Owner
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.errors import ExpectedError
-from hpcforge.slurm.ended import never_starts
+from hpcforge.slurm.job_end import never_starts
 from hpcforge.slurm.jobs import Column, read, squeue
 from hpcforge.slurm.nodes import SINFO_FORMAT, parse_sinfo, responding, usable
 from hpcforge.verify.head import Completed, Head
-from hpcforge.verify.owner import BEAT_S, POLL_S, SILENT_S, stamped
+from hpcforge.verify.heartbeat import BEAT_S, POLL_S, SILENT_S, stamped
+from hpcforge.verify.step_output import clean
 from hpcforge.verify.submit import SCRIPT, Launch, sbatch
-from hpcforge.verify.transcript import clean
 
 QUERY_S = 30.0  # slurmctld answers at once or is in trouble
 _STATE: tuple[Column, ...] = ("id", "state", "reason")
@@ -58,7 +58,7 @@ class StoppedError(Exception):
 
 
 @dataclass
-class Hold:
+class HeldAllocation:
     """A job that holds a test's nodes while its owner sends heartbeats."""
 
     head: Head
@@ -76,7 +76,7 @@ class Hold:
 
 
 @contextmanager
-def allocation(head: Head, job: Launch, progress: Callable[[str], None]) -> Iterator[Hold]:
+def allocation(head: Head, job: Launch, progress: Callable[[str], None]) -> Iterator[HeldAllocation]:
     """A job that holds the test's nodes, cancelled whatever happens. Raises RefusedError.
 
     One whose number was not heard because the head was lost meanwhile ends by itself: nobody is heard of as its owner.
@@ -84,7 +84,7 @@ def allocation(head: Head, job: Launch, progress: Callable[[str], None]) -> Iter
     due_s = time.monotonic() + BEAT_S
     job_id = _submitted(head.run(stamped(*sbatch(job, head.owner)), stdin=SCRIPT, user=job.user, timeout_s=QUERY_S))
     try:
-        yield Hold(head, job_id, due_s)
+        yield HeldAllocation(head, job_id, due_s)
     except StoppedError:
         progress(f"stopped: cancelling job {job_id}")
         raise

@@ -17,9 +17,9 @@ from pathlib import Path
 from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import limit_s
-from hpcforge.cluster.model import Cluster, Launcher, Node, Partition, Program, SmokeTest
+from hpcforge.cluster.model import Cluster, Launcher, Node, Partition, SmokeTest, TestProgram
 from hpcforge.errors import ExpectedError
-from hpcforge.verify.owner import POLL_S, SILENT_S, Owner
+from hpcforge.verify.heartbeat import POLL_S, SILENT_S, Owner
 
 JOB_NAME = "hpcforge-"  # how the names of test jobs begin; only those of the account of the tests are believed
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
@@ -38,7 +38,7 @@ class Turn:
     test: str
     time_limit_s: int
     arguments: tuple[str, ...] = ()  # more arguments for its program
-    program: Program = field(default_factory=Program)
+    program: TestProgram = field(default_factory=TestProgram)
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,17 @@ def partition_for(cluster: Cluster, names: Sequence[str], time_limit_s: int) -> 
     `time_limit_s` is that of the test that must fit. Slurm refuses a job that no partition can ever run; raises
     NotLaunchableError, which says more.
     """
-    holding = [one for one in cluster.slurm.partitions if set(names) <= set(one.nodes)]
+    holding = [partition for partition in cluster.slurm.partitions if set(names) <= set(partition.nodes)]
     if not holding:
         raise NotLaunchableError(f"no partition in slurm.partitions holds all of {fold(names)}")
     minutes = asked_min(time_limit_s)
-    fitting = [one for one in holding if minutes * 60 <= limit_s(one.max_time)]
+    fitting = [partition for partition in holding if minutes * 60 <= limit_s(partition.max_time)]
     if not fitting:
-        limits = ", ".join(f"{one.name} has max_time {one.max_time}" for one in holding)
+        limits = ", ".join(f"{partition.name} has max_time {partition.max_time}" for partition in holding)
         raise NotLaunchableError(
             f"no partition that holds {fold(names)} gives a job the {minutes} minutes that the test asks for: {limits}"
         )
-    return next((one for one in fitting if one.default), fitting[0])
+    return next((partition for partition in fitting if partition.default), fitting[0])
 
 
 def launch(

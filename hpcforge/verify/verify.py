@@ -11,11 +11,11 @@ from typing import Literal
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
-from hpcforge.verify.ends import End, end_of
 from hpcforge.verify.head import Completed, Head
-from hpcforge.verify.judge import judge, unheard
+from hpcforge.verify.job_end_reason import JobEndReason, end_of
+from hpcforge.verify.step_output import port_of
+from hpcforge.verify.step_verdict import judge, unheard
 from hpcforge.verify.submit import JOB_NAME, PORT_S, Launch, NotLaunchableError, free_port, launch, srun
-from hpcforge.verify.transcript import port_of
 from hpcforge.verify.verdicts import Verdict, spread
 from hpcforge.verify.watch import watched
 
@@ -55,11 +55,13 @@ def verify(
     for launched in dict.fromkeys(map(_launched_as, tests)):
         waiting = [test for test in dict.fromkeys(tests) if _launched_as(test) == launched]
         while waiting:  # a launch ends with the first test that is not right: those after it are launched anew
-            patience_s = PENDING_AGAIN_S if any(one.status == "pending" for one in verdicts.values()) else pending_s
+            patience_s = (
+                PENDING_AGAIN_S if any(verdict.status == "pending" for verdict in verdicts.values()) else pending_s
+            )
             reached, out = _run(cluster, head, waiting, left_out, progress, patience_s, extra_args or {}, part)
             left_out |= out
             if out and _enough(cluster, waiting, left_out):
-                progress(", ".join(one.test for one in reached), _again(reached[0], out))
+                progress(", ".join(verdict.test for verdict in reached), _again(reached[0], out))
                 continue
             reached = reached[:1] if out else reached
             verdicts |= zip(waiting, reached, strict=False)
@@ -116,14 +118,17 @@ def _run(
         detail = f"Slurm refused the job: {error}"
         verdicts = [Verdict(test.name, "not_run", tuple(names), detail=detail) for test in tests]
     timed = zip(_timed(verdicts, time.monotonic() - began), tests, strict=False)
-    return [replace(one, left_out=left_out, options=dict(test.options)) for one, test in timed], out
+    return [replace(verdict, left_out=left_out, options=dict(test.options)) for verdict, test in timed], out
 
 
 def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
     """Share out the seconds of a launch: what no test reports as its own is the failed one's, else the first one's."""
-    rest = max(0.0, seconds - sum(one.seconds for one in verdicts))
+    rest = max(0.0, seconds - sum(verdict.seconds for verdict in verdicts))
     owner = verdicts[0] if verdicts[-1].passed else verdicts[-1]
-    return [replace(one, seconds=round(one.seconds + (rest if one is owner else 0.0), 1)) for one in verdicts]
+    return [
+        replace(verdict, seconds=round(verdict.seconds + (rest if verdict is owner else 0.0), 1))
+        for verdict in verdicts
+    ]
 
 
 def _submitted(
@@ -152,7 +157,7 @@ def _submitted(
     return list(judge(job, ran, end)), {} if ended_well else unheard(job, ran, end)
 
 
-def _never_began(job: Launch, job_id: str, state: jobs.JobState, end: End | None) -> list[Verdict]:
+def _never_began(job: Launch, job_id: str, state: jobs.JobState, end: JobEndReason | None) -> list[Verdict]:
     """Slurm ended the job before the step could begin."""
     if end is not None:
         return _unstarted(job, end.status, end.detail, end.next_command, end.node)
@@ -160,7 +165,7 @@ def _never_began(job: Launch, job_id: str, state: jobs.JobState, end: End | None
     return _unstarted(job, "failed", detail, f"scontrol show job {job_id}")
 
 
-def _ran(head: Head, job: Launch, hold: jobs.Hold) -> Completed:
+def _ran(head: Head, job: Launch, hold: jobs.HeldAllocation) -> Completed:
     """The step of the tests; or, where its ranks have no port to meet at, that which was to find one."""
     port = 0
     if job.launcher == "torchrun":
@@ -195,14 +200,14 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
     node = next(iter(out_of_use)) if len(out_of_use) == 1 else None
     verdicts = _unstarted(job, "pending", "; ".join(causes), command, node)
     tests = any(what.startswith(f"{job.user}'s {JOB_NAME}") for what in others.values())  # of another run
-    return verdicts if out_of_use or tests else [replace(one, waits_for=tuple(users)) for one in verdicts]
+    return verdicts if out_of_use or tests else [replace(verdict, waits_for=tuple(users)) for verdict in verdicts]
 
 
 def _unstarted(
     job: Launch, status: Literal["pending", "failed", "timed_out"], detail: str, command: str, node: str | None = None
 ) -> list[Verdict]:
     """The same verdict on every test of a launch."""
-    nodes = tuple(one.name for one in job.nodes)
+    nodes = tuple(node.name for node in job.nodes)
     return [
         Verdict(
             turn.test,

@@ -130,7 +130,7 @@ def allowed(clients: "Sequence[str]") -> str:
     for numbers in (3, 2, 1):
         if len(said) <= MOST_ALLOWED:
             break
-        said = ",".join(dict.fromkeys(".".join([*one.split(".")[:numbers], "*"]) for one in clients))
+        said = ",".join(dict.fromkeys(".".join([*client.split(".")[:numbers], "*"]) for client in clients))
     return said
 
 
@@ -171,7 +171,10 @@ def peers() -> "dict[str, bool]":
     known = {}
     for peer in ask("peer", "status").iterfind("peerStatus/peer"):
         there = text(peer, "connected") == "1" and text(peer, "state") == _IN_CLUSTER
-        for name in [text(peer, "hostname"), *(one.text or "" for one in peer.iterfind("hostnames/hostname"))]:
+        for name in [
+            text(peer, "hostname"),
+            *(hostname.text or "" for hostname in peer.iterfind("hostnames/hostname")),
+        ]:
             known[name] = there
     return known
 
@@ -190,12 +193,12 @@ def answering(name: str) -> "Found | None":
 
 def found(name: str) -> "Found | None":
     """A volume as GlusterFS has it; None: there is none. Raises GlusterError."""
-    for one in ask("volume", "info").iterfind("volInfo/volumes/volume"):
-        if text(one, "name") == name:
+    for volume in ask("volume", "info").iterfind("volInfo/volumes/volume"):
+        if text(volume, "name") == name:
             return Found(
-                text(one, "status"),
-                [text(brick, "name") for brick in one.iterfind("bricks/brick")],
-                {text(option, "name"): text(option, "value") for option in one.iterfind("options/option")},
+                text(volume, "status"),
+                [text(brick, "name") for brick in volume.iterfind("bricks/brick")],
+                {text(option, "name"): text(option, "value") for option in volume.iterfind("options/option")},
             )
     return None
 

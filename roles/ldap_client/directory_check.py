@@ -116,19 +116,19 @@ def certificate_end(server: str, ca: str) -> float:
 
 def answering(shown: "dict[str, Shown]") -> str:
     """The first server that answers; all that do have valid certificates. Raises UnreliableError."""
-    for one in shown.values():
-        if isinstance(one, UnreliableError):
-            raise one
-    found = [server for server, one in shown.items() if isinstance(one, float)]
+    for answer in shown.values():
+        if isinstance(answer, UnreliableError):
+            raise answer
+    found = [server for server, answer in shown.items() if isinstance(answer, float)]
     if not found:
-        silent = ((server, one) for server, one in shown.items() if isinstance(one, OSError))
+        silent = ((server, answer) for server, answer in shown.items() if isinstance(answer, OSError))
         raise UnreliableError("; ".join(f"{name}: no answer on port {PORT}: {e.strerror or e}" for name, e in silent))
     return found[0]
 
 
 def ends_soon(shown: "dict[str, Shown]") -> "list[str]":
     """Whose certificate ends soon; one that cannot be seen is another question's."""
-    left = ((server, one - time.time()) for server, one in shown.items() if isinstance(one, float))
+    left = ((server, answer - time.time()) for server, answer in shown.items() if isinstance(answer, float))
     return [
         f"{server}: its certificate is good for {max(0, int(left_s // DAY_S))} days more"
         for server, left_s in left
@@ -189,16 +189,17 @@ def clashes(directory: Directory, server: str) -> "list[str]":
         ("group", "/etc/group", "posixGroup", "cn", "gidNumber"),
     ):
         ours = list(local(file))
-        either = "".join(f"({name}={escaped(one.name)})({number}={one.number})" for one in ours)
+        either = "".join(f"({name}={escaped(entry.name)})({number}={entry.number})" for entry in ours)
         if not ours:
             continue
         asked = f"(&(objectClass={kind})(|{either}))"
         theirs = list(remote(search(directory, server, asked, name, number), name, number, directory.min_id))
         found += [
-            f"{what} {one.name} ({one.number}) of {one.where} and {what} {other.name} ({other.number}) of {other.where}"
-            for one in ours
+            f"{what} {entry.name} ({entry.number}) of {entry.where} and "
+            f"{what} {other.name} ({other.number}) of {other.where}"
+            for entry in ours
             for other in theirs
-            if one.name == other.name or one.number == other.number
+            if entry.name == other.name or entry.number == other.number
         ]
     pairs = list(dict.fromkeys(found))
     return [*pairs[:-1], f"{pairs[-1]}: give one of each pair another name and number"] if pairs else []
@@ -209,7 +210,7 @@ def people(directory: Directory, server: str) -> "list[str]":
     # By pages: servers give so many at once (RFC 2696; Active Directory 1,000).
     asked = ("-E", f"pr={PAGE}/noprompt", "(objectClass=posixAccount)", "uid", "uidNumber")
     found = remote(search(directory, server, *asked), "uid", "uidNumber", directory.min_id)
-    return sorted({one.name for one in found if one.name.isprintable()})
+    return sorted({entry.name for entry in found if entry.name.isprintable()})
 
 
 def local(file: str) -> Iterator[Entry]:
@@ -223,15 +224,15 @@ def local(file: str) -> Iterator[Entry]:
 
 def remote(found: "Iterable[dict[str, list[str]]]", name: str, number: str, min_id: int) -> Iterator[Entry]:
     """Who is in what the directory answered, by each of its names."""
-    for one in found:
-        numbers = [int(text) for text in one.get(number.lower(), ()) if text.isdigit()]
-        for text in one.get(name, ()):
-            yield from (Entry(text, each, one["dn"][0]) for each in numbers if each >= min_id)
+    for entry in found:
+        numbers = [int(text) for text in entry.get(number.lower(), ()) if text.isdigit()]
+        for text in entry.get(name, ()):
+            yield from (Entry(text, each, entry["dn"][0]) for each in numbers if each >= min_id)
 
 
 def escaped(text: str) -> str:
     """A text as filters take it (RFC 4515)."""
-    return "".join(f"\\{ord(one):02x}" if one in "\\*()\0" else one for one in text)
+    return "".join(f"\\{ord(letter):02x}" if letter in "\\*()\0" else letter for letter in text)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ class Node:
         """Every GPU, with its instances. Raises FailedError if that cannot be known."""
         said = self.smi("--query-gpu=index,pci.bus_id,mig.mode.current", "--format=csv,noheader")
         fields = [[field.strip() for field in line.split(",")] for line in said.splitlines() if line.strip()]
-        if any(len(one) != 3 or not one[0].isdecimal() for one in fields):
+        if any(len(row) != 3 or not row[0].isdecimal() for row in fields):
             raise FailedError(f"nvidia-smi: not understood: {' '.join(said.split())[:300]}")
         some = any(mode == "Enabled" for _, _, mode in fields)
         instances = self.instances() if some else {}
@@ -134,7 +134,7 @@ class Node:
         for gpu, profile, number, start in self.rows(GI_ROW, "mig", "-lgi"):
             inside = tuple(computes.get((int(gpu), int(number)), ()))
             found.setdefault(int(gpu), []).append(Instance(profile, int(start), int(number), inside))
-        return {gpu: sorted(some, key=lambda one: one.start) for gpu, some in found.items()}
+        return {gpu: sorted(some, key=lambda instance: instance.start) for gpu, some in found.items()}
 
     def rows(self, form: "re.Pattern[str]", *argv: str) -> list[tuple[str, ...]]:
         """The rows of a table. Raises FailedError for one that is not as it was known, instead of guessing."""
@@ -142,7 +142,7 @@ class Node:
         found = [form.fullmatch(line) for line in lines]
         if None in found:
             raise FailedError(f"nvidia-smi {' '.join(argv)}: not understood: {lines[found.index(None)]}")
-        return [one.groups() for one in found if one]
+        return [match.groups() for match in found if match]
 
     def computing(self, gpu: int) -> list[str]:
         """The processes that compute on a GPU."""
@@ -159,7 +159,7 @@ class Node:
             self.smi("mig", "-i", str(index), "-dgi")
         self.switch(gpu, "Enabled" if wanted else "Disabled")
         if wanted:
-            places = ",".join(f"{one['profile']}:{one['start']}" for one in wanted)
+            places = ",".join(f"{instance['profile']}:{instance['start']}" for instance in wanted)
             self.smi("mig", "-i", str(index), "-cgi", places, "-C")
 
     def switch(self, gpu: Gpu, mode: str) -> None:
@@ -202,8 +202,8 @@ class Node:
             minor = self.minor(gpu)
             found[f"gpu{gpu.index}"] = f"../nvidia{minor}"
             left = list(gpu.instances)
-            for place, one in enumerate(instances):
-                there = next(each for each in left if each.profile == one["profile"])
+            for place, instance in enumerate(instances):
+                there = next(each for each in left if each.profile == instance["profile"])
                 left.remove(there)
                 for kind, inside in (("gi", ""), ("ci", f"/ci{there.computes[0][0]}")):
                     access = f"gpu{minor}/gi{there.number}{inside}/access"
@@ -273,11 +273,11 @@ def difference(gpu: Gpu, wanted: Wanted) -> str:
     """What is not as wanted of a GPU; empty: nothing."""
     if not wanted:
         return f"GPU {gpu.index}: MIG is on, wanted whole" if gpu.mode == "Enabled" else ""
-    asked = Counter(one["profile"] for one in wanted)
+    asked = Counter(instance["profile"] for instance in wanted)
     if gpu.mode != "Enabled":
         return f"GPU {gpu.index}: MIG is off, wanted {counted(asked)}"
-    there = Counter(one.profile for one in gpu.instances if one.ready)
-    missing, surplus = asked - there, Counter(one.profile for one in gpu.instances) - asked
+    there = Counter(instance.profile for instance in gpu.instances if instance.ready)
+    missing, surplus = asked - there, Counter(instance.profile for instance in gpu.instances) - asked
     said = [f"missing {counted(missing)}"] if missing else []
     said += [f"{counted(surplus)} not wanted"] if surplus else []
     return f"GPU {gpu.index}: {'; '.join(said)}" if said else ""
@@ -369,7 +369,8 @@ def main(verb: str, node: Node, wanted: list[Wanted]) -> int:
         pass
     print(
         "; ".join(
-            f"GPU {at}: {counted(Counter(one['profile'] for one in some)) or 'whole'}" for at, some in enumerate(wanted)
+            f"GPU {at}: {counted(Counter(instance['profile'] for instance in some)) or 'whole'}"
+            for at, some in enumerate(wanted)
         )
     )
     return 0

@@ -105,8 +105,8 @@ def key_of(bucket: str, path: str) -> Key:
             continue
         if first < 1 or last == len(line) - 1 or " " in line:
             raise RefusedError(f"{path}: line {number} is not ID:KEY or BUCKET:ID:KEY")
-        one = line[:first] if last > first else ""
-        found[one] = Key(line[first + 1 if one else 0 : last], line[last + 1 :])
+        owner = line[:first] if last > first else ""
+        found[owner] = Key(line[first + 1 if owner else 0 : last], line[last + 1 :])
     if bucket in found:
         return found[bucket]
     if "" not in found:

@@ -310,7 +310,7 @@ class Process(NamedTuple):
 def processes(proc: str = "/proc") -> list[Process]:
     """All that there are."""
     read = (process(pid, proc) for pid in os.listdir(proc) if pid.isdecimal())
-    return [one for one in read if one]
+    return [process for process in read if process]
 
 
 def process(pid: str, proc: str = "/proc") -> Optional[Process]:
@@ -326,14 +326,14 @@ def process(pid: str, proc: str = "/proc") -> Optional[Process]:
 
 def left(all_: list[Process], uid: int) -> list[Process]:
     """Those of a user that no job step has: of a job that begins meanwhile, all are below a slurmstepd of root's."""
-    by_pid = {one.pid: one for one in all_}
+    by_pid = {process.pid: process for process in all_}
 
-    def in_step(one: Optional[Process]) -> bool:
-        while one and not (one.name == "slurmstepd" and one.uid == 0):
-            one = by_pid.get(one.parent)
-        return one is not None
+    def in_step(process: Optional[Process]) -> bool:
+        while process and not (process.name == "slurmstepd" and process.uid == 0):
+            process = by_pid.get(process.parent)
+        return process is not None
 
-    return [one for one in all_ if one.uid == uid and not one.over and not in_step(one)]
+    return [process for process in all_ if process.uid == uid and not process.over and not in_step(process)]
 
 
 def end_processes(uid: int) -> int:
@@ -343,15 +343,15 @@ def end_processes(uid: int) -> int:
         there = left(processes(), uid)
         if not there:
             break
-        for one in there:
+        for target in there:
             # A number may have become another's: the descriptor is of that process, whose user is then looked at again.
             with contextlib.suppress(ProcessLookupError):
-                handle = os.pidfd_open(one.pid)
+                handle = os.pidfd_open(target.pid)
                 try:
-                    now = process(str(one.pid))
+                    now = process(str(target.pid))
                     if now and now.uid == uid:
                         signal.pidfd_send_signal(handle, signal.SIGKILL)
-                        ended.add(one.pid)
+                        ended.add(target.pid)
                 finally:
                     os.close(handle)
         time.sleep(0.05)

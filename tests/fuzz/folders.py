@@ -22,7 +22,7 @@ _ROLE, _TEXT, _TEST, _PROGRAM = (
 )
 
 
-def one(seed: int, number: int) -> Input:
+def singular(seed: int, number: int) -> Input:
     """An input: right, or one of its three files is spoilt."""
     dice = random.Random(f"folders/{seed}/{number}")
     role, test, text = _role(dice), _test(dice), _template(dice)

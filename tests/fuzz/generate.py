@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hpcforge import shipped
-from hpcforge.blueprint.declared import read_declared
+from hpcforge import bundled
 from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.reader import plain, read_file
+from hpcforge.blueprint.role_declarations import read_declared
 from hpcforge.blueprint.schema import json_schema
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.catalog import load_catalog
@@ -34,10 +34,10 @@ _MEMORY_GIB, _CORES = 4, 2  # of the smallest server of the catalog that a worke
 
 def inputs(seed: int, count: int) -> Iterator[Input]:
     """The inputs of a seed: each depends on its own number alone, so that one can be made again without the others."""
-    return (one(seed, number) for number in range(count))
+    return (singular(seed, number) for number in range(count))
 
 
-def one(seed: int, number: int) -> Input:
+def singular(seed: int, number: int) -> Input:
     dice = random.Random(f"{seed}/{number}")
     blueprint = right(dice) if dice.random() < 0.8 else dice.choice(_shipped())
     inventory = _inventory(dice, blueprint) if dice.random() < 0.3 else None
@@ -343,7 +343,7 @@ class _Drawn:
 
 @cache
 def _schema() -> dict[str, Any]:
-    return json_schema(read_declared(shipped.root() / "roles"), load_smoke_tests(shipped.root() / "smoke_tests"))
+    return json_schema(read_declared(bundled.root() / "roles"), load_smoke_tests(bundled.root() / "smoke_tests"))
 
 
 @cache

@@ -19,7 +19,7 @@ from tests.fuzz.pool import Answer, Input, answers
 
 
 def _folders(seed: int, count: int) -> Iterator[Input]:
-    return (folders.one(seed, number) for number in range(count))
+    return (folders.singular(seed, number) for number in range(count))
 
 
 CORPUS = sorted(path for path in (Path(__file__).parent / "corpus").iterdir() if path.is_dir())
@@ -53,7 +53,10 @@ def test_inputs_of_a_seed(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     print(f"{valid} valid, {count - valid} refused; {sum(answer.cpu_s for answer in every):.1f} s of CPU, "
           f"{slowest.cpu_s:.2f} s the slowest, {slowest.tried.name}")  # fmt: skip
     of_folders = [answer for answer in every if answer.tried.files]
-    print(f"{third} of them are roles, templates and smoke tests: {sum(one.code == 0 for one in of_folders)} valid")
+    print(
+        f"{third} of them are roles, templates and smoke tests: "
+        f"{sum(of_folder.code == 0 for of_folder in of_folders)} valid"
+    )
     assert len(every) == count
     assert valid >= 0.3 * count
     assert count - valid >= 0.3 * count

@@ -36,7 +36,9 @@ MADE_THERE = {
     "pattern": (),  # of node/apt.py: _KINDS, below; of values.py: as above
     "check['stdout']": (),  # of roles: below
     "lines": (),  # as those
-    "kind.address.pattern": tuple(one.address.pattern for one in load_catalog().file_systems.values() if one.address),
+    "kind.address.pattern": tuple(
+        file_system.address.pattern for file_system in load_catalog().file_systems.values() if file_system.address
+    ),
     "_PATTERNS[kind]": tuple(colour._PATTERNS.values()),
     "f'\\\\b{re.escape(name)} \\\\([^()]{{1,{_LONGEST_ADDRESS}}}\\\\)'": (r"\bw01 \([^()]{1,64}\)",),
     "f'(?:{fabrics})-(?:leaf|spine|core)-[0-9]+'": ("(?:compute|storage-1)-(?:leaf|spine|core)-[0-9]+",),
@@ -76,7 +78,7 @@ def _of_module(path: Path, nodes: list[ast.AST]) -> Iterator[tuple[str, str, str
             flags = [
                 one for one in ("MULTILINE", "IGNORECASE", "DOTALL", "VERBOSE") if f"re.{one}" in ast.unparse(call)
             ]
-            bits = sum(int(getattr(re, one)) for one in flags)
+            bits = sum(int(getattr(re, flag)) for flag in flags)
             methods = used.get(assigned.get(id(call), ""), {"search"}) if name == "compile" else {name}
             for text in _texts(call.args[0], module):
                 yield from ((where, text, method, bits) for method in sorted(methods))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hpcforge.fabric.asbuilt import Report, Seen, compare
-from hpcforge.fabric.ask import Ask, Model
+from hpcforge.fabric.as_built import CablingReport, Seen, compare
 from hpcforge.fabric.build import build
-from hpcforge.fabric.drawn import Drawn, Link, Port
+from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.labels import Labels
+from hpcforge.fabric.spec import Ask, Model
 
 
 def names(stem: str, count: int) -> tuple[str, ...]:
@@ -43,27 +43,27 @@ def everything(design: Drawn) -> frozenset[tuple[str, str]]:
     return frozenset((str(design.fabric(link)), port.device) for link in design.links for port in link)
 
 
-def check(design: Drawn, links: Iterable[Link]) -> Report:
+def check(design: Drawn, links: Iterable[CableEnds]) -> CablingReport:
     """Compare what is plugged in with the design, all devices looked at."""
     return compare(design, Seen(tuple(links), everything(design)))
 
 
-def replug(links: Iterable[Link], into: dict[Port, Port]) -> list[Link]:
+def replug(links: Iterable[CableEnds], into: dict[PortName, PortName]) -> list[CableEnds]:
     """Every plug in one of these ports goes to the other."""
-    return [Link(into.get(link.a, link.a), into.get(link.b, link.b)) for link in links]
+    return [CableEnds(into.get(link.a, link.a), into.get(link.b, link.b)) for link in links]
 
 
-def swapped(links: Iterable[Link], one: Port, other: Port) -> list[Link]:
-    return replug(links, {one: other, other: one})
+def swapped(links: Iterable[CableEnds], port: PortName, other: PortName) -> list[CableEnds]:
+    return replug(links, {port: other, other: port})
 
 
-def exchanged(links: Iterable[Link], one: str, other: str) -> list[Link]:
+def exchanged(links: Iterable[CableEnds], one: str, other: str) -> list[CableEnds]:
     """Two machines change places: the cables stay where they lie."""
     name = {one: other, other: one}
-    return [Link(*(Port(name.get(port.device, port.device), port.name) for port in link)) for link in links]
+    return [CableEnds(*(PortName(name.get(port.device, port.device), port.name) for port in link)) for link in links]
 
 
-def mended(links: Iterable[Link], report: Report) -> list[Link]:
+def mended(links: Iterable[CableEnds], report: CablingReport) -> list[CableEnds]:
     """Do all that a report says."""
     plugged = {frozenset(link): link for link in links}
     for finding in report.findings:
@@ -75,6 +75,6 @@ def mended(links: Iterable[Link], report: Report) -> list[Link]:
                 plugged[frozenset(move.cable)] = move.cable
             elif move.action == "move":
                 assert move.taken is not None and move.into is not None
-                link = Link(move.cable.other(move.taken), move.into)
+                link = CableEnds(move.cable.other(move.taken), move.into)
                 plugged[frozenset(link)] = link
     return list(plugged.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from hpcforge.fabric.drawn import Link, Port
+from hpcforge.fabric.cable_index import CableEnds, PortName
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.labels import ENDS
 
@@ -16,22 +16,22 @@ def adapters(rails: int) -> tuple[str, ...]:
     return DGX[:rails]
 
 
-def _number(fabric: Fabric, port: Port) -> int:
+def _number(fabric: Fabric, port: PortName) -> int:
     """A switch port as InfiniBand counts it."""
     index = fabric.index[port.device]
     labels = {fabric.port_label(index, number): number for number in range(1, fabric.devices[index].ports + 1)}
     return labels[port.name]
 
 
-def _rail(port: Port) -> int:
+def _rail(port: PortName) -> int:
     return int(port.name.rpartition(" ")[2])
 
 
-def _is_end(fabric: Fabric, port: Port) -> bool:
+def _is_end(fabric: Fabric, port: PortName) -> bool:
     return fabric.devices[fabric.index[port.device]].kind in ENDS
 
 
-def _records(fabric: Fabric, links: Iterable[Link]) -> dict[str, list[tuple[int, str, int]]]:
+def _records(fabric: Fabric, links: Iterable[CableEnds]) -> dict[str, list[tuple[int, str, int]]]:
     """Every switch and adapter as it describes itself, with its port, and the far end's description and port."""
     records: dict[str, list[tuple[int, str, int]]] = {
         device.name: [] for device in fabric.devices if device.kind not in ENDS
@@ -43,11 +43,11 @@ def _records(fabric: Fabric, links: Iterable[Link]) -> dict[str, list[tuple[int,
     return records
 
 
-def _described(fabric: Fabric, port: Port) -> str:
+def _described(fabric: Fabric, port: PortName) -> str:
     return f"{port.device} {adapters(fabric.rails)[_rail(port) - 1]}" if _is_end(fabric, port) else port.device
 
 
-def ibsim(fabric: Fabric, links: Iterable[Link]) -> str:
+def ibsim(fabric: Fabric, links: Iterable[CableEnds]) -> str:
     """A network for ibsim, which knows nodes by their descriptions."""
     text = []
     for name, ports in _records(fabric, links).items():
@@ -56,7 +56,7 @@ def ibsim(fabric: Fabric, links: Iterable[Link]) -> str:
     return "\n".join(text)
 
 
-def ibnetdiscover(fabric: Fabric, links: Iterable[Link], managed: bool = True) -> str:
+def ibnetdiscover(fabric: Fabric, links: Iterable[CableEnds], managed: bool = True) -> str:
     """What ibnetdiscover 44 writes of managed QM9700 switches, with a SHARP aggregation node in each."""
     records = _records(fabric, links)
     guids = {name: f"{0xB83FD20300000000 + number:016x}" for number, name in enumerate(records)}
@@ -84,7 +84,7 @@ def ibnetdiscover(fabric: Fabric, links: Iterable[Link], managed: bool = True) -
     return "\n".join(lines)
 
 
-def lldp(links: Iterable[Link], port: str = "swp{}") -> Mapping[str, str]:
+def lldp(links: Iterable[CableEnds], port: str = "swp{}") -> Mapping[str, str]:
     """What `lldpctl -f json` writes on each node; a node without neighbours writes that it has none."""
     told: dict[str, list[dict[str, object]]] = {}
     for link in links:

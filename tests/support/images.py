@@ -7,10 +7,10 @@ from pathlib import Path
 
 from hpcforge.image import store
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, Package, to_text
-from hpcforge.image.request import Request
+from hpcforge.image.request import ImageRequest
 
 _CONTENT = b"0123456789"
-REQUEST = Request("debian", "12", ("munge",), ("munge.service",))
+REQUEST = ImageRequest("debian", "12", ("munge",), ("munge.service",))
 LOCK = Lock(
     REQUEST,
     "recipe",

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from hpcforge.catalog import PinnedWheel, load_catalog
 from hpcforge.plan.desired import Artifact
 from hpcforge.run.artifacts import fetch
-from hpcforge.run.fetched import FetchError
+from hpcforge.run.download_store import FetchError
 
 
 def pinned(python: str, arch: str) -> tuple[PinnedWheel, ...]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcforge.engines.answers import Hearing
+from hpcforge.engines.answer_reader import AnswerReader
 from hpcforge.kinds.directories import Directory
-from hpcforge.kinds.files import Sent
+from hpcforge.kinds.files import FileWithContent
 from hpcforge.lab import lab as labs
 from hpcforge.node import bundle, files
 from hpcforge.node.kinds import files as kept
@@ -115,12 +115,12 @@ def converge(phase: str, work: list[dict[str, Any]], **more: Any) -> dict[str, A
 
 def put_file(plain: dict[str, Any]) -> str | None:
     """Put a file as it is sent."""
-    return kept.put(Sent.of(plain))
+    return kept.put(FileWithContent.of(plain))
 
 
 def compare_file(plain: dict[str, Any]) -> dict[str, Any] | None:
     """What there is in place of one."""
-    return files.compare_file(Sent.of(plain))
+    return files.compare_file(FileWithContent.of(plain))
 
 
 def put_directory(plain: dict[str, Any]) -> str | None:
@@ -135,7 +135,7 @@ def compare_directory(plain: dict[str, Any]) -> dict[str, Any] | None:
 
 def taken(output: str) -> Events:
     """Answers, each of which the engine takes for one."""
-    hearing = Hearing()
+    hearing = AnswerReader()
     for line in output.splitlines():
         assert hearing.take(line), (hearing.against, line)
     return [json.loads(line) for line in output.splitlines()]
@@ -143,7 +143,7 @@ def taken(output: str) -> Events:
 
 def of(events: Events, kind: str) -> Events:
     """The events of one kind."""
-    return [one for one in events if one["event"] == kind]
+    return [event for event in events if event["event"] == kind]
 
 
 def details(events: Events) -> dict[str, str]:

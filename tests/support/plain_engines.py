@@ -38,7 +38,9 @@ def blueprint(folder: Path, lab: labs.Lab, machines: Mapping[str, Target], reaso
         },
         "overrides": {name: {"memory_gib": "4", "reason": reason} for name in machines},
     }
-    known = {name: {"address": one.address, "host_keys": list(one.host_keys)} for name, one in machines.items()}
+    known = {
+        name: {"address": machine.address, "host_keys": list(machine.host_keys)} for name, machine in machines.items()
+    }
     (folder / "machines.yaml").write_text(
         yaml.safe_dump({"schema": 1, "access": {"key": str(lab.key)}, "nodes": known}, width=1000)
     )

@@ -25,34 +25,34 @@ from hpcforge.cluster.model import (
     Service,
     Slurm,
 )
-from hpcforge.engines.answers import Hearing
-from hpcforge.engines.tasks import Command, Event, Program, Task, result
+from hpcforge.engines.answer_reader import AnswerReader
+from hpcforge.engines.tasks import Command, Event, NodeProgram, Task, result
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.node.verbs import checked
-from hpcforge.plan.desired import Check, Desired, Need, Unit, Wanted
+from hpcforge.plan.desired import Check, Desired, DesiredRole, RoleNeed, Unit
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, LastRun, Roster, roster_document
 from hpcforge.report.apply_text import nodes_table
+from hpcforge.report.event_stream import Stream
+from hpcforge.report.kept_text import stays_text
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.status_text import history_table, status_json, status_text
-from hpcforge.report.stays_text import stays_text
-from hpcforge.report.stream import Stream
 from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run.admit import admit
-from hpcforge.run.apply import Applied, latest_facts
+from hpcforge.run.apply import ApplyResult, latest_facts
+from hpcforge.run.executor import execute
 from hpcforge.run.history import past, write_log
 from hpcforge.run.observe import wait_for_others
-from hpcforge.run.result import Result
+from hpcforge.run.result import RunResult
 from hpcforge.run.run import Run
+from hpcforge.run.smoke_tests import Verified
 from hpcforge.run.status import status
 from hpcforge.run.survey import Survey, survey
-from hpcforge.run.testing import Verified
-from hpcforge.run.walk import walk
-from hpcforge.verify.kept import VERDICTS_PATH, Kept, Recorded, dump, load
+from hpcforge.verify.verdict_records import VERDICTS_PATH, KeptVerdicts, Recorded, dump, load
 from hpcforge.verify.verdicts import Verdict
 
 Line = dict[str, Any]
@@ -98,12 +98,12 @@ CLUSTER = Cluster(
     acceptance=None,
     gpu_models={"h100-sxm": GpuModel(("NVIDIA H100 80GB HBM3",), 80, 18, 16, 5)},
 )
-NAMES = tuple(one.name for one in CLUSTER.nodes)
+NAMES = tuple(node.name for node in CLUSTER.nodes)
 
 
-def wanted(role: str, *needs: Need) -> Wanted:
+def wanted(role: str, *needs: RoleNeed) -> DesiredRole:
     text = File(f"/etc/{role}.conf", "0644", "root", "root", "d1", None, False)
-    return Wanted(
+    return DesiredRole(
         role=role,
         packages=(role,),
         resources=(text,),
@@ -115,7 +115,7 @@ def wanted(role: str, *needs: Need) -> Wanted:
 
 
 SERVER = (wanted("server"),)
-CLIENT = (wanted("client", Need("server", ("head",))),)
+CLIENT = (wanted("client", RoleNeed("server", ("head",))),)
 DESIRED = Desired(("server", "client"), {"head": SERVER, "w1": CLIENT, "w2": CLIENT}, {"d1": "new\n"})
 
 FACTS = {
@@ -239,7 +239,7 @@ def observed(role: str, reads: Mapping[str, str] | None = None, answers: Mapping
 
 DONE = {"event": "done", "changed": 1, "failed": [], "skipped": [], "facts": FACTS}
 LEASE = {"event": "lease", "held": HOLDER, "took_over": HOLDER}
-PAST = past(RUN, Result({}), args=[], dirty=False, started_s=1.7e9, exit_code=0)
+PAST = past(RUN, RunResult({}), args=[], dirty=False, started_s=1.7e9, exit_code=0)
 LOG = {
     "event": "log",
     "lines": ['{"id": "x", "who": "y", "number": 3, "started_s": 1.7e9}'],
@@ -263,14 +263,14 @@ NO_ROOT = {"event": "no_root", "user": "ops", "error": "no"}
 ROSTER = Roster(
     "small",
     LastRun(7, "beef", "ada@desk", 1.7e9, "0.1"),
-    {one.name: Enrolled(one.address, one.host_keys, one.group, one.functions, 1) for one in CLUSTER.nodes},
+    {node.name: Enrolled(node.address, node.host_keys, node.group, node.functions, 1) for node in CLUSTER.nodes},
 )
 SLURM = "".join(f"NodeName={name} State=IDLE Reason=x\n" for name in ("w1", "w2"))
 VERDICT = Verdict("allreduce", "passed", ("w1", "w2"), ranks=2, measurements=({"busbw_gb_per_s": 1, "size_bytes": 8},))
 
 
 def kept(verdict: Verdict, time_s: float) -> str:
-    return dump(Recorded((Kept(verdict, time_s, verdict.nodes),)))
+    return dump(Recorded((KeptVerdicts(verdict, time_s, verdict.nodes),)))
 
 
 HEAD_SAYS = observed(
@@ -289,12 +289,12 @@ class Nodes:
         self.odd, self.events = odd, deque[Event]()
 
     def start(self, task: Task) -> None:
-        if isinstance(task, Program):
+        if isinstance(task, NodeProgram):
             checked(json.loads(json.dumps(task.request)))  # as the node does
         if isinstance(task, Command):
             self.events.append(Event(task.node, task.id, "result", result(ok=True, rc=0, stdout=SLURM)))
             return
-        hearing = Hearing()
+        hearing = AnswerReader()
         for line in self.odd(task) or said(task):
             event = hearing.take(line if isinstance(line, str) else json.dumps(line))
             if event is not None:
@@ -317,7 +317,7 @@ class Nodes:
 
 def said(task: Task) -> list[Line]:
     """What a healthy node says."""
-    verb = task.request["verb"] if isinstance(task, Program) else "bootstrap"
+    verb = task.request["verb"] if isinstance(task, NodeProgram) else "bootstrap"
     if verb == "observe":
         first = HEAD_SAYS if task.node == "head" else observed("client")
         return [{**first, "armed": [], "at_work": None}, DONE]
@@ -345,21 +345,21 @@ class Printed:
         with Progress(self.human, live=False) as progress:
             progress.say(text)
 
-    def apply(self) -> tuple[Plan, Result]:
+    def apply(self) -> tuple[Plan, RunResult]:
         with Progress(self.human, live=False) as human, Stream(human, self.json.write) as stream:
             found, plan = self.look()
             stream.plan(plan, {})
             receipts = [one.receipt for one in found.observed.values()]
             run = RUN.numbered(receipts, found.roster)
             assert run.number == 8
-            ended = walk(plan, {}, self.engine, stream.event, lambda: False, run)
+            ended = execute(plan, {}, self.engine, stream.event, lambda: False, run)
             facts = latest_facts(found.observed, ended)
             admission = admit(self.engine, plan, facts, 0.0, ended)
             one = past(run, ended, args=[], dirty=False, started_s=1.7e9, exit_code=5)
             for problem in write_log(self.engine, "head", one, found.roster, "small", found.strangers):
                 stream.say(problem)
             verified = Verified(recorded=load(found.head.reads.get(VERDICTS_PATH)))
-            stream.result(Applied(ended, admission, verified), 0)
+            stream.result(ApplyResult(ended, admission, verified), 0)
         self.text += [plan_text(plan, new_files=True), nodes_table(plan, ended, admission)]
         self.text += [verdicts_text(verified, "hpcforge apply", ended.lost, 1.7e9 + 9), stays_text(ended.stays)]
         return plan, ended

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hpcforge.lab import host_apt, system
+from hpcforge.lab import host_apt, node_system
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.places import Progress, cache
-from hpcforge.lab.settle import Trees
+from hpcforge.lab.host_paths import Progress, cache
 from hpcforge.lab.sources import codename
+from hpcforge.lab.target_state import Trees
 from hpcforge.lab.trees import remove_tree
 
 _LISTS_MAX_AGE_S = 24 * 3600
@@ -30,8 +30,8 @@ set -e
 rm -f "$1"/etc/ssh/ssh_host_* "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/var/lib/dbus/machine-id
 : > "$1"/etc/machine-id
 : > "$1"/etc/resolv.conf
-for unit in {" ".join(system.MASKED_UNITS)}; do ln -sf /dev/null "$1"/etc/systemd/system/$unit; done
-echo '{system.APT_CONF[1]}' > "$1"/{system.APT_CONF[0]}
+for unit in {" ".join(node_system.MASKED_UNITS)}; do ln -sf /dev/null "$1"/etc/systemd/system/$unit; done
+echo '{node_system.APT_CONF[1]}' > "$1"/{node_system.APT_CONF[0]}
 """
 
 # apt's index of all packages, which every node would otherwise compute for itself, goes into the layer.
@@ -87,7 +87,15 @@ def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
 def _home(release: str) -> Path:
     """The directory of a release's trees, named by what they are made of."""
     recipe = "\n".join(
-        [release, host_apt.sources(release), _FINISH, _ADD_PYTHON, _IN_LAYER, *system.PACKAGES, *host_apt.options()]
+        [
+            release,
+            host_apt.sources(release),
+            _FINISH,
+            _ADD_PYTHON,
+            _IN_LAYER,
+            *node_system.PACKAGES,
+            *host_apt.options(),
+        ]
     )
     return cache() / "base" / f"debian-{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
@@ -101,7 +109,7 @@ def _build_system(release: str, home: Path) -> None:
         "mmdebstrap",
         "--mode=root",
         "--variant=minbase",
-        f"--include={','.join(system.PACKAGES)}",
+        f"--include={','.join(node_system.PACKAGES)}",
         "--skip=cleanup/apt/lists",
         "--dpkgopt=force-unsafe-io",  # stays in the tree: a rehearsal's disk need not survive a power cut
         *(f"--aptopt={option.removeprefix('-o').replace('=', ' ', 1)}" for option in host_apt.options()),

@@ -101,10 +101,10 @@ def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
 
 def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Return the size of each disk (node and number) on the host, KiB."""
-    paths = {one: lab.node_directory(one[0]) / "disks" / str(one[1]) / "upper" for one in wanted}
-    there = {one: path for one, path in paths.items() if path.is_dir()}
+    paths = {disk: lab.node_directory(disk[0]) / "disks" / str(disk[1]) / "upper" for disk in wanted}
+    there = {disk: path for disk, path in paths.items() if path.is_dir()}
     said = run("du", "--summarize", "--block-size=1K", *there.values()) if there else ""
-    return {one: int(line.split()[0]) for one, line in zip(there, said.splitlines(), strict=True)}
+    return {disk: int(line.split()[0]) for disk, line in zip(there, said.splitlines(), strict=True)}
 
 
 def unmount(directory: Path) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.places import Progress
-from hpcforge.lab.settle import Trees
+from hpcforge.lab.host_paths import Progress
+from hpcforge.lab.target_state import Trees
 from hpcforge.lab.sources import check_distribution
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.vagrant.libvirt import ensure as prepare_host

@@ -11,7 +11,7 @@ from signal import SIGKILL, SIGTERM
 from hpcforge.lab import processes
 from hpcforge.lab.commands import PATH, daemon, run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.places import RUN, lab_directory, lab_names
+from hpcforge.lab.host_paths import RUN, lab_directory, lab_names
 
 LAID_OUT = "vagrant.json"  # what the Vagrantfile reads, in a lab's folder
 _SOCKET = Path("/run/libvirt/libvirt-sock")

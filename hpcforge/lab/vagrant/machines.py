@@ -13,17 +13,17 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.atomic import write_atomically
-from hpcforge.lab import processes, system
+from hpcforge.lab import processes, node_system
 from hpcforge.lab.commands import environment, run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.machine import processors, total_mib
+from hpcforge.lab.host_resources import processors, total_mib
 from hpcforge.lab.names import machine_name
 from hpcforge.lab.ssh import greets
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.trees import remove_tree
-from hpcforge.lab.vagrant import given, libvirt
+from hpcforge.lab.vagrant import vagrantfile_input, libvirt
 from hpcforge.lab.vm import qemu, seed
 from hpcforge.lab.vm.machines import kvm_works
 from hpcforge.rehearsal.lab_facts import Card
@@ -42,7 +42,7 @@ def lay_out(lab: Lab) -> None:
         raise LabError("machines of Vagrant are those of x86-64", "use containers: `--on nspawn`")
     boot = _boot(lab.tag)
     boot.mkdir(mode=0o711, parents=True, exist_ok=True)
-    document = given.document(
+    document = vagrantfile_input.document(
         tag=lab.tag,
         driver=os.environ.get("HPCFORGE_VAGRANT_DRIVER") or ("kvm" if kvm_works() else "qemu"),
         user=lab.login_user,
@@ -59,7 +59,7 @@ def start(lab: Lab, node: PlacedNode) -> bool:
     with _AT_WORK:
         if not running(lab, node):
             wanted = {node.name, *lab.in_blueprint}
-            off = [one.name for one in lab.nodes if one.name in wanted and not running(lab, one)]
+            off = [node.name for node in lab.nodes if node.name in wanted and not running(lab, node)]
             _vagrant(lab, "up", "--provider", "libvirt", *off)
     if not processes.wait_until(lambda: greets(node.address, 20), _ANSWER_S, every_s=0.5):
         raise LabError(f"node {node.name} does not answer on {node.address}:22", f"its console: {_console(lab, node)}")
@@ -76,13 +76,13 @@ def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
 
 def running(lab: Lab, node: PlacedNode) -> bool:
     """Whether a node has its QEMU."""
-    return bool(processes.find(lambda argv: given.domain_in(argv) == _domain(lab, node)))
+    return bool(processes.find(lambda argv: vagrantfile_input.domain_in(argv) == _domain(lab, node)))
 
 
 def started_s() -> dict[str, float]:
     """All machines of libvirt's that run, as a lab would call them, and when each was started, in s since 1970."""
-    found = processes.find(lambda argv: bool(given.domain_in(argv)))
-    began = ((given.domain_in(processes.arguments(pid)), processes.started_s(pid)) for pid in found)
+    found = processes.find(lambda argv: bool(vagrantfile_input.domain_in(argv)))
+    began = ((vagrantfile_input.domain_in(processes.arguments(pid)), processes.started_s(pid)) for pid in found)
     parts = ((name.partition("-"), at_s) for name, at_s in began if at_s is not None)
     return {machine_name(tag, node): at_s for (tag, _, node), at_s in parts if node}
 
@@ -101,7 +101,7 @@ def host_key(lab: Lab, node: PlacedNode) -> str | None:
 
 def check_disks(lab: Lab, node: PlacedNode) -> None:
     """`LabError` if what a node is made from is gone."""
-    files = [Path(layer) / name for layer in node.layers for name in (system.DISK, system.KERNEL, system.INITRD)]
+    files = [Path(layer) / name for layer in node.layers for name in (node_system.DISK, node_system.KERNEL, node_system.INITRD)]
     if missing := [path for path in files if not path.is_file()]:
         raise LabError(
             f"node {node.name} uses {missing[0]}, which is missing",
@@ -139,7 +139,7 @@ def remove(directory: Path, tags: Collection[str]) -> None:
         _BOOT.rmdir()
 
 
-def _machine(lab: Lab, node: PlacedNode, boot: Path) -> given.Machine:
+def _machine(lab: Lab, node: PlacedNode, boot: Path) -> vagrantfile_input.VagrantMachine:
     """Return a node's entry for the Vagrantfile, and build its initrd."""
     if node.drives:
         raise LabError(f"node {node.name} has NVMe drives, which libvirt gives no machine", "use `--on vm`")
@@ -151,17 +151,17 @@ def _machine(lab: Lab, node: PlacedNode, boot: Path) -> given.Machine:
     mac)
     initrd = boot / f"{node.name}.initrd"
     if not running(lab, node):
-        text = (Path(node.layers[0]) / system.INITRD).read_bytes()
+        text = (Path(node.layers[0]) / node_system.INITRD).read_bytes()
         write_atomically(initrd, text + bytes(-len(text) % 4) + seed.initrd(own), mode=0o600)
     bridges = [lab.segments[card.segment] if card.segment else lab.bridge for card in cards]
     sockets, cores, threads = processors()
-    return given.Machine(
+    return vagrantfile_input.VagrantMachine(
         memory_mib=_ensure_memory(lab, node),
         cpus=sockets * cores * threads,
         mac=mac,
-        cards=tuple(given.Plug(bridge, cable.mac) for bridge, cable in zip(bridges, cables, strict=True)),
-        box=given.Box(f"{lab.tag}-{image.name}", f"file://{image / _BOX}"),
-        kernel=str(image / system.KERNEL),
+        cards=tuple(vagrantfile_input.NetworkCard(bridge, cable.mac) for bridge, cable in zip(bridges, cables, strict=True)),
+        box=vagrantfile_input.VagrantBox(f"{lab.tag}-{image.name}", f"file://{image / _BOX}"),
+        kernel=str(image / node_system.KERNEL),
         initrd=str(initrd),
         console=str(_console(lab, node)),
     )
@@ -195,11 +195,11 @@ def _image(tag: str, layer: Path) -> Path:
     image = _boot(tag) / layer.parent.name
     if not (image / _BOX).exists():
         image.mkdir(mode=0o711, exist_ok=True)
-        for name in (system.KERNEL, system.DISK):
+        for name in (node_system.KERNEL, node_system.DISK):
             shutil.copyfile(layer / name, image / name)
-        disk = ("-b", image / system.DISK, "-F", "raw")
+        disk = ("-b", image / node_system.DISK, "-F", "raw")
         run("qemu-img", "create", "-q", "-f", "qcow2", *disk, "box.img", str(_DISK_BYTES), cwd=image)
-        (image / "metadata.json").write_text(json.dumps(given.box_metadata(_DISK_BYTES)))
+        (image / "metadata.json").write_text(json.dumps(vagrantfile_input.box_metadata(_DISK_BYTES)))
         with tarfile.open(image / "new", "w") as tar:
             for name in ("metadata.json", "box.img"):
                 tar.add(image / name, arcname=name)
@@ -210,10 +210,10 @@ def _image(tag: str, layer: Path) -> Path:
 def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
     had = _had_mib(lab, node)
     if had is None:
-        of_lab = [_had_mib(lab, one) for one in lab.nodes]
-        ours = {_domain(lab, one) for one in lab.nodes}
+        of_lab = [_had_mib(lab, node) for node in lab.nodes]
+        ours = {_domain(lab, node) for node in lab.nodes}
         lines = [processes.arguments(pid) for pid in processes.find(lambda argv: Path(argv[0]).name == qemu.PROGRAM)]
-        taken = [qemu.memory_in(words) for words in lines if given.domain_in(words) not in ours]
+        taken = [qemu.memory_in(words) for words in lines if vagrantfile_input.domain_in(words) not in ours]
         had = qemu.share_mib(total_mib(), [*taken, *filter(None, of_lab)], of_lab.count(None))
         _memory_file(lab, node).write_text(f"{had}\n")
     return had
@@ -274,7 +274,7 @@ def _said(directory: Path) -> dict[str, Any] | None:
 
 
 def _environment(directory: Path, said: Mapping[str, Any]) -> dict[str, str]:
-    vagrant = {"VAGRANT_CWD": str(shipped.vagrant()), "VAGRANT_DOTFILE_PATH": said["state"]}
+    vagrant = {"VAGRANT_CWD": str(bundled.vagrant()), "VAGRANT_DOTFILE_PATH": said["state"]}
     return environment() | _home() | vagrant | {"HPCFORGE_VAGRANT": str(_file(directory)), "VAGRANT_DEFAULT_PROVIDER":
     "libvirt"}
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.places import Progress
-from hpcforge.lab.settle import Trees
+from hpcforge.lab.host_paths import Progress
 from hpcforge.lab.sources import check_distribution
 from hpcforge.lab.state import Lab
+from hpcforge.lab.target_state import Trees
 from hpcforge.lab.vm.disks import check as check_disks
 from hpcforge.lab.vm.disks import host_key, written
 from hpcforge.lab.vm.disks import remove_others as remove_other_disks

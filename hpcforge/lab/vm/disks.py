@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from hpcforge.lab import system
+from hpcforge.lab import node_system
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab, PlacedNode
@@ -23,7 +23,7 @@ _SIZE = "20G"  # as the machine sees it: its root file system grows to that when
 def written(lab: Lab, node: PlacedNode) -> Path:
     """What the node itself has written, since it was made or since the last save or restore. Made if need be."""
     drives(lab, node)
-    return _made(lab, node, _FILE, ("-b", _image(node) / system.DISK, "-F", "raw"), _SIZE)
+    return _made(lab, node, _FILE, ("-b", _image(node) / node_system.DISK, "-F", "raw"), _SIZE)
 
 
 def drives(lab: Lab, node: PlacedNode) -> tuple[Path, ...]:
@@ -48,12 +48,12 @@ def _made(lab: Lab, node: PlacedNode, name: str, made_on: Sequence[str | Path], 
 
 def kernel(node: PlacedNode) -> Path:
     """The kernel that a node boots."""
-    return _image(node) / system.KERNEL
+    return _image(node) / node_system.KERNEL
 
 
 def initrd(node: PlacedNode) -> Path:
     """The initrd that all machines of its image share."""
-    return _image(node) / system.INITRD
+    return _image(node) / node_system.INITRD
 
 
 def made_on(lab: Lab, node: PlacedNode) -> Path:
@@ -81,7 +81,11 @@ def check(lab: Lab, node: PlacedNode) -> None:
     """Raise `LabError` if a disk or base of a node is missing."""
     files = (_FILE, *(_DRIVE.format(number=number) for number in range(node.drives)))
     kept = [_disk(lab, node, place) / name for place in range(1, len(node.disks)) for name in files]
-    of_image = [Path(layer) / name for layer in node.layers for name in (system.DISK, system.KERNEL, system.INITRD)]
+    of_image = [
+        Path(layer) / name
+        for layer in node.layers
+        for name in (node_system.DISK, node_system.KERNEL, node_system.INITRD)
+    ]
     if missing := [path for path in (*kept, *of_image) if not path.is_file()]:
         raise LabError(
             f"node {node.name} uses {missing[0]}, which is missing",
@@ -101,9 +105,9 @@ def remove_others(lab: Lab, wanted: Collection[tuple[str, int]]) -> None:
 
 def sizes_kib(lab: Lab, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Return the size of each disk (node and number) on the host, KiB."""
-    folders = {one: lab.node_directory(one[0]) / "disks" / str(one[1]) for one in wanted}
-    sizes = {one: [path.stat().st_blocks for path in folder.glob("*.qcow2")] for one, folder in folders.items()}
-    return {one: sum(blocks) // 2 for one, blocks in sizes.items() if blocks}
+    folders = {disk: lab.node_directory(disk[0]) / "disks" / str(disk[1]) for disk in wanted}
+    sizes = {disk: [path.stat().st_blocks for path in folder.glob("*.qcow2")] for disk, folder in folders.items()}
+    return {disk: sum(blocks) // 2 for disk, blocks in sizes.items() if blocks}
 
 
 def _disk(lab: Lab, node: PlacedNode, place: int) -> Path:

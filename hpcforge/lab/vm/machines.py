@@ -16,8 +16,8 @@ from pathlib import Path
 from hpcforge.lab import processes
 from hpcforge.lab.commands import daemon, run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.machine import available_mib, processors, total_mib
-from hpcforge.lab.places import RUN
+from hpcforge.lab.host_paths import RUN
+from hpcforge.lab.host_resources import available_mib, processors, total_mib
 from hpcforge.lab.ssh import greets, ssh_argv
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.vm import console, disks, qemu, seed
@@ -97,7 +97,7 @@ def _power_on(lab: Lab, node: PlacedNode) -> None:
     _emulate(machine)
 
 
-def _emulate(machine: qemu.Machine) -> None:
+def _emulate(machine: qemu.VirtualMachine) -> None:
     """Start a machine without KVM; once more where its kernel gets stuck, which one in some fifty does.
 
     QEMU 7.2 with two processors: one stays at a breakpoint that the other one has put into the kernel's code for a
@@ -109,18 +109,18 @@ def _emulate(machine: qemu.Machine) -> None:
         _launch(machine, "tcg")
 
 
-def _has_begun(machine: qemu.Machine) -> bool:
+def _has_begun(machine: qemu.VirtualMachine) -> bool:
     return console.has_begun(_text(machine.console)) or not _pids(machine.name)
 
 
-def _launch(machine: qemu.Machine, accelerator: qemu.Accelerator) -> None:
+def _launch(machine: qemu.VirtualMachine, accelerator: qemu.Accelerator) -> None:
     machine.monitor.unlink(missing_ok=True)
     daemon(qemu.argv(machine, accelerator), machine.console.with_name("qemu.log"))
     # Before its program has begun no process has the machine's name, and it would be taken for one that has ended.
     processes.wait_until(lambda: machine.monitor.exists() or bool(_pids(machine.name)), _PROGRAM_S)
 
 
-def _machine(lab: Lab, node: PlacedNode) -> qemu.Machine:
+def _machine(lab: Lab, node: PlacedNode) -> qemu.VirtualMachine:
     """A node as a machine, with all that it needs on the host made."""
     if os.uname().machine != "x86_64":
         raise LabError("virtual machines are those of x86-64", "use containers: `--on nspawn`")
@@ -148,7 +148,7 @@ def _machine(lab: Lab, node: PlacedNode) -> qemu.Machine:
     shutil.copyfile(disks.initrd(node), initrd)
     with initrd.open("ab") as file:
         file.write(bytes(-file.tell() % 4) + seed.initrd(own))
-    return qemu.Machine(
+    return qemu.VirtualMachine(
         name=name,
         memory_mib=_ensure_memory(lab, node),
         topology=processors(),
@@ -166,8 +166,8 @@ def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
     """The memory that a node was made with, chosen if it is new. `LabError` where this machine has not so much."""
     had = _had_mib(lab, node)
     if had is None:
-        of_lab = [_had_mib(lab, one) for one in lab.nodes]
-        ours = {lab.machine(one.name) for one in lab.nodes}
+        of_lab = [_had_mib(lab, node) for node in lab.nodes]
+        ours = {lab.machine(node.name) for node in lab.nodes}
         lines = [processes.arguments(pid) for pid in processes.find(_is_ours)]
         taken = [qemu.memory_in(words) for words in lines if qemu.name_in(words) not in ours]
         taken += [mib for mib in of_lab if mib is not None]

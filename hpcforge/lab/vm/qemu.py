@@ -32,7 +32,7 @@ _ACCELERATION: dict[Accelerator, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Cable:
+class VirtualCable:
     """A network card with what it is plugged into on the host."""
 
     mac: str
@@ -41,7 +41,7 @@ class Cable:
 
 
 @dataclass(frozen=True)
-class Machine:
+class VirtualMachine:
     """A virtual machine as it is started."""
 
     name: str  # `Lab.machine`
@@ -50,13 +50,13 @@ class Machine:
     disk: Path
     kernel: Path
     initrd: Path
-    cables: tuple[Cable, ...]
+    cables: tuple[VirtualCable, ...]
     console: Path
     monitor: Path
     drives: tuple[Path, ...] = ()  # beside its disk
 
 
-def argv(machine: Machine, accelerator: Accelerator) -> list[str]:
+def argv(machine: VirtualMachine, accelerator: Accelerator) -> list[str]:
     """The command line. Nothing secret is on it: what tells machines apart is in the initrd."""
     sockets, cores, threads = machine.topology
     cpus = sockets * cores * threads
@@ -82,7 +82,7 @@ def argv(machine: Machine, accelerator: Accelerator) -> list[str]:
     ]
 
 
-def _card(name: str, cable: Cable) -> tuple[str, ...]:
+def _card(name: str, cable: VirtualCable) -> tuple[str, ...]:
     most = f",host_mtu={cable.most_bytes}" if cable.most_bytes else ""
     return (
         *("-netdev", f"tap,id={name},ifname={cable.tap},script=no,downscript=no"),
@@ -97,13 +97,13 @@ def _drive(name: str, file: Path) -> tuple[str, ...]:
     )
 
 
-def cables(machine: str, cards: Sequence[Card]) -> tuple[Cable, ...]:
+def cables(machine: str, cards: Sequence[Card]) -> tuple[VirtualCable, ...]:
     """The cards of a machine, with what they are plugged into. `LabError` where they are too many."""
     if len(cards) > _MOST_CARDS:
         message = f"a virtual machine has {_MOST_CARDS} network cards at most, and {machine} would have {len(cards)}"
         raise LabError(message)
     return tuple(
-        Cable(mac(machine, number), tap(machine, number), None if card.segment else _OWN_MTU)
+        VirtualCable(mac(machine, number), tap(machine, number), None if card.segment else _OWN_MTU)
         for number, card in enumerate(cards)
     )
 
@@ -135,7 +135,7 @@ def share_mib(total_mib: int, taken: Sequence[int], machines: int) -> int:
 
     Raises `LabError` where that is too little.
     """
-    free = total_mib - _HOST_MIB - sum(one + OVERHEAD_MIB for one in taken)
+    free = total_mib - _HOST_MIB - sum(taken_mib + OVERHEAD_MIB for taken_mib in taken)
     share = min(MOST_MIB, (free // machines - OVERHEAD_MIB) // _STEP_MIB * _STEP_MIB)
     if share < LEAST_MIB:
         need = machines * (LEAST_MIB + OVERHEAD_MIB) + total_mib - free

@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hpcforge.lab import system
+from hpcforge.lab import node_system
 
 _MADE = "etc/lab-machine"  # the last thing that is written
 _SCRIPT = "scripts/local-bottom/lab-machine"
@@ -109,12 +109,12 @@ class Identity:
     by_dhcp: str | None = None  # the MAC address of a card with an address from elsewhere
 
 
-def initrd(one: Identity) -> bytes:
+def initrd(identity: Identity) -> bytes:
     """The second initrd of a machine, to be laid behind the image's. It holds the private host key."""
     return _cpio(
         {
             "lab": None,
-            "lab/machine.tar": (0o600, _tar(_files(one), _links())),
+            "lab/machine.tar": (0o600, _tar(_files(identity), _links())),
             "scripts": None,
             "scripts/local-bottom": None,
             "scripts/local-bottom/ORDER": (0o644, _ORDER.encode()),
@@ -123,40 +123,42 @@ def initrd(one: Identity) -> bytes:
     )
 
 
-def _files(one: Identity) -> dict[str, tuple[int, str]]:
-    uid = "" if one.login_uid is None else str(one.login_uid)
+def _files(identity: Identity) -> dict[str, tuple[int, str]]:
+    uid = "" if identity.login_uid is None else str(identity.login_uid)
     return {
-        "etc/hostname": (0o644, f"{one.name}\n"),
-        "etc/hosts": (0o644, f"127.0.0.1 localhost\n127.0.1.1 {one.name}\n::1 localhost ip6-localhost\n"),
-        "etc/machine-id": (0o444, f"{one.machine_id}\n"),
+        "etc/hostname": (0o644, f"{identity.name}\n"),
+        "etc/hosts": (0o644, f"127.0.0.1 localhost\n127.0.1.1 {identity.name}\n::1 localhost ip6-localhost\n"),
+        "etc/machine-id": (0o444, f"{identity.machine_id}\n"),
         "etc/fstab": (0o644, "/dev/vda / ext4 errors=remount-ro,x-systemd.growfs 0 1\n"),
-        "etc/ssh/ssh_host_ed25519_key": (0o600, one.host_key),
-        "etc/ssh/ssh_host_ed25519_key.pub": (0o644, one.host_key_pub),
-        f"etc/sudoers.d/{one.login_user}": (0o440, f"{one.login_user} ALL=(ALL) NOPASSWD: ALL\n"),
+        "etc/ssh/ssh_host_ed25519_key": (0o600, identity.host_key),
+        "etc/ssh/ssh_host_ed25519_key.pub": (0o644, identity.host_key_pub),
+        f"etc/sudoers.d/{identity.login_user}": (0o440, f"{identity.login_user} ALL=(ALL) NOPASSWD: ALL\n"),
         "etc/systemd/network/10-lab.network": (
             0o644,
-            _NETWORK.format(mac=one.mac, address=one.address, prefix=one.prefix),
+            _NETWORK.format(mac=identity.mac, address=identity.address, prefix=identity.prefix),
         ),
         **{
             f"etc/systemd/network/10-lab-{name}.link": (0o644, _LINK.format(mac=mac, name=name))
-            for mac, name in one.names.items()
+            for mac, name in identity.names.items()
         },
         **(
-            {"etc/systemd/network/20-outside.network": (0o644, _OUTSIDE.format(mac=one.by_dhcp))} if one.by_dhcp else {}
+            {"etc/systemd/network/20-outside.network": (0o644, _OUTSIDE.format(mac=identity.by_dhcp))}
+            if identity.by_dhcp
+            else {}
         ),
-        "etc/apt/apt.conf.d/90lab-proxy": (0o644, f'Acquire::http::Proxy "http://{one.packages}";\n'),
-        system.APT_CONF[0]: (0o644, f"{system.APT_CONF[1]}\n"),
+        "etc/apt/apt.conf.d/90lab-proxy": (0o644, f'Acquire::http::Proxy "http://{identity.packages}";\n'),
+        node_system.APT_CONF[0]: (0o644, f"{node_system.APT_CONF[1]}\n"),
         # Emulated, and several on few cores, services begin in minutes.
         "etc/systemd/system.conf.d/lab.conf": (0o644, "[Manager]\nDefaultTimeoutStartSec=15min\n"),
-        "etc/lab-machine.keys": (0o600, one.login_key_pub),
-        "etc/lab-machine.sh": (0o600, _MAKE.format(uid=uid, user=one.login_user, name=one.name, made=_MADE)),
+        "etc/lab-machine.keys": (0o600, identity.login_key_pub),
+        "etc/lab-machine.sh": (0o600, _MAKE.format(uid=uid, user=identity.login_user, name=identity.name, made=_MADE)),
     }
 
 
 def _links() -> dict[str, str]:
     units = "etc/systemd/system"
     return {
-        **{f"{units}/{unit}": "/dev/null" for unit in system.MASKED_UNITS},
+        **{f"{units}/{unit}": "/dev/null" for unit in node_system.MASKED_UNITS},
         f"{units}/multi-user.target.wants/systemd-networkd.service": "/lib/systemd/system/systemd-networkd.service",
     }
 

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Optional, Protocol, cast, runtime_checkable
 
-from hpcforge.kinds import Kind
-from hpcforge.node.events import Json, Report
-from hpcforge.node.forms import DEFAULTS
+from hpcforge.kinds import ResourceKind
+from hpcforge.node.events import EventReporter, Json
+from hpcforge.node.schemas import DEFAULTS
 from hpcforge.node.verbs import of_kind
 
 BLOCK = 4096  # bytes
 UNKNOWN = "unknown"  # in a receipt: what was there before us, where it was as wanted when it was first seen
-Stays = tuple[str, str, str]  # kind as `hpcforge.node.remains` has it, name, why
+KeptItem = tuple[str, str, str]  # kind as `hpcforge.node.kept_on_removal` has it, name, why
 Known = Any  # what the receipt has of a resource, in JSON; the module of its kind says what that is
 
 
-class Need(NamedTuple):
+class SpaceNeed(NamedTuple):
     """What is to be written below a path."""
 
     path: str
@@ -26,7 +26,7 @@ class Need(NamedTuple):
     inodes: int
 
 
-class Acts(Protocol):
+class Handler(Protocol):
     """What the module of a kind has. `wanted` has the fields of its class; `name` is what its kind's key names."""
 
     def compare(self, wanted: Any) -> Optional[Json]:
@@ -45,30 +45,30 @@ class Acts(Protocol):
         what is ours; it learns of more. Of an object, `made` are those for this one, and `digest` is kept by us.
         """
 
-    def put_back(self, name: str, known: Known, report: Report) -> Optional[str]:
+    def restore(self, name: str, known: Known, report: EventReporter) -> Optional[str]:
         """Make it what it was before us; what was done, or None where it is so already."""
 
-    def room(self, wanted: Any) -> Sequence[Need]:
+    def room(self, wanted: Any) -> Sequence[SpaceNeed]:
         """What putting it takes on the node's disks."""
 
 
 @runtime_checkable
-class Lingers(Protocol):
+class KeepsOnRemoval(Protocol):
     """What the module of a kind has besides, of which something stays when it is taken away."""
 
     def is_there(self, name: str) -> bool:
         """Whether it is there."""
 
-    def stays(self, name: str, known: Known) -> Optional[Stays]:
+    def stays(self, name: str, known: Known) -> Optional[KeptItem]:
         """What stays of it."""
 
 
-def acts(kind: str) -> Acts:
+def handler(kind: str) -> Handler:
     """The module of a kind; imported when it is asked for, since each is compiled on the node every time."""
-    return cast(Acts, importlib.import_module(f"hpcforge.node.kinds.{kind}"))
+    return cast(Handler, importlib.import_module(f"hpcforge.node.kinds.{kind}"))
 
 
-def resources(role: Mapping[str, Any], kind: Kind) -> list[Any]:
+def resources(role: Mapping[str, Any], kind: ResourceKind) -> list[Any]:
     """Those of a kind that a role's request has, each as `resource` makes it."""
     return [resource(kind.name, item) for item in of_kind(role, kind.name)]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, paths, trees, unix
-from hpcforge.node.events import Json, LaterError, NodeError, Report
-from hpcforge.node.kinds import Need, mounts
+from hpcforge.node.events import EventReporter, Json, LaterError, NodeError
+from hpcforge.node.kinds import SpaceNeed, mounts
 
 if TYPE_CHECKING:
     from hpcforge.kinds.accounts import Account
@@ -178,7 +178,7 @@ def own(name: str, change: Account | None, made: set[str]) -> bool:  # noqa: ARG
     return not is_there(name)
 
 
-def put_back(name: str, known: bool, report: Report) -> str | None:
+def restore(name: str, known: bool, report: EventReporter) -> str | None:
     """Lock an account that we made, unless it is the one that we come in by."""
     if not known:
         if is_there(name):
@@ -203,10 +203,10 @@ def stays(name: str, known: bool) -> tuple[str, str, str] | None:
     return ("home", user.pw_dir, _HOME) if user else None
 
 
-def room(wanted: Account) -> list[Need]:
+def room(wanted: Account) -> list[SpaceNeed]:
     """A home from /etc/skel, and /etc/passwd, group and shadow with their copies."""
-    home = [Need(wanted.home, unix.EDIT_BYTES, 8)] if wanted.make_home else []  # what is elsewhere is not touched
-    return [*home, Need("/etc", unix.EDIT_BYTES, 4)]
+    home = [SpaceNeed(wanted.home, unix.EDIT_BYTES, 8)] if wanted.make_home else []  # what is elsewhere is not touched
+    return [*home, SpaceNeed("/etc", unix.EDIT_BYTES, 4)]
 
 
 def lock(name: str) -> str | None:

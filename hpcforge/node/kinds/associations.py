@@ -15,8 +15,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Optional
 
 from hpcforge.node import checks, commands, files
-from hpcforge.node.events import Json, NodeError, Report, readable
-from hpcforge.node.kinds import Need, Stays
+from hpcforge.node.events import EventReporter, Json, NodeError, readable
+from hpcforge.node.kinds import KeptItem, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.associations import Association
@@ -110,7 +110,7 @@ def own(name: str, change: Association | None, made: set[str]) -> Json | None:  
     return {"before": True} if _set_up() and is_there(name) else None
 
 
-def put_back(name: str, known: Json, report: Report) -> str | None:
+def restore(name: str, known: Json, report: EventReporter) -> str | None:
     """Without it. Accounts below an account become those of its parent; users of others' are in the way."""
     there = _database().get(name)
     if known["before"] or there is None:
@@ -137,12 +137,12 @@ def is_there(name: str) -> bool:
         return False
 
 
-def stays(name: str, known: Json) -> Stays | None:
+def stays(name: str, known: Json) -> KeptItem | None:
     """What was there before us."""
     return ("association", name, _BEFORE) if known["before"] else None
 
 
-def room(wanted: Association) -> list[Need]:  # noqa: ARG001
+def room(wanted: Association) -> list[SpaceNeed]:  # noqa: ARG001
     """Some lines of a database that may be elsewhere."""
     return []
 
@@ -232,7 +232,7 @@ def _changes(wanted: Association, there: Settings) -> Settings:
             continue
         if key in _TRES:  # those that are not named stay as they are
             wanted_tres = _tres(new)
-            gone = [f"{one}=-1" for one in _tres(there[key]) if one not in wanted_tres]
+            gone = [f"{tres}=-1" for tres in _tres(there[key]) if tres not in wanted_tres]
             new = ",".join([*filter(None, new.split(",")), *gone])
         changes[key] = new if new or key in _LISTS else "-1"
     return changes
@@ -249,7 +249,7 @@ def _plain(key: str, value: str) -> object:
 
 def _tres(value: str) -> dict[str, float | str]:
     """So much of what, by name."""
-    words = (one.partition("=") for one in value.split(","))
+    words = (word.partition("=") for word in value.split(","))
     return {name: _amount(amount) for name, _, amount in words if name}
 
 
@@ -299,6 +299,6 @@ def _empty(account: str, parent: str) -> None:
 def _keep_a_default(user: str, account: str) -> None:
     """Give a user another default account before the one that is goes; a user without any other goes herself."""
     accounts = [name.partition("account=")[2] for name in _database() if name.startswith(f"user {user} ")]
-    others = [one for one in accounts if one != account]
+    others = [name for name in accounts if name != account]
     if others and _database()[f"user {user} account={account}"]["defaultaccount"] == account:
         _sacctmgr("modify", "user", "where", f"name={user}", "set", f"defaultaccount={others[0]}")

@@ -10,8 +10,8 @@ import os
 from typing import TYPE_CHECKING
 
 from hpcforge.node import files
-from hpcforge.node.events import Report
-from hpcforge.node.kinds import BLOCK, Need
+from hpcforge.node.events import EventReporter
+from hpcforge.node.kinds import BLOCK, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.directories import Directory
@@ -34,10 +34,10 @@ def own(name: str, change: Directory | None, made: set[str]) -> list[str]:  # no
     return found
 
 
-def put_back(name: str, known: list[str], report: Report) -> None:
+def restore(name: str, known: list[str], report: EventReporter) -> None:
     """Not yet."""
 
 
-def room(wanted: Directory) -> list[Need]:
+def room(wanted: Directory) -> list[SpaceNeed]:
     """Itself, and one on the way to it."""
-    return [Need(wanted.path, BLOCK, 2)]
+    return [SpaceNeed(wanted.path, BLOCK, 2)]

@@ -12,9 +12,9 @@ import os
 import re
 from typing import TYPE_CHECKING, cast
 
-from hpcforge.node import files, originals, paths, receipt
-from hpcforge.node.events import Json, NodeError, Report, readable
-from hpcforge.node.kinds import BLOCK, UNKNOWN, Need, resource
+from hpcforge.node import backups, files, paths, receipt
+from hpcforge.node.events import EventReporter, Json, NodeError, readable
+from hpcforge.node.kinds import BLOCK, UNKNOWN, SpaceNeed, resource
 
 if TYPE_CHECKING:
     from hpcforge.kinds.directories import Directory
@@ -45,7 +45,7 @@ def compare(wanted: Download) -> Json | None:
 def obstacle(wanted: Download, known: Json | None) -> str | None:
     """What is no file, or is too large to be kept, as it has to be before it is replaced for the first time."""
     path = wanted.path
-    return files.obstacle(path, "file") or (originals.obstacle(path) if known is None else None)
+    return files.obstacle(path, "file") or (backups.obstacle(path) if known is None else None)
 
 
 def put(wanted: Download) -> str | None:
@@ -69,7 +69,7 @@ def own(name: str, change: Download | None, made: set[str]) -> Json | None:
     made |= set(parents)
     try:
         if change:
-            before = originals.keep(name)
+            before = backups.keep(name)
             return {"digest": (before or {}).get("kept"), "before": before, "made": parents}
         found = files.look(name, whole=True)
     except NodeError:
@@ -79,14 +79,14 @@ def own(name: str, change: Download | None, made: set[str]) -> Json | None:
     return {"digest": found.digest, "before": UNKNOWN, "made": []}
 
 
-def put_back(name: str, known: Json, report: Report) -> str | None:
+def restore(name: str, known: Json, report: EventReporter) -> str | None:
     """What was there before us; where that is not known, nothing, if it is still what we last put there."""
     try:
         if known["before"] != UNKNOWN:
-            return originals.put_back(name, known["before"])
+            return backups.restore(name, known["before"])
         found = files.look(name, whole=True)
         if found is None or found.digest in (known["digest"], known.get("was")):
-            return originals.put_back(name, None)
+            return backups.restore(name, None)
     except paths.UnsafeError as error:
         report.warning(f"{error}: left alone")
         return None
@@ -94,14 +94,14 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     return None
 
 
-def room(wanted: Download) -> list[Need]:
+def room(wanted: Download) -> list[SpaceNeed]:
     """All of it beside what is there, of which a small one may have to be kept."""
     try:
         old = os.lstat(wanted.path).st_size
     except OSError:
         old = 0
     kept = old if old <= files.SIZE_LIMIT else 0
-    return [Need(wanted.path, (wanted.size_bytes or 0) + BLOCK, 1), Need(str(receipt.FOLDER), kept, 1)]
+    return [SpaceNeed(wanted.path, (wanted.size_bytes or 0) + BLOCK, 1), SpaceNeed(str(receipt.FOLDER), kept, 1)]
 
 
 def _roots(wanted: Download) -> Directory:

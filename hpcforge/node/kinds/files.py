@@ -1,4 +1,4 @@
-"""Regular files, see `hpcforge.node.files` and `hpcforge.node.originals`.
+"""Regular files, see `hpcforge.node.files` and `hpcforge.node.backups`.
 
 The receipt has `{"digest": SHA-256 of what we last wrote, "before": BEFORE, "made": [directories made for it]}`, and
 `"secret": true` where there was ever a secret in what we wrote.
@@ -11,12 +11,12 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from hpcforge.node import files, originals, paths, receipt
-from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
+from hpcforge.node import backups, files, paths, receipt
+from hpcforge.node.events import EventReporter, Json, NodeError
+from hpcforge.node.kinds import BLOCK, UNKNOWN, SpaceNeed
 
 if TYPE_CHECKING:
-    from hpcforge.kinds.files import File, Sent
+    from hpcforge.kinds.files import File, FileWithContent
 
 compare = files.compare_file
 
@@ -24,10 +24,10 @@ compare = files.compare_file
 def obstacle(wanted: File, known: Json | None) -> str | None:
     """What is no file, or is too large to be kept, as it has to be before it is replaced for the first time."""
     path = wanted.path
-    return files.obstacle(path, "file") or (originals.obstacle(path) if known is None else None)
+    return files.obstacle(path, "file") or (backups.obstacle(path) if known is None else None)
 
 
-def put(wanted: Sent) -> str | None:
+def put(wanted: FileWithContent) -> str | None:
     """With the content that was sent. NodeError where that is not the one that was planned."""
     return files.put_file(wanted, _content(wanted))
 
@@ -38,7 +38,7 @@ def own(name: str, change: File | None, made: set[str]) -> Json | None:
     made |= set(parents)
     try:
         if change:
-            before = originals.keep(name)
+            before = backups.keep(name)
             return {"digest": (before or {}).get("kept"), "before": before, "made": parents}
         found = files.look(name)
     except NodeError:
@@ -48,7 +48,7 @@ def own(name: str, change: File | None, made: set[str]) -> Json | None:
     return {"digest": found.digest, "before": UNKNOWN, "made": []}
 
 
-def put_back(name: str, known: Json, report: Report) -> str | None:
+def restore(name: str, known: Json, report: EventReporter) -> str | None:
     """The old content put back, or the new file deleted."""
     try:
         found = files.look(name)
@@ -58,10 +58,10 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     edited = found is not None and found.digest not in (known["digest"], known.get("was"))
     try:
         if known["before"] != UNKNOWN:
-            detail = originals.put_back(name, known["before"])
+            detail = backups.restore(name, known["before"])
             return f"{detail}; it was changed by hand before" if detail == "removed" and edited else detail
         if not edited:
-            return originals.put_back(name, None)
+            return backups.restore(name, None)
     except paths.UnsafeError as error:  # somebody may do as they like in their own directory, but not hold us up there
         report.warning(f"{error}: left alone")
         return None
@@ -69,14 +69,14 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     return None
 
 
-def room(wanted: Sent) -> list[Need]:
+def room(wanted: FileWithContent) -> list[SpaceNeed]:
     """Twice: the new content beside the old, which may have to be kept."""
     path, old = wanted.path, _size(wanted.path)
     size = len(wanted.content_base64 or "") * 3 // 4 + old
-    return [Need(path, size + BLOCK, 1), Need(str(receipt.FOLDER), old, 1)]
+    return [SpaceNeed(path, size + BLOCK, 1), SpaceNeed(str(receipt.FOLDER), old, 1)]
 
 
-def _content(wanted: Sent) -> bytes | None:
+def _content(wanted: FileWithContent) -> bytes | None:
     if wanted.content_base64 is None:
         return None
     data = base64.b64decode(wanted.content_base64, validate=True)

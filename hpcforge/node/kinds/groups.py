@@ -7,8 +7,8 @@ import pwd
 from typing import TYPE_CHECKING
 
 from hpcforge.node import unix
-from hpcforge.node.events import Json, Report
-from hpcforge.node.kinds import Need
+from hpcforge.node.events import EventReporter, Json
+from hpcforge.node.kinds import SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.groups import Group
@@ -51,7 +51,7 @@ def own(name: str, change: Group | None, made: set[str]) -> bool:  # noqa: ARG00
     return unix.gid(name) is None
 
 
-def put_back(name: str, known: bool, report: Report) -> str | None:
+def restore(name: str, known: bool, report: EventReporter) -> str | None:
     """Without it, where we made it and nobody is in it or has it as their own."""
     if not known or not is_there(name):
         return None
@@ -81,9 +81,9 @@ def _inside(name: str) -> list[str]:
     gid = unix.gid(name)
     if gid is None:
         return []
-    return [*grp.getgrnam(name).gr_mem, *(one.pw_name for one in pwd.getpwall() if one.pw_gid == gid)]
+    return [*grp.getgrnam(name).gr_mem, *(user.pw_name for user in pwd.getpwall() if user.pw_gid == gid)]
 
 
-def room(wanted: Group) -> list[Need]:  # noqa: ARG001
+def room(wanted: Group) -> list[SpaceNeed]:  # noqa: ARG001
     """/etc/group and gshadow with their copies."""
-    return [Need("/etc", unix.EDIT_BYTES, 4)]
+    return [SpaceNeed("/etc", unix.EDIT_BYTES, 4)]

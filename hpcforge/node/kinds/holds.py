@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, dpkg
-from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import Need
+from hpcforge.node.events import EventReporter, Json, NodeError
+from hpcforge.node.kinds import SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.holds import Hold
@@ -45,7 +45,7 @@ def own(name: str, change: Hold | None, made: set[str]) -> bool:  # noqa: ARG001
     return not _is_held(name)
 
 
-def put_back(name: str, known: bool, report: Report) -> str | None:  # noqa: ARG001
+def restore(name: str, known: bool, report: EventReporter) -> str | None:  # noqa: ARG001
     """Let go of what we hold."""
     if not known or not _is_held(name):
         return None
@@ -53,9 +53,9 @@ def put_back(name: str, known: bool, report: Report) -> str | None:  # noqa: ARG
     return "let go of"
 
 
-def room(wanted: Hold) -> list[Need]:  # noqa: ARG001
+def room(wanted: Hold) -> list[SpaceNeed]:  # noqa: ARG001
     """A line of dpkg's status, which is written anew."""
-    return [Need("/var/lib/dpkg", 0, 2)]
+    return [SpaceNeed("/var/lib/dpkg", 0, 2)]
 
 
 def _is_held(name: str) -> bool:

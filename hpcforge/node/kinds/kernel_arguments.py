@@ -3,7 +3,7 @@
 What counts is what the next start will have, whoever said so: the first entry of grub.cfg, or, on a node that does not
 start by GRUB, what its kernel was started with. What the kernel runs with is not compared: a node whose firmware takes
 another boot loader than the GRUB that is there would be restarted by every apply. The receipt has
-`{"before": what was at the path}`, see `hpcforge.node.originals`.
+`{"before": what was at the path}`, see `hpcforge.node.backups`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import re
 import shutil
 from typing import TYPE_CHECKING
 
-from hpcforge.node import commands, files, texts
-from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import BLOCK, Known, Need, Stays
+from hpcforge.node import commands, files, written_files
+from hpcforge.node.events import EventReporter, Json, NodeError
+from hpcforge.node.kinds import BLOCK, KeptItem, Known, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.kernel_arguments import KernelArguments
@@ -32,8 +32,8 @@ _TIMEOUT_S = 300  # it may look for other systems on every disk
 def compare(wanted: KernelArguments) -> Json | None:
     """Whether the next start has the words, and our file, if there is one, says no others."""
     path = _path(wanted.name)
-    exists = texts.exists(path)
-    if (not exists or texts.is_there(path, _text(wanted))) and _lacks(wanted) == []:
+    exists = written_files.exists(path)
+    if (not exists or written_files.is_there(path, _text(wanted))) and _lacks(wanted) == []:
         return None
     return {"name": wanted.name, "exists": exists}
 
@@ -50,7 +50,7 @@ def obstacle(wanted: KernelArguments, known: Known) -> str | None:  # noqa: ARG0
             f"this node does not start by GRUB (no {CONFIG}, or no {UPDATE}), and its kernel was started without "
             f"{' '.join(_lacks(wanted))}: say that where its boot loader is configured, and restart it"
         )
-    return texts.obstacle(_path(wanted.name))
+    return written_files.obstacle(_path(wanted.name))
 
 
 def put(wanted: KernelArguments) -> str | None:
@@ -70,12 +70,12 @@ def put(wanted: KernelArguments) -> str | None:
 
 def own(name: str, change: KernelArguments | None, made: set[str]) -> Json | None:  # noqa: ARG001
     """What was in its file's place."""
-    return texts.own(_path(name), change)
+    return written_files.own(_path(name), change)
 
 
-def put_back(name: str, known: Json, report: Report) -> str | None:  # noqa: ARG001
+def restore(name: str, known: Json, report: EventReporter) -> str | None:  # noqa: ARG001
     """What was in its file's place before us, and grub.cfg made of that."""
-    did, before = texts.put_back(_path(name), known), files.read_text(CONFIG)
+    did, before = written_files.restore(_path(name), known), files.read_text(CONFIG)
     if not _by_grub():
         return did
     commands.succeed([UPDATE], _TIMEOUT_S)  # whatever was done to the file: one that was cut off here has that to do
@@ -87,18 +87,18 @@ def is_there(name: str) -> bool:  # noqa: ARG001
     return True
 
 
-def stays(name: str, known: Known) -> Stays | None:  # noqa: ARG001
+def stays(name: str, known: Known) -> KeptItem | None:  # noqa: ARG001
     """The words, as long as this kernel runs."""
     return ("kernel arguments", name, "the kernel that runs was started with them: restart the node")
 
 
-def room(wanted: KernelArguments) -> list[Need]:
+def room(wanted: KernelArguments) -> list[SpaceNeed]:
     """Its file, and another grub.cfg beside the one that is there."""
-    return [Need(_path(wanted.name), BLOCK, 2), Need(CONFIG, len(files.read_text(CONFIG) or "") + BLOCK, 1)]
+    return [SpaceNeed(_path(wanted.name), BLOCK, 2), SpaceNeed(CONFIG, len(files.read_text(CONFIG) or "") + BLOCK, 1)]
 
 
 def _by_grub() -> bool:
-    return texts.exists(CONFIG) and shutil.which(UPDATE, path=commands.ENVIRONMENT["PATH"]) is not None
+    return written_files.exists(CONFIG) and shutil.which(UPDATE, path=commands.ENVIRONMENT["PATH"]) is not None
 
 
 def _lacks(wanted: KernelArguments) -> list[str]:

@@ -1,4 +1,4 @@
-"""Symbolic links, put and put back as files are: see `hpcforge.node.originals`.
+"""Symbolic links, put and put back as files are: see `hpcforge.node.backups`.
 
 The receipt has `{"before": what was there, "made": [directories made for it]}`.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import files, originals, paths
-from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import BLOCK, UNKNOWN, Need
+from hpcforge.node import backups, files, paths
+from hpcforge.node.events import EventReporter, Json, NodeError
+from hpcforge.node.kinds import BLOCK, UNKNOWN, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.links import Link
@@ -50,7 +50,7 @@ def put(wanted: Link) -> str | None:
     entry = files.look(wanted.path, limit=0)
     if entry is not None and entry.target == wanted.target:
         return None
-    done = originals.put_back(wanted.path, {"link": wanted.target, "owner": "root", "group": "root"})
+    done = backups.restore(wanted.path, {"link": wanted.target, "owner": "root", "group": "root"})
     return None if done is None else "created" if entry is None else f"-> {wanted.target}"
 
 
@@ -61,21 +61,21 @@ def own(name: str, change: Link | None, made: set[str]) -> Json | None:
         return {"before": UNKNOWN, "made": []} if Path(name).is_symlink() else None
     made |= set(parents)
     try:
-        return {"before": originals.keep(name), "made": parents}
+        return {"before": backups.keep(name), "made": parents}
     except NodeError:
         return None  # nothing that could be replaced; putting it says so
 
 
-def put_back(name: str, known: Json, report: Report) -> str | None:
+def restore(name: str, known: Json, report: EventReporter) -> str | None:
     """What was there before us; where that is not known, nothing in place of the link."""
     before = None if known["before"] == UNKNOWN else known["before"]
     entry = files.look(name, limit=0)
     if entry is not None and entry.kind != "symlink":
         report.warning(f"{name} is now a {entry.kind} instead of a symbolic link: not touched")
         return None
-    return originals.put_back(name, before)
+    return backups.restore(name, before)
 
 
-def room(wanted: Link) -> list[Need]:
+def room(wanted: Link) -> list[SpaceNeed]:
     """Itself, and one directory on the way to it."""
-    return [Need(wanted.path, BLOCK, 2)]
+    return [SpaceNeed(wanted.path, BLOCK, 2)]

@@ -8,8 +8,8 @@ import re
 from typing import TYPE_CHECKING
 
 from hpcforge.node import unix
-from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import Need
+from hpcforge.node.events import EventReporter, Json, NodeError
+from hpcforge.node.kinds import SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.memberships import Membership
@@ -44,7 +44,7 @@ def own(name: str, change: Membership | None, made: set[str]) -> bool:  # noqa: 
     return not _is_there(name)
 
 
-def put_back(name: str, known: bool, report: Report) -> str | None:  # noqa: ARG001
+def restore(name: str, known: bool, report: EventReporter) -> str | None:  # noqa: ARG001
     """Out of it, where we put it there."""
     if not known or not _is_there(name):
         return None
@@ -53,9 +53,9 @@ def put_back(name: str, known: bool, report: Report) -> str | None:  # noqa: ARG
     return "removed"
 
 
-def room(wanted: Membership) -> list[Need]:  # noqa: ARG001
+def room(wanted: Membership) -> list[SpaceNeed]:  # noqa: ARG001
     """/etc/group and gshadow with their copies."""
-    return [Need("/etc", unix.EDIT_BYTES, 4)]
+    return [SpaceNeed("/etc", unix.EDIT_BYTES, 4)]
 
 
 def _is_there(name: str) -> bool:

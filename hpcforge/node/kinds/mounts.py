@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, files, paths, unit_files, units
-from hpcforge.node.events import Json, NodeError, Report, readable
-from hpcforge.node.kinds import BLOCK, Known, Need
+from hpcforge.node.events import EventReporter, Json, NodeError, readable
+from hpcforge.node.kinds import BLOCK, Known, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.mounts import Mount
@@ -48,7 +48,7 @@ def compare(wanted: Mount) -> Json | None:
 
 def _left_over(path: str, texts: Mapping[str, str]) -> list[str]:
     """Units of an earlier wish that are there."""
-    return [one for one in (_timer(path), _service(path)) if one not in texts and unit_files.any_there({one: ""})]
+    return [unit for unit in (_timer(path), _service(path)) if unit not in texts and unit_files.any_there({unit: ""})]
 
 
 def _was(path: str) -> Json:
@@ -56,7 +56,7 @@ def _was(path: str) -> Json:
     text = files.read_text(f"{unit_files.FOLDER}/{_unit(path)}") or ""
     lines = dict(line.partition("=")[::2] for line in text.splitlines())
     said = {word: lines.get(word.title(), "") for word in ("what", "type", "options")}
-    right = all(_WORD.fullmatch(one) and one.isprintable() for one in said.values())
+    right = all(_WORD.fullmatch(value) and value.isprintable() for value in said.values())
     return said if right and text.startswith(unit_files.MARK) else {}
 
 
@@ -84,7 +84,7 @@ def put(wanted: Mount) -> str | None:
     path, did = wanted.path, []
     ran = units.query([_unit(path)])[_unit(path)].runs
     texts = _texts(wanted)
-    did += [unit_files.put_back([one], one) for one in _left_over(path, texts)]
+    did += [unit_files.restore([unit], unit) for unit in _left_over(path, texts)]
     did.append(unit_files.put(texts, _first(wanted)))
     if wanted.retry_s and (did[-1] or not ran):
         _mount(_unit(path), "restart" if ran else "start")  # the timer may be at it: a start waits for that
@@ -105,15 +105,18 @@ def own(name: str, change: Mount | None, made: set[str]) -> Json:  # noqa: ARG00
     return {"before": None, "made": found}
 
 
-def put_back(name: str, known: Known, report: Report) -> str | None:  # noqa: ARG001
+def restore(name: str, known: Known, report: EventReporter) -> str | None:  # noqa: ARG001
     """Unmounted. One that is in use stays, and the role fails with what systemd says."""
-    did = [unit_files.put_back([one], one) for one in (_timer(name), _service(name), _unit(name))]
+    did = [unit_files.restore([unit], unit) for unit in (_timer(name), _service(name), _unit(name))]
     return "unmounted" if any(did) else None
 
 
-def room(wanted: Mount) -> list[Need]:
+def room(wanted: Mount) -> list[SpaceNeed]:
     """Its units, the link that enables one, and its directory."""
-    return [Need(f"{unit_files.FOLDER}/x.mount", 3 * BLOCK, 4), Need(wanted.path.rpartition("/")[0] or "/", BLOCK, 1)]
+    return [
+        SpaceNeed(f"{unit_files.FOLDER}/x.mount", 3 * BLOCK, 4),
+        SpaceNeed(wanted.path.rpartition("/")[0] or "/", BLOCK, 1),
+    ]
 
 
 def _unit(path: str) -> str:

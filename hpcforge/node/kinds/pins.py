@@ -1,13 +1,13 @@
-"""Preferences of apt's. The receipt has `{"before": what was at its path}`, see `hpcforge.node.originals`."""
+"""Preferences of apt's. The receipt has `{"before": what was at its path}`, see `hpcforge.node.backups`."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from hpcforge.node import files, texts
-from hpcforge.node.events import Json, Report
-from hpcforge.node.kinds import BLOCK, Need
+from hpcforge.node import files, written_files
+from hpcforge.node.events import EventReporter, Json
+from hpcforge.node.kinds import BLOCK, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.pins import Pin
@@ -20,7 +20,7 @@ _PACKAGE = re.compile(r"\S+")
 
 def compare(wanted: Pin) -> Json | None:
     """Whether its file is as wanted."""
-    return texts.compare(wanted.name, _path(wanted.name), _text(wanted))
+    return written_files.compare(wanted.name, _path(wanted.name), _text(wanted))
 
 
 def obstacle(wanted: Pin, known: Json | None) -> str | None:  # noqa: ARG001
@@ -32,7 +32,7 @@ def obstacle(wanted: Pin, known: Json | None) -> str | None:  # noqa: ARG001
         return f"pin {name}: a package, or a pattern of packages, is one word"
     if not _PIN.fullmatch(wanted.pin) or not wanted.packages:
         return f"pin {name}: packages, and `version ...`, `release ...` or `origin ...`, not {wanted.pin!r}"
-    return texts.obstacle(_path(name))
+    return written_files.obstacle(_path(name))
 
 
 def put(wanted: Pin) -> str | None:
@@ -42,17 +42,17 @@ def put(wanted: Pin) -> str | None:
 
 def own(name: str, change: Pin | None, made: set[str]) -> Json | None:  # noqa: ARG001
     """What was in its place."""
-    return texts.own(_path(name), change)
+    return written_files.own(_path(name), change)
 
 
-def put_back(name: str, known: Json, report: Report) -> str | None:  # noqa: ARG001
+def restore(name: str, known: Json, report: EventReporter) -> str | None:  # noqa: ARG001
     """What was in its place before us."""
-    return texts.put_back(_path(name), known)
+    return written_files.restore(_path(name), known)
 
 
-def room(wanted: Pin) -> list[Need]:
+def room(wanted: Pin) -> list[SpaceNeed]:
     """Its file."""
-    return [Need(_path(wanted.name), BLOCK, 1)]
+    return [SpaceNeed(_path(wanted.name), BLOCK, 1)]
 
 
 def _path(name: str) -> str:

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, files, units
-from hpcforge.node.events import Json, NodeError, Report, readable
-from hpcforge.node.kinds import Need, Stays
+from hpcforge.node.events import EventReporter, Json, NodeError, readable
+from hpcforge.node.kinds import KeptItem, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.reservations import Reservation
@@ -101,7 +101,7 @@ def own(name: str, change: Reservation | None, made: set[str]) -> Json:  # noqa:
     return {"before": name in _awaited() if change and not _is_over(change) else is_there(name)}
 
 
-def put_back(name: str, known: Json, report: Report) -> str | None:
+def restore(name: str, known: Json, report: EventReporter) -> str | None:
     """Without it. Where Slurm's controller is gone from this node, it is gone with that."""
     if not _set_up() or not units.query([_CONTROLLER])[_CONTROLLER].enabled:
         return None
@@ -125,12 +125,12 @@ def is_there(name: str) -> bool:
         return False
 
 
-def stays(name: str, known: Json) -> Stays | None:
+def stays(name: str, known: Json) -> KeptItem | None:
     """What was there before us."""
     return ("reservation", name, _BEFORE) if known["before"] else None
 
 
-def room(wanted: Reservation) -> list[Need]:  # noqa: ARG001
+def room(wanted: Reservation) -> list[SpaceNeed]:  # noqa: ARG001
     """A line of Slurm's state."""
     return []
 
@@ -186,8 +186,8 @@ def _told(changes: Mapping[str, tuple[str, str]]) -> Iterator[list[str]]:
     for key, (old, new) in changes.items():
         if key == "Flags":
             had, wants = _list(old), _list(new)
-            first += [f"Flags+={','.join(one for one in wants if one not in had)}"] if set(wants) - set(had) else []
-            then += [f"Flags-={','.join(one for one in had if one not in wants)}"] if set(had) - set(wants) else []
+            first += [f"Flags+={','.join(flag for flag in wants if flag not in had)}"] if set(wants) - set(had) else []
+            then += [f"Flags-={','.join(flag for flag in had if flag not in wants)}"] if set(had) - set(wants) else []
         else:
             first.append(f"{key}={new}" if new else f"{key}-={old}")
     yield from filter(None, (first, then))

@@ -1,6 +1,6 @@
 """Where packages come from: a file of apt's deb822 form, with the key that signs in it.
 
-The receipt has `{"before": what was at its path}`, see `hpcforge.node.originals`.
+The receipt has `{"before": what was at its path}`, see `hpcforge.node.backups`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hpcforge.node import files, texts
-from hpcforge.node.events import Json, Report
-from hpcforge.node.kinds import BLOCK, Need
+from hpcforge.node import files, written_files
+from hpcforge.node.events import EventReporter, Json
+from hpcforge.node.kinds import BLOCK, SpaceNeed
 
 if TYPE_CHECKING:
-    from hpcforge.kinds.sources import Source
+    from hpcforge.kinds.sources import PackageSource
 
 FOLDER = "/etc/apt/sources.list.d"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # other names apt passes over
@@ -22,12 +22,12 @@ _KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _PATH = re.compile(r"/\S+")
 
 
-def compare(wanted: Source) -> Json | None:
+def compare(wanted: PackageSource) -> Json | None:
     """Whether its file is as wanted."""
-    return texts.compare(wanted.name, _path(wanted.name), _text(wanted))
+    return written_files.compare(wanted.name, _path(wanted.name), _text(wanted))
 
 
-def obstacle(wanted: Source, known: Json | None) -> str | None:  # noqa: ARG001
+def obstacle(wanted: PackageSource, known: Json | None) -> str | None:  # noqa: ARG001
     """A name that apt would pass over, or a key that is none."""
     name, key = wanted.name, wanted.signed_by.strip()
     if not _NAME.fullmatch(name):
@@ -37,34 +37,34 @@ def obstacle(wanted: Source, known: Json | None) -> str | None:  # noqa: ARG001
     words = (*wanted.uris, *wanted.suites, *wanted.components, *wanted.architectures)
     if any(len(word.split()) != 1 for word in words):
         return f"package source {name}: an address, suite, component or architecture is one word each"
-    return texts.obstacle(_path(name))
+    return written_files.obstacle(_path(name))
 
 
-def put(wanted: Source) -> str | None:
+def put(wanted: PackageSource) -> str | None:
     """Write its file."""
     return files.put_text(_path(wanted.name), _text(wanted))
 
 
-def own(name: str, change: Source | None, made: set[str]) -> Json | None:  # noqa: ARG001
+def own(name: str, change: PackageSource | None, made: set[str]) -> Json | None:  # noqa: ARG001
     """What was in its place."""
-    return texts.own(_path(name), change)
+    return written_files.own(_path(name), change)
 
 
-def put_back(name: str, known: Json, report: Report) -> str | None:  # noqa: ARG001
+def restore(name: str, known: Json, report: EventReporter) -> str | None:  # noqa: ARG001
     """What was in its place before us."""
-    return texts.put_back(_path(name), known)
+    return written_files.restore(_path(name), known)
 
 
-def room(wanted: Source) -> list[Need]:
+def room(wanted: PackageSource) -> list[SpaceNeed]:
     """Its file, and what apt will know of what is there."""
-    return [Need(_path(wanted.name), len(_text(wanted)) + BLOCK, 1)]
+    return [SpaceNeed(_path(wanted.name), len(_text(wanted)) + BLOCK, 1)]
 
 
 def _path(name: str) -> str:
     return f"{FOLDER}/{name}.sources"
 
 
-def _text(wanted: Source) -> str:
+def _text(wanted: PackageSource) -> str:
     fields = {
         "Types": " deb",
         "URIs": _words(wanted.uris),

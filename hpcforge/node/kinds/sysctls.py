@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import files, originals
-from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import BLOCK, Need
+from hpcforge.node import backups, files
+from hpcforge.node.events import EventReporter, Json, NodeError
+from hpcforge.node.kinds import BLOCK, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.sysctls import Sysctl
@@ -55,11 +55,11 @@ def own(name: str, change: Sysctl | None, made: set[str]) -> Json:  # noqa: ARG0
     return {"before": _live(name) if change else None}
 
 
-def put_back(name: str, known: Json, report: Report) -> str | None:
+def restore(name: str, known: Json, report: EventReporter) -> str | None:
     """The value that was there before, unless somebody has set another since; and nothing in our file."""
     text = files.read_text(_path(name))
     before, live = known["before"], _live(name)
-    gone = originals.put_back(_path(name), None)
+    gone = backups.restore(_path(name), None)
     if live is None or live == before or text is None:
         return gone
     if before is None or text != _text(name, live):
@@ -70,9 +70,9 @@ def put_back(name: str, known: Json, report: Report) -> str | None:
     return f"{live} -> {before}"
 
 
-def room(wanted: Sysctl) -> list[Need]:
+def room(wanted: Sysctl) -> list[SpaceNeed]:
     """Its file."""
-    return [Need(_path(wanted.name), BLOCK, 1)]
+    return [SpaceNeed(_path(wanted.name), BLOCK, 1)]
 
 
 def _set(name: str, value: str) -> None:

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, unit_files
-from hpcforge.node.events import Json, Report, readable
-from hpcforge.node.kinds import BLOCK, Known, Need
+from hpcforge.node.events import EventReporter, Json, readable
+from hpcforge.node.kinds import BLOCK, Known, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.timers import Timer
@@ -50,14 +50,14 @@ def own(name: str, change: Timer | None, made: set[str]) -> Json:  # noqa: ARG00
     return {"before": None, "made": []}
 
 
-def put_back(name: str, known: Known, report: Report) -> str | None:  # noqa: ARG001
+def restore(name: str, known: Known, report: EventReporter) -> str | None:  # noqa: ARG001
     """Without it; what it has begun goes on to its end."""
-    return unit_files.put_back([f"{name}.timer", f"{name}.service"], f"{name}.timer")
+    return unit_files.restore([f"{name}.timer", f"{name}.service"], f"{name}.timer")
 
 
-def room(wanted: Timer) -> list[Need]:
+def room(wanted: Timer) -> list[SpaceNeed]:
     """Its units, and the link that enables one."""
-    return [Need(f"{unit_files.FOLDER}/{wanted.name}.timer", 2 * BLOCK, 3)]
+    return [SpaceNeed(f"{unit_files.FOLDER}/{wanted.name}.timer", 2 * BLOCK, 3)]
 
 
 def _texts(wanted: Timer) -> dict[str, str]:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.kinds import ARRAYS, spare
 from hpcforge.node import commands, files, paths, receipt
-from hpcforge.node.events import Json, NodeError, Report
-from hpcforge.node.kinds import BLOCK, Known, Need, Stays
+from hpcforge.node.events import EventReporter, Json, NodeError
+from hpcforge.node.kinds import BLOCK, KeptItem, Known, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.volumes import Volume
@@ -38,7 +38,7 @@ _TOLERANCE = 0.02
 _BEGIN = 'mount -t xfs -o uquota -- "$1" /mnt && chmod 1777 /mnt && xfs_quota -x -c "$2" /mnt'
 
 
-class Drive(NamedTuple):
+class NvmeDrive(NamedTuple):
     """An NVMe drive: what the kernel calls it, which changes, and what its maker does."""
 
     name: str
@@ -119,7 +119,7 @@ def own(name: str, change: Volume | None, made: set[str]) -> Json:  # noqa: ARG0
     return {"before": None}
 
 
-def put_back(name: str, known: Known, report: Report) -> str | None:  # noqa: ARG001
+def restore(name: str, known: Known, report: EventReporter) -> str | None:  # noqa: ARG001
     """Nothing: its files are its users'."""
     return None
 
@@ -129,27 +129,27 @@ def is_there(name: str) -> bool:
     return (RECORDS / name).exists()
 
 
-def stays(name: str, known: Known) -> Stays | None:  # noqa: ARG001
+def stays(name: str, known: Known) -> KeptItem | None:  # noqa: ARG001
     """All of it."""
     return ("volume", name, "its drives and their data stay unchanged")
 
 
-def room(wanted: Volume) -> list[Need]:
+def room(wanted: Volume) -> list[SpaceNeed]:
     """Which drives it was made of."""
-    return [Need(str(RECORDS / wanted.name), BLOCK, 2)]
+    return [SpaceNeed(str(RECORDS / wanted.name), BLOCK, 2)]
 
 
 # What there is
 
 
-def _drives() -> list[Drive]:
+def _drives() -> list[NvmeDrive]:
     """All NVMe drives, in the order of their numbers."""
     names = (path.name for path in SYSTEM.iterdir() if _NVME.fullmatch(path.name))
     return [_drive(name) for name in sorted(names, key=lambda name: [int(part) for part in re.findall("[0-9]+", name)])]
 
 
-def _drive(name: str) -> Drive:
-    return Drive(name, _said(name, "device/serial") or "unknown", 512 * int(_said(name, "size") or 0))
+def _drive(name: str) -> NvmeDrive:
+    return NvmeDrive(name, _said(name, "device/serial") or "unknown", 512 * int(_said(name, "size") or 0))
 
 
 def _said(device: str, of: str) -> str:
@@ -171,12 +171,12 @@ def _array(wanted: Volume) -> str:
     return str(uuid.uuid5(uuid.UUID(wanted.uuid), "array"))
 
 
-def _members(wanted: Volume) -> list[Drive]:
+def _members(wanted: Volume) -> list[NvmeDrive]:
     """The drives that are part of its array."""
     if wanted.drives == 1:
         return []
     array = _array(wanted)
-    return [one for one in _drives() if _is_member(one.name, array)]
+    return [drive for drive in _drives() if _is_member(drive.name, array)]
 
 
 def _is_member(drive: str, array: str) -> bool:
@@ -194,7 +194,7 @@ def _signatures(device: str) -> list[Json]:
     return found
 
 
-def _blank(wanted: Volume) -> tuple[list[Drive], list[str]]:
+def _blank(wanted: Volume) -> tuple[list[NvmeDrive], list[str]]:
     """The drives of the size on which nothing is found, and why each of the others is not taken."""
     blank, others = [], []
     for drive in _drives():
@@ -206,13 +206,13 @@ def _blank(wanted: Volume) -> tuple[list[Drive], list[str]]:
     return blank, others
 
 
-def _why_not(drive: Drive, wanted: Volume) -> str | None:
+def _why_not(drive: NvmeDrive, wanted: Volume) -> str | None:
     """What is against taking a drive."""
     mb = wanted.drive_mb
     if mb and abs(drive.size / 1e6 - mb) > _TOLERANCE * mb:
         return f"has {drive.size / 1e9:.1f} GB, and not {mb / 1e3:g}"
     path = DEVICES / drive.name
-    parts = sorted(one.name for one in (SYSTEM / drive.name).iterdir() if (one / "partition").exists())
+    parts = sorted(path.name for path in (SYSTEM / drive.name).iterdir() if (path / "partition").exists())
     try:
         signatures = _signatures(drive.name)
         os.close(os.open(path, os.O_RDONLY | os.O_EXCL))  # busy: mounted, swapped to, part of an array or a group
@@ -224,28 +224,33 @@ def _why_not(drive: Drive, wanted: Volume) -> str | None:
         return f"is in use{by}: {error.strerror}"
     if not signatures and not parts:
         return None
-    found = [" ".join(filter(None, (one["type"], one.get("label"), one.get("uuid")))) for one in signatures]
-    has = ", ".join([*dict.fromkeys(found), *(f"partition {one}" for one in parts)])
-    wiped = " ".join(str(DEVICES / one) for one in (*parts, drive.name))
+    found = [
+        " ".join(filter(None, (signature["type"], signature.get("label"), signature.get("uuid"))))
+        for signature in signatures
+    ]
+    has = ", ".join([*dict.fromkeys(found), *(f"partition {part}" for part in parts)])
+    wiped = " ".join(str(DEVICES / device) for device in (*parts, drive.name))
     return f"has {has} (to destroy all its data: wipefs --all {wiped})"
 
 
 def _holders(device: str) -> list[str]:
     """The arrays and the like that a drive is part of."""
-    return sorted(one.name for one in (SYSTEM / device / "holders").iterdir())
+    return sorted(holder.name for holder in (SYSTEM / device / "holders").iterdir())
 
 
-def _made_of(device: str) -> list[Drive]:
+def _made_of(device: str) -> list[NvmeDrive]:
     """The drives below a device that are there."""
     below = SYSTEM / device / "slaves"
-    names = [one.name for one in below.iterdir()] if below.exists() else []
-    return sorted((_drive(name) for name in names or [device] if (SYSTEM / name).exists()), key=lambda one: one.serial)
+    names = [member.name for member in below.iterdir()] if below.exists() else []
+    return sorted(
+        (_drive(name) for name in names or [device] if (SYSTEM / name).exists()), key=lambda drive: drive.serial
+    )
 
 
-def _recorded(wanted: Volume) -> list[Drive]:
+def _recorded(wanted: Volume) -> list[NvmeDrive]:
     """The drives of which it was made."""
     try:
-        return [Drive(**one) for one in json.loads((RECORDS / wanted.name).read_text())]
+        return [NvmeDrive(**record) for record in json.loads((RECORDS / wanted.name).read_text())]
     except (OSError, ValueError, TypeError):  # gone or damaged: it only names what is lost
         return []
 
@@ -258,10 +263,10 @@ def _lost(wanted: Volume, device: str | None) -> str | None:
     broken = _is_broken(device) or (device and _said(device, "md/degraded") not in ("", "0"))
     if not own or (len(own) == wanted.drives and not broken):
         return None
-    serials = {one.serial for one in _drives()}
-    gone = [one.words for one in _recorded(wanted) if one.serial not in serials]
+    serials = {drive.serial for drive in _drives()}
+    gone = [drive.words for drive in _recorded(wanted) if drive.serial not in serials]
     what = ", ".join(gone) or f"{wanted.drives - len(own) or 'some'} of its {wanted.drives} drives"
-    arrays = sorted({holder for one in own for holder in _holders(one.name)})
+    arrays = sorted({holder for drive in own for holder in _holders(drive.name)})
     if wanted.drives - len(own) <= spare(wanted.raid, wanted.drives) and not _is_broken(device):
         array = device or next(iter(arrays), "md/ARRAY")
         start = "" if device else f"start the array without it (mdadm --run /dev/{array}), "
@@ -269,8 +274,8 @@ def _lost(wanted: Volume, device: str | None) -> str | None:
             f"{what} is lost; the files are safe: {start}insert another drive, and add it to the array "
             f"(mdadm --manage /dev/{array} --add /dev/DRIVE)"
         )
-    left = " ".join(str(DEVICES / one.name) for one in own)
-    stop = "".join(f"mdadm --stop /dev/{one}; " for one in arrays)
+    left = " ".join(str(DEVICES / drive.name) for drive in own)
+    stop = "".join(f"mdadm --stop /dev/{array}; " for array in arrays)
     return (
         f"{what} is lost, with all files; to build a new volume with the other drives and a replacement: umount "
         f"{wanted.mount}; {stop}wipefs --all {left}"
@@ -298,7 +303,7 @@ def _made(wanted: Volume) -> tuple[str, str]:
         if _device(wanted) is not None:
             return str(_device(wanted)), "put together again"
         if not begun.exists():  # it was finished once, and files may be there that a damaged beginning hides
-            drives = " ".join(str(DEVICES / one.name) for one in own)
+            drives = " ".join(str(DEVICES / drive.name) for drive in own)
             raise NodeError(
                 f"/dev/{name} is the array of volume {wanted.name} without a file system: nothing was formatted "
                 f"(check with xfs_repair -n /dev/{name}; to destroy all its data: mdadm --stop /dev/{name}; wipefs "
@@ -317,28 +322,28 @@ def _made(wanted: Volume) -> tuple[str, str]:
     if _device(wanted) is None:
         raise NodeError(f"/dev/{name} was formatted, and udev does not show {wanted.uuid}: udevadm info /dev/{name}")
     begun.unlink(missing_ok=True)
-    return name, f"formatted {', '.join(one.name for one in own or blank)}"
+    return name, f"formatted {', '.join(drive.name for drive in own or blank)}"
 
 
-def _new_array(wanted: Volume, drives: list[Drive]) -> str:
+def _new_array(wanted: Volume, drives: list[NvmeDrive]) -> str:
     """An array of drives on which nothing was found. mdadm looks, too, and asks where it finds something: a no."""
     name = f"hpcforge-{wanted.name}"
     array = f"/dev/md/{name}"
     words = ["mdadm", "--create", array, f"--level={wanted.raid}", f"--raid-devices={wanted.drives}", "--metadata=1.2"]
     words += ["--homehost=any", f"--name={name[:27]}", f"--uuid={_array(wanted)}"]
     words += ["--bitmap=internal"] if wanted.raid else []
-    commands.succeed([*words, *(str(DEVICES / one.name) for one in drives)], _MAKE_S)
+    commands.succeed([*words, *(str(DEVICES / drive.name) for drive in drives)], _MAKE_S)
     return Path(array).resolve().name
 
 
-def _assembled(wanted: Volume, drives: list[Drive]) -> str:
+def _assembled(wanted: Volume, drives: list[NvmeDrive]) -> str:
     """The array of drives that are its own, which udev has put together, or else mdadm does now."""
     holders = _holders(drives[0].name)
     if holders:
         return holders[0]
     array = f"/dev/md/hpcforge-{wanted.name}"
     words = ["mdadm", "--assemble", array, f"--uuid={_array(wanted)}", "--homehost=any"]
-    commands.succeed([*words, *(str(DEVICES / one.name) for one in drives)], _LOOK_S)
+    commands.succeed([*words, *(str(DEVICES / drive.name) for drive in drives)], _LOOK_S)
     return Path(array).resolve().name
 
 
@@ -351,10 +356,10 @@ def _record(wanted: Volume, device: str) -> None:
     _write(wanted.name, _made_of(device))
 
 
-def _write(name: str, drives: list[Drive]) -> None:
+def _write(name: str, drives: list[NvmeDrive]) -> None:
     folder = paths.open_directory(str(RECORDS), create=True)
     try:
-        text = json.dumps([one._asdict() for one in drives]).encode()
+        text = json.dumps([drive._asdict() for drive in drives]).encode()
         files.replace_by(folder, name, lambda fd: files.write_all(fd, text), files.Rights(0, 0, 0o644))
     finally:
         os.close(folder)
@@ -399,7 +404,7 @@ def _limit(wanted: Volume) -> None:
     others = [number for number, hard in _limits(wanted.mount).items() if number and hard not in (0, limit)]
     orders = [_default(wanted), *(f"limit -u bhard={wanted.quota_gib}g {number}" for number in others)]
     said = commands.run(
-        ["xfs_quota", "-x", *(w for one in orders for w in ("-c", one)), wanted.mount], _LOOK_S, merge=True
+        ["xfs_quota", "-x", *(w for order in orders for w in ("-c", order)), wanted.mount], _LOOK_S, merge=True
     )
     if not _right_limits(wanted, _limits(wanted.mount)):  # it ends well, whatever it says
         raise NodeError(f"xfs_quota: the quota of {wanted.mount} is not as wanted: {said.stdout.strip()[:300]}")

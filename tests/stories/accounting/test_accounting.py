@@ -63,7 +63,7 @@ def planned(site: Site) -> dict[str, list[str]]:
     done = site.cli("plan", "BLUEPRINT")
     if done.returncode == 0:
         return {}
-    paragraphs = [one.splitlines() for one in done.stdout.split("\n\n")]
+    paragraphs = [word.splitlines() for word in done.stdout.split("\n\n")]
     return {heading.partition("  ")[0]: [line.strip() for line in lines] for heading, *lines in paragraphs if lines}
 
 

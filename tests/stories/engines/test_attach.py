@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hpcforge.engines import Engines
-from hpcforge.engines.tasks import Event, Program
+from hpcforge.engines.tasks import Event, NodeProgram
 from tests.stories.engines.conftest import Nodes
 
 pytestmark = pytest.mark.lab
@@ -79,7 +79,7 @@ def done_roles(events: list[Event]) -> list[str]:
 
 def test_a_connection_that_ends_is_made_again_and_nothing_is_heard_twice(engines: Engines, nodes: Nodes) -> None:
     marks = f"/root/marks-{secrets.token_hex(4)}"
-    engines.start(Program("t", "n1", finish_request(marks, 0.1, None, 0.1), 60.0))
+    engines.start(NodeProgram("t", "n1", finish_request(marks, 0.1, None, 0.1), 60.0))
     first = until(engines, "role_done")
     nodes.inside("n1", soon(END_CONNECTIONS))
     lost = until(engines, "warning")
@@ -98,7 +98,7 @@ def test_the_jump_hosts_connection_may_end_as_well(nodes: Nodes, tmp_path: Path)
     marks = f"/root/marks-{secrets.token_hex(4)}"
     n1, n2 = nodes.targets["n1"], nodes.targets["n2"]
     with Engines([n2], tmp_path / "work", tmp_path, via=n1) as engines:
-        engines.start(Program("t", "n2", finish_request(marks, 0.1, None, 0.1), 60.0))
+        engines.start(NodeProgram("t", "n2", finish_request(marks, 0.1, None, 0.1), 60.0))
         first = until(engines, "role_done")
         nodes.inside("n1", soon(END_CONNECTIONS))
         lost = until(engines, "warning")
@@ -113,7 +113,7 @@ def test_the_jump_hosts_connection_may_end_as_well(nodes: Nodes, tmp_path: Path)
 def test_a_cut_that_heals(engines: Engines, nodes: Nodes) -> None:
     """Long enough for both ends to give the connection up; the node finishes its work meanwhile."""
     marks = f"/root/marks-{secrets.token_hex(4)}"
-    engines.start(Program("t", "n2", finish_request(marks, 0.1, 5, 5), 120.0))
+    engines.start(NodeProgram("t", "n2", finish_request(marks, 0.1, 5, 5), 120.0))
     first = until(engines, "role_done")
     nodes.link("n2", "down")
     cut_s = time.monotonic()
@@ -131,7 +131,7 @@ def test_a_cut_that_heals(engines: Engines, nodes: Nodes) -> None:
 
 def test_a_node_that_stays_away_is_unreachable_in_the_end(engines: Engines, nodes: Nodes) -> None:
     marks = f"/root/marks-{secrets.token_hex(4)}"
-    engines.start(Program("t", "n2", finish_request(marks, 0.1, 30), 120.0, reattach_s=4.0))
+    engines.start(NodeProgram("t", "n2", finish_request(marks, 0.1, 30), 120.0, reattach_s=4.0))
     until(engines, "role_done")
     start = time.monotonic()
     nodes.inside("n2", soon(f"systemctl stop ssh; {END_CONNECTIONS}; sleep 20; systemctl start ssh"))
@@ -151,7 +151,7 @@ def test_a_node_that_stays_away_is_unreachable_in_the_end(engines: Engines, node
 
 def test_work_that_was_lost_with_its_node_is_said_so(engines: Engines, nodes: Nodes) -> None:
     marks = f"/root/marks-{secrets.token_hex(4)}"
-    engines.start(Program("t", "n1", finish_request(marks, 0.1, 30), 60.0))
+    engines.start(NodeProgram("t", "n1", finish_request(marks, 0.1, 30), 60.0))
     until(engines, "role_done")
     # what a restart does: processes and /run are gone
     gone = "pkill -9 -f 'hpcforge.nod[e]'; rm /run/hpcforge/*.jsonl"
@@ -164,8 +164,8 @@ def test_work_that_was_lost_with_its_node_is_said_so(engines: Engines, nodes: No
 
 def test_a_late_task_is_stopped_on_the_node_after_what_it_is_at(engines: Engines, nodes: Nodes) -> None:
     marks = f"/root/marks-{secrets.token_hex(4)}"
-    answer = engines.run(Program("t", "n1", finish_request(marks, 20, 4, 4), 10.0)).data
+    answer = engines.run(NodeProgram("t", "n1", finish_request(marks, 20, 4, 4), 10.0)).data
     assert answer["error"] == "not finished within 10 s on n1: stopped"
-    after = engines.run(Program("w", "n1", {"verb": "wait", "timeout_s": 0}, 30.0)).data
+    after = engines.run(NodeProgram("w", "n1", {"verb": "wait", "timeout_s": 0}, 30.0)).data
     assert after["ok"], after["error"]
     assert nodes.inside("n1", f"cat {marks}") == "0\n"

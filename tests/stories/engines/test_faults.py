@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.engines import Engines
-from hpcforge.engines.tasks import Bootstrap, Command, Deploy, Program
+from hpcforge.engines.tasks import Bootstrap, Command, Deploy, NodeProgram
 from tests.stories.engines.conftest import Nodes
 
 pytestmark = pytest.mark.lab
@@ -64,7 +64,7 @@ def test_a_new_connection_waits_for_an_sshd_that_listens_again(engines: Engines,
     away = "systemctl stop ssh; touch /run/away; sleep 2; systemctl start ssh; rm /run/away"
     nodes.inside("n2", f"systemd-run -q sh -c '{away}'; until [ -e /run/away ]; do sleep 0.1; done")
     look = {"verb": "observe", "wanted": []}
-    answer = engines.run(Program("t", "n2", look, 60.0, fresh=True)).data
+    answer = engines.run(NodeProgram("t", "n2", look, 60.0, fresh=True)).data
     assert answer["ok"], answer
 
 
@@ -88,8 +88,8 @@ def test_a_node_that_says_nothing_is_given_up_and_one_that_is_slow_is_not(engine
     nodes.inside("n1", f"{hang}; chmod 755 /usr/bin/python3")
     try:
         start = time.monotonic()
-        engines.start(Program("silent", "n1", {"verb": "observe", "wanted": []}, 40.0, begins_s=4.0))
-        engines.start(Program("slow", "n2", slow, 40.0, begins_s=4.0))
+        engines.start(NodeProgram("silent", "n1", {"verb": "observe", "wanted": []}, 40.0, begins_s=4.0))
+        engines.start(NodeProgram("slow", "n2", slow, 40.0, begins_s=4.0))
         answer = _wait(engines, ("silent", "result"))
         assert time.monotonic() - start < 20
         assert (answer["unreachable"], answer["reason"]) == (True, "silent")
@@ -99,4 +99,4 @@ def test_a_node_that_says_nothing_is_given_up_and_one_that_is_slow_is_not(engine
         assert time.monotonic() - start > 6
     finally:
         nodes.inside("n1", "mv /usr/bin/python3.away /usr/bin/python3; pkill -f 'sleep 6[1]' || true")
-    assert engines.run(Program("back", "n1", {"verb": "observe", "wanted": []}, 40.0, begins_s=30.0)).data["ok"]
+    assert engines.run(NodeProgram("back", "n1", {"verb": "observe", "wanted": []}, 40.0, begins_s=30.0)).data["ok"]

@@ -19,7 +19,7 @@ from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.run import lease as leases
 from hpcforge.run.history import past, read_log, write_log
 from hpcforge.run.lease import LeaseHeldError, look, take
-from hpcforge.run.result import Outcome, Result
+from hpcforge.run.result import RoleOutcome, RunResult
 from hpcforge.run.run import Run
 from hpcforge.run.status import status
 from tests.stories.engines.conftest import Nodes
@@ -138,7 +138,9 @@ def small(nodes: Nodes) -> Cluster:
 def test_the_log_and_the_status(engines: Engines, nodes: Nodes) -> None:
     cluster = small(nodes)
     run = Run(7, "ab12", "ada@near", "small", "0.2.0", "c0ffee")
-    came_to = Result({"n1": {"base": Outcome("done")}, "n2": {"base": Outcome("failed", "no")}}, changed={"n1": 3})
+    came_to = RunResult(
+        {"n1": {"base": RoleOutcome("done")}, "n2": {"base": RoleOutcome("failed", "no")}}, changed={"n1": 3}
+    )
     one = past(run, came_to, args=["--yes"], dirty=False, started_s=time.time() - 5, exit_code=5)
     last = LastRun(7, "ab12", "ada@near", time.time(), "0.2.0", "c0ffee")
     roster = next_roster(Roster(), cluster, last, ["n1", "n2"], ())

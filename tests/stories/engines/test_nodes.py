@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.engines import Engines
-from hpcforge.engines.tasks import Bootstrap, Command, EngineError, Program, Target
+from hpcforge.engines.tasks import Bootstrap, Command, EngineError, NodeProgram, Target
 from tests.stories.engines.conftest import Nodes, finish
 from tests.support.ssh_agent import ssh_agent
 
@@ -23,7 +23,7 @@ OBSERVE = {"verb": "observe", "wanted": [], "reads": ["/etc/hostname"]}
 
 
 def test_the_node_program_answers_on_every_node(engines: Engines) -> None:
-    seen = finish(engines, *(Program(f"t-{node}", node, OBSERVE, 60.0) for node in ("n1", "n2")))
+    seen = finish(engines, *(NodeProgram(f"t-{node}", node, OBSERVE, 60.0) for node in ("n1", "n2")))
     for node in ("n1", "n2"):
         events = {event.kind: event.data for event in seen[f"t-{node}"]}
         assert events["result"]["ok"], events["result"]
@@ -31,7 +31,7 @@ def test_the_node_program_answers_on_every_node(engines: Engines) -> None:
 
 
 def test_a_request_that_fails_as_a_whole_is_not_ok(engines: Engines) -> None:
-    answer = engines.run(Program("t", "n1", {"verb": "no such"}, 60.0)).data
+    answer = engines.run(NodeProgram("t", "n1", {"verb": "no such"}, 60.0)).data
     assert not answer["ok"]
     assert "no such" in answer["error"]
     assert not answer["unreachable"]
@@ -175,7 +175,7 @@ def _refuses(address: str) -> bool:
 def test_without_sudo_root_work_is_refused_in_words(nodes: Nodes, tmp_path: Path) -> None:
     plain = replace(nodes.targets["n1"], become="none")
     with Engines([plain], tmp_path, tmp_path) as engines:
-        answer = engines.run(Program("t", "n1", OBSERVE, 60.0)).data
+        answer = engines.run(NodeProgram("t", "n1", OBSERVE, 60.0)).data
     assert not answer["ok"]
     assert "ops cannot become root" in answer["error"]
 

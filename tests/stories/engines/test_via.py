@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.engines import Engines
-from hpcforge.engines.tasks import Ansible, Command, Deploy, HostKey, Program, Target
+from hpcforge.engines.tasks import Ansible, Command, Deploy, HostKey, NodeProgram, Target
 from tests.stories.engines.conftest import Nodes, finish
 from tests.support import plain_engines as plain
 
@@ -52,7 +52,7 @@ def test_32_nodes_over_one_connection(through: Engines, nodes: Nodes, behind: li
     assert sorted(limits)[1:] == ["maxsessions 10", "maxstartups 10:30:100"]  # Debian's own
     request = {"verb": "observe", "wanted": [], "reads": ["/etc/hostname"]}
     start = time.monotonic()
-    seen = finish(through, *(Program(target.name, target.name, request, 60.0) for target in behind))
+    seen = finish(through, *(NodeProgram(target.name, target.name, request, 60.0) for target in behind))
     wall_s = time.monotonic() - start
     for events in seen.values():
         data = {event.kind: event.data for event in events}
@@ -82,7 +82,7 @@ def test_deploys_work_through_it(through: Engines, tmp_path: Path) -> None:
 def test_ansible_works_through_it_over_one_more_connection(
     through: Engines, nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpcforge.engines.ansible_gather.GATHER_S", 3.0)  # however long it takes to ask for three
+    monkeypatch.setattr("hpcforge.engines.ansible_batches.GATHER_S", 3.0)  # however long it takes to ask for three
     role = tmp_path / "site role" / "note"
     (role / "tasks").mkdir(parents=True)
     (role / "tasks" / "main.yml").write_text(

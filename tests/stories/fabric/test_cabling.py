@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster import load
-from hpcforge.fabric.drawn import Drawn, Link, Port
+from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
 from hpcforge.kinds.files import File
 from hpcforge.lab.nspawn import machines as lab_machines
 from hpcforge.plan.compile import compile_desired
@@ -63,10 +63,10 @@ def test_ibnetdiscover(fabric_node: Nodes, fault: str, tmp_path: Path) -> None:
     loaded = load(BLUEPRINT)
     compute = loaded.fabrics[0]
     design = Drawn.of([loaded.cables[0].labels])
-    rail = Port("gpu007", "compute rail 2")
+    rail = PortName("gpu007", "compute rail 2")
     links = {
         "clean": design.links,
-        "swap": swapped(design.links, rail, Port("gpu007", "compute rail 3")),
+        "swap": swapped(design.links, rail, PortName("gpu007", "compute rail 3")),
         "exchanged": exchanged(design.links, "gpu004", "gpu036"),
         "dead": [link for link in design.links if link.a != rail],
     }[fault]
@@ -112,7 +112,7 @@ class Switches:
         assert pid is not None
         return str(pid)
 
-    def plug(self, links: Iterable[Link]) -> None:
+    def plug(self, links: Iterable[CableEnds]) -> None:
         """A pair of virtual interfaces for every cable; all that was plugged in before is taken out."""
         for name in MACHINES:
             self.nodes.run(
@@ -150,7 +150,7 @@ def switches(start: Callable[..., Nodes], tmp_path_factory: pytest.TempPathFacto
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda name: nodes.install(name, "lldpd"), MACHINES))
     switches = Switches(nodes, tmp_path_factory.mktemp("wired"))
-    desired = compile_desired(switches.loaded.cluster, load_roles(shipped.root() / "roles"), {"munge_key": None})
+    desired = compile_desired(switches.loaded.cluster, load_roles(bundled.root() / "roles"), {"munge_key": None})
     for name in MACHINES:
         says = {"s1": "inband-leaf-001", "s2": "inband-leaf-002"}.get(name, "")
         for wanted in desired.nodes.get(name, ()):
@@ -180,13 +180,13 @@ def test_live_lldp(switches: Switches) -> None:
     for name in ("n1", "n2", "n3"):
         assert re.search(rf"SysName: +{name}\n", told) and re.search(r"PortID: +ifname eno1\n", told), told
 
-    switches.plug(swapped(design.links, Port("n2", "inband link 1"), Port("n2", "inband link 2")))
+    switches.plug(swapped(design.links, PortName("n2", "inband link 1"), PortName("n2", "inband link 2")))
     others = "4 cables are as drawn, 2 not checked: neither end was asked: 2 things to do\n"
     done = switches.settled("swapped: the cables in n2 inband link ", others)
     assert done.returncode == 7, done
     assert done.stdout.endswith(others), done
 
-    switches.plug([link for link in design.links if link.a != Port("n3", "inband link 2")])
+    switches.plug([link for link in design.links if link.a != PortName("n3", "inband link 2")])
     dead = "missing: n3 inband link 2 -- inband-leaf-002 port 3 is not seen"
     done = switches.settled(dead, ": 1 thing to do\n")
     assert done.stdout.startswith(dead) and done.stdout.endswith(": 1 thing to do\n"), done

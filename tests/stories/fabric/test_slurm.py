@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.hostlist import expand
 from hpcforge.cluster.load import load
@@ -61,7 +61,7 @@ def configured(head: Nodes, folder: Path, plugin: str) -> None:
     path = folder / "near.yaml"
     path.write_text(BLUEPRINT.replace("RELEASE", head.lab.release).replace("PLUGIN", plugin))
     cluster = load(path, head.lab.inventory, judged=True).cluster
-    desired = compile_desired(cluster, load_roles(shipped.root() / "roles"), {"munge_key": None})
+    desired = compile_desired(cluster, load_roles(bundled.root() / "roles"), {"munge_key": None})
     [wanted] = [wanted for wanted in desired.nodes["head"] if wanted.role == "slurm_controller"]
     head.run(
         "head", "systemctl stop slurmctld; rm -rf /etc/slurm/* /var/lib/slurm/slurmctld /var/log/slurm", check=False

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from tests.stories.faults.conftest import Site
 
 pytestmark = pytest.mark.lab
@@ -28,7 +28,7 @@ CONTENT = b"#!/bin/sh\necho it runs\n"
 def tool(site: Site) -> Iterator[Site]:
     """The site with the shipped depot on its head, and a role that has an artifact on its worker."""
     for role in ("base", "depot"):
-        shutil.copytree(shipped.root() / "roles" / role, site.roles / role)
+        shutil.copytree(bundled.root() / "roles" / role, site.roles / role)
     site.blueprint.write_text(site.blueprint.read_text().replace("services:\n", "services:\n  depot: {on: n01}\n"))
     (site.roles / "tool").mkdir()
     pin(site, CONTENT)

@@ -39,7 +39,7 @@ from pathlib import Path
 from tests.support.with_roles import instead
 instead(Path(sys.argv.pop(1)))
 from hpcforge.__main__ import main
-from hpcforge.run.contents import Contents
+from hpcforge.run.secret_files import Contents
 
 def put(self, file, found):
     content = self.of(file)

@@ -14,7 +14,7 @@ import pytest
 
 from hpcforge.image.build import ensure_room, pack
 from hpcforge.image.errors import ImageError
-from hpcforge.image.programs import watched
+from hpcforge.image.long_commands import watched
 from tests.support.images import LOCK
 
 EPOCH_S = 1_700_000_000

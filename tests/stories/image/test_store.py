@@ -26,7 +26,7 @@ def silent(_: str) -> None:
 def test_what_a_killed_run_has_started_ends_with_it_before_the_next_begins() -> None:
     """mmdebstrap must not write where the next run builds."""
     code = (
-        "from pathlib import Path; from hpcforge.image import store; from hpcforge.image.programs import watched\n"
+        "from pathlib import Path; from hpcforge.image import store; from hpcforge.image.long_commands import watched\n"
         "with store.lock(print) as handle:\n"
         "    argv = ['sh', '-c', 'sleep 1000000 & wait']\n"
         "    watched(argv, Path('/'), lambda: print('looks', flush=True), None, (handle,), with_us=True)"

@@ -189,7 +189,9 @@ def _look_through(archive: Path) -> None:
         assert members["./etc/machine-id"].size == 0
         named = [name for name in members if "ssh_host_" in name or name.endswith(("/munge.key", "/random-seed"))]
         assert named == []
-        logs = [name for name, one in members.items() if name.startswith("./var/log/") and one.isreg() and one.size]
+        logs = [
+            name for name, member in members.items() if name.startswith("./var/log/") and member.isreg() and member.size
+        ]
         assert logs == []
         links = [name for name in members if name.startswith("./etc/systemd/system/") and members[name].issym()]
         assert any(name.endswith("/ssh.service") for name in links)

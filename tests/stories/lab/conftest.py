@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.lab import host_paths
 from hpcforge.lab import lab as labs
-from hpcforge.lab import places
 
 NODES = (labs.LabNode("head", "10.77.0.10"), labs.LabNode("w01", "10.77.0.11", python=False))
 
@@ -104,7 +104,7 @@ def inotify_limit() -> int:
 
 def limit_without_labs() -> int | None:
     """The limit while there is no lab, which nobody begins or ends meanwhile; None where there is one."""
-    with places.host_lock(print):
+    with host_paths.host_lock(print):
         return None if labs.lab_names() else inotify_limit()
 
 

@@ -17,8 +17,8 @@ from hpcforge.cluster import load
 from hpcforge.image import recipe, store
 from hpcforge.lab import host_apt, state
 from hpcforge.lab import lab as labs
+from hpcforge.lab.host_paths import lab_directory
 from hpcforge.lab.network import bridges_of
-from hpcforge.lab.places import lab_directory
 from tests.stories.lab.conftest import left
 from tests.support.images import MANIFEST, put
 
@@ -90,7 +90,7 @@ def test_of_two_labs_with_one_name_the_second_is_refused_and_the_first_unharmed(
 
 def test_of_two_labs_with_one_name_at_once_one_comes_up(here: Here) -> None:
     blueprints = [here.blueprint("first"), here.blueprint("second")]
-    running = [here.start("rehearse", "up", "--no-start", one) for one in blueprints]
+    running = [here.start("rehearse", "up", "--no-start", blueprint) for blueprint in blueprints]
     try:
         said = [one.communicate(timeout=600)[0] for one in running]
     finally:

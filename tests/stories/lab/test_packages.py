@@ -19,7 +19,7 @@ import pytest
 from hpcforge.lab import packages, processes
 from hpcforge.lab.state import Lab
 from tests.support.tls_server import certificate, serving
-from tests.unit.lab.test_settle import REQUEST, TREES, settle
+from tests.unit.lab.test_target_state import REQUEST, TREES, settle
 
 PASSWORD = "of-ada-0815"
 
@@ -115,4 +115,4 @@ def test_the_password_of_the_upstream_proxy_is_the_proxys_alone(
     assert PASSWORD not in answer
     assert PASSWORD not in "".join(" ".join(processes.arguments(pid)) for pid in packages._running(lab.name))
     logs = [lab.directory / "packages.log", *Path(lab.packages_cache, "log").rglob("*")]
-    assert [one for one in logs if one.is_file() and PASSWORD in one.read_text(errors="replace")] == []
+    assert [log for log in logs if log.is_file() and PASSWORD in log.read_text(errors="replace")] == []

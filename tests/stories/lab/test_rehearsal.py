@@ -124,7 +124,9 @@ def cli(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_list_shows_what_runs_since_when_and_of_which_blueprint(rehearsal: Rehearsal) -> None:
     rehearsal.down("w01")
-    one = next(one for one in json.loads(cli("list", "--json").stdout)["rehearsals"] if one["name"] == rehearsal.name)
+    one = next(
+        load for load in json.loads(cli("list", "--json").stdout)["rehearsals"] if load["name"] == rehearsal.name
+    )
     assert (one["running"], one["stopped"], one["saves"]) == (["head"], ["w01"], [])
     assert one["blueprint"].endswith("/blueprints/rehearsal.yaml")
     assert time.time() - 3600 < one["since_s"] < time.time()

@@ -159,7 +159,7 @@ def test_a_new_disk_leaves_the_save_its_own(rehearsal: Rehearsal) -> None:
 
 
 def test_what_is_forgotten_goes_and_what_others_lie_on_stays(rehearsal: Rehearsal) -> None:
-    status = {one.name: one for one in labs.status(rehearsal.name).saves}
+    status = {save.name: save for save in labs.status(rehearsal.name).saves}
     assert set(status) == {"good", "w01-off", "grown"}
     assert status["grown"].nodes == ("head", "w01", "w02")
     assert (status["w01-off"].running, status["good"].size_mib >= 1) == (("head",), True)

@@ -302,8 +302,8 @@ def test_node_without_python_whose_package_lists_a_power_cut_emptied(send, shell
     assert (answer["event"], answer["os_id"], answer["hostname"]) == ("no_python", "debian", "bare")
     shell("sudo apt-get update -q; sudo sh -c 'truncate -s 0 /var/lib/apt/lists/*_Packages'", node="bare")
     lines = [json.loads(line) for line in shell("sh", node="bare", stdin=contact.bootstrap_script()).splitlines()]
-    assert [one["event"] for one in lines if one["event"] != "progress"] == ["changed", "done"]
-    assert "fetched all package lists again" in [one.get("detail") for one in lines]
+    assert [line["event"] for line in lines if line["event"] != "progress"] == ["changed", "done"]
+    assert "fetched all package lists again" in [line.get("detail") for line in lines]
     assert lines[-2]["detail"].startswith("Python 3.")
     [observed] = of(send({"verb": "observe", "wanted": []}, node="bare"), "observed")
     assert observed["facts"]["hostname"] == "bare"

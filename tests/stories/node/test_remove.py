@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.node import remains
+from hpcforge.node import kept_on_removal
 from hpcforge.node.kinds import accounts
 from tests.support.node_program import KILL, Node, converge, details, of
 
@@ -231,14 +231,14 @@ def test_what_code_made_goes_and_the_node_says_what_stays(node, wanted, before):
     [said] = of(events, "remains")
     stays = {name: one["why"] for one in said["stays"] for name in one["names"]}
     assert stays == {
-        "site_ntp": remains.CODE,
-        "ssh.service": remains.RAN,
-        "/opt/was-there": remains.BEFORE,
-        "less": remains.PACKAGES,
+        "site_ntp": kept_on_removal.CODE,
+        "ssh.service": kept_on_removal.RAN,
+        "/opt/was-there": kept_on_removal.BEFORE,
+        "less": kept_on_removal.PACKAGES,
         "/var/state": "its state",
         "/etc/kept.d/x": "role base keeps everything",
-        "/etc/new/full": remains.NOT_EMPTY,
-        "/etc/new": remains.NOT_EMPTY,
+        "/etc/new/full": kept_on_removal.NOT_EMPTY,
+        "/etc/new": kept_on_removal.NOT_EMPTY,
         "/run/hpcforge": stays["/run/hpcforge"],
     }
     assert {name for one in foretold for name in one["names"]} == stays.keys() - {

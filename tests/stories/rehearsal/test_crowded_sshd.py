@@ -73,7 +73,7 @@ def hold(site: Site, seconds: int) -> None:
 def reached(site: Site, tries: int) -> int:
     """How many of these plans reach the worker."""
     plans = [site.cli("plan", "BLUEPRINT", "--only", "ssh_limits") for _ in range(tries)]
-    return sum("w01 is unreachable" not in one.stdout + one.stderr for one in plans)
+    return sum("w01 is unreachable" not in plan.stdout + plan.stderr for plan in plans)
 
 
 def test_half_open_connections_of_a_user_do_not_shut_hpcforge_out(site: Site) -> None:

@@ -103,7 +103,7 @@ def checks(blueprint: Path, present: str) -> dict[str, tuple[str, ...]]:
         anywhere(SHIPPED).replace("frameworks: {", f"preinstalled: {{{present}}}\n  frameworks: {{", 1)
     )
     desired = compile_desired(load(blueprint).cluster, load_roles(REPOSITORY / "roles"), {"munge_key": None})
-    return {one.name: one.command for role in desired.nodes["g02"] for one in role.checks}
+    return {check.name: check.command for role in desired.nodes["g02"] for check in role.checks}
 
 
 def said_by(site: Rehearsal, check: str, present: str = "") -> str:

@@ -20,8 +20,8 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cli.site import open_site
-from hpcforge.cluster.model import Measure, Program, SmokeTest
-from hpcforge.run.head import EngineHead, owner
+from hpcforge.cluster.model import Measure, SmokeTest, TestProgram
+from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.run import begin
 from hpcforge.run.site import open_engines
 from hpcforge.verify.verify import verify
@@ -398,7 +398,9 @@ SECONDS = "date -d $(scontrol -o show job {} | grep -o '{}=[^ ]*' | cut -d= -f2)
 def kept(site: Site) -> dict[str, object]:
     """The last verdict on allreduce."""
     verdicts = json.loads(site.cli("status", "BLUEPRINT", "--json").stdout)["verdicts"]
-    found: dict[str, object] = next(one["verdict"] for one in verdicts if one["verdict"]["test"] == "allreduce")
+    found: dict[str, object] = next(
+        verdict["verdict"] for verdict in verdicts if verdict["verdict"]["test"] == "allreduce"
+    )
     return found
 
 
@@ -613,7 +615,9 @@ def test_tasks_of_slurm_report_each_for_itself(
 ) -> None:
     opened = open_site(site.blueprint, None, site.lab, None)
     assert opened.cluster.acceptance is not None
-    program = Program("task", TASK, "srun", (Measure("tasks", "1", "higher"),), "{tasks:worst} tasks", pytorch=False)
+    program = TestProgram(
+        "task", TASK, "srun", (Measure("tasks", "1", "higher"),), "{tasks:worst} tasks", pytorch=False
+    )
     for worker in ("w01", "w02", "w03"):
         site.ssh(worker, f"echo {shlex.quote(TASK)} | sudo tee /opt/hpcforge/smoke_tests/task.py > /dev/null")
     test = SmokeTest("task", ("w01", "w02", "w03"), limit_s, program)

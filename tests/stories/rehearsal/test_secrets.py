@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab.places import lab_directory
+from hpcforge.lab.host_paths import lab_directory
 from tests.support.site import Site
 
 pytestmark = pytest.mark.lab
@@ -49,7 +49,7 @@ def munge_key(site: Site, *options: str, blueprint: Path | None = None) -> str |
     """The fingerprint of the munge key, as `secrets list` has it."""
     shown = site.cli("secrets", "list", "BLUEPRINT", "--json", *options, blueprint=blueprint)
     assert shown.returncode == 0
-    return {one["name"]: one["fingerprint"] for one in json.loads(shown.stdout)["secrets"]}.get("munge_key")
+    return {load["name"]: load["fingerprint"] for load in json.loads(shown.stdout)["secrets"]}.get("munge_key")
 
 
 def test_they_are_those_of_the_lab(site: Site) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.lab import lab as labs
 
 pytestmark = pytest.mark.lab
@@ -78,7 +78,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (folder / "site.yaml").write_text(BLUEPRINT)
     shutil.copytree(EXAMPLES, folder / "roles")
     for role in ("base", "users"):
-        shutil.copytree(shipped.root() / "roles" / role, folder / "roles" / role)
+        shutil.copytree(bundled.root() / "roles" / role, folder / "roles" / role)
     name = f"test-examples-{os.getpid()}"
     try:
         lab = labs.up(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.kinds.files import File
 from hpcforge.lab.names import machine_name, tag_for
@@ -89,8 +89,8 @@ def written(head: Nodes, folder: Path, *roles: str) -> str:
     path = folder / "closed.yaml"
     path.write_text(BLUEPRINT.replace("RELEASE", head.lab.release))
     cluster = load(path, head.lab.inventory).cluster
-    desired = compile_desired(cluster, load_roles(shipped.root() / "roles"), {"munge_key": None})
-    for file in (file for one in desired.nodes["head"] if one.role in roles for file in one.of(File)):
+    desired = compile_desired(cluster, load_roles(bundled.root() / "roles"), {"munge_key": None})
+    for file in (file for node in desired.nodes["head"] if node.role in roles for file in node.of(File)):
         head.write("head", file.path, desired.texts[str(file.digest)])
     head.run("head", f"systemctl daemon-reload; ip address replace {STRANGER}/32 dev lo")
     return cluster.by_name["head"].address

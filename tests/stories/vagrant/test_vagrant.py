@@ -12,7 +12,7 @@ import pytest
 
 from hpcforge.lab import lab as labs
 from hpcforge.lab import processes
-from hpcforge.lab.vagrant import given
+from hpcforge.lab.vagrant import vagrantfile_input
 from tests.support.vm_rehearsal import REPOSITORY, Rehearsal, blueprint, environment, took, with_image
 
 pytestmark = pytest.mark.vagrant
@@ -75,11 +75,11 @@ def vagrant(rehearsal: Rehearsal, tmp_path_factory: pytest.TempPathFactory) -> T
 
 def domains() -> list[str]:
     """The machines of libvirt's that run, by their processes."""
-    return sorted(given.domain_in(processes.arguments(pid)) for pid in processes.find(_is_domain))
+    return sorted(vagrantfile_input.domain_in(processes.arguments(pid)) for pid in processes.find(_is_domain))
 
 
 def _is_domain(argv: list[str]) -> bool:
-    return bool(given.domain_in(argv))
+    return bool(vagrantfile_input.domain_in(argv))
 
 
 def test_who_knows_vagrant_has_the_machines_up(vagrant: Typed) -> None:

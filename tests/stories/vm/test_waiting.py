@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import processes, settle
+from hpcforge.lab import processes, target_state
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab, LabNode
 from hpcforge.lab.vm import machines, qemu
@@ -25,13 +25,15 @@ PANIC = "[    4.2] Kernel panic - not syncing: VFS: Unable to mount root fs on u
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """A lab of one machine, on an address where nothing listens, that has begun to boot."""
-    monkeypatch.setattr("hpcforge.lab.places.STATE", tmp_path / "state")
+    monkeypatch.setattr("hpcforge.lab.host_paths.STATE", tmp_path / "state")
     monkeypatch.setattr("hpcforge.lab.vm.machines.RUN", tmp_path)
     subnet = IPv4Network("127.77.0.0/24")
     nodes = (LabNode("head", "127.77.0.10"),)
-    request = settle.Request("waiting", "vm", nodes, str(subnet), "ops", "12", Path("a.yaml"), "lan")
+    request = target_state.UpRequest("waiting", "vm", nodes, str(subnet), "ops", "12", Path("a.yaml"), "lan")
     tag = f"t{os.getpid() % 100_000}"
-    one = settle.new_lab(request, settle.trees_of(tmp_path), subnet=subnet, tag=tag, port=1, packages_cache="")
+    one = target_state.new_lab(
+        request, target_state.trees_of(tmp_path), subnet=subnet, tag=tag, port=1, packages_cache=""
+    )
     one.node_directory("head").mkdir(parents=True)
     console(one).write_text("[    0.0] Linux version 6.1.0\n")
     return one
@@ -72,11 +74,11 @@ def test_last_words_end_the_wait_and_the_machine(lab: Lab, process: subprocess.P
 
 
 @pytest.fixture
-def machine(lab: Lab, tmp_path: Path) -> Iterator[tuple[qemu.Machine, list[subprocess.Popen[bytes]]]]:
+def machine(lab: Lab, tmp_path: Path) -> Iterator[tuple[qemu.VirtualMachine, list[subprocess.Popen[bytes]]]]:
     """One that is off, and its QEMUs that were started."""
     name, began = lab.machine("head"), list[subprocess.Popen[bytes]]()
-    cables, monitor = (qemu.Cable(qemu.mac(name), qemu.tap(name), None),), tmp_path / f"{name}.monitor"
-    off = qemu.Machine(name, 256, (1, 1, 1), tmp_path, tmp_path, tmp_path, cables, console(lab), monitor)
+    cables, monitor = (qemu.VirtualCable(qemu.mac(name), qemu.tap(name), None),), tmp_path / f"{name}.monitor"
+    off = qemu.VirtualMachine(name, 256, (1, 1, 1), tmp_path, tmp_path, tmp_path, cables, console(lab), monitor)
     try:
         yield off, began
     finally:
@@ -86,7 +88,7 @@ def machine(lab: Lab, tmp_path: Path) -> Iterator[tuple[qemu.Machine, list[subpr
 
 
 def test_one_that_takes_its_time_to_begin_is_not_taken_for_one_that_has_ended(
-    machine: tuple[qemu.Machine, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
+    machine: tuple[qemu.VirtualMachine, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would be started again beside itself, on the same disks."""
     one, began = machine
@@ -100,7 +102,7 @@ def test_one_that_takes_its_time_to_begin_is_not_taken_for_one_that_has_ended(
 
 
 def test_one_whose_kernel_is_stuck_is_started_once_more(
-    machine: tuple[qemu.Machine, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
+    machine: tuple[qemu.VirtualMachine, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, began = machine
 

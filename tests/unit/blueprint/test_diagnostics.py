@@ -8,7 +8,7 @@ from hpcforge.blueprint.diagnostics import (
     MAX_SHOWN,
     Diagnostic,
     Mark,
-    Source,
+    SourceFile,
     closest,
     closest_or_all,
     did_you_mean,
@@ -21,7 +21,7 @@ from hpcforge.blueprint.reader import read_bytes
 
 
 def shown(line: str, column: int, width: int) -> list[str]:
-    return render(Diagnostic("error", "m", Source("f", (line,)), Mark(1, column, width))).splitlines()[1:]
+    return render(Diagnostic("error", "m", SourceFile("f", (line,)), Mark(1, column, width))).splitlines()[1:]
 
 
 def test_caret_under_wide_characters_and_tabs() -> None:
@@ -51,9 +51,9 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_json_has_every_part() -> None:
-    entry = Diagnostic("warning", "m", Source("f", ("x",)), Mark(1, 1), "h")
+    entry = Diagnostic("warning", "m", SourceFile("f", ("x",)), Mark(1, 1), "h")
     assert list(to_json(entry).values()) == ["warning", "m", "f", 1, 1, "h"]
-    assert to_json(Diagnostic("error", "m", Source("f")))["line"] is None
+    assert to_json(Diagnostic("error", "m", SourceFile("f")))["line"] is None
 
 
 def test_did_you_mean() -> None:
@@ -115,7 +115,7 @@ def test_of_thousands_a_hundred_are_shown_and_the_rest_counted() -> None:
 def test_a_long_line_is_not_read_anew_for_each_error() -> None:
     """31 KB of errors on one line took 21 s."""
     line = "{" + ", ".join(f"token{place}x: 1" for place in range(2_500)) + ", secret: hunter2, x: y}"
-    source = Source("f", (line,))
+    source = SourceFile("f", (line,))
     start = time.process_time()
     text = render_all(Diagnostic("error", "m", source, Mark(1, column)) for column in range(1, len(line), 12))
     assert time.process_time() - start < 1
@@ -123,7 +123,7 @@ def test_a_long_line_is_not_read_anew_for_each_error() -> None:
 
 
 def test_what_a_message_says_is_printable_and_short() -> None:
-    text = render(Diagnostic("error", "\x1b[31m" + "x" * 10_000, Source("f\n"), hint="\u202e" + "y" * 10_000))
+    text = render(Diagnostic("error", "\x1b[31m" + "x" * 10_000, SourceFile("f\n"), hint="\u202e" + "y" * 10_000))
     assert len(text) < 5_000
     assert all(line.isprintable() for line in text.splitlines())
     assert len(text.splitlines()) == 2

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.blueprint.edit import Edit, EditError, Remove, RenameKey, SetValue, edited, quoted
+from hpcforge.blueprint.edit import Edit, EditError, RemoveEntry, RenameKey, SetValue, edited, quoted
 from hpcforge.blueprint.reader import plain, read_bytes
 
 TEXT = """\
@@ -44,22 +44,22 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     ),
     "a key is renamed": (RenameKey(("nodes", "w[01-03]"), "w[01-04]"), "w[01-03]:", "w[01-04]:"),
     "an entry on a line of its own goes with its comment": (
-        Remove(("nodes", "head")),
+        RemoveEntry(("nodes", "head")),
         "  head: {functions: [head]}  # one\n",
         "",
     ),
     "the last entry takes its section with it": (
-        Remove(("overrides", "w02")),
+        RemoveEntry(("overrides", "w02")),
         "overrides:\n  w02: {memory_gib: 8, reason: 'a \"quoted\" one'}\n",
         "",
     ),
     "an entry over several lines goes whole": (
-        Remove(("machines", "head")),
+        RemoveEntry(("machines", "head")),
         "  head:\n    address: 10.0.0.1        # by hand\n    host_keys:\n      - ssh-ed25519 AAAA\n",
         "",
     ),
-    "the first in braces goes with its comma": (Remove(("services", "dns")), "{dns: {on: head}, ", "{"),
-    "the last in braces goes with its comma": (Remove(("services", "time")), ", time: {on: head}", ""),
+    "the first in braces goes with its comma": (RemoveEntry(("services", "dns")), "{dns: {on: head}, ", "{"),
+    "the last in braces goes with its comma": (RemoveEntry(("services", "time")), ", time: {on: head}", ""),
     "a new entry comes last, indented as its neighbours": (
         SetValue(("machines", "w02"), {"address": "10.0.0.3", "host_keys": ["ssh-ed25519 AAAA="]}),
         "    address: 10.0.0.2\n",
@@ -115,7 +115,7 @@ def test_wide_characters_do_not_shift_positions() -> None:
 @pytest.mark.parametrize(
     ("text", "edit"),
     [
-        ("nodes:\n  ? w01\n  : 1\n", Remove(("nodes", "w01"))),
+        ("nodes:\n  ? w01\n  : 1\n", RemoveEntry(("nodes", "w01"))),
         ("nodes: {a: 1,\n  b: [x,  # why\n  y]}\n", SetValue(("nodes", "b"), ["z"])),
         ("nodes: >-\n  one\nlast: 1\n", SetValue(("nodes",), "two")),
     ],

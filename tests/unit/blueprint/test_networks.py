@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.blueprint.fabrics import Fabric
+from hpcforge.blueprint.fabrics import FabricSection
 from hpcforge.blueprint.network_checks import is_bmc, primary
-from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.networks import NetworkSection
 
 FABRICS = {
-    "ib": Fabric.model_validate(
+    "ib": FabricSection.model_validate(
         {"kind": "infiniband", "rate_gbps": "400", "topology": "single-switch", "switch": "qm9700"}
     ),
-    "eth": Fabric.model_validate({"kind": "ethernet", "rate_gbps": "25", "topology": "leaf-pair", "switch": "sn2201"}),
+    "eth": FabricSection.model_validate(
+        {"kind": "ethernet", "rate_gbps": "25", "topology": "leaf-pair", "switch": "sn2201"}
+    ),
 }
 
 
-def network(**said: str) -> Network:
-    return Network.model_validate({"cidr": "10.0.0.0/24", **said})
+def network(**said: str) -> NetworkSection:
+    return NetworkSection.model_validate({"cidr": "10.0.0.0/24", **said})
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,7 @@ def network(**said: str) -> Network:
         ({"campus": network(external="true"), "bmc": network()}, None),
     ],
 )
-def test_primary(networks: dict[str, Network], found: str | None) -> None:
+def test_primary(networks: dict[str, NetworkSection], found: str | None) -> None:
     assert primary(networks, FABRICS) == found
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpcforge.blueprint.diagnostics import Mark, Source, render
+from hpcforge.blueprint.diagnostics import Mark, SourceFile, render
 from hpcforge.blueprint.reader import MAX_BYTES, MAX_MACHINE_VALUES, MAX_VALUES, mark_of, plain, read_bytes, read_file
-from hpcforge.blueprint.syntax import explain
+from hpcforge.blueprint.yaml_mistakes import explain
 
 
 def said(content: bytes) -> str:
@@ -92,8 +92,8 @@ def test_words_of_a_parser_to_come_are_not_passed_on() -> None:
     """Each version words its errors as it likes: what is printed must not depend on it."""
     mark = yaml.Mark("f", 0, 0, 0, None, None)
     error = yaml.MarkedYAMLError("while reading", mark, "something new", mark)
-    assert explain(error, Source.of("f", "a"), "a") == ("not valid YAML", Mark(1, 1), None)
-    assert explain(yaml.YAMLError("something new"), Source.of("f", "a"), "a") == ("not valid YAML", None, None)
+    assert explain(error, SourceFile.of("f", "a"), "a") == ("not valid YAML", Mark(1, 1), None)
+    assert explain(yaml.YAMLError("something new"), SourceFile.of("f", "a"), "a") == ("not valid YAML", None, None)
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_key() -> None:

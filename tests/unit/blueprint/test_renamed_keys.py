@@ -14,10 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from hpcforge import shipped
-from hpcforge.blueprint.declared import DeclarationError
+from hpcforge import bundled
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render
-from hpcforge.blueprint.inside import having
 from hpcforge.blueprint.reader import plain, read_bytes, read_file
 from hpcforge.blueprint.renamed_keys import (
     GONE_IN,
@@ -28,11 +26,13 @@ from hpcforge.blueprint.renamed_keys import (
     old_names,
     with_new_keys,
 )
+from hpcforge.blueprint.role_declarations import DeclarationError
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
+from hpcforge.blueprint.untrusted_files import having
 from hpcforge.cli.validate import validate
 from hpcforge.cluster import load
 from hpcforge.cluster.load import _declared
-from hpcforge.plan.desired import Wanted
+from hpcforge.plan.desired import DesiredRole
 from hpcforge.plan.role import RoleError, load_role
 from hpcforge.plan.role_check import judge
 from hpcforge.run.site import compile_site, load_site_roles
@@ -209,7 +209,7 @@ def result(folder: Path) -> dict[str, object]:
     }
 
 
-def without_digest(wanted: Wanted) -> Wanted:
+def without_digest(wanted: DesiredRole) -> DesiredRole:
     """A site's Ansible role is known by the bytes of all its files, role.yaml among them."""
     return replace(wanted, opaque=None) if wanted.role == "site_theirs" else wanted
 
@@ -356,10 +356,10 @@ def test_an_unknown_key_is_told_the_new_name(path: str, new: str, wrong: str, tm
 
 
 def test_nothing_that_is_shipped_has_an_old_name() -> None:
-    root = shipped.root()
-    told = old_key_warnings(having(shipped.roles(), "role.yaml"), "role.yaml")
+    root = bundled.root()
+    told = old_key_warnings(having(bundled.roles(), "role.yaml"), "role.yaml")
     told += old_key_warnings(having(root / "docs/examples/roles", "role.yaml"), "role.yaml")
-    told += old_key_warnings(having(shipped.smoke_tests(), "test.yaml"), "test.yaml")
+    told += old_key_warnings(having(bundled.smoke_tests(), "test.yaml"), "test.yaml")
     blueprints = list((root / "blueprints").glob("*.yaml"))
     assert len(blueprints) > 5
     told += [entry for one in blueprints for entry in with_new_keys(read_file(one), "blueprint").diagnostics]

@@ -11,9 +11,9 @@ from typing import Any, get_args
 import pytest
 
 from hpcforge.blueprint import inventory, schema
-from hpcforge.blueprint.declared import read_declared
-from hpcforge.blueprint.networks import Network
+from hpcforge.blueprint.networks import NetworkSection
 from hpcforge.blueprint.reference import reference
+from hpcforge.blueprint.role_declarations import read_declared
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import model
@@ -111,15 +111,17 @@ def test_editors_offer_the_names_of_the_catalog_and_accept_others(place: str) ->
     section, _, field = place.partition(".")
     found = SCHEMA["$defs"][section]["properties"][field]
     options = list(alternatives(found))
-    assert OFFERED[place] in {name for one in options for name in one.get("enum", ())}
-    assert [one for one in options if one.get("type") == "string" and "enum" not in one], "a model of its own"
+    assert OFFERED[place] in {name for option in options for name in option.get("enum", ())}
+    assert [option for option in options if option.get("type") == "string" and "enum" not in option], (
+        "a model of its own"
+    )
     assert found["description"].endswith(".")
     assert "x-catalog" not in json.dumps(SCHEMA)
 
 
 def test_names_that_are_offered_are_accepted() -> None:
-    for one in alternatives(SCHEMA["$defs"]["Fabric"]["properties"]["switch"]):
-        for name in one.get("enum", ()):
+    for alternative in alternatives(SCHEMA["$defs"]["Fabric"]["properties"]["switch"]):
+        for name in alternative.get("enum", ()):
             assert re.fullmatch(pattern(SCHEMA["$defs"]["Fabric"]["properties"]["switch"]), name)
 
 
@@ -132,7 +134,7 @@ def alternatives(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def pattern(node: dict[str, Any]) -> str:
-    return next(one["pattern"] for one in alternatives(node) if "pattern" in one)
+    return next(alternative["pattern"] for alternative in alternatives(node) if "pattern" in alternative)
 
 
 def test_models_of_a_blueprint_are_offered_for_it() -> None:
@@ -142,7 +144,11 @@ def test_models_of_a_blueprint_are_offered_for_it() -> None:
         [sys.executable, "-m", "hpcforge", "schema", "blueprint", str(path)], check=True, capture_output=True, text=True
     ).stdout
     places = json.loads(printed)["$defs"]
-    switches = {name for one in alternatives(places["Fabric"]["properties"]["switch"]) for name in one.get("enum", ())}
+    switches = {
+        name
+        for alternative in alternatives(places["Fabric"]["properties"]["switch"])
+        for name in alternative.get("enum", ())
+    }
     assert {"our-qm9700", "our-sn4600", "qm9700"} <= switches
     assert "our-qm9700" not in json.dumps(SCHEMA)
 
@@ -153,6 +159,6 @@ def test_bounds_are_in_words_that_json_schema_knows() -> None:
 
 def test_boot_does_not_promise_a_server_to_boot_from() -> None:
     """It only says which network has the nodes' addresses: nothing of hpcforge answers PXE."""
-    described = Network.model_fields["boot"].description or ""
+    described = NetworkSection.model_fields["boot"].description or ""
     assert "no PXE server" in described
     assert "oot from it" not in described

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.blueprint.declared import read_declared
 from hpcforge.blueprint.diagnostics import InvalidInput
+from hpcforge.blueprint.role_declarations import read_declared
 from hpcforge.blueprint.schema import json_schema
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 

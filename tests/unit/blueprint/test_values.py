@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from hpcforge.blueprint import fabrics, inventory, meant, values
+from hpcforge.blueprint import fabrics, inventory, suggestions, values
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.section import Section
 from hpcforge.cluster import load
@@ -48,9 +48,9 @@ EVERY = {one.what: one for one in every_pattern()}
 
 
 @pytest.mark.parametrize("one", EVERY.values(), ids=list(EVERY))
-def test_every_example_is_accepted(one: values.Matches) -> None:
-    for example in one.example.split(" or "):
-        assert one.check(example) == example
+def test_every_example_is_accepted(matches: values.Matches) -> None:
+    for example in matches.example.split(" or "):
+        assert matches.check(example) == example
 
 
 def test_every_kind_of_value_is_looked_at() -> None:
@@ -70,27 +70,27 @@ def test_a_value_that_cannot_be_is_answered_with_one_that_can(name: str, kind: A
 @pytest.mark.parametrize(
     ("guess", "text", "right"),
     [
-        (meant.whole, "010", "10"),
-        (meant.whole, "1,024", "1024"),
-        (meant.whole, "0x7d1", "2001"),
-        (meant.whole, "4.0", "4"),
-        (meant.whole, "2TB", None),
-        (meant.whole, "1.5", None),
-        (meant.number, "1,35", "1.35"),
-        (meant.number, "80 %", "0.8"),
-        (meant.number, ".8", "0.8"),
-        (meant.duration, "10m", "10min"),
-        (meant.duration, "90", "90s"),
-        (meant.duration, "2 hours", "2h"),
-        (meant.duration, "00:10:00", "10min"),
-        (meant.duration, "1 fortnight", None),
-        (meant.time_limit, "48:00:00", "2-00:00:00"),
-        (meant.time_limit, "90", "01:30:00"),
-        (meant.time_limit, "UNLIMITED", "infinite"),
-        (meant.counted, "8x400G", "8 x 400G"),
-        (meant.mac, "3C-EC-EF-12-34-56", "3c:ec:ef:12:34:56"),
-        (meant.camel_case, "tree_width", "TreeWidth"),
-        (meant.name, "My Cluster,", "my-cluster"),
+        (suggestions.whole, "010", "10"),
+        (suggestions.whole, "1,024", "1024"),
+        (suggestions.whole, "0x7d1", "2001"),
+        (suggestions.whole, "4.0", "4"),
+        (suggestions.whole, "2TB", None),
+        (suggestions.whole, "1.5", None),
+        (suggestions.number, "1,35", "1.35"),
+        (suggestions.number, "80 %", "0.8"),
+        (suggestions.number, ".8", "0.8"),
+        (suggestions.duration, "10m", "10min"),
+        (suggestions.duration, "90", "90s"),
+        (suggestions.duration, "2 hours", "2h"),
+        (suggestions.duration, "00:10:00", "10min"),
+        (suggestions.duration, "1 fortnight", None),
+        (suggestions.time_limit, "48:00:00", "2-00:00:00"),
+        (suggestions.time_limit, "90", "01:30:00"),
+        (suggestions.time_limit, "UNLIMITED", "infinite"),
+        (suggestions.counted, "8x400G", "8 x 400G"),
+        (suggestions.mac, "3C-EC-EF-12-34-56", "3c:ec:ef:12:34:56"),
+        (suggestions.camel_case, "tree_width", "TreeWidth"),
+        (suggestions.name, "My Cluster,", "my-cluster"),
     ],
 )
 def test_what_was_meant(guess: Any, text: str, right: str | None) -> None:

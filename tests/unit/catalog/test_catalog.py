@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from hpcforge.blueprint.hardware import Entry
+from hpcforge.blueprint.hardware import CatalogEntry
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import load_catalog
 
 CATALOG = load_catalog()
 
 
-KINDS: tuple[Mapping[str, Entry], ...] = (
+KINDS: tuple[Mapping[str, CatalogEntry], ...] = (
     CATALOG.servers, CATALOG.gpus, CATALOG.cpus, CATALOG.nics, CATALOG.drives, CATALOG.pdus, CATALOG.ups, CATALOG.racks,
     CATALOG.cables, CATALOG.switches,
 )  # fmt: skip

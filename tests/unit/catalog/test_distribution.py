@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.distribution import ELSEWHERE, DistributionError, Distributions
@@ -19,7 +19,7 @@ from hpcforge.kinds import PACKAGE_MANAGERS
 SHIPPED = load_catalog().distributions
 VERSIONS = 'python: "3.12"\nslurm: "23.11"\nlibc: "2.39"\nopenssh: "9.6"\npytorch: "2.1"\nsources: {"*": here}\n'
 NAMES = "package_manager: apt\nunits: {ssh.service: sshd.service, a.service: b.service}\npackages: {a: [b, c]}\n"
-REHEARSAL = shipped.root() / "blueprints" / "rehearsal.yaml"
+REHEARSAL = bundled.root() / "blueprints" / "rehearsal.yaml"
 
 
 def folder(tmp_path: Path, **files: str) -> Distributions:
@@ -104,7 +104,7 @@ def test_without_a_package_manager_that_nodes_have_it_is_refused(
     found = folder(tmp_path, red_1=NAMES.replace("apt", "dnf") + VERSIONS, new_1=NAMES + VERSIONS)
     with pytest.raises(InvalidInput) as caught:
         chosen(monkeypatch, found, "red")
-    [one] = [one for one in caught.value.diagnostics if one.severity == "error"]
+    [one] = [diagnostic for diagnostic in caught.value.diagnostics if diagnostic.severity == "error"]
     assert one.message == "red 1 has dnf: hpcforge installs packages only with apt"
     assert one.hint == "use one of new 1"
     assert one.mark is not None
@@ -115,7 +115,7 @@ def test_a_distribution_without_a_file_is_refused_for_its_package_manager(name: 
     text = REHEARSAL.read_text().replace('{name: debian, release: "12"}', f'{{name: {name}, release: "9"}}')
     with pytest.raises(InvalidInput) as caught:
         load(REHEARSAL, instead={REHEARSAL: text})
-    [one] = [one for one in caught.value.diagnostics if one.severity == "error"]
+    [one] = [diagnostic for diagnostic in caught.value.diagnostics if diagnostic.severity == "error"]
     assert one.message == f"`{name}` has {ELSEWHERE[name]}: hpcforge installs packages only with apt"
     assert one.hint is not None and one.hint.startswith("use one of debian 12, ")
     assert one.mark is not None

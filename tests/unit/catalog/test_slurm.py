@@ -18,7 +18,7 @@ CATALOG = load_catalog()
 
 
 def test_the_names_are_known_for_every_release_of_a_distribution() -> None:
-    assert {one.slurm for one in CATALOG.distributions.values()} <= set(CATALOG.slurm)
+    assert {distribution.slurm for distribution in CATALOG.distributions.values()} <= set(CATALOG.slurm)
     for release in CATALOG.slurm.values():
         assert len(release.settings) > 200
         assert {"KillWait", "SlurmctldHost", "X11Parameters"} <= set(release.settings)
@@ -36,7 +36,9 @@ def test_nothing_is_refused_for_a_release_that_the_catalog_does_not_know(monkeyp
     text = path.read_text().replace("\nslurm:\n", "\nslurm:\n  settings: {KillWiat: 31}\n")
     known = {"99.05": CATALOG.slurm["22.05"]}
     monkeypatch.setattr(sys.modules[load.__module__], "load_catalog", lambda: replace(CATALOG, slurm=known))
-    [said] = [one for one in load(path, instead={path: text}).diagnostics if "settings" in one.message]
+    [said] = [
+        diagnostic for diagnostic in load(path, instead={path: text}).diagnostics if "settings" in diagnostic.message
+    ]
     assert said.severity == "warning"
     assert said.message == "the names are not checked: the catalog has no settings of Slurm 22.05"
     assert said.hint == "those of 99.05 are"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Jump
 from hpcforge.run.site import Site, jump_host
@@ -27,7 +27,7 @@ GATE = Jump("gate.example.org", "gate.example.org", "jump", (), is_node=False)
     ],
 )
 def test_the_way_to_the_nodes(via: Jump | None, lab: str | None, expected: str | None) -> None:
-    loaded = load(shipped.root() / "blueprints" / "rehearsal.yaml")
+    loaded = load(bundled.root() / "blueprints" / "rehearsal.yaml")
     access = dataclasses.replace(loaded.cluster.access, via=via)
     site = Site(loaded, dataclasses.replace(loaded.cluster, access=access), Path("age.key"), lab)
     found = jump_host(site)

@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.cli import rehearsals, rehearse
 from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted
-from hpcforge.engines.hostkeys import UnreachableError, host_keys
+from hpcforge.engines.host_keys import UnreachableError, host_keys
 from hpcforge.engines.tasks import Target
 from hpcforge.errors import UsageError
 from hpcforge.lab.names import default_lab_name

@@ -22,7 +22,7 @@ _COMMAND_LINE = {
     "hpcforge.cli",
     "hpcforge.cli.completion",
     "hpcforge.cli.exit_codes",
-    "hpcforge.clock",
+    "hpcforge.start_time",
     "hpcforge.core_dumps",
     "hpcforge.cli.failures",
     "hpcforge.cli.options",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.collectives import Collectives, collectives
 from hpcforge.cluster.model import FabricOf, Network, Wheel
@@ -27,7 +27,7 @@ def told(*fabrics: FabricOf, network: Network = MGMT, wheels: tuple[Wheel, ...] 
 
 
 def said(found: Collectives) -> dict[str, str]:
-    return {one.name: one.value for one in found.settings}
+    return {setting.name: setting.value for setting in found.settings}
 
 
 def why_left(found: Collectives, name: str) -> str:
@@ -94,7 +94,7 @@ def test_the_fastest_fabric_carries_collectives() -> None:
 
 def test_a_reason_is_one_line_that_is_no_setting() -> None:
     every = [INFINIBAND, replace(INFINIBAND, rails=True), replace(ROCE, dscp=8), ETHERNET]
-    found = [one for fabric in every for one in told(fabric, network=replace(MGMT, interface="eno1")).settings]
+    found = [setting for fabric in every for setting in told(fabric, network=replace(MGMT, interface="eno1")).settings]
     assert {one.name for one in found} == {
         "NCCL_IB_HCA", "UCX_NET_DEVICES", "NCCL_CROSS_NIC", "NCCL_SOCKET_IFNAME", "NCCL_IB_TC", "UCX_IB_TRAFFIC_CLASS",
     }  # fmt: skip
@@ -107,7 +107,7 @@ def changed(tmp_path: Path) -> Callable[..., FabricOf]:
     """The compute fabric of dgx-h100-site.yaml, or the one of roce-pair-16.yaml, with a word changed."""
 
     def made(name: str, *changes: tuple[str, str]) -> FabricOf:
-        text = anywhere(shipped.root() / "blueprints" / f"{name}.yaml")
+        text = anywhere(bundled.root() / "blueprints" / f"{name}.yaml")
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)

@@ -20,7 +20,7 @@ def wired() -> Cluster:
 
 
 def of(cluster: Cluster, node: str) -> dict[str, Interface]:
-    return {one.label: one for one in cluster.interfaces(cluster.by_name[node])}
+    return {interface.label: interface for interface in cluster.interfaces(cluster.by_name[node])}
 
 
 def test_a_bond_carries_what_is_untagged_and_what_is_in_a_vlan(wired: Cluster) -> None:
@@ -57,10 +57,10 @@ def test_the_way_out_is_the_site_s_where_a_node_is_on_it(wired: Cluster) -> None
 def test_ipoib_in_packets_that_are_too_large_for_datagrams_is_connected(
     wired: Cluster, mtu: int | None, mode: str
 ) -> None:
-    networks = tuple(replace(one, mtu=mtu) if one.name == "ipoib" else one for one in wired.networks)
+    networks = tuple(replace(network, mtu=mtu) if network.name == "ipoib" else network for network in wired.networks)
     assert of(replace(wired, networks=networks), "w01")["ibp24s0"].ipoib == mode
 
 
 def test_without_the_word_nothing_is_set_up(wired: Cluster) -> None:
-    plain = tuple(replace(one, configure=False) for one in wired.networks)
+    plain = tuple(replace(network, configure=False) for network in wired.networks)
     assert of(replace(wired, network=plain[0], networks=plain), "w01") == {}

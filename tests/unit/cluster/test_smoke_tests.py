@@ -13,7 +13,7 @@ from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.role import load_roles
 from hpcforge.verify.head import Completed
-from hpcforge.verify.judge import judge
+from hpcforge.verify.step_verdict import judge
 from hpcforge.verify.submit import launch, srun
 from tests.support.shipped import ROOT
 

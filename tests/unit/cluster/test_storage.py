@@ -13,9 +13,9 @@ from hpcforge.catalog.file_systems import FileSystemError, FileSystemKinds
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.node import unit_files
-from hpcforge.rehearsal.choice import chosen
 from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine
-from hpcforge.rehearsal.rules import RULES
+from hpcforge.rehearsal.node_choice import chosen
+from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.rehearsal.stand_ins import rehearsed
 
 KINDS = load_catalog().file_systems
@@ -66,7 +66,7 @@ def test_a_server_binds_its_own_folder(cluster: Cluster) -> None:
     here, archive = cluster.file_systems(cluster.by_name["stor"])[:2]
     assert archive.type == "nfs"
     assert (here.what, here.type, here.packages) == ("/srv/projects", "none", ())
-    assert [one.name for one in cluster.file_systems(cluster.by_name["head"])] == ["homes"]
+    assert [file_system.name for file_system in cluster.file_systems(cluster.by_name["head"])] == ["homes"]
 
 
 def test_homes_are_the_same_everywhere_but_hers_by_whom_hpcforge_comes_in(cluster: Cluster) -> None:
@@ -94,18 +94,20 @@ def together() -> Cluster:
 
 def test_bricks_with_the_same_files_are_in_a_row(together: Cluster) -> None:
     projects, tools, scratch = (one for one in together.storage if one.spread)
-    assert [(one.node, one.path) for one in projects.bricks] == [
+    assert [(brick.node, brick.path) for brick in projects.bricks] == [
         ("s01", "/disks/projects/brick"), ("s02", "/disks/projects/brick"), ("head", "/disks/projects/arbiter-1"),
         ("s03", "/disks/projects/brick"), ("s04", "/disks/projects/brick"), ("head", "/disks/projects/arbiter-2"),
     ]  # fmt: skip
-    assert [one.on_volume for one in projects.bricks] == [True, True, False] * 2  # the arbiter has no drives
-    assert [one.node for one in tools.bricks] == ["s02", "s03", "s04"]
-    assert [one.node for one in scratch.bricks] == ["s04"]
-    assert [one.system.name for one in together.bricks(together.by_name["s04"])] == ["projects", "tools", "scratch"]
+    assert [brick.on_volume for brick in projects.bricks] == [True, True, False] * 2  # the arbiter has no drives
+    assert [brick.node for brick in tools.bricks] == ["s02", "s03", "s04"]
+    assert [brick.node for brick in scratch.bricks] == ["s04"]
+    assert [brick.system.name for brick in together.bricks(together.by_name["s04"])] == ["projects", "tools", "scratch"]
 
 
 def test_servers_together_mount_as_any_other_does(together: Cluster) -> None:
-    here = next(one for one in together.file_systems(together.by_name["s02"]) if one.name == "tools")
+    here = next(
+        file_system for file_system in together.file_systems(together.by_name["s02"]) if file_system.name == "tools"
+    )
     assert (here.what, here.type, here.packages) == ("10.1.0.6:/tools", "glusterfs", ("glusterfs-client",))
     assert here.options == "nosuid,nodev,backup-volfile-servers=10.1.0.7:10.1.0.8,ro"
     assert together.client_addresses(here) == ("10.1.0.12", "10.1.0.13", "10.1.0.6")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.mounts import Mount
@@ -12,7 +12,7 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import load_roles
 from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine
-from hpcforge.rehearsal.rules import RULES
+from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.rehearsal.stand_ins import rehearsed
 
 BLUEPRINT = """\
@@ -52,17 +52,19 @@ def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
 
 @pytest.fixture(name="desired", scope="module")
 def _desired(cluster: Cluster) -> Desired:
-    return compile_desired(cluster, load_roles(shipped.root() / "roles"), {"munge_key": None})
+    return compile_desired(cluster, load_roles(bundled.root() / "roles"), {"munge_key": None})
 
 
 def text(desired: Desired, node: str, path: str) -> str:
-    (file,) = (one for role in desired.nodes[node] for one in role.resources if getattr(one, "path", "") == path)
+    (file,) = (
+        resource for role in desired.nodes[node] for resource in role.resources if getattr(resource, "path", "") == path
+    )
     return desired.texts[file.digest]
 
 
 def test_clients_mount_it_from_the_servers_address_there(desired: Desired) -> None:
     mounts = {one.path: one for role in desired.nodes["w01"] for one in role.of(Mount)}
-    assert {path: one.what for path, one in mounts.items()} == {
+    assert {path: mount.what for path, mount in mounts.items()} == {
         "/homes": "10.2.0.5:/srv/homes", "/projects": "10.2.0.5:/srv/projects", "/apps": "10.1.0.5:/srv/apps",
         "/scratch": "10.2.0.5:/scratch",
     }  # fmt: skip

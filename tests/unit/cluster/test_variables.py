@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hpcforge import shipped
-from hpcforge.blueprint.declared import DeclarationError, read_declared
+from hpcforge import bundled
 from hpcforge.blueprint.reference import reference
+from hpcforge.blueprint.role_declarations import DeclarationError, read_declared
 from hpcforge.blueprint.schema import json_schema
 from hpcforge.cluster import load
 from hpcforge.kinds.files import File
@@ -52,7 +52,7 @@ def desired(roles: Path, said: str) -> Desired:
     path = roles.parent / "b.yaml"
     path.write_text(f"role_folders: [{roles.name}]\nroles: {{motd: {{{said}}}}}\n{CASE.read_text()}")
     loaded = load(path)
-    assert loaded.role_folders == (shipped.roles(), roles)
+    assert loaded.role_folders == (bundled.roles(), roles)
     return compile_desired(loaded.cluster, load_roles(*loaded.role_folders), {})
 
 
@@ -98,7 +98,7 @@ def test_a_role_knows_its_own_variables_only(roles: Path) -> None:
 
 
 def test_schema_and_reference_follow(roles: Path) -> None:
-    schema = json_schema(read_declared(shipped.roles(), roles), {})
+    schema = json_schema(read_declared(bundled.roles(), roles), {})
     [chosen] = [part for name, part in schema["$defs"].items() if "every" in part.get("properties", {})]
     assert chosen["additionalProperties"] is False
     assert list(chosen["properties"]) == ["text", "shown", "every", "hosts", "items"]
@@ -132,5 +132,5 @@ def test_a_role_that_declares_it_wrongly_is_named(roles: Path, old: str, new: st
     path = roles / "motd" / "role.yaml"
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(DeclarationError, match=r"ours/motd/role\.yaml") as raised:
-        read_declared(shipped.roles(), roles)
+        read_declared(bundled.roles(), roles)
     assert said in str(raised.value)

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import typer
 
-from hpcforge.blueprint.declared import read_declared
+from hpcforge.blueprint.role_declarations import read_declared
+from hpcforge.bundled import roles
 from hpcforge.cli import _program
-from hpcforge.shipped import roles
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from hpcforge.engines.ansible_events import DONE, Hearing, Said
+from hpcforge.engines.ansible_events import DONE, NodeEvent, PlayListener
 from hpcforge.engines.tasks import Ansible
 
 NODES = ("n1", "n2", "n3")
 
 
-def hearing(*, mends: bool = False) -> Hearing:
-    return Hearing({node: Ansible(node, node, Path("motd"), {}, 60.0) for node in NODES}, mends=mends)
+def hearing(*, mends: bool = False) -> PlayListener:
+    return PlayListener({node: Ansible(node, node, Path("motd"), {}, 60.0) for node in NODES}, mends=mends)
 
 
 def line(event: str, host: str | None = None, task: str = "Write", role: str | None = "motd", **data: Any) -> str:
@@ -23,11 +23,11 @@ def line(event: str, host: str | None = None, task: str = "Write", role: str | N
     return json.dumps({"event": event, "event_data": {**of, "task": task, "role": role, **data}})
 
 
-def heard(of: Hearing, *lines: str) -> list[Said]:
-    return [said for one in lines for said in of.line(one)]
+def heard(of: PlayListener, *lines: str) -> list[NodeEvent]:
+    return [said for line in lines for said in of.line(line)]
 
 
-def ended(said: list[Said]) -> dict[str, tuple[bool, str | None]]:
+def ended(said: list[NodeEvent]) -> dict[str, tuple[bool, str | None]]:
     return {node: (data["ok"], data["error"]) for node, kind, data in said if kind == "result"}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hpcforge.engines.ansible_events import DONE
-from hpcforge.engines.ansible_play import Host, Role, inventory, playbook, read_role, refusal
+from hpcforge.engines.ansible_play import Host, PlayRole, inventory, playbook, read_role, refusal
 from hpcforge.engines.inventories import ansible_inventory, unsafe
 from hpcforge.engines.tasks import Ansible, Target
 
@@ -127,9 +127,9 @@ def test_facts_are_gathered_only_for_who_uses_them(role: Path) -> None:
     ],
 )
 def test_what_a_role_does_to_its_play_is_seen(role: Path, text: str, alone: bool, mends: bool) -> None:
-    assert read_role(role) == Role(False, False, False)
+    assert read_role(role) == PlayRole(False, False, False)
     (role / "tasks" / "more.yaml").write_text(text)
-    assert read_role(role) == Role(False, alone, mends)
+    assert read_role(role) == PlayRole(False, alone, mends)
 
 
 def test_a_role_that_can_run_is_not_refused(role: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.engines.commands import command_line, explain, order, read
-from hpcforge.engines.tasks import Bootstrap, Command, Program, Target, result
+from hpcforge.engines.tasks import Bootstrap, Command, NodeProgram, Target, result
 
 TARGET = Target("n1", "192.0.2.1", "ops", "sudo", Path("/key"), ("ssh-ed25519 AAAA",))
 HOSTILE = ["$(touch /tmp/owned)", "a'b", "`id`", "", "new\nline", "-n", "{{ 1 }}", "é"]
@@ -38,7 +38,7 @@ def test_without_sudo_root_steps_down_by_setpriv() -> None:
 
 def test_secrets_are_not_in_command_lines() -> None:
     request = {"verb": "converge", "work": [{"files": [{"content_base64": "SECRET"}]}]}
-    sent = order(Program("t", "n1", request, 60.0), TARGET)
+    sent = order(NodeProgram("t", "n1", request, 60.0), TARGET)
     assert "SECRET" not in sent.command
     assert json.loads(read(sent.stdin))["request"] == request
     assert "SECRET" not in order(Command("t", "n1", ("cat",), "SECRET"), TARGET).command

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from hpcforge.cluster import Loaded, load
-from hpcforge.fabric.ask import Ask, End, Model
 from hpcforge.fabric.build import build
 from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.spec import Ask, Model, OtherEnd
 
 ROOT = Path(__file__).parents[3]
 POD = ROOT / "blueprints" / "dgx-h100-pod.yaml"
@@ -30,7 +30,7 @@ def asked(nodes: int, ports: int = 64, **more: Any) -> Ask:
         "nodes": names(nodes),
         "leaf": model,
         "spine": model,
-        "endpoints": tuple(End(f"other-{number}", 1) for number in range(others)),
+        "endpoints": tuple(OtherEnd(f"other-{number}", 1) for number in range(others)),
     }
     return Ask(**{**defaults, **more})
 

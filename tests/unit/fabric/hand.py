@@ -6,7 +6,7 @@ from array import array
 from typing import Any
 
 from hpcforge.blueprint.site import Cabling
-from hpcforge.fabric.floor import UNIT_M, Spot, Standing
+from hpcforge.fabric.floor import UNIT_M, RackOnFloor, Spot
 from hpcforge.fabric.graph import CABLE_KINDS, Cable, Cables, Device, Fabric
 
 
@@ -53,11 +53,11 @@ def two_rails(*, per_cage: int = 1, **changes: Any) -> Fabric:
     return fabric(devices, node_leaf + up, **changes)
 
 
-def rack(name: str, x_m: float, line: int = 0, room: str = "room", units: int | None = 48) -> Standing:
-    return Standing(room, line, x_m, units * UNIT_M if units else None)
+def rack(name: str, x_m: float, line: int = 0, room: str = "room", units: int | None = 48) -> RackOnFloor:
+    return RackOnFloor(room, line, x_m, units * UNIT_M if units else None)
 
 
-def spot(standing: Standing, name: str, u: int, height: int = 1) -> Spot:
+def spot(standing: RackOnFloor, name: str, u: int, height: int = 1) -> Spot:
     return Spot(standing, name, u, (u - 1 + height / 2) * UNIT_M)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.fabric.ask import CannotBuildError, End, Model
 from hpcforge.fabric.build import build
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.growth import moves
 from hpcforge.fabric.metrics import bisection_gbps, oversubscription
+from hpcforge.fabric.spec import CannotBuildError, Model, OtherEnd
 from tests.unit.fabric.asks import asked, blueprint, built, loaded, names, switches
 
 
@@ -89,7 +89,7 @@ def test_nodes_of_25_gbe_are_on_switches_of_the_catalog(tmp_path: Path, switch: 
 
 def test_other_ends_take_what_nodes_leave_then_leaves_of_their_own() -> None:
     """Three places are left on each of two leaves; the seventh link has a third leaf, under the same spines."""
-    ends = tuple(End(f"storage-{number}", 1) for number in range(7))
+    ends = tuple(OtherEnd(f"storage-{number}", 1) for number in range(7))
     fabric = build(replace(asked(5, 16, rails=2), endpoints=ends))
     where = [plugged(fabric, end.name)[0] for end in ends]
     assert where[:6] == [f"f-leaf-00{leaf} {port}" for port in (6, 7, 8) for leaf in (1, 2)]
@@ -205,7 +205,7 @@ def test_uplinks_that_are_said_are_those_of_a_leaf_for_each_rail() -> None:
 
 def test_other_ends_of_leaves_that_rails_share_take_what_these_leave() -> None:
     """4 nodes of 3 rails and 20 others on leaves of 16 ports, 8 for ends: rails 1 and 2 fill one."""
-    fabric = build(replace(asked(4, 16, rails=3), endpoints=(End("storage", 20),)))
+    fabric = build(replace(asked(4, 16, rails=3), endpoints=(OtherEnd("storage", 20),)))
     assert plugged(fabric, "n00004") == ["f-leaf-001 7", "f-leaf-001 8", "f-leaf-002 4"]
     where = plugged(fabric, "storage")
     assert where[:5] == [*(f"f-leaf-002 {port}" for port in range(5, 9)), "f-leaf-003 1"]

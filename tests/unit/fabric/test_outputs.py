@@ -19,11 +19,11 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
+from hpcforge.cluster.blueprint_design import designed
 from hpcforge.cluster.design import to_json
-from hpcforge.cluster.designed import designed
 from hpcforge.fabric.bom import bom, transceivers
 from hpcforge.fabric.cabling import cabled
-from hpcforge.fabric.ports import Ports
+from hpcforge.fabric.ports import PortMaps
 from hpcforge.fabric.rules import markdown
 from hpcforge.report import fabric_svg
 from hpcforge.report.fabric_html import run_said
@@ -151,7 +151,7 @@ def test_transceivers_are_one_a_cage_at_a_switch_and_one_a_link_at_a_machine() -
 
 def test_port_maps_fold_what_leads_to_the_same() -> None:
     loaded = load(SITE)
-    ports = Ports(loaded.fabrics[0])
+    ports = PortMaps(loaded.fabrics[0])
     runs = list(ports.runs(next(iter(ports)).ports))
     assert [(run.first, run.last, run.count, run.use) for run in runs] == [
         ("1/1", "16/2", 32, "node_leaf"),

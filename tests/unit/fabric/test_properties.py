@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from hpcforge.fabric.ask import Ask, CannotBuildError, End, Model
 from hpcforge.fabric.build import build
 from hpcforge.fabric.graph import CABLE_KINDS, Cable, Fabric
 from hpcforge.fabric.growth import moves
 from hpcforge.fabric.metrics import oversubscription
+from hpcforge.fabric.spec import Ask, CannotBuildError, Model, OtherEnd
 from tests.unit.fabric.asks import asked, names
 
 TREES = ("fat-tree", "rail-optimised")
@@ -42,7 +42,7 @@ def asks(draw: st.DrawFn, topologies: tuple[str, ...] = TOPOLOGIES) -> Ask:
         "leaf_oversubscription": draw(st.sampled_from((1.0, 1.5, 2.0, 3.0))),
         "spine_oversubscription": draw(st.sampled_from((1.0, 2.0))),
         "uplink_rate_gbps": draw(st.sampled_from((100.0, 400.0))),
-        "endpoints": tuple(End(f"other-{n}", draw(st.integers(1, 3))) for n in range(draw(st.integers(0, 4)))),
+        "endpoints": tuple(OtherEnd(f"other-{n}", draw(st.integers(1, 3))) for n in range(draw(st.integers(0, 4)))),
         "uplinks": draw(st.sampled_from((None, None, None, 1, 3, 4, 6))),
         "peer_links": draw(st.integers(1, 4)),
         "groups": draw(st.sampled_from((None, None, 2, 3, 5))),

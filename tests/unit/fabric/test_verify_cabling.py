@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster import load
-from hpcforge.fabric.drawn import Drawn, Link, Port
+from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
 from tests.support.as_plugged import exchanged, replug, swapped
 from tests.support.as_told import ibnetdiscover, lldp
 from tests.support.in_process import hpcforge
@@ -22,10 +22,10 @@ HERE = Path(__file__).parent
 BLUEPRINT = HERE / "cabling.yaml"
 LOADED = load(BLUEPRINT)
 DESIGN = Drawn.of(cables.labels for cables in LOADED.cables)
-Links = list[Link]
+Links = list[CableEnds]
 
 
-def write(folder: Path, links: Iterable[Link], managed: bool = True, port: str = "swp{}") -> None:
+def write(folder: Path, links: Iterable[CableEnds], managed: bool = True, port: str = "swp{}") -> None:
     """Save what the programs would write if these cables were plugged in."""
     links = list(links)
     compute = LOADED.fabrics[0]
@@ -43,16 +43,16 @@ def verify(folder: Path, *options: str, blueprint: Path = BLUEPRINT) -> subproce
     return hpcforge("verify", str(blueprint), "--cabling", "--from", str(folder), *options)
 
 
-def without(links: Iterable[Link], *ports: Port) -> Links:
+def without(links: Iterable[CableEnds], *ports: PortName) -> Links:
     return [link for link in links if link.a not in ports]
 
 
 def _swap_across_rails() -> Links:
-    return swapped(DESIGN.links, Port("gpu007", "compute rail 2"), Port("gpu007", "compute rail 3"))
+    return swapped(DESIGN.links, PortName("gpu007", "compute rail 2"), PortName("gpu007", "compute rail 3"))
 
 
 def _dead_cables() -> Links:
-    return without(DESIGN.links, Port("gpu040", "compute rail 4"), Port("gpu003", "inband link 1"))
+    return without(DESIGN.links, PortName("gpu040", "compute rail 4"), PortName("gpu003", "inband link 1"))
 
 
 def _two_nodes_exchanged() -> Links:
@@ -60,13 +60,13 @@ def _two_nodes_exchanged() -> Links:
 
 
 def _wrong_spine() -> Links:
-    leaf = Port("compute-leaf-002", "17/1")
+    leaf = PortName("compute-leaf-002", "17/1")
     assert DESIGN.peer[leaf].device == "compute-spine-001"
-    return replug(DESIGN.links, {DESIGN.peer[leaf]: Port("compute-spine-002", "32/2")})
+    return replug(DESIGN.links, {DESIGN.peer[leaf]: PortName("compute-spine-002", "32/2")})
 
 
 def _swap_of_two_nodes_on_one_leaf() -> Links:
-    return swapped(DESIGN.links, Port("inband-leaf-002", "3"), Port("inband-leaf-002", "4"))
+    return swapped(DESIGN.links, PortName("inband-leaf-002", "3"), PortName("inband-leaf-002", "4"))
 
 
 def _a_node_that_is_off() -> Links:
@@ -74,10 +74,10 @@ def _a_node_that_is_off() -> Links:
 
 
 def _several() -> Links:
-    links = swapped(DESIGN.links, Port("gpu007", "compute rail 2"), Port("gpu007", "compute rail 3"))
+    links = swapped(DESIGN.links, PortName("gpu007", "compute rail 2"), PortName("gpu007", "compute rail 3"))
     links = exchanged(links, "gpu020", "gpu021")
-    links = replug(links, {DESIGN.peer[Port("gpu001", "inband link 1")]: Port("inband-leaf-001", "48")})
-    return without(links, Port("gpu040", "compute rail 4"))
+    links = replug(links, {DESIGN.peer[PortName("gpu001", "inband link 1")]: PortName("inband-leaf-001", "48")})
+    return without(links, PortName("gpu040", "compute rail 4"))
 
 
 FAULTS: dict[str, Callable[[], Links]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.blueprint_design import designed
 from hpcforge.cluster.design import Design
-from hpcforge.cluster.designed import designed
 from hpcforge.facility.training import TrainingRun
 from tests.support.shipped import anywhere
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.blueprint.pins import with_positions
+from hpcforge.blueprint.positions import with_positions
 from hpcforge.cluster import load
 from tests.support.in_process import hpcforge
 from tests.unit.facility.designs import CASES, altered, design_of, loaded, shipped

@@ -13,7 +13,7 @@ from hpcforge.image import recipe, store
 from hpcforge.image.apt import file_of, preferences
 from hpcforge.image.build import installed, pack
 from hpcforge.image.errors import ImageError
-from hpcforge.image.programs import watched
+from hpcforge.image.long_commands import watched
 from tests.support.images import LOCK
 
 EPOCH_S = 1_700_000_000

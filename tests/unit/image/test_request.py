@@ -6,17 +6,17 @@ from pathlib import Path
 
 from hpcforge.cli.image import image_request
 from hpcforge.cluster import load
-from hpcforge.image.request import Left, request_of
+from hpcforge.image.request import LeftPackage, request_of
 from hpcforge.kinds.pins import Pin
-from hpcforge.plan.desired import Unit, Wanted
+from hpcforge.plan.desired import DesiredRole, Unit
 
 REPOSITORY = Path(__file__).parents[3]
 
 
 def test_it_has_what_any_node_wants_once_and_in_order() -> None:
     nodes = {
-        "head": (Wanted("a", packages=("slurmctld", "munge"), units=(Unit("slurmctld.service", ()),)),),
-        "w01": (Wanted("b", packages=("munge", "chrony"), units=(Unit("chrony.service", ()),)),),
+        "head": (DesiredRole("a", packages=("slurmctld", "munge"), units=(Unit("slurmctld.service", ()),)),),
+        "w01": (DesiredRole("b", packages=("munge", "chrony"), units=(Unit("chrony.service", ()),)),),
     }
     request = request_of("debian", "12", nodes)
     assert request.packages == ("chrony", "munge", "slurmctld")
@@ -28,16 +28,16 @@ def test_what_makes_a_state_or_has_a_source_of_its_own_is_left_and_said() -> Non
     pin = Pin(name="vendor", packages=("driver",), pin="origin example.org", priority=900)
     nodes = {
         "head": (
-            Wanted("database", packages=("mariadb-server",)),
-            Wanted("gpu", packages=("driver",), resources=(pin,)),
-            Wanted("other", packages=("driver", "munge")),
+            DesiredRole("database", packages=("mariadb-server",)),
+            DesiredRole("gpu", packages=("driver",), resources=(pin,)),
+            DesiredRole("other", packages=("driver", "munge")),
         )
     }
     request = request_of("debian", "12", nodes)
     assert request.packages == ("munge",)
     assert request.left == (
-        Left("driver", "role gpu chooses its source"),
-        Left("mariadb-server", "its installation makes a state of its own"),
+        LeftPackage("driver", "role gpu chooses its source"),
+        LeftPackage("mariadb-server", "its installation makes a state of its own"),
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from hpcforge.image import store
 from hpcforge.image.errors import ImageError
 from hpcforge.image.manifest import Manifest
-from hpcforge.lab import places, state
+from hpcforge.lab import host_paths, state
 from tests.support.images import LOCK, MANIFEST, REQUEST, put
 
 
@@ -73,7 +73,7 @@ def test_the_youngest_that_is_asked_for_and_made_so_matches() -> None:
 
 def test_one_that_a_lab_lies_on_stays_and_is_named_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that another version of hpcforge has written down."""
-    monkeypatch.setattr(places, "STATE", tmp_path / "state")
+    monkeypatch.setattr(host_paths, "STATE", tmp_path / "state")
     for lab, layer in (("my-lab", put() / "tree"), ("other", store.directory("a-01234") / "tree")):
         (tmp_path / "state" / "labs" / lab).mkdir(parents=True)
         (tmp_path / "state" / "labs" / lab / "lab.json").write_text(json.dumps({"schema": 0, "layers": [str(layer)]}))

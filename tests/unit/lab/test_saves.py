@@ -27,8 +27,8 @@ def saved(before: Lab, name: str, running: tuple[str, ...] = ("head",)) -> Lab:
     return saves.ended(saves.saved(before, name, saved_s=1.0, running=running))
 
 
-def disks(one: Lab) -> dict[str, tuple[int, ...]]:
-    return {node.name: node.disks for node in one.nodes}
+def disks(lab: Lab) -> dict[str, tuple[int, ...]]:
+    return {node.name: node.disks for node in lab.nodes}
 
 
 def test_a_save_puts_a_new_disk_above_all_that_there_are() -> None:

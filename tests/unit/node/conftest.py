@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.node.events import Report
+from hpcforge.node.events import EventReporter
 
 OWNER = pwd.getpwuid(os.geteuid()).pw_name
 GROUP = grp.getgrgid(os.getegid()).gr_name
@@ -58,5 +58,5 @@ def heard() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def report(heard: list[dict[str, Any]]) -> Report:
-    return Report(heard.append)
+def report(heard: list[dict[str, Any]]) -> EventReporter:
+    return EventReporter(heard.append)

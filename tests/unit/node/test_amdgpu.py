@@ -16,16 +16,16 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster.model import GpuModel
-from hpcforge.fits import fits
-from hpcforge.node import amdgpu, wire
-from hpcforge.plan.admission import Declared, shortfalls
+from hpcforge.node import amdgpu, answer_types
+from hpcforge.plan.admission import DeclaredWorker, shortfalls
 from hpcforge.plan.gpus import remarks
 from hpcforge.report.gpus_text import gpus_table
+from hpcforge.typed_json import fits
 
 MI300X = load_catalog().gpus["mi300x"]
 assert MI300X.driver_names
 KNOWN = GpuModel(MI300X.driver_names, MI300X.memory_gb, None, MI300X.pcie_lanes, MI300X.pcie_generation)
-WORKER = Declared("g01", 1 << 20, 1 << 20, 8, 8, "mi300x", "amd", gpu_known=KNOWN)
+WORKER = DeclaredWorker("g01", 1 << 20, 1 << 20, 8, 8, "mi300x", "amd", gpu_known=KNOWN)
 GB = 192 << 30  # bytes: a card marketed with 192 GB has as many GiB
 ADDRESSES = [f"0000:{0x05 + 0x10 * index:02x}:00.0" for index in range(8)]
 IN = {
@@ -80,11 +80,11 @@ def gpu(sys: Path, index: int) -> Path:
 def told(sys: Path) -> Mapping[str, Any]:
     found = amdgpu.told(sys)
     assert found is not None
-    fits(wire.Nvml)(found)
+    fits(answer_types.Nvml)(found)
     return found
 
 
-def short(sys: Path, worker: Declared = WORKER) -> dict[str, tuple[str, str]]:
+def short(sys: Path, worker: DeclaredWorker = WORKER) -> dict[str, tuple[str, str]]:
     """What falls short: by what, as declared and as found."""
     facts = {"memory_kib": 1 << 30, "cpus": 8, "gpus": {"amd": len(amdgpu.on_bus(sys / "bus/pci/devices"))}}
     found = shortfalls(worker, {**facts, "nvml": None, "amdgpu": amdgpu.told(sys)}, gpus_ready=True)

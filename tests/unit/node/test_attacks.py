@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hpcforge.kinds import KINDS
-from hpcforge.node import bundle, files, originals, paths, remove, space
+from hpcforge.node import backups, bundle, disk_space, files, paths, remove
 from hpcforge.node.events import NodeError
 from hpcforge.node.kinds import accounts
 from hpcforge.node.kinds import files as kept
@@ -85,9 +85,9 @@ def test_a_link_that_root_put_back_is_hers_and_leads_root_nowhere(place: Path, w
     victim, path = place / "cron.daily", keys(place)
     victim.mkdir()
     she(lambda: path.symlink_to(victim))
-    before = originals.keep(str(path), tracks(place))
+    before = backups.keep(str(path), tracks(place))
     assert put_file(of_hers(wanted, path)) == "was a symbolic link"
-    assert originals.put_back(str(path), before, tracks(place)) == "restored"
+    assert backups.restore(str(path), before, tracks(place)) == "restored"
 
     def move() -> None:
         path.parent.rename(place / "home/was_ssh")
@@ -115,7 +115,7 @@ def test_roots_own_link_is_not_followed_where_she_may_move_it(place: Path, wante
 
 def test_a_link_of_an_older_receipt_comes_back_as_hers(place: Path) -> None:
     path = keys(place)
-    originals.put_back(str(path), {"link": "/etc/cron.daily"}, tracks(place))
+    backups.restore(str(path), {"link": "/etc/cron.daily"}, tracks(place))
     assert (path.lstat().st_uid, str(path.readlink())) == (HER, "/etc/cron.daily")
 
 
@@ -130,9 +130,9 @@ def test_what_comes_back_to_her_home_has_none_of_roots_powers(place: Path) -> No
     path = keys(place)
     path.write_bytes(b"#!/bin/sh\n")
     path.chmod(0o4755)
-    before = originals.keep(str(path), tracks(place))
+    before = backups.keep(str(path), tracks(place))
     path.unlink()
-    originals.put_back(str(path), before, tracks(place))
+    backups.restore(str(path), before, tracks(place))
     assert path.stat().st_mode & 0o7777 == 0o755
 
 
@@ -162,10 +162,10 @@ def test_what_is_kept_of_her_file_is_what_was_in_it(place: Path, size: int) -> N
             while time.monotonic() < until or tried < 5:
                 tried += 1
                 with suppress(NodeError, OSError):
-                    originals.keep(str(path), kept)
+                    backups.keep(str(path), kept)
         finally:
             over.touch()
-    assert SECRET not in [one.read_bytes()[: len(SECRET)] for one in kept.iterdir()]
+    assert SECRET not in [path.read_bytes()[: len(SECRET)] for path in kept.iterdir()]
 
 
 def test_a_second_name_of_roots_file_never_becomes_hers(place: Path, wanted, monkeypatch) -> None:
@@ -175,7 +175,7 @@ def test_a_second_name_of_roots_file_never_becomes_hers(place: Path, wanted, mon
     roots.write_text("new\n")
     look_at = files.look_at
 
-    def and_then_swapped(folder: int, name: str, *more: object) -> files.Entry | None:
+    def and_then_swapped(folder: int, name: str, *more: object) -> files.PathEntry | None:
         entry = look_at(folder, name, *more)
         if name == "f":
             path.unlink()
@@ -200,9 +200,9 @@ def test_a_file_of_two_terabytes_is_other_than_wanted_at_once(place: Path, wante
     difference = compare_file(of_hers(wanted, path))
     assert (difference["kind"], difference["digest"], difference["text"]) == ("file", None, None)
     assert compare_file({**of_hers(wanted, path), "digest": None}) is not None  # a secret that is yet to be made
-    space.check([{"role": "users", "files": [of_hers(wanted, path)]}])
-    with pytest.raises(originals.TooLargeError, match="move it away"):
-        originals.keep(str(path), tracks(place))
+    disk_space.check([{"role": "users", "files": [of_hers(wanted, path)]}])
+    with pytest.raises(backups.TooLargeError, match="move it away"):
+        backups.keep(str(path), tracks(place))
     assert put_file(of_hers(wanted, path)) == "content"
     assert time.monotonic() - start < 30  # reading it takes a quarter of an hour
     assert path.read_text() == "ssh-ed25519 AAAA her\n"
@@ -256,7 +256,7 @@ def test_what_she_puts_in_the_way_does_not_hold_up_a_removal(place: Path, report
     remembered = EMPTY._replace(roles={"users": entry})
 
     def put_back(entry: dict[str, Any], name: str) -> str | None:
-        return kept.put_back(name, entry["files"][name], report)
+        return kept.restore(name, entry["files"][name], report)
 
     remove._each([role], "file", "files", put_back, remembered, report)
     remove._directories([role], remembered, EMPTY, report)
@@ -321,7 +321,7 @@ def test_a_request_that_no_signal_reaches_is_ended_by_the_kernel() -> None:
 
 def test_the_account_that_hpcforge_logs_in_to_is_not_locked(report, heard, monkeypatch) -> None:
     monkeypatch.setenv("SUDO_USER", "hpcforge-nosuchuser")
-    assert accounts.put_back("hpcforge-nosuchuser", True, report) is None
+    assert accounts.restore("hpcforge-nosuchuser", True, report) is None
     assert [one["detail"] for one in heard] == [
         "hpcforge logs in as account hpcforge-nosuchuser: it is not locked, and no longer managed"
     ]

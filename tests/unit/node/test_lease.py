@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hpcforge.node import lease as module
-from hpcforge.node.events import NodeError, Report
+from hpcforge.node.events import EventReporter, NodeError
 from hpcforge.node.verbs import checked
 
 
@@ -22,7 +22,7 @@ def folder(tmp_path):
 def ask(folder, do: str, run_id: str = "one", **more: Any) -> dict[str, Any]:
     heard: list[dict[str, Any]] = []
     request = {"do": do, "run_id": run_id, "who": f"{run_id}@host", "process": None, "stale_s": 90, **more}
-    module.lease(request, Report(heard.append), folder)
+    module.lease(request, EventReporter(heard.append), folder)
     answer = heard.pop()
     assert answer["event"] == "lease"
     return {**answer, "warnings": [one["detail"] for one in heard]}

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from hpcforge import node
-from hpcforge.node import bundle, contact, events, facts, files, main, observe, originals, ownership, receipt
+from hpcforge.node import backups, bundle, contact, events, facts, files, main, observe, ownership, receipt
 from tests.support.node_program import put_file, taken
 
 FOLDER = Path(node.__file__).parent
 STAY = {f"hpcforge.node.{name}" for name in ("__init__", "bundle", "contact", "requests", "wire")}
-BESIDE = {"hpcforge.forms", "hpcforge.kinds", "hpcforge.node.kinds"}
+BESIDE = {"hpcforge.schemas", "hpcforge.kinds", "hpcforge.node.kinds"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
 
 
@@ -135,7 +135,7 @@ def test_what_converge_would_refuse_is_an_obstacle_and_what_goes_first_is_none(t
     for path, file in ((Path(one["path"]), one) for one in role["files"]):
         refused = pytest.raises((events.NodeError, OSError)) if path.name in found else contextlib.nullcontext()
         with refused:  # just those that were told
-            originals.keep(str(path), folder=tmp_path / "originals")
+            backups.keep(str(path), folder=tmp_path / "originals")
             put_file(file)
     ours = {"digest": "d", "before": None, "made": []}
     owned = ownership.intend(receipt.EMPTY, [{"role": "old"}])

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from hpcforge.fits import fits
-from hpcforge.node import facts, nvml, wire
+from hpcforge.node import answer_types, facts, nvml
+from hpcforge.typed_json import fits
 from tests.support.stand_in_nvml import ANSWERS, build, hung
 
 
 def asked(library: Path | str) -> Any:
     """What is told of such a library, held to its type as on the border."""
     found = nvml.end(nvml.begin(str(library), 600.0), ["0000:1b:00.0"])
-    fits(wire.Nvml)(found)
+    fits(answer_types.Nvml)(found)
     return found
 
 
@@ -81,7 +81,7 @@ def test_a_library_that_hangs_is_left_and_what_it_told_before_is_kept(
     case: str, where: str, before: int, tmp_path: Path
 ) -> None:
     found = hung(build(case, tmp_path), [])
-    fits(wire.Nvml)(found)
+    fits(answer_types.Nvml)(found)
     assert found["error"].startswith(f"{where} gave no answer within 600 s")
     assert [one["index"] for one in found["gpus"]] == list(range(before))
 

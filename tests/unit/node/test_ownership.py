@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from hpcforge.node import originals, ownership, remains
+from hpcforge.node import backups, kept_on_removal, ownership
 from hpcforge.node.kinds import accounts
 from hpcforge.node.receipt import EMPTY
 from tests.unit.node.conftest import GROUP, OWNER
@@ -15,7 +15,7 @@ from tests.unit.node.conftest import GROUP, OWNER
 def kept(tmp_path, monkeypatch):
     """Where contents from before go, in place of /var/lib."""
     folder = tmp_path / "originals"
-    monkeypatch.setattr(originals, "keep", partial(originals.keep, folder=folder))
+    monkeypatch.setattr(backups, "keep", partial(backups.keep, folder=folder))
     return folder
 
 
@@ -71,7 +71,7 @@ def test_what_a_run_that_was_cut_off_left_is_not_taken_for_somebody_elses(tmp_pa
     assert [written(done, found) for found in (None, new, by_hand)] == [new, new, new]
     again = ownership.intend(done, [{"role": "one", "files": [wanted.file(path, "newer\n")]}])
     assert [written(again, found) for found in (new, newer, by_hand)] == [new, newer, newer]
-    back = ownership.put_back(again, {str(path): {"kept": new}})
+    back = ownership.restore(again, {str(path): {"kept": new}})
     assert [written(back, found) for found in (new, newer)] == [new, new]
 
 
@@ -108,7 +108,7 @@ def test_surplus_is_what_nobody_wants_any_more(tmp_path, kept, wanted):
     two = {"role": "two", "files": [wanted.file(b)], "directories": [wanted.directory(tmp_path / "d")]}
     owned = ownership.intend(EMPTY, [one, two], lacking=["dpkg"])
     assert ownership.surplus(owned, [one, two]) == {}
-    packages = {"kind": "package", "names": ["dpkg"], "why": remains.PACKAGES}
+    packages = {"kind": "package", "names": ["dpkg"], "why": kept_on_removal.PACKAGES}
     assert ownership.surplus(owned, [two]) == {"one": {"files": [a], "on_remove": "stop", "stays": [packages]}}
     assert ownership.surplus(owned, [{**one, "files": one["files"][:1]}]) == {
         "two": {"files": [b], "directories": [str(tmp_path / "d")], "on_remove": "stop"}
@@ -171,10 +171,10 @@ def test_a_file_gets_its_past_back(tmp_path, kept):
     path.write_text("before us\n")
     path.chmod(0o4750)
     inode_gone = tmp_path / "gone"
-    before = originals.keep(str(path))
+    before = backups.keep(str(path))
     path.write_text("ours\n")
     path.chmod(0o600)
-    put_back = partial(originals.put_back, folder=kept)
+    put_back = partial(backups.restore, folder=kept)
     assert put_back(str(path), before) == "restored"
     assert (path.read_text(), path.stat().st_mode & 0o7777) == ("before us\n", 0o4750)
     assert put_back(str(path), before) is None
@@ -188,10 +188,10 @@ def test_a_file_gets_its_past_back(tmp_path, kept):
 def test_a_directory_in_its_place_is_left_alone(tmp_path, kept):
     path = tmp_path / "f"
     (path / "precious").mkdir(parents=True)
-    with pytest.raises(originals.NodeError, match="is now a directory"):
-        originals.put_back(str(path), None, folder=kept)
-    with pytest.raises(originals.NodeError, match="neither a file nor"):
-        originals.keep(str(path))
+    with pytest.raises(backups.NodeError, match="is now a directory"):
+        backups.restore(str(path), None, folder=kept)
+    with pytest.raises(backups.NodeError, match="neither a file nor"):
+        backups.keep(str(path))
     assert (path / "precious").is_dir()
 
 
@@ -201,7 +201,7 @@ def test_contents_that_nobody_tells_of_are_deleted(tmp_path, kept, wanted):
         path.write_text(f"before {path.name}\n")
     owned = ownership.intend(EMPTY, [{"role": "one", "files": [wanted.file(path) for path in paths]}])
     left = ownership.forget(owned, [{"role": "one", "files": [str(paths[0]), str(paths[1])], "wanted": True}])
-    originals.tidy(left, guarded=[digest("before b\n")], folder=kept)
+    backups.tidy(left, guarded=[digest("before b\n")], folder=kept)
     assert {path.read_text() for path in kept.iterdir()} == {"before b\n", "before c\n"}
 
 
@@ -238,7 +238,7 @@ def test_what_a_roles_code_is_about_to_make_goes_with_it_and_what_was_there_does
     assert left["coded"] == {"trees": [str(new)], "on_remove": "stop", "disrupts": "drain"}
     assert left["other"] == {
         "on_remove": "stop",
-        "stays": [{"kind": "path", "names": [str(old)], "why": remains.BEFORE}],
+        "stays": [{"kind": "path", "names": [str(old)], "why": kept_on_removal.BEFORE}],
     }
 
 
@@ -254,7 +254,7 @@ def test_code_that_says_nothing_of_what_it_made_is_told_once(tmp_path, kept):
     owned = ownership.intend(EMPTY, [{"role": "site_ntp"}])._replace(opaque={"site_ntp": "d"})
     assert ownership.surplus(owned, [{"role": "site_ntp"}]) == {}
     left = ownership.surplus(owned, [])
-    assert left["site_ntp"]["stays"] == [{"kind": "work", "names": ["site_ntp"], "why": remains.CODE}]
+    assert left["site_ntp"]["stays"] == [{"kind": "work", "names": ["site_ntp"], "why": kept_on_removal.CODE}]
     assert ownership.surplus(ownership.forget(owned, [{"role": "site_ntp"}]), []) == {}
     says = ownership.intend(
         owned, [{"role": "site_ntp", "owns": {"leaves": [{"path": "/etc/passwd", "why": "theirs"}]}}]
@@ -292,7 +292,7 @@ def test_a_unit_that_ran_before_us_goes_on(kept):
     owned.roles["one"]["units"].update(before)
     left = ownership.surplus(owned, [])["one"]
     assert left["units"] == ["ran.service", "new.service"]
-    assert left["stays"] == [{"kind": "unit", "names": ["ran.service"], "why": remains.RAN}]
+    assert left["stays"] == [{"kind": "unit", "names": ["ran.service"], "why": kept_on_removal.RAN}]
 
 
 def test_a_role_that_leaves_what_it_has_says_why_where_it_can(tmp_path, kept, wanted):

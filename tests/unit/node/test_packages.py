@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from hpcforge.node import apt, dpkg, packages, simulate, starts
+from hpcforge.node import apt, apt_simulation, dpkg, packages, service_starts
 from hpcforge.node.events import NodeError
 
 DPKG_QUERY = """\
@@ -69,7 +69,7 @@ def test_kinds_of_failure(kind):
 
 
 def test_a_lock_is_waited_for_and_who_holds_it_is_said_once(monkeypatch, report, heard):
-    ends = iter([*[apt.End(100, tuple(RECORDED["lock"]))] * 3, apt.End(100, tuple(RECORDED["network"]))])
+    ends = iter([*[apt.AptResult(100, tuple(RECORDED["lock"]))] * 3, apt.AptResult(100, tuple(RECORDED["network"]))])
     monkeypatch.setattr(apt, "_once", lambda argv, report: next(ends))
     monkeypatch.setattr(apt.time, "sleep", lambda seconds: None)
     assert apt.kind(apt.run("install", ["munge"], report).output) == "network"
@@ -78,7 +78,7 @@ def test_a_lock_is_waited_for_and_who_holds_it_is_said_once(monkeypatch, report,
 
 def test_a_lock_is_waited_for_with_an_end(monkeypatch, report):
     now = iter(range(0, 10_000, 100))
-    monkeypatch.setattr(apt, "_once", lambda argv, report: apt.End(100, tuple(RECORDED["lock"])))
+    monkeypatch.setattr(apt, "_once", lambda argv, report: apt.AptResult(100, tuple(RECORDED["lock"])))
     monkeypatch.setattr(apt.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(apt.time, "sleep", lambda seconds: None)
     assert "process 255 (python3)" in apt.essence(apt.run("install", ["munge"], report).output)
@@ -86,7 +86,7 @@ def test_a_lock_is_waited_for_with_an_end(monkeypatch, report):
 
 
 def test_names_of_unknown_packages():
-    assert simulate.unknown(RECORDED["unknown"]) == {"nonexistent-foo", "slurm-llnl"}
+    assert apt_simulation.unknown(RECORDED["unknown"]) == {"nonexistent-foo", "slurm-llnl"}
 
 
 def test_essence_is_what_says_why():
@@ -114,7 +114,7 @@ def policy_says(policy, *arguments):
 
 def test_starts_are_held_and_let_go(tmp_path):
     policy = tmp_path / "policy-rc.d"
-    with starts.held(policy):
+    with service_starts.held(policy):
         assert policy_says(policy, "munge.service", "start") == 101
         assert policy_says(policy, "--quiet", "munge", "start") == 101
         assert policy_says(policy, "munge.service", "stop") == 0
@@ -130,8 +130,8 @@ def test_a_sites_own_policy_comes_back(tmp_path, link):
     else:
         policy.write_text("#!/bin/sh\nexit 104\n")
     before = str(policy.readlink()) if link else policy.read_text()
-    with pytest.raises(RuntimeError, match="within"), starts.held(policy):
-        assert starts.MARK in policy.read_text()
+    with pytest.raises(RuntimeError, match="within"), service_starts.held(policy):
+        assert service_starts.MARK in policy.read_text()
         raise RuntimeError("within")
     assert (str(policy.readlink()) if link else policy.read_text()) == before
     assert names(tmp_path) == ["policy-rc.d"]
@@ -142,14 +142,14 @@ def test_what_a_killed_run_left_is_found(tmp_path, own):
     policy = tmp_path / "policy-rc.d"
     if own:
         policy.write_text("#!/bin/sh\nexit 104\n")
-    left = starts.held(policy)
+    left = service_starts.held(policy)
     left.__enter__()  # and never left
-    with starts.held(policy):
-        assert starts.MARK in policy.read_text()
+    with service_starts.held(policy):
+        assert service_starts.MARK in policy.read_text()
     assert policy.exists() == own
     if own:
         assert "104" in policy.read_text()
-    starts.release(policy)
+    service_starts.release(policy)
     assert policy.exists() == own
     left.__exit__(None, None, None)
     assert names(tmp_path) == (["policy-rc.d"] if own else [])
@@ -167,7 +167,7 @@ def test_of_what_no_source_has_the_reason_is_kept_though_all_else_is_installed(m
     def run(verb, arguments, report):
         asked.append((verb, *arguments))
         rc, output = answers[len(asked) - 1]
-        return apt.End(rc, tuple(output))
+        return apt.AptResult(rc, tuple(output))
 
     monkeypatch.setattr(apt, "run", run)
     monkeypatch.setattr(packages.space, "check_packages", lambda names: None)

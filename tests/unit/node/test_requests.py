@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from hpcforge.kinds import KINDS
-from hpcforge.node import bundle, requests, verbs, wire
+from hpcforge.node import answer_types, bundle, requests, verbs
 from hpcforge.node.events import NodeError
-from hpcforge.wire import NotRequired
+from hpcforge.wire_types import NotRequired
 from tests.support.node_program import taken
 
 Json = dict[str, Any]
@@ -154,7 +154,7 @@ def test_every_verb_is_tried() -> None:
 def test_what_fits_is_taken_as_it_is(row: tuple[str, str]) -> None:
     request = whole(row)
     assert verbs.checked(json.loads(json.dumps(request))) == request
-    assert verbs.VERBS[row].answer in wire.EVENTS
+    assert verbs.VERBS[row].answer in answer_types.EVENTS
 
 
 @pytest.mark.parametrize("row", verbs.VERBS, ids="-".join)

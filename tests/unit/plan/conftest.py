@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
-from hpcforge.blueprint.declared import read_declared
+from hpcforge import bundled
+from hpcforge.blueprint.role_declarations import read_declared
 from hpcforge.cluster.model import (
     Access,
     Cluster,
@@ -50,7 +50,7 @@ def cluster() -> Cluster:
         ),
         network=Network("cluster", "10.0.0.0/24"),
         services={
-            **{name: Service() for name in read_declared(shipped.roles()).offers},
+            **{name: Service() for name in read_declared(bundled.roles()).offers},
             **{name: Service(("head",), (), {"forward": ()}) for name in ("dns", "time", "depot")},
         },
         os=OperatingSystem("debian", "12", "3.11", "22.05", "2.36", "9.2"),

@@ -3,11 +3,13 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster import load
-from hpcforge.plan.admission import Declared, drains, shortfalls
+from hpcforge.plan.admission import DeclaredWorker, drains, shortfalls
 from hpcforge.slurm.nodes import parse_slurm_nodes
 
 BLUEPRINTS = Path(__file__).parents[3] / "blueprints"
-WORKER = Declared("w02", memory_mib=4096, needed_memory_mib=3072, cpus=2, gpus=2, gpu_model="fake", gpu_kind="fake")
+WORKER = DeclaredWorker(
+    "w02", memory_mib=4096, needed_memory_mib=3072, cpus=2, gpus=2, gpu_model="fake", gpu_kind="fake"
+)
 ENOUGH = {"memory_kib": 3072 << 10, "cpus": 2, "gpus": {"fake": 2}}
 
 
@@ -34,7 +36,7 @@ def test_the_override_that_is_offered_is_one_that_the_blueprint_takes(
     text = (BLUEPRINTS / "rehearsal.yaml").read_text().replace("site_roles: [{path: site_roles/motd, on: head}]", "")
     (tmp_path / "b.yaml").write_text(f"{text}\noverrides:\n  {short.override}\n")
     node = load(tmp_path / "b.yaml").cluster.by_name["w02"]
-    accepted = Declared(
+    accepted = DeclaredWorker(
         "w02", node.memory_mib, node.memory_mib - 1024, node.cpus, node.gpus.count if node.gpus else 0, "fake", "fake"
     )
     assert shortfalls(accepted, {**ENOUGH, **facts}, gpus_ready=True) == ()
@@ -51,4 +53,4 @@ def test_a_node_that_slurm_drained_itself_for_the_same_cause_is_resumed(reason: 
     output = f"NodeName=w02 Arch=x State=IDLE+DRAIN+INVALID_REG Threads=1 Reason={reason} [slurm@t]"
     nodes = parse_slurm_nodes(output + "\nsomething else\n")
     assert nodes == {"w02": ("IDLE+DRAIN+INVALID_REG", reason)}
-    assert [one.action for one in drains((), nodes)] == ["resume"]
+    assert [drain.action for drain in drains((), nodes)] == ["resume"]

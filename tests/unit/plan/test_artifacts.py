@@ -11,9 +11,9 @@ from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.downloads import Download
 from hpcforge.plan.artifacts import NoDepotError
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Artifact, Desired, Need
+from hpcforge.plan.desired import Artifact, Desired, RoleNeed
 from hpcforge.plan.diff import diff
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.role import RoleError, load_roles
 from hpcforge.report.plan_text import plan_text
 from hpcforge.run.run import Run
@@ -63,15 +63,15 @@ def test_the_depot_serves_what_all_roles_want_and_nodes_get_theirs(cluster: Clus
     assert desired.artifacts == (Artifact("tools/a.whl", "pip", DIGEST), Artifact("tools/b.whl", "pip", DIGEST), tool)
     (depot,), (worker,) = desired.nodes["head"], desired.nodes["w1"]
     assert depot.opaque is not None
-    assert [one["name"] for one in depot.opaque.inputs["serves"]] == [one.name for one in desired.artifacts]
+    assert [one["name"] for one in depot.opaque.inputs["serves"]] == [artifact.name for artifact in desired.artifacts]
     assert worker.resources == (Download("/opt/tool", "http://10.0.0.1/tools/tool%2B1.bin", DIGEST, 9, "0755"),)
     assert worker.units[0].watches == ("/opt/tool",)
-    assert worker.needs == (Need("depot", ("head",)),)
+    assert worker.needs == (RoleNeed("depot", ("head",)),)
 
 
 def test_it_is_fetched_when_the_depot_is_worked_on_and_downloaded_after_that(cluster: Cluster, folder: Path) -> None:
     desired = compiled(cluster, folder)
-    fresh = {name: Observed(name, python=False) for name in desired.nodes}
+    fresh = {name: Observation(name, python=False) for name in desired.nodes}
     plan = diff(cluster, desired, fresh)
     assert plan.artifacts == desired.artifacts
     assert f"+ download /opt/tool  0755 (SHA-256 {DIGEST[:12]})" in plan_text(plan)
@@ -81,8 +81,8 @@ def test_it_is_fetched_when_the_depot_is_worked_on_and_downloaded_after_that(clu
     # somebody changed it on one node: the depot has it, and nothing is fetched
     found = {"path": "/opt/tool", "exists": True, "digest": "00", "written": DIGEST}
     receipt = {"run": 1, "surplus": {}, "unowned": []}
-    drifted = {name: Observed(name, receipt=receipt) for name in ("head", "w2")}
-    drifted["w1"] = Observed("w1", differs={"tool": {"role": "tool", "downloads": [found]}}, receipt=receipt)
+    drifted = {name: Observation(name, receipt=receipt) for name in ("head", "w2")}
+    drifted["w1"] = Observation("w1", differs={"tool": {"role": "tool", "downloads": [found]}}, receipt=receipt)
     plan = diff(cluster, desired, drifted)
     assert plan.artifacts == ()
     change = plan.steps[0].changes["w1"]

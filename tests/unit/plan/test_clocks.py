@@ -12,9 +12,9 @@ from hpcforge.plan.clocks import THIS_HOST, ClockOff, Span, clocks_off
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
-from hpcforge.plan.moved import without
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.role import load_roles
+from hpcforge.plan.stale import drop_nodes
 from hpcforge.report.plan_text import plan_text
 
 FACTS = {"memory_kib": 8 << 20, "cpus": 2, "gpus": {"fake": 2, "nvidia": 0}}
@@ -82,9 +82,9 @@ def desired(cluster: Cluster, roles_folder: Path) -> Desired:
     return compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
 
 
-def seen(node: str, seconds: float, *, differs: bool = False) -> Observed:
+def seen(node: str, seconds: float, *, differs: bool = False) -> Observation:
     role = {"role": "client", "files": [CONF | {"path": f"/etc/client-{node}.conf"}]}
-    return Observed(node, FACTS, {"client": role} if differs else {}, clock=ahead(seconds))
+    return Observation(node, FACTS, {"client": role} if differs else {}, clock=ahead(seconds))
 
 
 def test_nothing_is_planned_for_a_refused_node(cluster: Cluster, desired: Desired) -> None:
@@ -118,5 +118,5 @@ def test_a_plan_made_before_is_not_done_where_the_clock_is_off_by_now(cluster: C
     observed = {"head": seen("head", 0), "w1": seen("w1", 0, differs=True), "w2": seen("w2", 0, differs=True)}
     made = diff(cluster, desired, observed)
     now = diff(cluster, desired, {**observed, "w1": replace(observed["w1"], clock=ahead(400))})
-    assert without(made, {}, now).touched == ("w2",)
-    assert list(without(made, {}, now).refused) == ["w1"]
+    assert drop_nodes(made, {}, now).touched == ("w2",)
+    assert list(drop_nodes(made, {}, now).refused) == ["w1"]

@@ -7,7 +7,7 @@ from hpcforge.cluster.model import Cluster, Service, SiteRole
 from hpcforge.kinds.accounts import Account
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Need, Wanted
+from hpcforge.plan.desired import DesiredRole, RoleNeed
 from hpcforge.plan.role import RoleError, load_roles, site_role_code
 
 SECRETS = {"munge_key": "ab" * 32}
@@ -27,7 +27,7 @@ def test_resources_are_rendered_per_node(cluster: Cluster, roles_folder: Path) -
     assert [file.path for file in client.of(File)] == ["/etc/client-w2.conf", "/etc/client.key"]
     assert client.of(File)[1].digest == SECRETS["munge_key"]
     assert client.of(Account)[0].uid == 2001
-    assert client.needs == (Need("server", ("head",)),)
+    assert client.needs == (RoleNeed("server", ("head",)),)
     assert client.opaque is not None
     assert client.opaque.inputs == {"gpus": {"model": "fake", "count": 2, "mig": [], "vendor": "nvidia", "shards": []}}
 
@@ -75,8 +75,8 @@ def test_nodes_that_are_alike_in_what_a_role_speaks_of_have_one_object(cluster: 
         "w5": "g1\n2 ",
         "w6": "g1\n2 2",
     }
-    everywhere = Need("server", ("head", "w6"))
-    assert (wanted["w2"].needs, wanted["w6"].needs) == ((everywhere,), (Need("server"), everywhere))
+    everywhere = RoleNeed("server", ("head", "w6"))
+    assert (wanted["w2"].needs, wanted["w6"].needs) == ((everywhere,), (RoleNeed("server"), everywhere))
 
 
 def test_a_unit_that_watches_all_files_watches_those_of_its_node(cluster: Cluster, roles_folder: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_role_says_what_goes_with_it_and_what_stays(cluster: Cluster, roles_fo
     nodes = compile_desired(cluster, load_roles(roles_folder), SECRETS).nodes
     assert [tree.path for tree in nodes["w1"][0].trees] == ["/opt/client"]
     assert [tree.path for tree in nodes["w2"][0].trees] == ["/opt/client", "/opt/w2"]
-    assert [(one.path, one.why) for one in nodes["w1"][0].leaves] == [("/var/small", "its state")]
+    assert [(leaf.path, leaf.why) for leaf in nodes["w1"][0].leaves] == [("/var/small", "its state")]
 
 
 def test_a_sites_ansible_role_says_it_beside_its_tasks(cluster: Cluster, roles_folder: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_sites_ansible_role_says_it_beside_its_tasks(cluster: Cluster, roles_f
     (folder / "tasks/main.yml").write_text("[]\n")
     with_role = dataclasses.replace(cluster, site_roles=(SiteRole("ntp", folder, ("w1",)),))
 
-    def wanted() -> Wanted:
+    def wanted() -> DesiredRole:
         code = {"ntp": site_role_code(folder)}
         return compile_desired(with_role, load_roles(roles_folder), SECRETS, code).nodes["w1"][-1]
 
@@ -219,7 +219,7 @@ def test_a_sites_ansible_role_says_it_beside_its_tasks(cluster: Cluster, roles_f
         "delete_on_removal: [/opt/ntp]\nkeep_on_removal: [{path: /etc/ntp.conf, why: the site's own}]\n"
     )
     assert [tree.path for tree in wanted().trees] == ["/opt/ntp"]
-    assert [one.why for one in wanted().leaves] == ["the site's own"]
+    assert [leaf.why for leaf in wanted().leaves] == ["the site's own"]
     (folder / "role.yaml").write_text("delete_on_removal: [/opt/ntp]\npackages: [ntp]\n")
     with pytest.raises(RoleError, match="unknown key `packages`"):
         wanted()

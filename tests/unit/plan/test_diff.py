@@ -6,9 +6,9 @@ import pytest
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Desired, Need
+from hpcforge.plan.desired import Desired, RoleNeed
 from hpcforge.plan.diff import SLURM_NODES, diff
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import PackageRemoval, UnitChange
 from hpcforge.plan.role import RoleError, load_roles
 from hpcforge.report.plan_text import plan_text
@@ -26,8 +26,8 @@ def slurm(name: str, state: str, reason: str = "") -> str:
     return f"NodeName={name} Arch=x86_64 Gres=gpu:fake:2 State={state} ThreadsPerCore=1 AllocTRES={said}\n"
 
 
-def seen(name: str, *differs: dict[str, Any], **more: Any) -> Observed:
-    return Observed(name, FACTS, {one["role"]: one for one in differs}, **more)
+def seen(name: str, *differs: dict[str, Any], **more: Any) -> Observation:
+    return Observation(name, FACTS, {one["role"]: one for one in differs}, **more)
 
 
 def test_no_difference_is_nothing_to_do(cluster: Cluster, desired: Desired) -> None:
@@ -76,9 +76,9 @@ def test_a_role_restarts_a_unit_that_it_disturbs_and_comes_before_it(
     roles_folder: Path, cluster: Cluster, watches: str, changed: str, reason: str | None
 ) -> None:
     desired = disturbing(roles_folder, cluster, watches=watches)
-    assert [one.role for one in desired.nodes["w1"]] == ["devices", "client"]
-    assert Need("devices") in desired.nodes["w1"][1].needs
-    assert desired.nodes["w2"][0].needs == (Need("server", ("head",)),)  # it is not there, and not waited for
+    assert [node.role for node in desired.nodes["w1"]] == ["devices", "client"]
+    assert RoleNeed("devices") in desired.nodes["w1"][1].needs
+    assert desired.nodes["w2"][0].needs == (RoleNeed("server", ("head",)),)  # it is not there, and not waited for
     found = {"path": changed, "exists": True, "kind": "file", "digest": "00", "text": "", "written": "00"}
     found |= {"mode": "0644", "owner": "root", "group": "root"}
     plan = diff(cluster, desired, {"w1": seen("w1", {"role": "devices", "files": [found]}), "w2": seen("w2")})
@@ -133,13 +133,15 @@ def test_opaque_work_runs_again_when_its_digest_changed(cluster: Cluster, desire
 
 
 def test_first_contact_wants_everything(cluster: Cluster, desired: Desired) -> None:
-    plan = diff(cluster, desired, {"w1": Observed("w1", FACTS, python=False)})
+    plan = diff(cluster, desired, {"w1": Observation("w1", FACTS, python=False)})
     assert plan.first_contact == ("w1",)
     assert plan.steps[0].changes["w1"].packages == ("clientd",)
 
 
 def test_unreachable_is_named_and_left_out(cluster: Cluster, desired: Desired) -> None:
-    plan = diff(cluster, desired, {"head": seen("head"), "w1": Observed("w1", unreachable="no route \x1b[2Jto host")})
+    plan = diff(
+        cluster, desired, {"head": seen("head"), "w1": Observation("w1", unreachable="no route \x1b[2Jto host")}
+    )
     assert plan.unreachable == {"w1": "no route \x1b[2Jto host"}
     assert plan.touched == ()
     assert "no route \\x1b[2Jto host" in plan_text(plan)
@@ -147,7 +149,7 @@ def test_unreachable_is_named_and_left_out(cluster: Cluster, desired: Desired) -
 
 def test_nodes_that_are_unreachable_for_one_reason_are_one_line(cluster: Cluster, desired: Desired) -> None:
     """The same words about host keys were eleven lines."""
-    away = {name: Observed(name, unreachable="no host key") for name in ("w1", "w2")}
+    away = {name: Observation(name, unreachable="no host key") for name in ("w1", "w2")}
     text = plan_text(diff(cluster, desired, {"head": seen("head"), **away}))
     assert "w[1-2] are unreachable and left out: no host key\n" in text
     assert text.count("no host key") == 1
@@ -156,16 +158,16 @@ def test_nodes_that_are_unreachable_for_one_reason_are_one_line(cluster: Cluster
 def test_a_node_that_falls_short_is_drained_and_resumed(cluster: Cluster, desired: Desired) -> None:
     small = {**FACTS, "memory_kib": 2 << 20}
     idle = {SLURM_NODES: slurm("w1", "IDLE") + slurm("w2", "IDLE")}
-    nodes = {"head": seen("head", answers=idle), "w1": Observed("w1", small), "w2": seen("w2")}
+    nodes = {"head": seen("head", answers=idle), "w1": Observation("w1", small), "w2": seen("w2")}
     plan = diff(cluster, desired, nodes)
-    assert [(one.node, one.action) for one in plan.drains] == [("w1", "drain")]
+    assert [(drain.node, drain.action) for drain in plan.drains] == [("w1", "drain")]
     assert plan.shortfalls[0].override == 'w1: {memory_gib: 2, reason: "has 2.0 GiB"}'
     ours = slurm("w1", "IDLE+DRAIN", plan.drains[0].reason)
     drained = {SLURM_NODES: ours + slurm("w2", "IDLE+DRAIN", "by an operator")}
     again = diff(cluster, desired, {**nodes, "head": seen("head", answers=drained)})
     assert again.drains == ()
     mended = diff(cluster, desired, {**nodes, "head": seen("head", answers=drained), "w1": seen("w1")})
-    assert [(one.node, one.action) for one in mended.drains] == [("w1", "resume")]
+    assert [(drain.node, drain.action) for drain in mended.drains] == [("w1", "resume")]
 
 
 def test_identical_changes_are_folded(cluster: Cluster, desired: Desired) -> None:
@@ -189,7 +191,7 @@ def test_what_goes_for_a_package_is_shown_and_what_is_not_known_is_said(cluster:
     text = plan_text(plan)
     assert "  + packages clientd\n  - package siteslurm (removed by clientd)\n" in text
     assert "  ? what else apt removes for clientd is not known yet: its lists lack it; nothing else may go\n" in text
-    first = plan_text(diff(cluster, desired, {"w1": Observed("w1", FACTS, python=False)}))
+    first = plan_text(diff(cluster, desired, {"w1": Observation("w1", FACTS, python=False)}))
     assert "  ? what apt removes for clientd is not known yet" in first
 
 
@@ -200,11 +202,11 @@ def test_nodes_that_have_nothing_share_what_changes_and_need_their_own(cluster: 
     (roles_folder / "base").mkdir()
     (roles_folder / "base/role.yaml").write_text("description: First.\non: 'true'\npackages: [sudo]\n")
     desired = compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
-    plan = diff(cluster, desired, {name: Observed(name, python=False) for name in ("head", "w1", "w2")})
+    plan = diff(cluster, desired, {name: Observation(name, python=False) for name in ("head", "w1", "w2")})
     changes = next(step.changes for step in plan.steps if step.role == "client")
     assert changes["w1"].resources is changes["w2"].resources
     assert [change.needs for change in changes.values()] == [
-        (Need("base", (name,)), Need("server", ("head",))) for name in ("w1", "w2")
+        (RoleNeed("base", (name,)), RoleNeed("server", ("head",))) for name in ("w1", "w2")
     ]
 
 

@@ -12,7 +12,7 @@ import yaml
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
 from hpcforge.node import nvml
-from hpcforge.plan.admission import Declared, Shortfall, declared, drains, gpu_shortfalls, shortfalls
+from hpcforge.plan.admission import DeclaredWorker, Shortfall, declared, drains, gpu_shortfalls, shortfalls
 from hpcforge.plan.gpus import remarks
 from tests.support.stand_in_nvml import ANSWERS, build, hung
 
@@ -29,7 +29,7 @@ def told(case: str, folder: Path) -> dict[str, Any]:
     return {**ENOUGH, "nvml": nvml.end(nvml.begin(str(build(case, folder)), 600.0), ON_BUS)}
 
 
-def short(case: str, folder: Path, worker: Declared = WORKER) -> tuple[Shortfall, ...]:
+def short(case: str, folder: Path, worker: DeclaredWorker = WORKER) -> tuple[Shortfall, ...]:
     return shortfalls(worker, told(case, folder), gpus_ready=True)
 
 
@@ -103,7 +103,9 @@ def test_a_node_whose_driver_is_to_be_replaced_works_on_until_its_turn(tmp_path:
     assert {one.gets_driver for one in declared(SITE)} == {False}  # where nodes bring it, nobody else would look
     waiting, facts = replace(WORKER, driver="535.261.03", gets_driver=True), told("healthy", tmp_path)
     assert shortfalls(waiting, facts, gpus_ready=True) == ()
-    assert [one.what for one in gpu_shortfalls(waiting, facts)] == ["GPU driver"]  # `status` tells it all the same
+    assert [gpu_shortfall.what for gpu_shortfall in gpu_shortfalls(waiting, facts)] == [
+        "GPU driver"
+    ]  # `status` tells it all the same
     (tmp_path / "again").mkdir()
     assert short("mismatch", tmp_path / "again", waiting)  # half of it is there: it cannot be used
 
@@ -136,11 +138,11 @@ def test_a_rehearsals_gpus_are_not_the_drivers(tmp_path: Path) -> None:
 def test_the_overrides_that_are_offered_accept_what_they_are_for(tmp_path: Path) -> None:
     """One after the other, as an operator meets them: each keeps what was accepted before."""
     worker, facts = WORKER, {case: told(case, tmp_path) for case in FAULTS if case != "seven"}
-    for one in facts.values():
-        for found in shortfalls(worker, one, gpus_ready=True):
+    for fact in facts.values():
+        for found in shortfalls(worker, fact, gpus_ready=True):
             worker = replace(worker, accepts=tuple(yaml.safe_load(found.override)[worker.node]["accept"]))
             override = found.override
-    assert [shortfalls(worker, one, gpus_ready=True) for one in facts.values()] == [()] * len(facts)
+    assert [shortfalls(worker, fact, gpus_ready=True) for fact in facts.values()] == [()] * len(facts)
     text = (BLUEPRINTS / "dgx-h100-site.yaml").read_text().replace("../", f"{BLUEPRINTS.parent}/")
     (tmp_path / "b.yaml").write_text(text.replace("\noverrides:\n", f"\noverrides:\n  {override}\n"))
     assert load(tmp_path / "b.yaml").cluster.by_name[worker.node].accepts == worker.accepts

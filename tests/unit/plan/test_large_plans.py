@@ -9,7 +9,7 @@ from pathlib import Path
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.diff import diff
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.role import load_roles
 from hpcforge.report.plan_text import plan_text
 
@@ -26,6 +26,6 @@ def test_a_plan_for_ten_thousand_nodes(cluster: Cluster, roles_folder: Path) -> 
     large = dataclasses.replace(cluster, nodes=(head, *workers))
     start = time.process_time()
     desired = compile_desired(large, load_roles(roles_folder), {"munge_key": "ab" * 32})
-    plan = diff(large, desired, {node.name: Observed(node.name, {}, python=False) for node in large.nodes})
+    plan = diff(large, desired, {node.name: Observation(node.name, {}, python=False) for node in large.nodes})
     assert f"{NODES + 1} nodes to change: head,w[00000-09999]" in plan_text(plan)
     assert time.process_time() - start < 30  # about 4 s of one core; a square anywhere takes minutes

@@ -67,7 +67,7 @@ def test_slurm_is_told_of_every_instance_by_profile_and_of_whole_gpus_beside_the
         ("h100-sxm_3g.40gb", 5), ("h100-sxm_2g.20gb", 1), ("h100-sxm_1g.10gb", 1), ("h100-sxm_1g.10gb.me", 1),
         ("h100-sxm", 1),
     )  # fmt: skip
-    assert sum(count for _, count in gpus.types) == len(gpus.gres) == len({one.files for one in gpus.gres})
+    assert sum(count for _, count in gpus.types) == len(gpus.gres) == len({gres.files for gres in gpus.gres})
     whole = SLICES.by_name["c01"].gpus
     assert whole and (whole.types, whole.links) == ((("h100-sxm", 8),), ())
 

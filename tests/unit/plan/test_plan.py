@@ -26,10 +26,10 @@ from hpcforge.plan.jobs import (
     parse_waiting,
     too_large,
 )
-from hpcforge.plan.moved import moved, without
-from hpcforge.plan.observed import Observed
-from hpcforge.plan.plan import Change, Leaving, Owns, Plan, Removal
+from hpcforge.plan.observation import Observation
+from hpcforge.plan.plan import Change, Leaving, OwnedResources, Plan, Removal
 from hpcforge.plan.role import load_roles
+from hpcforge.plan.stale import drop_nodes, stale_nodes
 from hpcforge.report.plan_text import plan_text
 
 FACTS = {"memory_kib": 8 << 20, "cpus": 2, "gpus": {"fake": 2, "nvidia": 0}}
@@ -42,8 +42,8 @@ def desired(cluster: Cluster, roles_folder: Path) -> Desired:
     return compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
 
 
-def seen(*differs: dict[str, Any], node: str = "w1", **receipt: Any) -> Observed:
-    return Observed(node, FACTS, {one["role"]: one for one in differs}, receipt={**RECEIPT, **receipt})
+def seen(*differs: dict[str, Any], node: str = "w1", **receipt: Any) -> Observation:
+    return Observation(node, FACTS, {one["role"]: one for one in differs}, receipt={**RECEIPT, **receipt})
 
 
 def file(digest: str | None, written: str | None) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def file(digest: str | None, written: str | None) -> dict[str, Any]:
     return {"role": "client", "files": [{**there, "group": "root", "text": "old\n", "written": written}]}
 
 
-def the_change(cluster: Cluster, desired: Desired, observed: Observed, scope: Scope | None = None) -> Change:
+def the_change(cluster: Cluster, desired: Desired, observed: Observation, scope: Scope | None = None) -> Change:
     plan = diff(cluster, desired, {observed.node: observed}, scope=scope or Scope())
     [step] = plan.steps
     return step.changes[observed.node]
@@ -74,7 +74,7 @@ def the_change(cluster: Cluster, desired: Desired, observed: Observed, scope: Sc
         (seen(unowned=["client"]), "to be noted"),
     ],
 )
-def test_one_word_for_why(cluster: Cluster, desired: Desired, observed: Observed, reason: str) -> None:
+def test_one_word_for_why(cluster: Cluster, desired: Desired, observed: Observation, reason: str) -> None:
     assert the_change(cluster, desired, observed).reason == reason
 
 
@@ -161,7 +161,7 @@ def test_a_reboot_that_was_due_and_has_happened_changes_what_a_plan_rests_on(
 ) -> None:
     made = diff(cluster, desired, {"head": seen({**NO_ANSWER, "reboot": True}, node="head")})
     now = diff(cluster, desired, {"head": seen(node="head")})
-    assert list(moved(made, now)) == ["head"]
+    assert list(stale_nodes(made, now)) == ["head"]
 
 
 SURPLUS = {
@@ -261,13 +261,13 @@ def test_a_plan_made_before_leaves_out_what_is_in_the_way_by_now(cluster: Cluste
     missing = [seen({"role": "client", "packages": ["clientd"]}, node=name) for name in ("w1", "w2")]
     made = made_for(cluster, desired, *missing)
     now = made_for(cluster, desired, seen(IN_THE_WAY), missing[1])
-    assert without(made, {}, now).touched == ("w2",)
-    assert list(without(made, {}, now).refused) == ["w1"]
+    assert drop_nodes(made, {}, now).touched == ("w2",)
+    assert list(drop_nodes(made, {}, now).refused) == ["w1"]
 
 
 def test_a_leaving_node_is_shown_with_its_jobs(cluster: Cluster, desired: Desired) -> None:
     head = replace(seen(node="head"), answers={SLURM_JOBS: "71|w9\n72|w[8-9]\n", SLURM_NODES: ""})
-    owns = Owns(resources={"files": ("/etc/munge/munge.key",)})
+    owns = OwnedResources(resources={"files": ("/etc/munge/munge.key",)})
     gone = (
         Leaving("w8", "10.0.0.8", True, "no route to 10.0.0.8", ()),
         Leaving("w9", "10.0.0.9", True, None, (Removal("munge", owns),)),
@@ -325,7 +325,11 @@ def test_a_leaving_node_that_a_job_asks_for_stays(cluster: Cluster, desired: Des
     said = {SLURM_JOBS: "", SLURM_NODES: "", SLURM_WAITING: "17|ada|1|main|w9\n18|bob|3|main|\n"}
     gone = (
         Leaving(
-            "w9", "10.0.0.9", True, None, (Removal("munge", Owns(resources={"files": ("/etc/munge/munge.key",)})),)
+            "w9",
+            "10.0.0.9",
+            True,
+            None,
+            (Removal("munge", OwnedResources(resources={"files": ("/etc/munge/munge.key",)})),),
         ),
     )
     text = plan_text(diff(cluster, desired, {"head": replace(seen(node="head"), answers=said)}, gone))
@@ -335,7 +339,7 @@ def test_a_leaving_node_that_a_job_asks_for_stays(cluster: Cluster, desired: Des
     assert "job 18 of bob asks for 3 nodes of main: it waits for more nodes\n" in text
 
 
-def made_for(cluster: Cluster, desired: Desired, *observed: Observed) -> Plan:
+def made_for(cluster: Cluster, desired: Desired, *observed: Observation) -> Plan:
     return diff(cluster, desired, {one.node: one for one in observed})
 
 
@@ -344,17 +348,17 @@ def test_a_plan_holds_only_for_nodes_that_are_as_they_were(cluster: Cluster, des
     made = made_for(cluster, desired, seen(missing, node="w1"), seen(missing, node="w2"), seen(node="head"))
     same = seen(missing, node="w1", run=9)  # another run elsewhere is no change here
     now = made_for(cluster, desired, same, seen({**missing, "accounts": [{"name": "ada"}]}, node="w2"))
-    out = moved(made, now)
+    out = stale_nodes(made, now)
     assert list(out) == ["w2"]
-    rest = without(made, out, now)
+    rest = drop_nodes(made, out, now)
     assert rest.touched == ("w1",)
 
 
 def test_a_node_that_is_down_now_is_left_to_the_run(cluster: Cluster, desired: Desired) -> None:
     made = made_for(cluster, desired, seen({"role": "client", "packages": ["clientd"]}))
-    now = made_for(cluster, desired, Observed("w1", unreachable="no route"))
-    assert moved(made, now) == {}
-    rest = without(made, (), now)
+    now = made_for(cluster, desired, Observation("w1", unreachable="no route"))
+    assert stale_nodes(made, now) == {}
+    rest = drop_nodes(made, (), now)
     assert not rest.steps
     assert rest.unreachable == {"w1": "no route"}
 

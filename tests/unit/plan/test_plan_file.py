@@ -17,7 +17,7 @@ from hpcforge.kinds.resource import Resource
 from hpcforge.plan import plan_file
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.diff import diff
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.plan_file import PlanFileError, dump_plan, load_plan
 from hpcforge.plan.resources import TYPES
@@ -37,9 +37,9 @@ def plan(cluster: Cluster, roles_folder: Path) -> Plan:
         cluster,
         desired,
         {
-            "head": Observed("head", FACTS, {"server": {"files": [{**changed, "group": "adm", "text": OLD_TEXT}]}}),
-            "w1": Observed("w1", FACTS, python=False),
-            "w2": Observed("w2", unreachable="no route to w2"),
+            "head": Observation("head", FACTS, {"server": {"files": [{**changed, "group": "adm", "text": OLD_TEXT}]}}),
+            "w1": Observation("w1", FACTS, python=False),
+            "w2": Observation("w2", unreachable="no route to w2"),
         },
     )
 

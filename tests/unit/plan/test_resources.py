@@ -11,17 +11,17 @@ from typing import Any, get_type_hints
 import pytest
 
 from hpcforge.cluster.model import Cluster
-from hpcforge.fits import fits
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.resource import Resource
-from hpcforge.node import wire
+from hpcforge.node import answer_types
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.resources import TYPES
 from hpcforge.plan.role import RoleError, load_roles
 from hpcforge.report.plan_text import plan_text
+from hpcforge.typed_json import fits
 
 BY_TYPE = [kind for kind in TYPES if kind not in ("files", "downloads")]  # which have schemas by hand
 Compiled = Callable[..., Desired]
@@ -62,13 +62,13 @@ def test_it_is_read_rendered_sent_and_planned(cluster: Cluster, compiled: Compil
 
     receipt = {"run": 1, "surplus": {"old": {kind: ["gone"], "on_remove": "stop"}}, "unowned": []}
     found = {"role": "one", kind: [{KINDS[kind].key: one.named, "exists": False}]}
-    plan = diff(cluster, desired, {"head": Observed("head", differs={"one": found}, receipt=receipt)})
+    plan = diff(cluster, desired, {"head": Observation("head", differs={"one": found}, receipt=receipt)})
     [change] = plan.steps[0].changes.values()
     assert [each.resource for each in change.resources] == [one]
     assert change.owns.resources[kind] == ("head-x",)
     text = plan_text(plan)
     assert "head-x" in text
-    assert one.farewell("gone") is None or f"- old: {one.farewell('gone')}" in text
+    assert one.removal_line("gone") is None or f"- old: {one.removal_line('gone')}" in text
 
 
 @pytest.mark.parametrize("kind", BY_TYPE)
@@ -91,6 +91,6 @@ def test_a_disruption_of_what_there_is_not_is_refused(compiled: Compiled) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_of_its_type_passes_the_border(kind: str) -> None:
-    names = get_type_hints(wire.EVENTS["observed"])["differs"].__args__[0].__annotations__
+    names = get_type_hints(answer_types.EVENTS["observed"])["differs"].__args__[0].__annotations__
     assert kind in names
     fits(names[kind])([])

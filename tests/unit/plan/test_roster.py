@@ -13,7 +13,7 @@ from hpcforge.cluster.model import Cluster, Node
 from hpcforge.plan import roster
 from hpcforge.plan.roster import (
     Enrolled,
-    Known,
+    KnownMachine,
     LastRun,
     Roster,
     gone_keys,
@@ -65,7 +65,7 @@ OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAc
 
 def test_only_a_machine_that_somebody_else_confirms_is_known(small: Cluster) -> None:
     """The head says where a node that left is, and by which key; it could say any machine of anybody's."""
-    known = [{"w8": Known("10.0.0.8", (KEY, OTHER))}, {"w9": Known(None, (KEY,))}]
+    known = [{"w8": KnownMachine("10.0.0.8", (KEY, OTHER))}, {"w9": KnownMachine(None, (KEY,))}]
     said = {
         "w1": Enrolled("10.6.6.6", (OTHER,), "w1", ("worker",), 1),  # of the blueprint, which is what counts for it
         "w8": Enrolled("10.0.0.8", (KEY,), "w8", ("worker",), 1),

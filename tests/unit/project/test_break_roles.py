@@ -61,7 +61,9 @@ def test_what_no_golden_file_shows_is_missed(tmp_path: Path) -> None:
     lines = break_roles.begun(tmp_path, ["names", "munge"]).communicate()[0].splitlines()
     assert len(lines) > 40
     missed = {line for line in lines if line.startswith("MISSED")}
-    missed -= {line for line in missed if "names/files/etc/resolv.conf.j2: line 7" in line}  # the rehearsal has its own DNS server
+    missed -= {
+        line for line in missed if "names/files/etc/resolv.conf.j2: line 7" in line
+    }  # the rehearsal has its own DNS server
     assert {line.split("/")[1] for line in missed} == {"munge"}
     seen = {line for line in lines if "roles/munge/" in line} - missed
     assert "caught roles/munge/files/etc/systemd/system/munge.service.d/hpcforge.conf: one line more" in seen

@@ -13,7 +13,7 @@ from hpcforge.blueprint.lab_kinds import DEFAULT
 from hpcforge.catalog import PinnedWheel
 from hpcforge.lab.host import host_packages
 from hpcforge.lab.kinds import KINDS
-from hpcforge.run.fetched import FetchError
+from hpcforge.run.download_store import FetchError
 from tests.conftest import ON_DEMAND
 from tests.support import install_torch
 from tests.support.locks import DEVELOPMENT, FOLDER, differing, pins

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cli.site import stood_in
 from hpcforge.cluster import Loaded, load
 from hpcforge.run.site import Site
 
-SITES = [path for path in sorted((shipped.root() / "blueprints").glob("*.yaml")) if not load(path).wants_lab]
-DGX = shipped.root() / "blueprints" / "dgx-h100-site.yaml"
+SITES = [path for path in sorted((bundled.root() / "blueprints").glob("*.yaml")) if not load(path).wants_lab]
+DGX = bundled.root() / "blueprints" / "dgx-h100-site.yaml"
 
 
 @pytest.fixture(scope="session", params=SITES, ids=lambda path: path.stem)

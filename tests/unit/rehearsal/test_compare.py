@@ -14,7 +14,7 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.rehearsal.compare import Compared, compare
 from hpcforge.rehearsal.lab_facts import as_elsewhere
 from hpcforge.rehearsal.roles import left_out, rehearsed_roles
-from hpcforge.rehearsal.rules import RULES
+from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.report.rehearsal_text import compared_text
 from hpcforge.run.site import Site, compile_site, load_site_roles, site_roles
 from tests.support.shipped import anywhere
@@ -54,7 +54,12 @@ def test_each_difference_is_below_what_makes_it(dgx: Loaded, rehearsal_of: Rehea
     assert "-NCCL_SOCKET_IFNAME==bond0.20" in lines["networks"]
     assert "-NCCL_IB_HCA==ibp24s0" in lines["adapters"] and "-UCX_NET_DEVICES=ibp24s0:1" in lines["adapters"]
     assert [one.differences for one in found.explained if one.stand_in.name in ("access", "racks and BMCs")] == [()]
-    (resolv,) = [one for each in found.explained for one in each.differences if one.what == "/etc/resolv.conf"]
+    (resolv,) = [
+        difference
+        for each in found.explained
+        for difference in each.differences
+        if difference.what == "/etc/resolv.conf"
+    ]
     assert resolv.nodes == found.nodes  # the same on all, and so shown once
     text = compared_text(found, up=False)
     assert text.startswith("would be rehearsed on gpu[001-003,031],head01,login[01-02],stor01\n")
@@ -128,7 +133,7 @@ def test_a_role_that_needs_metal_is_left_out_and_said(tmp_path: Path, rehearsal_
     assert said.startswith("these roles are left out: ") and "snoop: it measures InfiniBand adapters" in said
     found = compared(loaded, site)
     assert found.unexplained == ()
-    assert "/etc/snoop" in [one.what for one in found.explained[-1].differences]
+    assert "/etc/snoop" in [difference.what for difference in found.explained[-1].differences]
 
 
 def test_a_role_that_needs_a_kernel_is_left_out_of_containers_alone(tmp_path: Path, dgx: Loaded) -> None:

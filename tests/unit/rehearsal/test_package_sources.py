@@ -12,7 +12,7 @@ from hpcforge.rehearsal.compare import Compared, compare
 from hpcforge.rehearsal.lab_facts import LabFacts
 from hpcforge.rehearsal.package_sources import every, out_of_reach, passed
 from hpcforge.rehearsal.roles import rehearsed_roles
-from hpcforge.rehearsal.rules import RULES
+from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.rehearsal.stand_ins import rehearsed
 from hpcforge.report.rehearsal_text import compared_text
 from hpcforge.run.site import compile_site, load_site_roles
@@ -80,7 +80,7 @@ def test_roles_whose_source_is_not_reached_are_left_out_and_said(
     assert f"nvidia_driver: its packages come from {MIRROR}, {why}" in text
     assert "\npackage sources: " not in text
     assert "package nvidia-driver-cuda" in "".join(
-        line for one in found.explained[-1].differences for line in one.lines
+        line for difference in found.explained[-1].differences for line in difference.lines
     )
     assert found.unexplained == ()
 

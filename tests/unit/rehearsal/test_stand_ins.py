@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 
 from hpcforge.cli import site as sites
-from hpcforge.cli.choice import choose
+from hpcforge.cli.node_selection import choose
 from hpcforge.cli.site import lab_facts, open_site, real_networks
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.model import Jump, Line, Measure, StandInGpus
+from hpcforge.cluster.model import Jump, Measure, StandInGpus, Threshold
 from hpcforge.cluster.select import SelectionError
 from hpcforge.errors import UsageError
 from hpcforge.kinds.files import File
 from hpcforge.lab import facts
 from hpcforge.lab.state import Lab
-from hpcforge.rehearsal.choice import chosen
-from hpcforge.rehearsal.rules import RULES
+from hpcforge.rehearsal.node_choice import chosen
+from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.rehearsal.stand_ins import rehearsed
 from hpcforge.report.rehearsal_text import not_rehearsed
-from hpcforge.run.compare import compare_unseen
+from hpcforge.run.make_plan import compare_unseen
 from hpcforge.run.site import Site, goal, jump_host, target
 from tests.support.shipped import ROOT
 from tests.unit.rehearsal.conftest import DGX
@@ -52,7 +52,7 @@ def test_nothing_of_the_real_machines_is_left(real: Loaded, rehearsal_of: Rehear
     assert jump_host(site) is None
     said = " ".join(strings(dataclasses.asdict(site.cluster)))
     found = [
-        text for text in re.findall(r"\d+\.\d+\.\d+\.\d+", said) if any(IPv4Address(text) in one for one in theirs)
+        text for text in re.findall(r"\d+\.\d+\.\d+\.\d+", said) if any(IPv4Address(text) in their for their in theirs)
     ]
     assert not found
     assert site.loaded.cluster is site.cluster
@@ -67,8 +67,10 @@ def test_every_site_can_be_planned_for(real: Loaded, rehearsal_of: Rehearsal) ->
     plan = compare_unseen(site, wanted, choose(site, wanted.desired, None, None, None, None, None))
     assert plan.pending and not plan.refused
     assert {name for step in plan.steps for name in step.changes} == {*site.cluster.by_name}
-    assert all(name in site.cluster.by_name for one in site.cluster.slurm.partitions for name in one.nodes)
-    assert {one.name for one in site.cluster.slurm.partitions} == {one.name for one in real.cluster.slurm.partitions}
+    assert all(name in site.cluster.by_name for partition in site.cluster.slurm.partitions for name in partition.nodes)
+    assert {partition.name for partition in site.cluster.slurm.partitions} == {
+        partition.name for partition in real.cluster.slurm.partitions
+    }
 
 
 def test_of_each_kind_of_node_some_are_rehearsed(dgx: Loaded) -> None:
@@ -90,7 +92,7 @@ def test_a_lab_has_what_it_can_and_says_what_not(dgx: Loaded, rehearsal_of: Rehe
     assert worker.gpus != dgx.cluster.by_name["gpu001"].gpus
     assert (worker.gpus.most_ranks(2), worker.gpus.most_ranks(64)) == (2, 8)
     assert (worker.reserve_cores, worker.reserve_memory_mib, slurm.enforce) == (0, 0, ())
-    assert [one.name for one in slurm.partitions] == ["train"]
+    assert [partition.name for partition in slurm.partitions] == ["train"]
     assert slurm.topology is not None
     assert [switch.nodes for switch in slurm.topology.switches] == [("gpu001", "gpu002")]
     assert (cluster.services["time"].on, cluster.services["time"].external) == (("head01",), ())
@@ -176,19 +178,19 @@ def test_pytorch_is_the_catalogs_for_cpus(dgx: Loaded, rehearsal_of: Rehearsal) 
 def test_smoke_tests_keep_what_can_run(dgx: Loaded, rehearsal_of: Rehearsal) -> None:
     acceptance = dgx.cluster.acceptance
     assert acceptance is not None
-    names = tuple(dict.fromkeys(one.name for one in acceptance.tests))
+    names = tuple(dict.fromkeys(test.name for test in acceptance.tests))
     assert rehearsal_of(dgx).cluster.acceptance is not None
 
     def left(**needs: object) -> tuple[tuple[str, ...], str]:
         first = acceptance.tests[0]
         program = dataclasses.replace(first.program, **needs)  # type: ignore[arg-type]
         tests = tuple(
-            dataclasses.replace(one, program=program) if one.name == first.name else one for one in acceptance.tests
+            dataclasses.replace(test, program=program) if test.name == first.name else test for test in acceptance.tests
         )
         changed = dataclasses.replace(dgx.cluster, acceptance=dataclasses.replace(acceptance, tests=tests))
         cluster, said = rehearsed(changed, lab_facts(dgx, None), RULES)
         assert cluster.acceptance is not None
-        kept = tuple(dict.fromkeys(one.name for one in cluster.acceptance.tests))
+        kept = tuple(dict.fromkeys(test.name for test in cluster.acceptance.tests))
         return kept, " ".join(one.sentence for one in said)
 
     assert left()[0] == names
@@ -201,15 +203,15 @@ def test_smoke_tests_keep_what_can_run(dgx: Loaded, rehearsal_of: Rehearsal) -> 
 def test_nodes_that_share_a_machine_are_not_held_to_speeds(dgx: Loaded) -> None:
     acceptance = dgx.cluster.acceptance
     assert acceptance is not None
-    copy = next(one for one in acceptance.tests if one.name == "memory_copy")
+    copy = next(test for test in acceptance.tests if test.name == "memory_copy")
     measures = (*copy.program.measures, Measure("checked_bytes", "B"), Measure("step_s", "s"))
-    kept = Line("checked_bytes", "at_least", 1)
-    lines = (*copy.program.lines, kept, Line("step_s", "at_most", 2))
+    kept = Threshold("checked_bytes", "at_least", 1)
+    lines = (*copy.program.lines, kept, Threshold("step_s", "at_most", 2))
     copy = dataclasses.replace(copy, program=dataclasses.replace(copy.program, measures=measures, lines=lines))
     changed = dataclasses.replace(dgx.cluster, acceptance=dataclasses.replace(acceptance, tests=(copy,)))
     cluster, said = rehearsed(changed, lab_facts(dgx, None), RULES)
     assert cluster.acceptance is not None
-    assert [one.program.lines for one in cluster.acceptance.tests] == [(kept,)]
+    assert [test.program.lines for test in cluster.acceptance.tests] == [(kept,)]
     (speeds,) = (one.sentence for one in said if one.name == "speeds")
     assert speeds.endswith(": no line is drawn for copy_gb_per_s of memory_copy, step_s of memory_copy")
 
@@ -219,7 +221,7 @@ def test_instances_of_cut_gpus_are_devices_too_and_nothing_cuts_them(rehearsal_o
     site = rehearsal_of(load(ROOT / "tests/unit/roles/blueprints/mig.yaml"), "b01")
     gpus, desired = site.cluster.by_name["b01"].gpus, goal(site, make=False).desired
     assert isinstance(gpus, StandInGpus) and len(gpus.gres) == 9 and len(gpus.links) == 4 + 2 * 8
-    roles = {one.role: one for one in desired.nodes["b01"]}
+    roles = {node.role: node for node in desired.nodes["b01"]}
     assert "gpu_fake" in roles and "nvidia_mig" not in roles
     (made,) = (desired.texts[one.text] for one in roles["gpu_fake"].of(File) if "tmpfiles.d" in one.path)
     assert re.findall(r"^c (\S+) ", made, re.MULTILINE) == [*gpus.devices, *gpus.links]

@@ -11,15 +11,15 @@ from hpcforge.blueprint.hardware import CableModel
 from hpcforge.blueprint.site import Cabling as CablingRules
 from hpcforge.cluster.design import Design
 from hpcforge.fabric.cabling import Cabled, cabled
-from hpcforge.fabric.floor import Spot, Standing
-from hpcforge.fabric.graph import Cables, Device, Fabric, Move
+from hpcforge.fabric.floor import RackOnFloor, Spot
+from hpcforge.fabric.graph import Cables, Device, Fabric, GrowthMove
 from hpcforge.fabric.summary import fabric_design
 from hpcforge.facility.design import (
     BomLine,
     Cooling,
     FeedLoad,
     Hardware,
-    Part,
+    PartPower,
     PduLoad,
     Phase,
     Position,
@@ -92,10 +92,10 @@ def unit() -> Design:
 
 
 def _site(name: str, racks: tuple[RackDesign, ...], row: tuple[str, ...]) -> Design:
-    it_w = sum(one.power_w for one in racks)
+    it_w = sum(rack.power_w for rack in racks)
     diverse_w = 0.9 * it_w
     feeds = tuple(_feed(feed, racks) for feed in "ABC")
-    nodes = sum(position.model == "dgx-h100" for one in racks for position in one.elevation)
+    nodes = sum(position.model == "dgx-h100" for rack in racks for position in rack.elevation)
     total_w = diverse_w * 1.35
     operations = 6 * 70e9 * 2e12
     days = operations / (8 * max(nodes, 1) * 989e12 * 0.4) / 86400
@@ -113,16 +113,17 @@ def _site(name: str, racks: tuple[RackDesign, ...], row: tuple[str, ...]) -> Des
         exempt=(),
         hardware=(
             Hardware("dgx-h100", "gpu[001-032]", nodes, NODE_W, "max_w of the catalog",
-                     (Part("h100-sxm", 8, 700.0, 5600.0),)),
+                     (PartPower("h100-sxm", 8, 700.0, 5600.0),)),
             Hardware("generic-1u", "head01,login[01-02]", 3, 650.0, "sum of parts / efficiency 0.94",
-                     (Part("xeon-6430", 2, 270.0, 540.0), Part("drives", 2, None, None))),
+                     (PartPower("xeon-6430", 2, 270.0, 540.0), PartPower("drives", 2, None, None))),
         ),
         bom=(
             BomLine("server", "dgx-h100", "NVIDIA DGX H100", nodes, False, NODE_W, NODE_KG),
             BomLine("gpu", "h100-sxm", "NVIDIA H100 SXM5 80 GB", 8 * nodes, True, 700.0, None),
             BomLine("server", "generic-1u", "1U server, two sockets", 3, False, 650.0, 18.0),
             BomLine("rack", "rack-48u", "48U rack, 1200 mm deep", len(racks), False, None, 132.0),
-            BomLine("pdu", "pdu-415v-32a", "PDU, three phases, 415 V, 32 A", sum(len(one.pdus) for one in racks), False,
+            BomLine("pdu", "pdu-415v-32a", "PDU, three phases, 415 V, 32 A",
+                    sum(len(rack.pdus) for rack in racks), False,
                     None, 8.2),
         ),
         fabrics=(),
@@ -144,7 +145,7 @@ def _site(name: str, racks: tuple[RackDesign, ...], row: tuple[str, ...]) -> Des
 
 
 def _feed(name: str, racks: tuple[RackDesign, ...]) -> FeedLoad:
-    mine = [(one.name, p) for one in racks for p in one.pdus if p.feed == name]
+    mine = [(rack.name, p) for rack in racks for p in rack.pdus if p.feed == name]
     load = sum(p.load_w for _, p in mine)
     lost = sum(p.load_w_one_lost for _, p in mine)
     limit_a = 250_000 / sqrt(3) / VOLTS
@@ -172,7 +173,7 @@ def hostile() -> Design:
     design = _site("aurora", (odd, many, unknown), ("g03", "nobody"))
     arithmetic = "4 x 10.2 kW = 40.8 kW on racks g01 > 36.8 kW = 2 feeds x 0.8 x sqrt(3) x 415 V x 32 A"
     broken = Remark("POWER-003", "error", f"Node {SCRIPT} {'x' * 300}", arithmetic, SCRIPT, SCRIPT, None, None)
-    feeds = tuple(replace(one, limit_w=3_000.0, name=f"{one.name}{SCRIPT}") for one in design.feeds)
+    feeds = tuple(replace(feed, limit_w=3_000.0, name=f"{feed.name}{SCRIPT}") for feed in design.feeds)
     through = Throughput(1e6, None, None, "drives", None, 2e6)
     lots = (DriveLot(SCRIPT, 24, 2, None), DriveLot(long, 1, 0, 1e6))
     files = FileSystemDesign(SCRIPT, SCRIPT, SCRIPT, 2, 1, long, lots, SCRIPT, None, 1, None, None, 1e7, SCRIPT, 10_000,
@@ -206,9 +207,9 @@ def hostile_fabric() -> Cabled:
         name=SCRIPT, kind="roce", topology="rail-optimised", rate_gbps=100.0, port_rate_gbps=100.0,
         uplink_rate_gbps=100.0, breakout=1, rails=1, designed_for=1, tiers=2, first_end_port=1, end_ports=2,
         leaf_links=1, devices=devices, cables=cables, notes=(SCRIPT,),
-        moves=(Move((SCRIPT, 1, "gone", 2), None, "node_leaf"),),
+        moves=(GrowthMove((SCRIPT, 1, "gone", 2), None, "node_leaf"),),
     )  # fmt: skip
-    place = Spot(Standing(SCRIPT, 0, 0.3, 2.0), SCRIPT, 3, 0.1)
+    place = Spot(RackOnFloor(SCRIPT, 0, 0.3, 2.0), SCRIPT, 3, 0.1)
     spots = {device.name: place for device in devices}
     model = CableModel(kind="dac", rate_gbps=100.0, reach_m=3.0, lengths_m=(1.0, 2.0, 3.0))
     return cabled(fabric, spots, CablingRules.model_construct(), {SCRIPT: model})

@@ -6,16 +6,16 @@ import re
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.plan.admission import Shortfall
-from hpcforge.plan.plan import Leaving, Plan, Stays
+from hpcforge.plan.plan import Kept, Leaving, Plan
 from hpcforge.report.apply_text import next_steps, nodes_table
-from hpcforge.report.stays_text import stays_text
+from hpcforge.report.kept_text import stays_text
 from hpcforge.run.admit import Admission
-from hpcforge.run.result import Outcome, Result
+from hpcforge.run.result import RoleOutcome, RunResult
 
-DONE = Outcome("done")
+DONE = RoleOutcome("done")
 
 
 def test_each_node_once_and_those_with_the_same_story_together() -> None:
@@ -35,21 +35,25 @@ def test_each_node_once_and_those_with_the_same_story_together() -> None:
             Leaving("w21", "10.0.0.21", True, "no route", ()),
         ),
     )
-    result = Result(
+    result = RunResult(
         outcomes={
             "w1": {"base": DONE},
             "w2": {"base": DONE},
-            "w4": {"base": DONE, "munge": Outcome("failed", "no space")},
-            "w5": {"base": Outcome("deferred", "jobs still run there: 12")},
-            "w6": {"base": Outcome("unreachable", "link lost")},
-            "w7": {"base": DONE, "munge": Outcome("skipped", "munge on w1 failed"), "slurm": Outcome("skipped", "x")},
+            "w4": {"base": DONE, "munge": RoleOutcome("failed", "no space")},
+            "w5": {"base": RoleOutcome("deferred", "jobs still run there: 12")},
+            "w6": {"base": RoleOutcome("unreachable", "link lost")},
+            "w7": {
+                "base": DONE,
+                "munge": RoleOutcome("skipped", "munge on w1 failed"),
+                "slurm": RoleOutcome("skipped", "x"),
+            },
             "w8": {"base": DONE},
             **{name: {"base (removed)": DONE} for name in ("w20", "w22", "w23")},
-            "w21": {"base (removed)": Outcome("unreachable", "no route")},
+            "w21": {"base (removed)": RoleOutcome("unreachable", "no route")},
         },
         lost={"w6": "link lost", "elsewhere": "not of this plan"},
         abandoned={"w21": "no route"},
-        stays={"w20": (Stays("path", ("/etc/hosts",), "its name"),), "w22": ()},
+        stays={"w20": (Kept("path", ("/etc/hosts",), "its name"),), "w22": ()},
     )
     short = Shortfall("w8", "CPUs", "2", "1", "w8: {sockets: 1}")
     admission = Admission((short,), (), {"w8": "idle+drain: hpcforge: CPUs", "w9": "down: Kernel panic"}, None)
@@ -77,7 +81,7 @@ def test_each_node_once_and_those_with_the_same_story_together() -> None:
     ]
 
 
-REHEARSAL = shipped.root() / "blueprints" / "rehearsal.yaml"
+REHEARSAL = bundled.root() / "blueprints" / "rehearsal.yaml"
 PARTITIONS = """\
     whole: {nodes: all}
     main: {nodes: "w[01-02]", default: true}
@@ -140,17 +144,17 @@ def test_no_job_is_offered_where_it_is_not_known_who_is_in_service() -> None:
 
 
 def test_a_kind_that_is_several_has_no_other_plural() -> None:
-    words = Stays("kernel arguments", ("site", "tuning"), "they run")
+    words = Kept("kernel arguments", ("site", "tuning"), "they run")
     assert stays_text({"w1": (words,)}) == "stays on w1:\n  kernel arguments site tuning: they run\n"
 
 
 def test_what_stays_is_said_by_node_and_reason() -> None:
-    packages = [Stays("package", names, "nobody removes them") for names in (("munge", "slurmd"), ("munge", "chrony"))]
-    hosts = Stays("path", ("/etc/hosts",), "its name")
+    packages = [Kept("package", names, "nobody removes them") for names in (("munge", "slurmd"), ("munge", "chrony"))]
+    hosts = Kept("path", ("/etc/hosts",), "its name")
     stays = {
         "w1": (*packages, hosts),
         "w2": (*packages, hosts),
-        "w3": (Stays("directory", ("/a", "/b"), "full"),),
+        "w3": (Kept("directory", ("/a", "/b"), "full"),),
         "w4": (),
     }
     assert stays_text(stays) == (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster import load
-from hpcforge.cluster.designed import designed
+from hpcforge.cluster.blueprint_design import designed
 from hpcforge.report import design_html, fabric_html, fabric_labels
 from tests.unit.report import designs
 

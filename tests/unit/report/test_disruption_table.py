@@ -27,7 +27,7 @@ ROLES = load_roles(REPOSITORY / "roles")
 
 @pytest.fixture(scope="module", params=RELEASES)
 def found(request: pytest.FixtureRequest) -> dict[str, Effect]:
-    return {f"{one.mutation.field}: {one.mutation.what}": one for one in effects(ROLES, request.param)}
+    return {f"{effect.mutation.field}: {effect.mutation.what}": effect for effect in effects(ROLES, request.param)}
 
 
 def test_the_published_table_is_current() -> None:
@@ -66,15 +66,15 @@ def test_adding_a_node_touches_the_head_and_the_new_node_only(found: dict[str, E
 def test_removing_a_node_drains_it_and_revokes_its_key_everywhere(found: dict[str, Effect]) -> None:
     effect = found["nodes: one node less"]
     assert (set(effect.touched), effect.disruption) == ({"head", "login", "w01", "w02", "w03"}, "drain")
-    others = [line for line in effect.does if "`head,login,w[01-02]`" in line]
+    others = [line for line in effect.apply_verb if "`head,login,w[01-02]`" in line]
     assert others == ["`head,login,w[01-02]` ssh_trust: writes /etc/ssh/ssh_known_hosts2"]
 
 
 def test_what_does_not_concern_nodes_touches_none(found: dict[str, Effect]) -> None:
     for name in ("access.user: another login", "rollout.*: more caution"):
-        assert (found[name].touched, found[name].does, found[name].disruption) == ((), (), "none")
+        assert (found[name].touched, found[name].apply_verb, found[name].disruption) == ((), (), "none")
     fewer = found["acceptance.tests.*: fewer tests"]
-    assert fewer.does == ("`w[01-03]` smoke_tests: removes /opt/hpcforge/smoke_tests/train_ddp.py",)
+    assert fewer.apply_verb == ("`w[01-03]` smoke_tests: removes /opt/hpcforge/smoke_tests/train_ddp.py",)
     assert fewer.disruption == "none"
 
 
@@ -92,6 +92,6 @@ def test_a_role_s_own_word_on_disruption_is_in_the_table() -> None:
         else role
         for role in ROLES
     ]
-    said = {one.mutation.field: one.disruption for one in effects(drains, "12")}
+    said = {effect.mutation.field: effect.disruption for effect in effects(drains, "12")}
     assert said["slurm.reserve.cores"] == "drain"
     assert said["services.dns.forward"] == "restart"

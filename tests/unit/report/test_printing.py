@@ -27,7 +27,7 @@ def other_ways(path: Path) -> Iterator[str]:
         match node:
             case ast.Attribute(value=ast.Name(id="sys"), attr=name) if name in STREAMS:
                 yield f"sys.{name}"
-            case ast.ImportFrom(module="sys", names=names) if STREAMS & {one.name for one in names}:
+            case ast.ImportFrom(module="sys", names=names) if STREAMS & {name.name for name in names}:
                 yield "from sys import"
             case ast.Name(id="print"):
                 yield "print"

@@ -22,7 +22,11 @@ def test_it_is_a_page_and_names_every_node(name: str) -> None:
     text = show_text(cluster, "hpcforge show --full")
     assert len(text.splitlines()) <= 50
     assert text.endswith("all of it, a value a line: hpcforge show --full\n")
-    for word in (cluster.name, *cluster.services["dns"].on, *(one.name for one in cluster.slurm.partitions)):
+    for word in (
+        cluster.name,
+        *cluster.services["dns"].on,
+        *(partition.name for partition in cluster.slurm.partitions),
+    ):
         assert word in text
 
 

@@ -13,9 +13,9 @@ import pytest
 from hpcforge.plan.roster import Enrolled
 from hpcforge.report.status_text import history_table, status_json, status_text
 from hpcforge.run.history import History, NodePast, Past
-from hpcforge.run.lease import Holder
+from hpcforge.run.lease import LeaseHolder
 from hpcforge.run.status import NodeStatus, Status
-from hpcforge.verify.kept import Kept, Recorded
+from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict
 
 Golden = Callable[[Path, str], None]
@@ -67,8 +67,8 @@ def status(**more: object) -> Status:
         "history": History((FIRST, DIED, LAST), older=2, unreadable=1),
         "verdicts": Recorded(
             (
-                Kept(Verdict("allreduce", "passed", ("w1",)), NOW - 7100.0, ("w1",)),
-                Kept(Verdict("train_ddp", "timed_out", ("w1",)), NOW - 7100.0, ()),
+                KeptVerdicts(Verdict("allreduce", "passed", ("w1",)), NOW - 7100.0, ("w1",)),
+                KeptVerdicts(Verdict("train_ddp", "timed_out", ("w1",)), NOW - 7100.0, ()),
             )
         ),
         "notes": ("1 line of the history cannot be read",),
@@ -81,7 +81,7 @@ def test_status(golden: Golden) -> None:
 
 
 def test_somebody_at_work() -> None:
-    holder = Holder("x", "bob@far", 13, None, 754.0, 3.0)
+    holder = LeaseHolder("x", "bob@far", 13, None, 754.0, 3.0)
     first = status_text(status(at_work=holder), NOW).splitlines()[0]
     assert first.startswith("running:   bob@far has been at work on this cluster since ")
     assert first.endswith("(13 min), run 13")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpcforge.cluster.model import SmokeTest
-from hpcforge.plan.smoke_runs import SmokeRun, Waiting
+from hpcforge.plan.test_selection import DeferredTests, SmokeRun
 from hpcforge.report.verdicts_text import verdicts_text
-from hpcforge.run.testing import Reached, Verified
-from hpcforge.verify.kept import Recorded
+from hpcforge.run.smoke_tests import Reached, Verified
+from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
 
 NOW = 1_800_000_000.0
@@ -21,7 +21,7 @@ def passed(test: str, *nodes: str) -> Verdict:
     return Verdict(test, "passed", nodes, ranks=2 * len(nodes), backend="gloo", device="cpu", torch_build="2.13")
 
 
-BEFORE = Recorded().reached(TESTS, [(one, passed(one.name, *SPAN), True) for one in TESTS], NOW - 7200)
+BEFORE = Recorded().reached(TESTS, [(test, passed(test.name, *SPAN), True) for test in TESTS], NOW - 7200)
 
 
 def text(tests: Verified, away: tuple[str, ...] = ()) -> list[str]:
@@ -29,7 +29,7 @@ def text(tests: Verified, away: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_a_part_says_for_whom_it_ran_and_since_when_the_rest_stands() -> None:
-    part = [passed(one.name, "w01", "w02") for one in TESTS]
+    part = [passed(test.name, "w01", "w02") for test in TESTS]
     run = SmokeRun(NAMES, ("w01", "w02"), SPAN, "changed", ("w02",))
     after = BEFORE.changed({"w02"}, served=True).reached(
         TESTS, [(test, verdict, False) for test, verdict in zip(TESTS, part, strict=True)], NOW
@@ -59,7 +59,7 @@ def test_a_node_that_fell_out_and_nodes_that_were_not_asked_for_are_named() -> N
 
 def test_what_waits_is_named_with_whose_job_it_is_and_what_to_type_then() -> None:
     changed = BEFORE.changed({"w02"}, served=True)
-    waiting = Waiting(NAMES, ("w02",), {"w02": "job 20, ada's train"})
+    waiting = DeferredTests(NAMES, ("w02",), {"w02": "job 20, ada's train"})
     assert text(Verified(waiting=(waiting,), recorded=changed))[:3] == [
         "allreduce, train_ddp  waiting  w02 not tested: job 20, ada's train, holds w02",
         "  next: hpcforge apply site.yaml   (when that has ended)",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.desired import Desired
@@ -18,7 +18,7 @@ from tests.unit.roles.goldens import BLUEPRINTS
 
 @pytest.fixture(scope="session")
 def roles() -> tuple[Role, ...]:
-    return load_roles(shipped.root() / "roles")
+    return load_roles(bundled.root() / "roles")
 
 
 @pytest.fixture(scope="session", params=BLUEPRINTS, ids=lambda path: path.stem)
@@ -34,7 +34,7 @@ def cluster(blueprint: Path) -> Cluster:
 
 @pytest.fixture(scope="session")
 def rehearsal() -> Cluster:
-    return load(shipped.root() / "blueprints" / "rehearsal.yaml").cluster
+    return load(bundled.root() / "blueprints" / "rehearsal.yaml").cluster
 
 
 @pytest.fixture(scope="session")

@@ -20,13 +20,13 @@ from typing import Any
 
 import yaml
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Desired, Need, Wanted
+from hpcforge.plan.desired import Desired, DesiredRole, RoleNeed
 from hpcforge.plan.render import Template
 from hpcforge.plan.role import Role, site_role_code
 
@@ -34,10 +34,10 @@ HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 HANDED_ON = GOLDEN / "handed_on.txt"
 BLUEPRINTS = tuple(
-    path for folder in (shipped.root() / "blueprints", HERE / "blueprints") for path in sorted(folder.glob("*.yaml"))
+    path for folder in (bundled.root() / "blueprints", HERE / "blueprints") for path in sorted(folder.glob("*.yaml"))
 )
 _FIRST = ("needs", "packages", "replaces", "directories", *KINDS)
-_USUAL = dataclasses.asdict(Wanted(""))
+_USUAL = dataclasses.asdict(DesiredRole(""))
 _FLAGS = ("on_remove", "guard", "shape", "sets_clock", "jobs_feel", "disrupts")
 
 
@@ -74,7 +74,7 @@ def _handed_on(roles: Iterable[Role]) -> Iterator[tuple[str, str]]:
         for name, text in role.texts.items():
             if not isinstance(text, Template):
                 file = os.path.normpath(f"roles/{role.name}/{name}")
-                yield hashlib.sha256(text.encode()).hexdigest(), file if (shipped.root() / file).exists() else name
+                yield hashlib.sha256(text.encode()).hexdigest(), file if (bundled.root() / file).exists() else name
 
 
 def texts(
@@ -113,7 +113,7 @@ def _by_nodes(by_node: dict[str, str]) -> str:
     return f"\n{'=' * 40}\n".join(parts)
 
 
-def _resources(node: str, wanted: Wanted, whole: Mapping[str, str]) -> str:
+def _resources(node: str, wanted: DesiredRole, whole: Mapping[str, str]) -> str:
     parts = wanted.plain()
     parts["needs"] = [_need(node, need) for need in wanted.needs]
     opaque = parts.pop("opaque")
@@ -141,5 +141,5 @@ def _file_line(file: File, text: str) -> dict[str, Any]:
     return {**rights, **{name: value for name, value in more.items() if value}, "text": text}
 
 
-def _need(node: str, need: Need) -> str:
+def _need(node: str, need: RoleNeed) -> str:
     return need.role if need.nodes in ((), (node,)) else f"{need.role}@{fold(need.nodes)}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
@@ -17,7 +17,7 @@ from hpcforge.plan.admission import declared
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import load_roles
 from hpcforge.rehearsal.roles import left_out
-from hpcforge.rehearsal.rules import RULES
+from hpcforge.rehearsal.stand_in_rules import RULES
 
 SITE = load(Path(__file__).parent / "blueprints" / "amd.yaml").cluster
 VERSION = "the HIP runtime is of the version"
@@ -34,8 +34,8 @@ def _desired(compiled: Callable[[Cluster], Desired]) -> Desired:
 
 def check(desired: Desired, role: str, name: str, root: Path, tools: dict[str, str]) -> tuple[int, str]:
     """Run a check of m01 with `tools` in place of a node's own, below another root than this machine's."""
-    (found,) = (one for one in desired.nodes["m01"] if one.role == role)
-    (command,) = (one.command for one in found.checks if name in one.name)
+    (found,) = (node for node in desired.nodes["m01"] if node.role == role)
+    (command,) = (check.command for check in found.checks if name in check.name)
     for tool, text in tools.items():
         (root / tool).write_text(f"#!/bin/sh\n{text}\n")
         (root / tool).chmod(0o755)
@@ -65,8 +65,8 @@ def plant(root: Path, driver: str = "amdgpu", count: int = 8) -> Path:
 
 def gres(desired: Desired) -> str:
     """The file of it that Slurm has."""
-    files = [file for one in desired.nodes["head"] for file in one.of(File)]
-    (text,) = (desired.texts[one.text] for one in files if one.path == "/etc/slurm/gres.conf")
+    files = [file for node in desired.nodes["head"] for file in node.of(File)]
+    (text,) = (desired.texts[file.text] for file in files if file.path == "/etc/slurm/gres.conf")
     return text
 
 
@@ -125,13 +125,13 @@ def test_rocminfo_is_believed_in_its_count(desired: Desired, tmp_path: Path) -> 
 
 def test_a_rehearsal_has_stand_ins_and_leaves_out_what_needs_a_kernel(compiled: Callable[[Cluster], Desired]) -> None:
     """Slurm is told the same of them, so that what it makes of the flag is seen."""
-    (rule,) = (one for one in RULES if one.name == "GPUs")
+    (rule,) = (rule for rule in RULES if rule.name == "GPUs")
     small = rule.change(SITE, None)  # type: ignore[arg-type]  # it asks nothing of the lab
     desired = compiled(small)
     text = gres(desired)
     assert "NodeName=m[01-02] Name=gpu Type=mi300x File=/dev/fakegpu[0-7] Flags=amd_gpu_env\n" in text
-    roles = {one.role for one in desired.nodes["m01"]}
+    roles = {node.role for node in desired.nodes["m01"]}
     assert {"amd_rocm", "gpu_fake"} <= roles
-    out = left_out(small, load_roles(shipped.roles()), boots=True)
+    out = left_out(small, load_roles(bundled.roles()), boots=True)
     assert out is not None
     assert "amd_modules" in out.short

@@ -38,7 +38,10 @@ def of_release(blueprint: str, release: str, compiled: Compiled) -> tuple[Cluste
 def controller_files(cluster: Cluster, desired: Desired) -> dict[str, str]:
     roles = desired.nodes[cluster.slurm.controller]
     return {
-        file.path: desired.texts[file.digest] for one in roles for file in one.of(File) if file.digest in desired.texts
+        file.path: desired.texts[file.digest]
+        for role in roles
+        for file in role.of(File)
+        if file.digest in desired.texts
     }
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 
-PROGRAM = shipped.root() / "roles" / "networks" / "files" / "usr" / "sbin" / "hpcforge-networks"
+PROGRAM = bundled.root() / "roles" / "networks" / "files" / "usr" / "sbin" / "hpcforge-networks"
 BOND = """\
 # Written by hpcforge.
 

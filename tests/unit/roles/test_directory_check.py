@@ -15,12 +15,12 @@ from types import ModuleType
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Service
 from hpcforge.run.host_certificates import current_step, new_authority, with_derived
 
-PROGRAM = shipped.root() / "roles" / "ldap_client" / "directory_check.py"
+PROGRAM = bundled.root() / "roles" / "ldap_client" / "directory_check.py"
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def program() -> ModuleType:
 @contextlib.contextmanager
 def server(program: ModuleType, folder: Path, address: str, step: int) -> Iterator[str]:
     """A server with a certificate for an address that was made in a step, once; the file of its authority."""
-    cluster = load(shipped.root() / "blueprints" / "rehearsal.yaml").cluster
+    cluster = load(bundled.root() / "blueprints" / "rehearsal.yaml").cluster
     nodes = tuple(dataclasses.replace(node, address=address) for node in cluster.nodes if node.name == "head")
     services = {"any": Service(on=("head",), certified=True)}
     cluster = dataclasses.replace(cluster, nodes=nodes, services=services)

@@ -24,9 +24,9 @@ from hpcforge.kinds.links import Link
 from hpcforge.kinds.memberships import Membership
 from hpcforge.kinds.pins import Pin
 from hpcforge.kinds.timers import Timer
-from hpcforge.plan.called import as_called
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Check, Desired, Leaves, Restart, Unit, Wanted
+from hpcforge.plan.desired import Check, Desired, DesiredRole, KeptPath, Restart, Unit
+from hpcforge.plan.localize import localize
 from hpcforge.plan.role import Role
 from tests.unit.roles.goldens import texts
 
@@ -79,7 +79,7 @@ def test_what_differs_from_debian_12_is_as_recorded(
     golden(HERE / f"{'-'.join(key)}.diff", "".join(f"{line}\n" for line in lines))
 
 
-def _for_the_node(wanted: Wanted) -> dict[str, Any]:
+def _for_the_node(wanted: DesiredRole) -> dict[str, Any]:
     plain = wanted.plain()
     return {**plain, "checks": [{**one, "name": ""} for one in plain["checks"]]}  # in words, for people
 
@@ -113,16 +113,16 @@ def test_none_is_left_of_sshs_either(compiled: Compiled) -> None:
 
 
 @pytest.fixture(scope="module")
-def made_up(roles: tuple[Role, ...]) -> Callable[[str, str], Wanted]:
+def made_up(roles: tuple[Role, ...]) -> Callable[[str, str], DesiredRole]:
     desired = compile_desired(dataclasses.replace(on("debian", "12"), os=OS), roles, {"munge_key": None})
     return lambda node, role: next(one for one in desired.nodes[node] if one.role == role)
 
 
-def paths(wanted: Wanted) -> list[str]:
+def paths(wanted: DesiredRole) -> list[str]:
     return [file.path for file in wanted.of(File)]
 
 
-def test_all_of_a_role_has_the_other_names(made_up: Callable[[str, str], Wanted]) -> None:
+def test_all_of_a_role_has_the_other_names(made_up: Callable[[str, str], DesiredRole]) -> None:
     time = made_up("w1", "time")
     conf, drop_in = "/etc/chronyd.conf", "/etc/systemd/system/chronyd.service.d/hpcforge.conf"
     assert (time.packages, time.replaces, paths(time)) == (("time-chrony",), (), [conf, drop_in])
@@ -140,15 +140,15 @@ def test_all_of_a_role_has_the_other_names(made_up: Callable[[str, str], Wanted]
     assert (compute.packages, paths(compute)) == (("slurm",), [drop_in])
     assert compute.units == (Unit("slurm-node.service", (drop_in,)),)
     assert compute.leaves == (
-        Leaves("/var/db/slurmd/slurmd", "what slurmd kept of jobs"), Leaves("/var/log/batch", "what Slurm logged"),
+        KeptPath("/var/db/slurmd/slurmd", "what slurmd kept of jobs"), KeptPath("/var/log/batch", "what Slurm logged"),
     )  # fmt: skip
     fake = made_up("w1", "gpu_fake")
     assert fake.restarts == (Restart("slurm-node.service", ("/etc/tmpfiles.d/hpcforge-fakegpu.conf",)),)
 
 
-def test_commands_and_what_is_reread_have_them_too(made_up: Callable[[str, str], Wanted]) -> None:
+def test_commands_and_what_is_reread_have_them_too(made_up: Callable[[str, str], DesiredRole]) -> None:
     controller = made_up("head", "slurm_controller")
-    assert [one.path for one in controller.units[0].rereads] == [
+    assert [reread.path for reread in controller.units[0].rereads] == [
         "/etc/slurm-conf/slurm.conf", "/etc/slurm-conf/gres.conf", "/etc/slurm-conf/cgroup.conf",
     ]  # fmt: skip
     assert controller.of(Directory) == (Directory("/srv/slurm-state", "0700", "batch", "batch"),)
@@ -169,18 +169,18 @@ def test_a_path_goes_with_the_longest_that_is_declared() -> None:
 
 
 def test_each_kind_says_what_its_fields_name() -> None:
-    assert as_called(Membership("slurm:adm"), OS) == Membership("batch:loggers")
-    assert as_called(Hold("munge"), OS) == Hold("munge-daemon")
-    assert as_called(Pin("all", ("rsyslog", "munge"), "release n=x", 9), OS).packages == (
+    assert localize(Membership("slurm:adm"), OS) == Membership("batch:loggers")
+    assert localize(Hold("munge"), OS) == Hold("munge-daemon")
+    assert localize(Pin("all", ("rsyslog", "munge"), "release n=x", 9), OS).packages == (
         "syslog-core", "syslog-tcp", "munge-daemon",
     )  # fmt: skip
-    timer = as_called(Timer("t", ("/usr/sbin/sshd", "-t", "ssh.service"), "daily", "slurm"), OS)
+    timer = localize(Timer("t", ("/usr/sbin/sshd", "-t", "ssh.service"), "daily", "slurm"), OS)
     assert timer == Timer("t", ("/sbin/sshd-server", "-t", "sshd.service"), "daily", "batch")
-    assert as_called(Link("/etc/slurm/x", "/etc/ssh"), OS) == Link("/etc/slurm-conf/x", "/etc/sshd")
+    assert localize(Link("/etc/slurm/x", "/etc/ssh"), OS) == Link("/etc/slurm-conf/x", "/etc/sshd")
 
 
 def test_what_is_for_one_package_takes_no_two() -> None:
     with pytest.raises(ValueError, match="rsyslog must be one package in made-up 1, not syslog-core and syslog-tcp"):
-        as_called(Hold("rsyslog"), OS)
+        localize(Hold("rsyslog"), OS)
     with pytest.raises(ValueError, match="systemd-timesyncd must be one package in made-up 1, not none"):
-        as_called(Hold("systemd-timesyncd"), OS)
+        localize(Hold("systemd-timesyncd"), OS)

@@ -54,7 +54,7 @@ def test_one_node_says_who_has_none(desired: Desired) -> None:
 @pytest.fixture
 def said(desired: Desired, tmp_path: Path) -> Callable[[], tuple[int, str]]:
     """Runs the check beside an /etc that has the accounts, on homes in a folder of the test."""
-    (role,) = (one for one in desired.nodes["head"] if one.role == "external_homes")
+    (role,) = (node for node in desired.nodes["head"] if node.role == "external_homes")
     (check,) = role.checks
     assert check.command[-2:] == ("/homes", "ada bob")
     (tmp_path / "homes").mkdir()

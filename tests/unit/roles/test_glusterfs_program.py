@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 
-PROGRAM = shipped.root() / "roles" / "glusterfs_volumes" / "volumes.py"
+PROGRAM = bundled.root() / "roles" / "glusterfs_volumes" / "volumes.py"
 RUN = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("volumes", sys.argv[1]); it = importlib.util.module_from_spec(spec)

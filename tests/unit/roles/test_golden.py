@@ -16,8 +16,8 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.node.verbs import checked
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role
-from hpcforge.run.contents import Contents
 from hpcforge.run.requests import wanted
+from hpcforge.run.secret_files import Contents
 from tests.unit.roles.goldens import BLUEPRINTS, GOLDEN, HANDED_ON, compiled, golden_texts, handed_on, shown
 
 SHOWN = shown()
@@ -56,5 +56,5 @@ def test_a_node_takes_what_it_is_asked(cluster: Cluster, compiled: Callable[[Clu
     desired = compiled(cluster)
     contents = Contents(desired.texts, {})
     for roles in desired.nodes.values():
-        request = {"verb": "observe", "wanted": [wanted(one, contents) for one in roles]}
+        request = {"verb": "observe", "wanted": [wanted(role, contents) for role in roles]}
         assert checked(json.loads(json.dumps(request)))["verb"] == "observe"

@@ -13,7 +13,7 @@ from hpcforge.blueprint.membership import Newcomers, added
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
-from hpcforge.plan.desired import Desired, Reread, Unit, Wanted
+from hpcforge.plan.desired import Desired, DesiredRole, Reread, Unit
 
 REPOSITORY = Path(__file__).parents[3]
 REHEARSAL = REPOSITORY / "blueprints" / "rehearsal.yaml"
@@ -26,7 +26,7 @@ def grown(loaded: Loaded, name: str, text: str) -> Cluster:
     return load(loaded.blueprint_path, loaded.inventory_path, instead={loaded.blueprint_path: new}).cluster
 
 
-def beyond_checks(wanted: Wanted) -> Wanted:
+def beyond_checks(wanted: DesiredRole) -> DesiredRole:
     """All that is made so; what is merely looked at, and who is waited for, may know the others."""
     return dataclasses.replace(wanted, checks=(), needs=())
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
 from hpcforge.kinds.sysctls import Sysctl
-from hpcforge.plan.desired import Desired, Wanted
+from hpcforge.plan.desired import Desired, DesiredRole
 
 Compiled = Callable[[Cluster], Desired]
 SSHD = "/etc/ssh/sshd_config.d/00-hpcforge_hardening.conf"
@@ -23,7 +23,7 @@ _OTHER_KERNELS = {"kernel.yama.ptrace_scope"}  # of a module that a kernel may b
 
 @pytest.fixture(scope="module")
 def dgx() -> Cluster:
-    return load(shipped.root() / "blueprints" / "dgx-h100-site.yaml").cluster
+    return load(bundled.root() / "blueprints" / "dgx-h100-site.yaml").cluster
 
 
 def chosen(cluster: Cluster, role: str, **variables: Any) -> Cluster:
@@ -31,7 +31,7 @@ def chosen(cluster: Cluster, role: str, **variables: Any) -> Cluster:
     return replace(cluster, variables={**cluster.variables, role: values})
 
 
-def of(desired: Desired, node: str, role: str) -> Wanted:
+def of(desired: Desired, node: str, role: str) -> DesiredRole:
     return next(one for one in desired.nodes[node] if one.role == role)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to users")
 
-PROGRAM = shipped.root() / "roles" / "shared_homes" / "homes.py"
+PROGRAM = bundled.root() / "roles" / "shared_homes" / "homes.py"
 PASSWD = """\
 root:x:0:0::/root:/bin/sh
 ops:x:1000:1000::/home/ops:/bin/sh

@@ -14,7 +14,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.kernel_arguments import KernelArguments
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Change
 
 BLUEPRINT = Path(__file__).parent / "blueprints" / "kernel_arguments.yaml"
@@ -52,7 +52,7 @@ def test_nobody_gets_any_unasked(compiled: Callable[[Cluster], Desired], rehears
 
 def changed(started: Cluster, desired: Desired, difference: Mapping[str, Any]) -> Change:
     """What is to be done on a worker that is in service, where one role differs so."""
-    observed = Observed("g01", FACTS, {difference["role"]: dict(difference)}, receipt=RECEIPT)
+    observed = Observation("g01", FACTS, {difference["role"]: dict(difference)}, receipt=RECEIPT)
     (step,) = diff(started, desired, {"g01": observed}).steps
     return step.changes["g01"]
 
@@ -76,7 +76,7 @@ def check(desired: Desired, tmp_path: Path) -> Callable[[str, str], tuple[int, s
     """Run the check of a role where the kernel was started with this; its exit status, and what it says."""
 
     def run(role: str, cmdline: str) -> tuple[int, str]:
-        (wanted,) = [one for one in desired.nodes["g01"] if one.role == role]
+        (wanted,) = [node for node in desired.nodes["g01"] if node.role == role]
         (one,) = wanted.checks
         (tmp_path / "cmdline").write_text(cmdline)
         places = {"/proc/cmdline": str(tmp_path / "cmdline"), "/sys": str(tmp_path / "sys")}

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.lab import processes
 from tests.unit.roles.stand_in_smi import BUSES, MINORS, minor_numbers
 
-PROGRAM = shipped.root() / "roles" / "nvidia_mig" / "mig.py"
+PROGRAM = bundled.root() / "roles" / "nvidia_mig" / "mig.py"
 STAND_IN = Path(__file__).parent / "stand_in_smi.py"
 SEVEN = [{"profile": "1g.10gb", "start": start} for start in range(7)]
 MIXED = [{"profile": "3g.40gb", "start": 4}, {"profile": "2g.20gb", "start": 0}, {"profile": "1g.10gb", "start": 2}]
@@ -155,8 +155,8 @@ def test_a_layout_comes_back_after_a_restart(mig: ModuleType, machine: Machine, 
     assert not machine.slurm_may_start
     assert ask(mig, machine, "set", SEVEN, []) == 0
     assert machine.profiles(0) == ["1g.10gb"] * 7 and machine.slurm_may_start
-    assert any("-mig 1" in one for one in machine.changes()) != keeps_mode
-    assert not any("-i 1" in one for one in machine.changes())
+    assert any("-mig 1" in change for change in machine.changes()) != keeps_mode
+    assert not any("-i 1" in change for change in machine.changes())
 
 
 def test_what_is_missing_and_what_is_too_much_is_named_by_gpu(
@@ -225,7 +225,7 @@ def test_clients_that_hold_a_gpu_are_stopped_for_it_and_started_again(
 def test_clients_are_left_alone_where_they_hold_nothing_up(mig: ModuleType, machine: Machine) -> None:
     machine.says(units=[PERSISTENCE, DCGM])
     assert ask(mig, machine, "set", SEVEN, SEVEN) == 0
-    assert not any("systemctl" in one for one in machine.changes())
+    assert not any("systemctl" in change for change in machine.changes())
 
 
 def test_a_client_that_nobody_knows_ends_in_a_reason_and_no_slurmd(

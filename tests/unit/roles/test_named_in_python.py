@@ -35,11 +35,17 @@ OTHER_WORDS = {
         "cluster/interface_checks.py",
         "cluster/networks.py",
         "lab/access.py",
-        "rehearsal/rules.py",  # what is stood in for
+        "rehearsal/stand_in_rules.py",  # what is stood in for
     },
     # a framework, in the catalog and in the blueprint
-    "pytorch": {"blueprint/schema.py", "catalog/__init__.py", "cluster/checks.py", "software/judge.py"},
-    "names": {"node/remains.py", "node/remove.py", "plan/diff.py", "report/design_html.py", "run/walk.py"},  # JSON
+    "pytorch": {"blueprint/schema.py", "catalog/__init__.py", "cluster/checks.py", "software/rule_checks.py"},
+    "names": {
+        "node/kept_on_removal.py",
+        "node/remove.py",
+        "plan/diff.py",
+        "report/design_html.py",
+        "run/executor.py",
+    },  # JSON
     "lldp": {"verify/cabling.py"},  # what lldpctl answers
     "base": {"lab/nspawn/base.py"},  # a folder of trees
     "smoke_tests": {"shipped.py"},  # a folder of what is shipped

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, FabricOf
 from hpcforge.kinds.files import File
@@ -18,8 +18,8 @@ from tests.unit.roles.goldens import compiled
 @cache
 def files(site: str) -> dict[str, str]:
     """What the role nccl writes on each node, by path."""
-    cluster = load(shipped.root() / "blueprints" / f"{site}.yaml").cluster
-    desired = compiled(cluster, load_roles(shipped.roles()))
+    cluster = load(bundled.root() / "blueprints" / f"{site}.yaml").cluster
+    desired = compiled(cluster, load_roles(bundled.roles()))
     found = {
         file.path: desired.texts[str(file.text)]
         for wanteds in desired.nodes.values()
@@ -38,7 +38,7 @@ def variables(site: str, file: str) -> dict[str, str]:
 
 
 def site(name: str) -> tuple[Cluster, FabricOf]:
-    cluster = load(shipped.root() / "blueprints" / f"{name}.yaml").cluster
+    cluster = load(bundled.root() / "blueprints" / f"{name}.yaml").cluster
     return cluster, cluster.fabrics[0]
 
 

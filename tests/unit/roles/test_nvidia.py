@@ -44,8 +44,8 @@ class Ended(NamedTuple):
 
 def check(desired: Desired, role: str, name: str, folder: Path, tools: dict[str, str], **paths: str) -> Ended:
     """Run a check with `tools` in place of a node's own, and other files in place of these `paths`."""
-    (found,) = (one for one in desired.nodes["g01"] if one.role == role)
-    (command,) = (one.command for one in found.checks if name in one.name)
+    (found,) = (node for node in desired.nodes["g01"] if node.role == role)
+    (command,) = (check.command for check in found.checks if name in check.name)
     for tool, text in tools.items():
         (folder / tool).write_text(f"#!/bin/sh\n{text}\n")
         (folder / tool).chmod(0o755)
@@ -127,8 +127,8 @@ def test_secure_boot_is_looked_at_before_anything_is_installed(desired: Desired,
     rc, text = check(desired, "nvidia_modules", FIRMWARE, tmp_path, {})
     assert rc == 1
     assert text.startswith("it is on, and refuses the modules that are built here: turn it off in the firmware, or ")
-    (modules,) = (one for one in desired.nodes["g01"] if one.role == "nvidia_modules")
-    assert [one.name for one in modules.checks if one.first] == ["Secure Boot is as the blueprint says"]
+    (modules,) = (node for node in desired.nodes["g01"] if node.role == "nvidia_modules")
+    assert [check.name for check in modules.checks if check.first] == ["Secure Boot is as the blueprint says"]
 
 
 def test_with_secure_boot_modules_that_nobody_signed_are_named(tmp_path: Path, compiled: Compiled) -> None:
@@ -142,7 +142,7 @@ def test_with_secure_boot_modules_that_nobody_signed_are_named(tmp_path: Path, c
     assert rc == 1
     assert said.startswith("nvidia of 6.1.0-56-amd64 has no signature, so that the kernel refuses it: name the key ")
     (modules,) = (role for role in site.nodes["g01"] if role.role == "nvidia_modules")
-    assert not [one for one in modules.checks if one.first]  # the blueprint knows, and rules ask who signs
+    assert not [check for check in modules.checks if check.first]  # the blueprint knows, and rules ask who signs
 
 
 def test_fabric_manager_of_another_version_or_at_rest_is_named(desired: Desired, tmp_path: Path) -> None:
@@ -169,13 +169,13 @@ def test_fabric_manager_of_another_version_or_at_rest_is_named(desired: Desired,
 def test_what_only_a_restart_brings_is_looked_at_after_it(desired: Desired) -> None:
     """Libraries are of another version than the loaded module until then: the role that asks for the restart looks."""
     before, after = (
-        {name for one in desired.nodes["g01"] if one.role == role for name in (check.name for check in one.checks)}
+        {name for node in desired.nodes["g01"] if node.role == role for name in (check.name for check in node.checks)}
         for role in ("nvidia_driver", "nvidia_modules")
     )
     for name in (LOADED, SWITCHES):
         assert not [one for one in before if name in one]
         assert [one for one in after if name in one]
-    (modules,) = (one for one in desired.nodes["g01"] if one.role == "nvidia_modules")
+    (modules,) = (node for node in desired.nodes["g01"] if node.role == "nvidia_modules")
     assert (modules.disrupts["pins"], modules.disrupts["units"]) == ("reboot", "drain")
 
 
@@ -200,11 +200,13 @@ def test_nouveau_is_found_in_the_kernel_and_in_the_initial_ram_disk(desired: Des
 
 def test_what_is_installed_is_pinned_and_held(desired: Desired) -> None:
     """No version but one may be chosen, and every package of the set is held."""
-    resources = [one for role in desired.nodes["g01"] if role.role.startswith("nvidia_") for one in role.resources]
-    pins = {one.name: one for one in resources if type(one).kind == "pins"}
+    resources = [
+        resource for role in desired.nodes["g01"] if role.role.startswith("nvidia_") for resource in role.resources
+    ]
+    pins = {resource.name: resource for resource in resources if type(resource).kind == "pins"}
     first, second = ("version 535.261.03-*", 1001), ("version *", -1)
     assert [(one.pin, one.priority) for _, one in sorted(pins.items())] == [first, second, first, second]
-    held = {one.name for one in resources if type(one).kind == "holds"}
+    held = {resource.name for resource in resources if type(resource).kind == "holds"}
     wanted = {name for role in desired.nodes["g01"] if role.role.startswith("nvidia_") for name in role.packages}
     assert wanted <= held
     assert {"linux-image-amd64", "linux-headers-amd64", *SET} <= wanted
@@ -231,7 +233,7 @@ def test_slurm_is_told_of_every_gpu_whether_or_not_it_was_built_with_nvml(path: 
     cluster = load(path).cluster
     desired = compiled(cluster)
     files = [one for role in desired.nodes[cluster.slurm.controller] for one in role.of(File)]
-    (text,) = (desired.texts[one.text] for one in files if one.path == "/etc/slurm/gres.conf")
+    (text,) = (desired.texts[file.text] for file in files if file.path == "/etc/slurm/gres.conf")
     assert re.findall(".*AutoDetect.*", text) == ["AutoDetect=off"]
     told = {}
     for names, _, devices in re.findall(r"^NodeName=(\S+) Name=gpu Type=(\S+) File=(\S+)$", text, re.MULTILINE):

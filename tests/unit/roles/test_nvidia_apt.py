@@ -40,14 +40,16 @@ class Apt:
 
     def have(self, resources: Sequence[Any]) -> None:
         """Write the pins, and the source of NVIDIA's, as a node has them."""
-        for one in resources:
-            if one.kind == "pins":
-                text = f"Package: {' '.join(one.packages)}\nPin: {one.pin}\nPin-Priority: {one.priority}\n"
-                (self.folder / "etc/preferences.d" / one.name).write_text(text)
-            elif one.kind == "sources" and one.name == "hpcforge-nvidia-repository":
-                signed = "".join(f" {line or '.'}\n" for line in one.signed_by.splitlines())
-                text = f"Types: deb\nURIs: {one.uris[0]}\nSuites: {one.suites[0]}\nSigned-By:\n{signed}"
-                (self.folder / "etc/sources.list.d" / f"{one.name}.sources").write_text(text)
+        for resource in resources:
+            if resource.kind == "pins":
+                text = (
+                    f"Package: {' '.join(resource.packages)}\nPin: {resource.pin}\nPin-Priority: {resource.priority}\n"
+                )
+                (self.folder / "etc/preferences.d" / resource.name).write_text(text)
+            elif resource.kind == "sources" and resource.name == "hpcforge-nvidia-repository":
+                signed = "".join(f" {line or '.'}\n" for line in resource.signed_by.splitlines())
+                text = f"Types: deb\nURIs: {resource.uris[0]}\nSuites: {resource.suites[0]}\nSigned-By:\n{signed}"
+                (self.folder / "etc/sources.list.d" / f"{resource.name}.sources").write_text(text)
 
     def run(self, program: str, *arguments: str, code: int = 0) -> str:
         """Run one of apt's programs."""
@@ -71,7 +73,7 @@ class Apt:
 
 
 def resources(desired: Desired, node: str = "gpu001") -> list[Any]:
-    return [one for role in desired.nodes[node] if role.role.startswith("nvidia_") for one in role.resources]
+    return [resource for role in desired.nodes[node] if role.role.startswith("nvidia_") for resource in role.resources]
 
 
 def chosen(apt: Apt, command: str, *options: str, names: Sequence[str] = ()) -> dict[str, str]:

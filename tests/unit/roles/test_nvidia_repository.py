@@ -54,7 +54,7 @@ def written(folder: Path, mirror_key: Key, said: str = ACCEPTED, nvidia: str = I
 def refused(path: Path) -> list[Diagnostic]:
     with pytest.raises(InvalidInput) as caught:
         load(path, judged=True)
-    return [one for one in caught.value.diagnostics if one.severity == "error"]
+    return [diagnostic for diagnostic in caught.value.diagnostics if diagnostic.severity == "error"]
 
 
 def test_nothing_is_installed_unless_its_licences_are_accepted(tmp_path: Path, mirror_key: Key) -> None:
@@ -161,14 +161,14 @@ def test_nodes_get_all_of_it_at_its_version(
     assert roles_of(desired, "head01") == {}
     wanted = {name for role in roles.values() for name in role.packages}
     assert {"nvidia-driver-cuda", "nvidia-kernel-open-dkms", "nvidia-fabricmanager", "cuda-toolkit-12-8"} <= wanted
-    resources = [one for role in roles.values() for one in role.resources]
-    held = {one.name for one in resources if type(one).kind == "holds"}
+    resources = [resource for role in roles.values() for resource in role.resources]
+    held = {resource.name for resource in resources if type(resource).kind == "holds"}
     assert wanted == held
-    pins = {one.name: (one.pin, one.priority) for one in resources if type(one).kind == "pins"}
+    pins = {resource.name: (resource.pin, resource.priority) for resource in resources if type(resource).kind == "pins"}
     assert pins["hpcforge-nvidia-1"] == ("version 580.82.07-*", 1001)
     assert pins["hpcforge-nvidia-dcgm-1"] == ("version 1:4.4.1-*", 1001)
     assert pins["hpcforge-nvidia-rest"] == ('origin "mirror.example.org"', 90)
-    sources = {one.name: one for one in resources if type(one).kind == "sources"}
+    sources = {resource.name: resource for resource in resources if type(resource).kind == "sources"}
     assert set(sources) == {"hpcforge-nvidia-repository", "hpcforge-nvidia-contrib"}
     ours = sources["hpcforge-nvidia-repository"]
     assert (ours.uris, ours.suites, ours.signed_by) == (("https://mirror.example.org/cuda/",), ("./",), mirror_key.text)
@@ -197,10 +197,10 @@ def line_of(path: Path) -> str:
 
 
 def test_every_archive_is_one_that_rules_know() -> None:
-    (rule,) = (one for one in load_compatibility().rules if one.code == "SOFTWARE-090")
+    (rule,) = (rule for rule in load_compatibility().rules if rule.code == "SOFTWARE-090")
     assert rule.needs["source"].split(" | ") == list(load_archives())
     assert {name.removeprefix("nvidia-") for name in load_archives()} <= {
-        "-".join(one) for one in load_catalog().distributions
+        "-".join(distribution) for distribution in load_catalog().distributions
     }
 
 
@@ -209,7 +209,7 @@ def test_the_pattern_of_the_driver_has_its_packages_and_no_others() -> None:
     patterns = (*archive.pinned, *archive.pinned_modules)
 
     def of_driver(name: str) -> bool:
-        return any(fnmatchcase(name, one) for one in patterns)
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
 
     of_driver_said = {stub.name for stub in stubs() if stub.version.startswith("580.")}
     assert {stub.name for stub in stubs() if of_driver(stub.name)} == of_driver_said
@@ -235,4 +235,4 @@ def test_the_pattern_of_the_driver_has_its_packages_and_no_others() -> None:
 def test_pins_have_no_regular_expression_which_apt_would_compile_for_each_name(archive: str) -> None:
     known = load_archives()[archive]
     pinned = (known.pinned, known.pinned_modules, known.pinned_dcgm, known.pinned_container_toolkit)
-    assert not [one for names in pinned for one in names if "/" in one]
+    assert not [name for names in pinned for name in names if "/" in name]

@@ -63,7 +63,7 @@ def test_every_name_of_the_data_comes_to_nodes_and_is_pinned(archive: str, compi
     found = set()
     for driver in DRIVERS:
         for modules in ("open", "closed"):
-            roles = [one for one in compiled(said(archive, driver, modules)).nodes["g01"] if "nvidia" in one.role]
+            roles = [node for node in compiled(said(archive, driver, modules)).nodes["g01"] if "nvidia" in node.role]
             found |= {name for role in roles for name in role.packages if not name.startswith("linux-")}
     known = REPOSITORIES[archive]
     assert {versionless(name) for name in found} == {name for name, _ in templates(known)} | {"nvidia-persistenced"}
@@ -138,10 +138,10 @@ def test_ubuntus_own_packages_of_the_same_names_are_never_chosen(
     assert chosen(apt, "install", names=["libnvidia-compute-580"])["libnvidia-compute-580"].endswith("24.04.1")
 
 
-def installed(one: Stub) -> str:
-    depends = f"Depends: {one.depends}" if one.depends else "Section: x"
+def installed(stub: Stub) -> str:
+    depends = f"Depends: {stub.depends}" if stub.depends else "Section: x"
     return (
-        f"Package: {one.name}\nStatus: hold ok installed\nVersion: {one.version}\nArchitecture: all\n"
+        f"Package: {stub.name}\nStatus: hold ok installed\nVersion: {stub.version}\nArchitecture: all\n"
         f"Maintainer: x\nDescription: x\n{depends}\n\n"
     )
 

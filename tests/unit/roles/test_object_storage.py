@@ -19,12 +19,12 @@ from types import ModuleType
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Service
 from hpcforge.run.host_certificates import current_step, new_authority, with_derived
 
-PROGRAM = shipped.root() / "roles" / "object_storage" / "mount_s3.py"
+PROGRAM = bundled.root() / "roles" / "object_storage" / "mount_s3.py"
 FORBIDDEN = "HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n<Error><Code>{}</Code>{}</Error>"
 FULL = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<ListBucketResult/>"
 
@@ -44,7 +44,7 @@ def program(tmp_path: Path) -> ModuleType:
 @contextlib.contextmanager
 def server(folder: Path, answer: str) -> Iterator[tuple[str, list[bytes]]]:
     """A server that says this to one request, over TLS: its address, and what it was asked."""
-    cluster = load(shipped.root() / "blueprints" / "rehearsal.yaml").cluster
+    cluster = load(bundled.root() / "blueprints" / "rehearsal.yaml").cluster
     nodes = tuple(dataclasses.replace(node, address="127.0.0.1") for node in cluster.nodes if node.name == "head")
     cluster = dataclasses.replace(cluster, nodes=nodes, services={"any": Service(on=("head",), certified=True)})
     derived = with_derived({"ssh_host_ca": new_authority()}, cluster, current_step())

@@ -13,7 +13,7 @@ from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired
-from hpcforge.rehearsal.rules import RULES
+from hpcforge.rehearsal.stand_in_rules import RULES
 
 Compiled = Callable[[Cluster], Desired]
 
@@ -30,7 +30,7 @@ def slurm(cluster: Cluster, **changes: Any) -> Cluster:
 
 def text(desired: Desired, node: str, path: str) -> str:
     """What a node has in a file."""
-    found = [one for wanted in desired.nodes[node] for one in wanted.resources if isinstance(one, File)]
+    found = [resource for wanted in desired.nodes[node] for resource in wanted.resources if isinstance(resource, File)]
     (digest,) = (one.digest for one in found if one.path == path)
     return desired.texts[str(digest)]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from tests.support.own_tmp import own_tmp
 
 PIP = list(Path("/usr/share/python-wheels").glob("pip-*.whl"))
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for mounts of its own"),
     pytest.mark.skipif(not PIP, reason="Debian's python3-pip-whl is not installed here"),
 ]
-DEPLOY = shipped.root() / "roles" / "pytorch" / "deploy.py"
+DEPLOY = bundled.root() / "roles" / "pytorch" / "deploy.py"
 DEPLOYS = (sys.executable, "-m", "pyinfra", "@local", str(DEPLOY), "-y", "--data", "build=wheel")
 VENV = Path("/opt/hpcforge/pytorch")
 WHEELS = "/opt/wheels"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
-from hpcforge.plan.desired import Desired, Wanted
+from hpcforge.plan.desired import Desired, DesiredRole
 
 Compiled = Callable[[Cluster], Desired]
 Run = Callable[..., tuple[int, list[str], str]]  # of the program's text and arguments
@@ -22,7 +22,7 @@ PROGRAM = "/usr/sbin/hpcforge-roce"
 
 
 def site(name: str) -> Cluster:
-    return load(shipped.root() / "blueprints" / f"{name}.yaml").cluster
+    return load(bundled.root() / "blueprints" / f"{name}.yaml").cluster
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def pair() -> Cluster:
     return site("roce-pair-16")
 
 
-def of(desired: Desired, node: str) -> dict[str, Wanted]:
+def of(desired: Desired, node: str) -> dict[str, DesiredRole]:
     return {one.role: one for one in desired.nodes[node]}
 
 
@@ -99,10 +99,10 @@ def adapter(folder: Path, name: str, layer: str, *interfaces: str, bond: str = "
 def wanted(*interfaces: str, dscp: int = 26, priority: int = 3) -> list[str]:
     return [
         line
-        for one in interfaces
+        for interface in interfaces
         for line in (
-            f"app replace dev {one} dscp-prio {dscp}:{priority}",
-            f"pfc set dev {one} prio-pfc all:off {priority}:on",
+            f"app replace dev {interface} dscp-prio {dscp}:{priority}",
+            f"pfc set dev {interface} prio-pfc all:off {priority}:on",
         )
     ]
 
@@ -137,8 +137,8 @@ def told(folder: Path, name: str, *interfaces: str) -> dict[str, Path]:
     """What an adapter's driver and the kernel can be told, by name, as yet at what they come with."""
     tos = folder / "kernel" / "config" / "rdma_cm" / name / "ports" / "1" / "default_roce_tos"
     switches = {
-        f"{one} {side} {priority}": folder / "class" / "net" / one / "ecn" / side / "enable" / str(priority)
-        for one in interfaces
+        f"{interface} {side} {priority}": folder / "class" / "net" / interface / "ecn" / side / "enable" / str(priority)
+        for interface in interfaces
         for side in ("roce_np", "roce_rp")
         for priority in (3, 4)
     }
@@ -180,6 +180,6 @@ def test_an_interface_of_a_smaller_mtu_is_named_and_nothing_set(
     assert run(text, "mtu") == (1, [], "enp1s0f1np1 has MTU 1500, and its network 9000\n")
     (tmp_path / "class" / "net" / "enp1s0f1np1" / "mtu").write_text("9216\n")  # more is no harm
     assert run(text, "mtu") == (0, [], "")
-    unsaid = tuple(replace(one, mtu=None) for one in pair.networks)
+    unsaid = tuple(replace(network, mtu=None) for network in pair.networks)
     (tmp_path / "class" / "net" / "enp1s0f1np1" / "mtu").write_text("1500\n")
     assert run(program(compiled(replace(pair, networks=unsaid)), "g01"), "mtu") == (0, [], "")

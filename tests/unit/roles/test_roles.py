@@ -15,14 +15,14 @@ from hpcforge.catalog import load_catalog
 from hpcforge.cluster.model import Cluster, OperatingSystem, PyTorch, Service
 from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import File
-from hpcforge.plan.desired import Desired, Wanted
+from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.plan.role import Role
 from hpcforge.plan.secrets import is_public
 
 Compiled = Callable[[Cluster], Desired]
 
 
-def wanted(desired: Desired, node: str, role: str) -> Wanted:
+def wanted(desired: Desired, node: str, role: str) -> DesiredRole:
     return next(one for one in desired.nodes[node] if one.role == role)
 
 
@@ -54,7 +54,7 @@ def test_every_role_says_what_it_is_for(roles: tuple[Role, ...]) -> None:
 def test_the_rehearsal_runs_every_role_but_those_of_login_nodes_and_fabrics(
     roles: tuple[Role, ...], rehearsal: Cluster, compiled: Compiled
 ) -> None:
-    there = {one.role for wanteds in compiled(rehearsal).nodes.values() for one in wanteds}
+    there = {wanted.role for wanteds in compiled(rehearsal).nodes.values() for wanted in wanteds}
     for_what_it_lacks = {"slurm_client"}
     of_cluster = (
         "services|storage|bricks|homes|file_systems|collectives|nvidia|amd|interfaces"
@@ -68,7 +68,7 @@ def test_the_rehearsal_runs_every_role_but_those_of_login_nodes_and_fabrics(
 
 def test_no_path_is_wanted_twice_on_a_node(cluster: Cluster, compiled: Compiled) -> None:
     for node, wanteds in compiled(cluster).nodes.items():
-        paths = Counter(file.path for one in wanteds for file in one.of(File))
+        paths = Counter(file.path for wanted in wanteds for file in wanted.of(File))
         assert not [path for path, count in paths.items() if count > 1], node
         assert all(path.startswith("/") for path in paths)
 
@@ -77,8 +77,8 @@ def test_shell_in_checks_is_well_formed(cluster: Cluster, compiled: Compiled) ->
     scripts = {
         check.command[2]
         for wanteds in compiled(cluster).nodes.values()
-        for one in wanteds
-        for check in one.checks
+        for wanted in wanteds
+        for check in wanted.checks
         if check.command[:2] == ("sh", "-c")
     }
     assert scripts
@@ -88,8 +88,8 @@ def test_shell_in_checks_is_well_formed(cluster: Cluster, compiled: Compiled) ->
 
 def test_only_secrets_and_private_folders_are_closed(cluster: Cluster, compiled: Compiled) -> None:
     for wanteds in compiled(cluster).nodes.values():
-        for one in wanteds:
-            for file in one.of(File):
+        for wanted in wanteds:
+            for file in wanted.of(File):
                 assert int(file.mode, 8) & 0o022 == 0, f"{file.path}: others may write"
                 # what is derived from the host authority is for everybody to read
                 closed = file.secret is not None and not is_public(file.secret)
@@ -152,7 +152,7 @@ def test_gres_names_as_many_devices_as_slurm_conf_counts(cluster: Cluster, compi
             counts.setdefault(name, Counter())[what] += each
     told = {line["NodeName"]: line["Gres"] for line in node_lines(compiled(cluster), cluster)}
     for names, gres in told.items():
-        pairs = [one.rpartition(":") for one in gres.split(",")]
+        pairs = [word.rpartition(":") for word in gres.split(",")]
         said = Counter({kind.removeprefix("gpu:"): int(count) for kind, _, count in pairs})
         assert all(counts[name] == said for name in expand(names))
     whole = [line for line in lines if line["Name"] == "gpu" and "File" in line]
@@ -224,7 +224,7 @@ def test_services_that_the_site_has_run_on_no_node(rehearsal: Cluster, compiled:
     services = {**rehearsal.services, **outside}
     desired = compiled(dataclasses.replace(rehearsal, services=services))
     for node, wanteds in desired.nodes.items():
-        assert not {"dns_server", "time_server"} & {one.role for one in wanteds}
+        assert not {"dns_server", "time_server"} & {wanted.role for wanted in wanteds}
         assert "nameserver 192.0.2.2\n" in text(desired, node, "/etc/resolv.conf")
         assert "server ntp.example.org iburst\n" in text(desired, node, "/etc/chrony/chrony.conf")
 

@@ -21,7 +21,7 @@ Compiled = Callable[[Cluster], Desired]
 
 def lines(desired: Desired, name: str) -> list[str]:
     """What Slurm's controller has in a file of /etc/slurm."""
-    files = [file for one in desired.nodes["head"] for file in one.of(File) if file.path == f"/etc/slurm/{name}"]
+    files = [file for node in desired.nodes["head"] for file in node.of(File) if file.path == f"/etc/slurm/{name}"]
     (text,) = (desired.texts[str(file.digest)] for file in files)
     return text.splitlines()
 
@@ -50,9 +50,9 @@ def test_nodes_have_the_sum_and_accounting_counts_them(compiled: Compiled) -> No
     }
     (main,) = (line for line in conf if line.startswith("PartitionName="))
     assert 'TRESBillingWeights="GRES/gpu=16,GRES/shard=4"' in main
-    assert [one.settings for one in CLUSTER.slurm.associations if one.name == "account vision"] == [
-        "grptres=gres/gpu=8,gres/shard=16"
-    ]
+    assert [
+        association.settings for association in CLUSTER.slurm.associations if association.name == "account vision"
+    ] == ["grptres=gres/gpu=8,gres/shard=16"]
 
 
 def test_without_any_slurm_hears_nothing_of_shards(compiled: Compiled) -> None:

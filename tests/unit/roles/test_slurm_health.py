@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
 from hpcforge.plan.admission import MARK, drains
 from hpcforge.plan.desired import Desired
 
-PROGRAM = shipped.root() / "roles" / "slurm_health" / "health.py"
+PROGRAM = bundled.root() / "roles" / "slurm_health" / "health.py"
 Compiled = Callable[[Cluster], Desired]
 
 
@@ -366,7 +366,7 @@ def test_it_runs_as_slurm_runs_it(tmp_path: Path) -> None:
 
 
 def told(desired: Desired, name: str) -> dict[str, Any]:
-    (file,) = (f for one in desired.nodes[name] for f in one.of(File) if f.path == "/etc/hpcforge/slurm_health.json")
+    (file,) = (f for node in desired.nodes[name] for f in node.of(File) if f.path == "/etc/hpcforge/slurm_health.json")
     return dict(json.loads(desired.texts[str(file.digest)]))
 
 
@@ -374,8 +374,8 @@ def test_a_node_that_people_log_in_to_is_not_tidied_up(rehearsal: Cluster, compi
     cluster = dataclasses.replace(
         rehearsal,
         nodes=tuple(
-            dataclasses.replace(one, functions=("login", "worker")) if one.name == "w02" else one
-            for one in rehearsal.nodes
+            dataclasses.replace(node, functions=("login", "worker")) if node.name == "w02" else node
+            for node in rehearsal.nodes
         ),
     )
     desired = compiled(cluster)
@@ -386,7 +386,7 @@ def test_a_node_that_people_log_in_to_is_not_tidied_up(rehearsal: Cluster, compi
 def slurm_conf(cluster: Cluster, compiled: Compiled, *settings: tuple[str, str]) -> list[str]:
     cluster = dataclasses.replace(cluster, slurm=dataclasses.replace(cluster.slurm, settings=settings))
     desired = compiled(cluster)
-    (file,) = (f for one in desired.nodes["head"] for f in one.of(File) if f.path == "/etc/slurm/slurm.conf")
+    (file,) = (f for node in desired.nodes["head"] for f in node.of(File) if f.path == "/etc/slurm/slurm.conf")
     return desired.texts[str(file.digest)].splitlines()
 
 
@@ -406,6 +406,6 @@ def test_the_sites_own_settings_come_first_and_lists_have_both(rehearsal: Cluste
 def test_the_pattern_of_slurm_conf_is_this_program_or_true(rehearsal: Cluster, compiled: Compiled) -> None:
     """On a node that has not got the role yet, a job's prolog is /usr/bin/true, which every node has."""
     (pattern,) = (line.partition("=")[2] for line in slurm_conf(rehearsal, compiled) if line.startswith("Prolog="))
-    programs = [f.path for one in compiled(rehearsal).nodes["w01"] for f in one.of(File) if f.mode == "0755"]
+    programs = [f.path for node in compiled(rehearsal).nodes["w01"] for f in node.of(File) if f.mode == "0755"]
     assert [path for path in programs if Path(path).match(pattern)] == ["/usr/bin/hpcforge-health-or-true"]
     assert Path("/usr/bin/true").match(pattern)

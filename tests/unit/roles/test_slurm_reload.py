@@ -11,11 +11,11 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
-from hpcforge.engines.tasks import Program
+from hpcforge.engines.tasks import NodeProgram
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.run.run import Run
 from hpcforge.run.stages import stages
@@ -27,7 +27,7 @@ DROP_INS = "/etc/systemd/system/slurmctld.service.d"
 
 
 def slurm_conf(desired: Desired) -> File:
-    return next(f for roles in desired.nodes.values() for one in roles for f in one.of(File) if f.path == SLURM_CONF)
+    return next(f for roles in desired.nodes.values() for role in roles for f in role.of(File) if f.path == SLURM_CONF)
 
 
 def planned(compiled: Callable[[Cluster], Desired], release: str, edit: Callable[[str], str], **found: Any) -> Plan:
@@ -41,7 +41,9 @@ def planned(compiled: Callable[[Cluster], Desired], release: str, edit: Callable
     there = {**dataclasses.asdict(file), "exists": True, "digest": "00", "written": "00", "text": old}
     unit = {"name": "slurmctld.service", "enabled": True, "active": "active", **found}
     difference = {"role": "slurm_controller", "files": [there] if differs else [], "units": [unit] if found else []}
-    return diff(cluster, desired, {"head": Observed("head", {}, {"slurm_controller": difference}, receipt={"run": 1})})
+    return diff(
+        cluster, desired, {"head": Observation("head", {}, {"slurm_controller": difference}, receipt={"run": 1})}
+    )
 
 
 def done_to_slurmctld(
@@ -89,9 +91,9 @@ def test_a_restart_that_is_due_is_not_forgotten_over_a_reload(compiled: Callable
 def test_a_run_that_is_cut_off_before_the_reload_is_taken_back(compiled: Callable[[Cluster], Desired]) -> None:
     """The node has the guard before the file changes; a restart that is due for something else stays due."""
     [prepare] = [
-        one.task.request
-        for one in stages(planned(compiled, "12", shorter), "head", {}, RUN)
-        if isinstance(one.task, Program) and one.task.request.get("phase") == "prepare"
+        stage.task.request
+        for stage in stages(planned(compiled, "12", shorter), "head", {}, RUN)
+        if isinstance(stage.task, NodeProgram) and stage.task.request.get("phase") == "prepare"
     ]
     assert [file["path"] for role in prepare["work"] for file in role["files"]] == [SLURM_CONF]
     assert [role["guard"] for role in prepare["work"]] == [{"id": f"{RUN.id}.slurm_controller", "revert_s": 60.0}]
@@ -102,10 +104,10 @@ def test_a_run_that_is_cut_off_before_the_reload_is_taken_back(compiled: Callabl
 def test_how_slurmctld_is_started_is_not_read_again(release: str, compiled: Callable[[Cluster], Desired]) -> None:
     text = REHEARSAL.read_text().replace('release: "12"', f'release: "{release}"')
     desired = compiled(load(REHEARSAL, instead={REHEARSAL: text}).cluster)
-    [unit] = [unit for one in desired.nodes["head"] if one.role == "slurm_controller" for unit in one.units]
+    [unit] = [unit for node in desired.nodes["head"] if node.role == "slurm_controller" for unit in node.units]
     drop_in = "/etc/systemd/system/slurmctld.service.d/hpcforge.conf"
     assert {SLURM_CONF, drop_in} <= set(unit.watches)
-    assert drop_in not in {one.path for one in unit.rereads}
+    assert drop_in not in {reread.path for reread in unit.rereads}
 
 
 def test_accounting_turned_on_late_forgets_the_clusters_number_and_restarts_nothing(
@@ -116,12 +118,12 @@ def test_accounting_turned_on_late_forgets_the_clusters_number_and_restarts_noth
     cluster = load(path).cluster
     assert cluster.os.slurm == "24.11"
     desired = compiled(cluster)
-    [controller] = [one for one in desired.nodes[cluster.slurm.controller] if one.role == "slurm_controller"]
+    [controller] = [node for node in desired.nodes[cluster.slurm.controller] if node.role == "slurm_controller"]
     new = (SLURM_CONF, "/usr/sbin/hpcforge-cluster-number", f"{DROP_INS}/hpcforge-cluster-number.conf")
     there = [{**dataclasses.asdict(one), "exists": False} for one in controller.of(File) if one.path in new]
     assert len(there) == len(new)
     difference = {"role": "slurm_controller", "files": there}
-    observed = Observed("head", {}, {"slurm_controller": difference}, receipt={"run": 1})
+    observed = Observation("head", {}, {"slurm_controller": difference}, receipt={"run": 1})
     [change] = [
         step.changes["head"] for step in diff(cluster, desired, {cluster.slurm.controller: observed}).steps
         if step.role == "slurm_controller"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
@@ -15,7 +15,7 @@ from hpcforge.plan.desired import Desired
 
 Compiled = Callable[[Cluster], Desired]
 FILE = "/etc/ssh/sshd_config.d/00-hpcforge_ssh_limits.conf"
-CLUSTER = load(shipped.root() / "blueprints" / "rehearsal.yaml").cluster
+CLUSTER = load(bundled.root() / "blueprints" / "rehearsal.yaml").cluster
 
 
 @pytest.mark.parametrize(

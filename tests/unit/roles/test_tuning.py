@@ -10,29 +10,29 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
 from hpcforge.kinds.sysctls import Sysctl
-from hpcforge.plan.desired import Desired, Wanted
+from hpcforge.plan.desired import Desired, DesiredRole
 
 Compiled = Callable[[Cluster], Desired]
-UNIT = shipped.root() / "roles/tuning/files/etc/systemd/system/hpcforge-governor.service"
+UNIT = bundled.root() / "roles/tuning/files/etc/systemd/system/hpcforge-governor.service"
 PCIE = "/usr/sbin/hpcforge-pcie"
 GPU, SWITCH, ROOT, OLD = "0000:1b:00.0", "0000:19:00.0", "0000:16:01.0", "0000:00:1c.0"
 
 
 @pytest.fixture(scope="module")
 def dgx() -> Cluster:
-    return load(shipped.root() / "blueprints" / "dgx-h100-site.yaml").cluster
+    return load(bundled.root() / "blueprints" / "dgx-h100-site.yaml").cluster
 
 
-def tuning(desired: Desired, node: str) -> Wanted | None:
+def tuning(desired: Desired, node: str) -> DesiredRole | None:
     return next((one for one in desired.nodes[node] if one.role == "tuning"), None)
 
 
-def sysctls(wanted: Wanted | None) -> dict[str, str]:
+def sysctls(wanted: DesiredRole | None) -> dict[str, str]:
     assert wanted
     return {one.name: one.value for one in wanted.of(Sysctl)}
 
@@ -64,14 +64,14 @@ def test_each_setting_can_be_left_alone(dgx: Cluster, compiled: Compiled) -> Non
 @pytest.mark.parametrize("processors", [0, 3])
 def test_every_processor_has_its_governor(tmp_path: Path, processors: int) -> None:
     governors = [tmp_path / f"cpu{number}" / "cpufreq" / "scaling_governor" for number in range(processors)]
-    for one in governors:
-        one.parent.mkdir(parents=True)
-        one.write_text("powersave\n")
+    for governor in governors:
+        governor.parent.mkdir(parents=True)
+        governor.write_text("powersave\n")
     (line,) = [line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart=")]
     script = line.partition("-ec '")[2].removesuffix("'").replace("/sys/devices/system/cpu", str(tmp_path))
     assert str(tmp_path) in script
     subprocess.run(["sh", "-ec", script], check=True)
-    assert [one.read_text() for one in governors] == ["performance\n"] * processors
+    assert [governor.read_text() for governor in governors] == ["performance\n"] * processors
 
 
 def test_huge_pages_are_set_aside_where_somebody_asks(dgx: Cluster, compiled: Compiled) -> None:

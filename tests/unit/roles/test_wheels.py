@@ -15,7 +15,7 @@ import pytest
 
 from hpcforge.plan.desired import Artifact
 from hpcforge.run.artifacts import fetch
-from hpcforge.run.fetched import FetchError
+from hpcforge.run.download_store import FetchError
 
 
 @pytest.fixture(params=["this environment's pip", "the pip that Python brings"])

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from hpcforge.engines.tasks import Command, Event, Task, result
-from hpcforge.plan.admission import Declared
+from hpcforge.plan.admission import DeclaredWorker
 from hpcforge.run.admit import admit
-from hpcforge.run.result import Outcome, Result
-from tests.unit.run.test_walk import Engine, plan
+from hpcforge.run.result import RoleOutcome, RunResult
+from tests.unit.run.test_executor import Engine, plan
 
 
 class Controller(Engine):
@@ -32,15 +32,15 @@ class Controller(Engine):
         return self.events.popleft()
 
 
-def worker(name: str) -> Declared:
-    return Declared(name, 1024, 900, 2, 0, "", "fake")
+def worker(name: str) -> DeclaredWorker:
+    return DeclaredWorker(name, 1024, 900, 2, 0, "", "fake")
 
 
 def test_a_node_that_is_out_of_service_is_known_though_it_was_not_judged() -> None:
     """Only some nodes are worked on, and a job on all of a partition has to do without the others that are drained."""
     states = {"w01": ("IDLE", ""), "w02": ("IDLE+DRAIN", "disk"), "w03": ("DOWN", "away"), "w04": ("UNKNOWN", "")}
     facts = {"w01": {"memory_kib": 2**20, "cpus": 2}}
-    found = admit(Controller(states), plan({}, declared=(worker("w01"),)), facts, 0.0, Result({}))
+    found = admit(Controller(states), plan({}, declared=(worker("w01"),)), facts, 0.0, RunResult({}))
     assert found.not_scheduled == {"w02": "idle+drain: disk", "w03": "down: away"}
     assert found.ordered == ()
 
@@ -51,13 +51,13 @@ def test_nodes_with_the_same_mistake_are_one_command() -> None:
     controller = Controller({**dict.fromkeys(names[:5], ("IDLE", "")), "w06": ("IDLE+DRAIN", mark)})
     poor, well = {"memory_kib": 2**20, "cpus": 1}, {"memory_kib": 2**20, "cpus": 2}
     facts = dict.fromkeys(names, poor) | {"w04": well, "w05": {"memory_kib": 2**19, "cpus": 2}, "w06": well}
-    found = admit(controller, plan({}, declared=tuple(map(worker, names))), facts, 0.0, Result({}))
+    found = admit(controller, plan({}, declared=tuple(map(worker, names))), facts, 0.0, RunResult({}))
     assert controller.told == [
         f"NodeName=w[01-03] State=DRAIN Reason={mark}",
         "NodeName=w05 State=DRAIN Reason=hpcforge: memory 0.5 GiB, declared 1 GiB (0.878906 GiB after the reserve)",
         "NodeName=w06 State=RESUME",
     ]
-    assert [one.node for one in found.shortfalls] == ["w01", "w02", "w03", "w05"]
+    assert [shortfall.node for shortfall in found.shortfalls] == ["w01", "w02", "w03", "w05"]
     assert found.error is None
 
 
@@ -73,10 +73,12 @@ def test_only_workers_whose_roles_are_done_are_waited_for(monkeypatch: pytest.Mo
         controller.states |= {"w01": ("IDLE", ""), "w03": ("IDLE", "")}
 
     monkeypatch.setattr("hpcforge.run.admit.time.sleep", pause)
-    ended = Result({"w01": {"storage": Outcome("failed"), "slurmd": Outcome("skipped")}}, lost={"w03": "away"})
+    ended = RunResult(
+        {"w01": {"storage": RoleOutcome("failed"), "slurmd": RoleOutcome("skipped")}}, lost={"w03": "away"}
+    )
     found = admit(controller, of_three, facts, 60.0, ended)
     assert (found.not_scheduled, waits) == ({"w01": "unknown", "w03": "down: away"}, [])
-    found = admit(controller, of_three, facts, 60.0, Result({"w01": {"slurmd": Outcome("done")}}))
+    found = admit(controller, of_three, facts, 60.0, RunResult({"w01": {"slurmd": RoleOutcome("done")}}))
     assert (found.not_scheduled, len(waits)) == ({}, 1)
 
 
@@ -85,12 +87,12 @@ def test_who_failed_or_was_lost_is_not_resumed_and_who_was_not_come_to_is() -> N
     controller = Controller(dict.fromkeys(("w01", "w02", "w03", "w04"), ("IDLE+DRAIN", mark)))
     well = {"memory_kib": 2**20, "cpus": 2}
     facts = dict.fromkeys(controller.states, well)
-    ended = Result({"w01": {"a": Outcome("failed")}, "w02": {"a": Outcome("skipped")}}, lost={"w04": "away"})
+    ended = RunResult({"w01": {"a": RoleOutcome("failed")}, "w02": {"a": RoleOutcome("skipped")}}, lost={"w04": "away"})
     admit(controller, plan({}, declared=tuple(map(worker, facts))), facts, 0.0, ended)
     assert controller.told == ["NodeName=w[02-03] State=RESUME"]
 
 
 def test_who_is_not_finished() -> None:
-    done, failed, skipped, later = (Outcome(one) for one in ("done", "failed", "skipped", "deferred"))
+    done, failed, skipped, later = (RoleOutcome(one) for one in ("done", "failed", "skipped", "deferred"))
     outcomes = {"w01": {"a": done}, "w02": {"a": failed}, "w03": {"a": done, "b": skipped}, "w04": {"a": later}}
-    assert Result(outcomes, lost={"w05": "away"}).unfinished() == {"w02", "w03", "w05"}
+    assert RunResult(outcomes, lost={"w05": "away"}).unfinished() == {"w02", "w03", "w05"}

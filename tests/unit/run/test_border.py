@@ -21,17 +21,17 @@ import pytest
 from hpcforge.cluster.model import (
     FabricOf,
 )
-from hpcforge.engines.answers import Hearing
-from hpcforge.engines.tasks import Event, Program, Task, result
-from hpcforge.node import wire
+from hpcforge.engines.answer_reader import AnswerReader
+from hpcforge.engines.tasks import Event, NodeProgram, Task, result
+from hpcforge.node import answer_types
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, roster_document
 from hpcforge.run import lease as leases
 from hpcforge.run.history import Copy
 from hpcforge.run.neighbours import ask
-from hpcforge.run.result import Result
+from hpcforge.run.result import RunResult
 from hpcforge.run.survey import survey
-from hpcforge.verify.kept import load
+from hpcforge.verify.verdict_records import load
 from tests.support.three_nodes import (
     AT_WORK,
     CLUSTER,
@@ -103,7 +103,7 @@ def changed(line: Line, path: tuple[Any, ...], change: Callable[[Any, Any], Any]
 
 
 def refused(line: Any) -> bool:
-    hearing = Hearing(answered=True)
+    hearing = AnswerReader(answered=True)
     hearing.take(line if isinstance(line, str) else json.dumps(line))
     return hearing.against is not None
 
@@ -114,7 +114,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hpcforge.atomic.os.fsync", lambda fd: None)
 
 
-def others_are_done(ended: Result) -> None:
+def others_are_done(ended: RunResult) -> None:
     done = {name: {role: one.status for role, one in roles.items()} for name, roles in ended.outcomes.items()}
     assert done["head"]["server"] == "done"
     assert done["w2"]["client"] == "done"
@@ -133,7 +133,7 @@ def test_all_well() -> None:
 
 def test_every_kind_of_answer_is_tried() -> None:
     tried = {one["event"] for one in (HEAD_SAYS, LEASE, LOG, *AT_WORK, FAILED, DONE, NO_PYTHON, NO_ROOT)}
-    assert tried == set(wire.EVENTS)
+    assert tried == set(answer_types.EVENTS)
 
 
 LOOKS = {
@@ -154,7 +154,11 @@ def test_an_odd_answer_to_a_look_loses_that_node_alone(kind: str) -> None:
         odd = lines if kind in ("observed", "no_python", "no_root") else [observed("client"), *lines]
 
         def answer(task: Task, odd: list[Any] = odd) -> list[Any] | None:
-            return odd if task.node == ODD and isinstance(task, Program) and task.request["verb"] == "observe" else None
+            return (
+                odd
+                if task.node == ODD and isinstance(task, NodeProgram) and task.request["verb"] == "observe"
+                else None
+            )
 
         printed = Printed(answer)
         plan, ended = printed.apply()
@@ -175,7 +179,7 @@ def test_an_odd_answer_is_named_with_its_place() -> None:
     printed = Printed(lambda task: [odd, DONE] if task.node == ODD else None)
     printed.apply()
     for text in printed.text[:2]:
-        (line,) = [one for one in text.split("\n") if one.startswith(f"{ODD} ")]
+        (line,) = [word for word in text.split("\n") if word.startswith(f"{ODD} ")]
         assert "receipt.run: not a whole number" in line
 
 
@@ -185,7 +189,7 @@ def test_an_odd_answer_while_at_work_fails_that_node_alone(line: Line) -> None:
         after = [] if line is DONE else [DONE]
 
         def answer(task: Task, lines: list[Any] = [odd, *after]) -> list[Any] | None:  # noqa: B006
-            works = isinstance(task, Program) and task.request["verb"] == "converge"
+            works = isinstance(task, NodeProgram) and task.request["verb"] == "converge"
             return lines if task.node == ODD and works else None
 
         printed = Printed(answer)
@@ -203,7 +207,7 @@ def test_an_odd_head_ends_nothing(line: Line) -> None:
     for _, odd in worth_a_run(line):
 
         def answer(task: Task, odd: Line = odd) -> list[Any] | None:
-            asked = isinstance(task, Program) and task.request["verb"] == verb
+            asked = isinstance(task, NodeProgram) and task.request["verb"] == verb
             return [odd, {**DONE, "facts": {}}] if asked else None
 
         printed = Printed(answer)
@@ -234,7 +238,7 @@ def test_odd_records_of_the_head_are_counted_not_believed(record: str) -> None:
     log = {**LOG, "lines": [RECORDS[record]], "roster": "[" * 100_000}
 
     def answer(task: Task) -> list[Any] | None:
-        return [log, DONE] if isinstance(task, Program) and task.request["verb"] == "log" else None
+        return [log, DONE] if isinstance(task, NodeProgram) and task.request["verb"] == "log" else None
 
     printed = Printed(answer)
     _, ended = printed.apply()
@@ -293,7 +297,7 @@ def test_a_machine_that_only_the_head_knows_is_not_entered() -> None:
 
     def answer(task: Task) -> list[Any] | None:
         assert task.node != "w9"
-        looked = task.node == "head" and isinstance(task, Program) and task.request["verb"] == "observe"
+        looked = task.node == "head" and isinstance(task, NodeProgram) and task.request["verb"] == "observe"
         return [{**HEAD_SAYS, "reads": reads, "armed": [], "at_work": None}, DONE] if looked else None
 
     printed = Printed(answer)
@@ -322,7 +326,7 @@ def test_what_one_receipt_says_is_for_that_node_alone(receipt: Mapping[str, Any]
     def answer(task: Task) -> list[Any] | None:
         return (
             [odd, DONE]
-            if task.node == ODD and isinstance(task, Program) and task.request["verb"] == "observe"
+            if task.node == ODD and isinstance(task, NodeProgram) and task.request["verb"] == "observe"
             else None
         )
 
@@ -349,7 +353,7 @@ LLDP = {"lldp": {"interface": {"eth0": {"via": "LLDP", "chassis": {"leaf1": {"id
 def test_an_odd_neighbour_silences_its_node_alone() -> None:
     wired = replace(
         CLUSTER,
-        nodes=tuple(replace(one, fabrics=("inband",)) for one in CLUSTER.nodes),
+        nodes=tuple(replace(node, fabrics=("inband",)) for node in CLUSTER.nodes),
         fabrics=(FabricOf("inband", "ethernet", 25.0, 1, False),),
     )
     odd = [*(json.dumps(line) for _, line in changes(LLDP)), "[" * 100_000, "no", "", '{"lldp": []}']

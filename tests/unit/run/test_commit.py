@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli.site import open_site
-from hpcforge.cluster.inputs import inputs
+from hpcforge.cluster.input_files import inputs
 from hpcforge.run.commit import commit_of, descends
 
 ROOT = Path(__file__).parents[3]

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from hpcforge.kinds.downloads import Download
-from hpcforge.node.events import NodeError, Report
+from hpcforge.node.events import EventReporter, NodeError
 from hpcforge.node.kinds import downloads as on_node
 from hpcforge.plan.desired import Artifact
 from hpcforge.run import downloads
 from hpcforge.run.artifacts import fetch
-from hpcforge.run.fetched import FetchError
+from hpcforge.run.download_store import FetchError
 
 CONTENT = os.urandom(300_000)
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -169,7 +169,7 @@ def test_a_node_downloads_it_mends_it_and_gives_it_back(server: Server, tmp_path
     assert found["digest"] == hashlib.sha256(b"hers").hexdigest()
     assert on_node.put(want) == "downloaded again"
     assert known is not None
-    assert on_node.put_back(str(path), {**known, "digest": DIGEST}, Report(quiet)) == "removed"  # type: ignore[arg-type]
+    assert on_node.restore(str(path), {**known, "digest": DIGEST}, EventReporter(quiet)) == "removed"  # type: ignore[arg-type]
     assert not path.exists()
 
 
@@ -197,4 +197,4 @@ def test_what_goes_wrong_on_a_node_leaves_what_is_there(server: Server, tmp_path
     with pytest.raises(NodeError, match=said):
         on_node.put(wanted(server, path, **more))
     assert path.read_bytes() == b"as it was"
-    assert [one.name for one in tmp_path.iterdir()] == ["tool"]
+    assert [path.name for path in tmp_path.iterdir()] == ["tool"]

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from hpcforge.engines.tasks import Program, Task
-from hpcforge.fits import fits
-from hpcforge.forms import MisfitError
-from hpcforge.node import wire
+from hpcforge.engines.tasks import NodeProgram, Task
+from hpcforge.node import answer_types
 from hpcforge.plan.admission import declared, gpu_shortfalls
 from hpcforge.plan.gpus import remarks
 from hpcforge.report.gpus_text import gpus_table
+from hpcforge.schemas import MisfitError
+from hpcforge.typed_json import fits
 from tests.support.three_nodes import CLUSTER, DONE, FACTS, NVML, ODD, Line, Printed, observed
 from tests.unit.run.test_border import VALUES, changed, paths, put
 
@@ -33,7 +33,7 @@ def saying(**gpu: Any) -> Callable[[Task], list[Any] | None]:
     nvml = {**NVML, "gpus": [{**NVML["gpus"][0], **gpu}]}
 
     def odd(task: Task) -> list[Line] | None:
-        if task.node != ODD or not isinstance(task, Program) or task.request["verb"] != "observe":
+        if task.node != ODD or not isinstance(task, NodeProgram) or task.request["verb"] != "observe":
             return None
         facts = {**FACTS, "nvml": nvml}
         return [{**observed("client"), "facts": facts, "armed": [], "at_work": None}, {**DONE, "facts": facts}]
@@ -82,7 +82,7 @@ def odd_answers() -> Iterator[Any]:
         for value in VALUES:
             nvml = changed(copy.deepcopy(NVML), path, lambda parent, key, value=value: put(parent, key, value))
             try:
-                fits(wire.Nvml)(nvml)
+                fits(answer_types.Nvml)(nvml)
             except MisfitError:
                 continue
             yield nvml

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from hpcforge.engines.tasks import Event, Program, Task, result
-from hpcforge.node import records
-from hpcforge.node.events import Report
+from hpcforge.engines.tasks import Event, NodeProgram, Task, result
+from hpcforge.node import head_records
+from hpcforge.node.events import EventReporter
 from hpcforge.plan.roster import Enrolled, LastRun, Roster
 from hpcforge.run.history import Copy, NodePast, Past, last_changed, parse_history, past, read_log, write_log
-from hpcforge.run.result import Outcome, Result
+from hpcforge.run.result import RoleOutcome, RunResult
 from hpcforge.run.run import Run
 from hpcforge.verify.verdicts import Verdict
 
@@ -32,10 +32,10 @@ class Head:
         self.folder, self.events, self.away = folder, deque[Event](), ""
 
     def start(self, task: Task) -> None:
-        assert isinstance(task, Program)
+        assert isinstance(task, NodeProgram)
         if not self.away:
             heard: list[dict[str, Any]] = []
-            records.log(dict(json.loads(json.dumps(task.request))), Report(heard.append), self.folder)
+            head_records.log(dict(json.loads(json.dumps(task.request))), EventReporter(heard.append), self.folder)
             self.events.extend(Event(task.node, task.id, each.pop("event"), each) for each in heard)
         self.events.append(Event(task.node, task.id, "result", result(ok=not self.away, error=self.away or None)))
 
@@ -62,12 +62,12 @@ def ended(number: int = 7, run_id: str = "ab12", who: str = "ada@near") -> Past:
 
 
 def test_a_run_as_history_tells_it() -> None:
-    came_to = Result(
+    came_to = RunResult(
         outcomes={
-            "head": {"base": Outcome("done"), "dns": Outcome("failed", "x" * 1000)},
-            "w1": {"base": Outcome("done"), "slurm": Outcome("skipped", "dns on head failed")},
+            "head": {"base": RoleOutcome("done"), "dns": RoleOutcome("failed", "x" * 1000)},
+            "w1": {"base": RoleOutcome("done"), "slurm": RoleOutcome("skipped", "dns on head failed")},
             "w2": {},
-            "w3": {"base": Outcome("unreachable", "no route")},
+            "w3": {"base": RoleOutcome("unreachable", "no route")},
         },
         lost={"w3": "no route", "w4": "timeout"},
         changed={"head": 3},
@@ -97,7 +97,7 @@ def test_a_run_as_history_tells_it() -> None:
 def test_it_comes_back_from_the_head_and_a_copy_stays_here(head: Head, state: Path) -> None:
     one = past(
         RUN,
-        Result({"w1": {"base": Outcome("done")}}, changed={"w1": 2}),
+        RunResult({"w1": {"base": RoleOutcome("done")}}, changed={"w1": 2}),
         args=[],
         dirty=False,
         started_s=1.0,
@@ -125,7 +125,7 @@ def test_a_run_that_was_overtaken_leaves_the_roster_and_is_told(head: Head) -> N
 def test_the_copy_catches_up_with_what_others_did(head: Head) -> None:
     write_log(head, "head", ended(1, "a"), ROSTER, "small")
     line = {"schema": 1, "id": "b", "who": "bob@far", "number": 2, "started_s": 2.0}
-    records.log({"do": "write", "line": line}, Report(lambda event: None), head.folder)
+    head_records.log({"do": "write", "line": line}, EventReporter(lambda event: None), head.folder)
     write_log(head, "head", ended(3, "c"), ROSTER, "small")
     history, _ = Copy.of("small").read("small", 10)
     assert [run.number for run in history.runs] == [1, 2, 3]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Cluster, Network
 from hpcforge.run.host_certificates import (
@@ -35,7 +35,7 @@ def make_key(folder: Path, kind: str) -> str:
 
 
 def cluster_with(keys: dict[str, tuple[str, ...]]) -> Cluster:
-    cluster = load(shipped.root() / "blueprints" / "rehearsal.yaml").cluster
+    cluster = load(bundled.root() / "blueprints" / "rehearsal.yaml").cluster
     nodes = tuple(dataclasses.replace(node, host_keys=keys.get(node.name, ())) for node in cluster.nodes)
     return dataclasses.replace(cluster, nodes=nodes)
 

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster.model import GpuModel
-from hpcforge.engines.tasks import Program, Task, result
+from hpcforge.engines.tasks import NodeProgram, Task, result
 from hpcforge.node import nvml
-from hpcforge.plan.admission import Declared
-from hpcforge.plan.observed import Observed
+from hpcforge.plan.admission import DeclaredWorker
+from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Change, Plan
 from hpcforge.run.admit import Admission, admit
 from hpcforge.run.apply import latest_facts
-from hpcforge.run.walk import walk
+from hpcforge.run.executor import execute
 from tests.support.stand_in_nvml import ANSWERS, build
 from tests.unit.run.test_admit import Controller
-from tests.unit.run.test_walk import RUN, Engine, plan, unit
+from tests.unit.run.test_executor import RUN, Engine, plan, unit
 
 GPUS = ANSWERS["gpus"]
-WORKER = Declared("w1", 4, 4, 2, GPUS, "h100-sxm", "nvidia", gpu_known=GpuModel(nvlinks=18))
+WORKER = DeclaredWorker("w1", 4, 4, 2, GPUS, "h100-sxm", "nvidia", gpu_known=GpuModel(nvlinks=18))
 ON_BUS = [f"0000:{0x1B + 0x10 * index:02x}:00.0" for index in range(GPUS)]
 INSTALLED: Mapping[str, Change] = {
     "nvidia_modules": Change(packages=("nvidia",), reboot=("packages",), disruption="reboot"),
@@ -46,7 +46,7 @@ class Machine:
         return {**self.facts(), "nvml": said}
 
     def __call__(self, task: Task) -> list[tuple[str, dict[str, Any]]]:
-        assert isinstance(task, Program)
+        assert isinstance(task, NodeProgram)
         verb = task.request["verb"]
         self.log.append(task.id.partition(":")[0] if verb == "converge" else verb)
         if verb == "observe":
@@ -64,9 +64,9 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def applied(machine: Machine, changes: Mapping[str, Change] = INSTALLED) -> tuple[Controller, Admission]:
     """What Slurm was told of the worker when all was done there."""
     a_plan: Plan = plan({role: {"w1": change} for role, change in changes.items()}, declared=(WORKER,))
-    before = {"w1": Observed("w1", facts=machine.looked_at())}
+    before = {"w1": Observation("w1", facts=machine.looked_at())}
     looked = {name: seen.facts for name, seen in before.items()}
-    ended = walk(a_plan, {}, Engine(machine), lambda _: None, lambda: False, RUN, looked)
+    ended = execute(a_plan, {}, Engine(machine), lambda _: None, lambda: False, RUN, looked)
     assert {outcome.status for outcome in ended.outcomes["w1"].values()} == {"done"}
     controller = Controller({"w1": ("IDLE", "")})
     return controller, admit(controller, a_plan, latest_facts(before, ended), 0.0, ended)

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from hpcforge.engines.tasks import Command, Engine, Event, Program, Task, result
+from hpcforge.engines.tasks import Command, Engine, Event, NodeProgram, Task, result
 from hpcforge.node import lease as node
-from hpcforge.node.events import Report
+from hpcforge.node.events import EventReporter
 from hpcforge.run import lease as leases
-from hpcforge.run.lease import Holder, Lease, LeaseHeldError, ended, look, take, this_process
+from hpcforge.run.lease import Lease, LeaseHeldError, LeaseHolder, ended, look, take, this_process
 
 
 class Head:
@@ -30,7 +30,7 @@ class Head:
         self.asked: list[str] = []
 
     def start(self, task: Task) -> None:
-        if not isinstance(task, Program):
+        if not isinstance(task, NodeProgram):
             self.events.append(Event(task.node, task.id, "line", {"line": "hello"}))
             self.events.append(Event(task.node, task.id, "result", result(ok=True)))
             return
@@ -41,7 +41,7 @@ class Head:
             return
         heard: list[dict[str, Any]] = []
         if self.python:
-            node.lease(dict(json.loads(json.dumps(task.request))), Report(heard.append), self.folder)
+            node.lease(dict(json.loads(json.dumps(task.request))), EventReporter(heard.append), self.folder)
         else:
             heard.append({"event": "no_python"})
         self.events.extend(Event(task.node, task.id, each.pop("event"), each) for each in heard)
@@ -80,7 +80,7 @@ def another_process() -> Iterator[subprocess.Popen[bytes]]:
 def held_by(head: Head, process: dict[str, Any] | None = None) -> None:
     """Somebody on another machine, or the given process of this one, takes the lease."""
     request = {"do": "take", "run_id": "bobs", "who": "bob@far", "process": process, "stale_s": 90, "number": 7}
-    node.lease(request, Report(lambda event: None), head.folder)
+    node.lease(request, EventReporter(lambda event: None), head.folder)
 
 
 def silent_for(head: Head, seconds: float) -> None:
@@ -125,7 +125,7 @@ def test_it_waits_saying_for_whom_and_goes_on_when_that_ends(head: Head, said: l
 
     def bob_ends_at_the_fifth_look() -> bool:
         if next(asked) == 4:
-            node.lease({"do": "drop", "run_id": "bobs"}, Report(lambda event: None), head.folder)
+            node.lease({"do": "drop", "run_id": "bobs"}, EventReporter(lambda event: None), head.folder)
         return False
 
     lease = take(head, "head", "mine", "ada@near", 30, said.append, bob_ends_at_the_fifth_look)
@@ -268,8 +268,8 @@ def test_a_holder_that_could_not_be_seen_at_first_stops_us_later(head: Head, sai
 
 def test_what_a_head_says_is_data(head: Head, said: list[str]) -> None:
     answer = {"held": {"run_id": 5, "who": "eve\x1b[2J", "number": "x", "process": [], "age_s": None}}
-    assert leases._holder(answer) == Holder("5", "eve?[2J", None, None, 0.0, 0.0)
-    assert not ended(Holder("5", "eve", None, None, 0.0, 0.0).process)
+    assert leases._holder(answer) == LeaseHolder("5", "eve?[2J", None, None, 0.0, 0.0)
+    assert not ended(LeaseHolder("5", "eve", None, None, 0.0, 0.0).process)
 
 
 def test_engine_protocol(head: Head) -> None:

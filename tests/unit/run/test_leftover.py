@@ -15,7 +15,7 @@ from hpcforge.engines.tasks import Command, Event, Task, result
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING
 from hpcforge.run import leftover
 from hpcforge.run.lease import _started, this_process
-from hpcforge.verify.owner import OwnedJob, Owner
+from hpcforge.verify.heartbeat import OwnedJob, Owner
 
 
 def ended_process() -> Mapping[str, Any]:
@@ -63,14 +63,14 @@ class Controller:
         assert isinstance(task, Command)
         if task.argv[0] == "scancel":
             self.cancelled += task.argv[1:]
-            self.jobs = [replace(one, completing=one.number in self.cancelled) for one in self.jobs]
+            self.jobs = [replace(job, completing=job.number in self.cancelled) for job in self.jobs]
             return Event(task.node, task.id, "result", result(ok=True, rc=0))
         assert task.argv[-1] == CLUSTER.acceptance.run_as  # type: ignore[union-attr]
         lines = ["01234567.1000"]
-        for one in self.jobs:
-            state = "COMPLETING" if one.completing else "RUNNING"
-            lines.append(f"{one.number}|{state}|w1|{one.owner.comment()} alive=01234567.{1000 - int(one.silent_s)}")
-        self.jobs = [one for one in self.jobs if not one.completing]
+        for job in self.jobs:
+            state = "COMPLETING" if job.completing else "RUNNING"
+            lines.append(f"{job.number}|{state}|w1|{job.owner.comment()} alive=01234567.{1000 - int(job.silent_s)}")
+        self.jobs = [job for job in self.jobs if not job.completing]
         return Event(task.node, task.id, "result", result(ok=True, rc=0, stdout="\n".join(lines)))
 
     def start(self, task: Task) -> None:

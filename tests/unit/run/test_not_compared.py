@@ -10,7 +10,7 @@ import pytest
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.plan import exit_code
-from hpcforge.engines.tasks import Program, Task
+from hpcforge.engines.tasks import NodeProgram, Task
 from hpcforge.report.plan_text import plan_text
 from tests.support.three_nodes import DONE, HEAD_SAYS, ODD, Line, Printed, observed
 
@@ -24,7 +24,7 @@ def saying(*events: Line) -> Callable[[Task], list[Any] | None]:
     """All nodes are right, but that one says these events when it is looked at."""
 
     def odd(task: Task) -> list[Line] | None:
-        if not isinstance(task, Program) or task.request["verb"] != "observe":
+        if not isinstance(task, NodeProgram) or task.request["verb"] != "observe":
             return None
         last = {**DONE, "failed": [one["role"] for one in events if one["event"] == "failed" and one["role"]]}
         right = {**(HEAD_SAYS if task.node == "head" else observed("client")), "armed": [], "at_work": None}
@@ -65,7 +65,7 @@ def test_a_node_program_that_does_not_start_is_an_unreachable_node() -> None:
     """As where a module of it cannot be imported: Python's last line is all that there is."""
 
     def silent(task: Task) -> list[Any] | None:
-        observes = isinstance(task, Program) and task.request["verb"] == "observe"
+        observes = isinstance(task, NodeProgram) and task.request["verb"] == "observe"
         return ["ModuleNotFoundError: No module named 'odd'"] if observes and task.node == ODD else saying()(task)
 
     _, plan = Printed(silent).look()

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster.model import Rollout
-from hpcforge.engines.tasks import Command, Event, Program, Task, result
+from hpcforge.engines.tasks import Command, Event, NodeProgram, Task, result
 from hpcforge.node.verbs import checked
-from hpcforge.plan.admission import Declared
+from hpcforge.plan.admission import DeclaredWorker
 from hpcforge.plan.desired import Check, Opaque
-from hpcforge.plan.plan import Change, Need, OpaqueChange, Owns, Plan
-from hpcforge.run.result import Result
-from hpcforge.run.walk import walk
-from tests.unit.run.test_walk import FACTS, RUN, plan, unit
+from hpcforge.plan.plan import Change, OpaqueChange, OwnedResources, Plan, RoleNeed
+from hpcforge.run.executor import execute
+from hpcforge.run.result import RunResult
+from tests.unit.run.test_executor import FACTS, RUN, plan, unit
 
 CHECK = (Check("well", ("true",), None, 0),)
 DRIVER = Change(packages=("driver",), units=unit("d"), checks=CHECK, reboot=("packages",), disruption="reboot")
@@ -56,20 +56,20 @@ class Site:
     """An engine over such nodes; what it was asked is in `log`, questions after a restart as one `...`."""
 
     machines: dict[str, Machine] = field(default_factory=dict)
-    refuse: Callable[[Program], str | None] = lambda _task: None
+    refuse: Callable[[NodeProgram], str | None] = lambda _task: None
     log: list[str] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     events: deque[Event] = field(default_factory=deque)
     answer_lost: dict[str, Any] | None = None  # instead of one to being told to restart
 
     def start(self, task: Task) -> None:
-        if isinstance(task, Program):
+        if isinstance(task, NodeProgram):
             checked(json.loads(json.dumps(task.request)))  # as the node does
         self.events.extend(Event(task.node, task.id, kind, data) for kind, data in self._answer(task))
 
     def _answer(self, task: Task) -> list[tuple[str, dict[str, Any]]]:
         machine = self.machines.setdefault(task.node, Machine())
-        if isinstance(task, Program):
+        if isinstance(task, NodeProgram):
             self.requests.append(dict(task.request))
             if task.request["verb"] == "observe":
                 return machine.look()
@@ -96,8 +96,8 @@ class Site:
     def run(self, task: Task) -> Event:
         raise AssertionError(task)
 
-    def walk(self, a_plan: Plan, listen: Callable[[Event], None] = lambda _event: None) -> Result:
-        return walk(a_plan, {}, self, listen, lambda: False, RUN)
+    def walk(self, a_plan: Plan, listen: Callable[[Event], None] = lambda _event: None) -> RunResult:
+        return execute(a_plan, {}, self, listen, lambda: False, RUN)
 
 
 def seconds(said: str) -> str:
@@ -105,7 +105,7 @@ def seconds(said: str) -> str:
     return re.sub(r"(within|after) \d+ s", r"\1 N s", said)
 
 
-def statuses(ended: Result) -> dict[str, dict[str, str]]:
+def statuses(ended: RunResult) -> dict[str, dict[str, str]]:
     return {node: {role: outcome.status for role, outcome in roles.items()} for node, roles in ended.outcomes.items()}
 
 
@@ -122,9 +122,9 @@ def test_checks_wait_until_the_node_is_back() -> None:
 def test_it_is_remembered_on_the_node_before_anything_changes() -> None:
     site = Site()
     site.walk(plan({"base": {"w1": Change(packages=("b",))}, "driver": {"w1": DRIVER}}))
-    [prepare] = [one for one in site.requests if one.get("phase") == "prepare"]
+    [prepare] = [request for request in site.requests if request.get("phase") == "prepare"]
     assert {one["role"]: one["reboot"] for one in prepare["work"]} == {"base": False, "driver": True}
-    [reboot] = [one for one in site.requests if one["verb"] == "reboot"]
+    [reboot] = [request for request in site.requests if request["verb"] == "reboot"]
     assert reboot["run"]["number"] == RUN.number
     assert "task" not in reboot
 
@@ -145,7 +145,7 @@ def test_a_lost_answer_is_no_failure(answer: dict[str, Any]) -> None:
 
 def test_one_that_does_not_restart() -> None:
     site = Site({"w1": Machine(restarts=False)})
-    user = Change(units=unit("u"), needs=(Need("driver", ("w1",)),))
+    user = Change(units=unit("u"), needs=(RoleNeed("driver", ("w1",)),))
     steps = {"driver": {"w1": DRIVER}, "user": {"w1": user}, "other": {"w1": Change(units=unit("o"))}}
     ended = site.walk(plan(steps, rollout=Rollout(reboot_wait_s=0.02)))
     [(role, why)] = ended.failed()["w1"]
@@ -219,7 +219,7 @@ def test_a_node_with_jobs_is_emptied_before_anything_is_done_for_a_restart() -> 
             return super()._answer(task)
 
     site = Slurm()
-    worker = Declared("w1", 1, 1, 1, 0, "", "nvidia")
+    worker = DeclaredWorker("w1", 1, 1, 1, 0, "", "nvidia")
     site.walk(plan({"driver": {"w1": DRIVER}}, groups={"w1": "w1"}, in_service=("w1",), declared=(worker,)))
     assert site.log[:2] == ["scontrol --oneliner show", "scontrol update NodeName=w1"]
     assert site.log[-3:] == ["prepare:w1", "reboot w1", "finish:driver:units:w1"]
@@ -227,7 +227,9 @@ def test_a_node_with_jobs_is_emptied_before_anything_is_done_for_a_restart() -> 
 
 def test_opaque_work_comes_before_the_restart_and_is_remembered_with_it() -> None:
     opaque = OpaqueChange(Opaque("pyinfra", "/r/deploy.py", {}, "d1"), "first run")
-    change = Change(units=unit("d"), opaque=opaque, reboot=("opaque",), owns=Owns(units=("d.service", "e.service")))
+    change = Change(
+        units=unit("d"), opaque=opaque, reboot=("opaque",), owns=OwnedResources(units=("d.service", "e.service"))
+    )
     site = Site()
     ended = site.walk(plan({"driver": {"w1": change}}))
     assert site.log == [
@@ -237,7 +239,7 @@ def test_opaque_work_comes_before_the_restart_and_is_remembered_with_it() -> Non
         "reboot w1",
         "finish:driver:checks:w1",
     ]
-    [record] = [one for one in site.requests if one["verb"] == "record"]
+    [record] = [request for request in site.requests if request["verb"] == "record"]
     assert record["reboot"]
     assert site.requests[-1]["work"][0]["units"] == [
         {"name": "d.service", "actions": []},
@@ -259,7 +261,7 @@ def test_a_node_that_others_need_restarts_when_nothing_else_is_at_work(hub: dict
     @dataclass
     class Watched(Site):
         def start(self, task: Task) -> None:
-            looks = isinstance(task, Program) and task.request["verb"] in ("observe", "reboot")
+            looks = isinstance(task, NodeProgram) and task.request["verb"] in ("observe", "reboot")
             if looks:
                 meanwhile.extend(sorted(at_work))
             elif self.machines.get("head", Machine()).told == 1 and self.machines["head"].boot == 1:
@@ -288,7 +290,7 @@ def test_an_interrupt_lets_the_restart_end_and_starts_no_more() -> None:
     def listen(event: Event) -> None:
         stopped.extend([True] * (event.kind == "restarting"))
 
-    ended = walk(plan({"driver": {"w1": DRIVER}}), {}, site, listen, lambda: bool(stopped), RUN)
+    ended = execute(plan({"driver": {"w1": DRIVER}}), {}, site, listen, lambda: bool(stopped), RUN)
     assert ended.interrupted
     assert statuses(ended) == {"w1": {"driver": "interrupted"}}
     assert site.log[-1] == "reboot w1"

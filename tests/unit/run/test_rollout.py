@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster.model import Rollout
-from hpcforge.engines.tasks import Command, Program, Task, result
-from hpcforge.plan.admission import Declared
-from hpcforge.plan.jobs import Waiting
-from hpcforge.plan.plan import Change, Leaving, Need, Owns, Plan, Removal
-from hpcforge.run.result import Result
-from hpcforge.run.walk import walk
-from tests.unit.run.test_walk import FACTS, RUN, Answer, Engine, all_well, plan, secret_file, unit
+from hpcforge.engines.tasks import Command, NodeProgram, Task, result
+from hpcforge.plan.admission import DeclaredWorker
+from hpcforge.plan.jobs import WaitingJob
+from hpcforge.plan.plan import Change, Leaving, OwnedResources, Plan, Removal, RoleNeed
+from hpcforge.run.executor import execute
+from hpcforge.run.result import RunResult
+from tests.unit.run.test_executor import FACTS, RUN, Answer, Engine, all_well, plan, secret_file, unit
 
 WORKERS = tuple(f"w{index}" for index in range(1, 7))
 BAD = [("failed", {"role": "conf", "name": "c.service", "error": "it fell over"}), ("result", result(error="x"))]
 
 
-def worker(name: str) -> Declared:
-    return Declared(name, 1, 1, 1, 0, "", "fake")
+def worker(name: str) -> DeclaredWorker:
+    return DeclaredWorker(name, 1, 1, 1, 0, "", "fake")
 
 
 def six(rollout: Rollout, change: Change | None = None, **more: Any) -> Plan:
@@ -41,13 +41,13 @@ def failing(*nodes: str) -> Answer:
     return lambda task: BAD if task.node in nodes else all_well(task)
 
 
-def go(a_plan: Plan, answer: Answer = all_well) -> tuple[Result, list[str]]:
+def go(a_plan: Plan, answer: Answer = all_well) -> tuple[RunResult, list[str]]:
     engine = Engine(answer)
-    ended = walk(a_plan, {}, engine, lambda event: None, lambda: False, RUN)
+    ended = execute(a_plan, {}, engine, lambda event: None, lambda: False, RUN)
     return ended, [task.id for task in engine.started]
 
 
-def story(ended: Result) -> dict[str, str]:
+def story(ended: RunResult) -> dict[str, str]:
     return {node: roles["conf"].status for node, roles in ended.outcomes.items()}
 
 
@@ -83,7 +83,7 @@ def test_so_many_at_a_time() -> None:
                 away.remove(event.node)
             return event
 
-    walk(six(Rollout(at_most=2)), {}, Counting(count), lambda event: None, lambda: False, RUN)
+    execute(six(Rollout(at_most=2)), {}, Counting(count), lambda event: None, lambda: False, RUN)
     assert max(most) == 2
     assert len(most) == len(WORKERS)
 
@@ -125,7 +125,7 @@ def test_together_without_the_controller_is_not_done_at_all() -> None:
 def test_a_node_that_others_need_is_not_held() -> None:
     changes: Mapping[str, Mapping[str, Change]] = {
         "server": {"w1": Change(units=unit("s")), "w2": Change(units=unit("s"))},
-        "client": {"w1": Change(units=unit("c"), needs=(Need("server", ("w2",)),))},
+        "client": {"w1": Change(units=unit("c"), needs=(RoleNeed("server", ("w2",)),))},
     }
     a_plan = plan(
         changes,
@@ -239,7 +239,7 @@ def test_what_only_restarts_needs_no_empty_node() -> None:
     assert slurm.said == []
 
 
-GONE = Leaving("w1", "10.0.0.2", True, None, (Removal("conf", Owns(resources={"files": ("/etc/c",)})),))
+GONE = Leaving("w1", "10.0.0.2", True, None, (Removal("conf", OwnedResources(resources={"files": ("/etc/c",)})),))
 HEAD = {"conf": {"head": Change(units=unit("s"))}}
 
 
@@ -260,7 +260,7 @@ def test_a_leaving_node_that_is_busy_keeps_its_place() -> None:
 
 
 def test_a_node_that_a_waiting_job_asks_for_stays_and_is_not_even_drained() -> None:
-    asked_for = {"w1": (Waiting("17", "ada", 1, ("main",), ("w1",)),)}
+    asked_for = {"w1": (WaitingJob("17", "ada", 1, ("main",), ("w1",)),)}
     for gone in (GONE, replace(GONE, unreachable="no route")):
         slurm = Slurm(ends_after=0)
         ended, started = go(plan(HEAD, leaving=(gone,), asked_for=asked_for), slurm)
@@ -296,10 +296,10 @@ def test_an_unreachable_node_with_jobs_is_not_forgotten() -> None:
 def test_a_guarded_change_is_confirmed_over_a_new_connection_and_only_then_done() -> None:
     change = Change(resources=(secret_file(),), units=unit("sshd"), guard=True)
     engine = Engine(all_well)
-    ended = walk(plan({"sshd": {"w1": change}}), {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
+    ended = execute(plan({"sshd": {"w1": change}}), {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
     assert [task.id for task in engine.started] == ["guarded:sshd:w1", "finish:sshd:units:w1", "confirm:sshd:w1"]
     confirm = engine.started[-1]
-    assert isinstance(confirm, Program)
+    assert isinstance(confirm, NodeProgram)
     assert confirm.aside
     guard = engine.started[0].request["work"][0]["guard"]["id"]  # type: ignore[union-attr]
     assert confirm.request["guard"] == guard
@@ -311,9 +311,9 @@ def test_a_slow_node_has_as_long_to_be_confirmed_as_it_waits_for_that(wait_s: fl
     change = Change(resources=(secret_file(),), guard=True)
     engine = Engine(all_well)
     guarded = plan({"sshd": {"w1": change}}, rollout=Rollout(confirm_wait_s=wait_s))
-    walk(guarded, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
+    execute(guarded, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
     confirm = engine.started[-1]
-    assert isinstance(confirm, Program)
+    assert isinstance(confirm, NodeProgram)
     assert confirm.id.startswith("confirm")
     assert confirm.timeout_s == limit_s
 
@@ -323,8 +323,8 @@ def test_a_node_that_locks_us_out_at_work_is_tried_until_it_has_taken_that_back(
     removals = {"w1": (less_of("users", guard=True), less_of("old"))}
     changed = plan({"nft": {"w1": change}}, removals=removals, rollout=Rollout(confirm_wait_s=300.0))
     engine = Engine(all_well)
-    walk(changed, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
-    tried_s = {task.id: task.reattach_s for task in engine.started if isinstance(task, Program)}
+    execute(changed, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
+    tried_s = {task.id: task.reattach_s for task in engine.started if isinstance(task, NodeProgram)}
     assert min(tried_s["finish:nft:units:w1"], tried_s["remove:users:w1"]) > 300
     assert tried_s["remove:w1"] < 300
 
@@ -336,13 +336,13 @@ def test_a_change_that_locks_us_out_is_a_failure_of_its_role() -> None:
         return [("done", {"facts": FACTS}), ("result", result(ok=True))]
 
     change = Change(resources=(secret_file(),), units=unit("nft"), guard=True)
-    ended = walk(plan({"nft": {"w1": change}}), {"munge_key": b"x"}, Engine(locked), print, lambda: False, RUN)
+    ended = execute(plan({"nft": {"w1": change}}), {"munge_key": b"x"}, Engine(locked), print, lambda: False, RUN)
     assert ended.lost == {}
     assert ended.failed()["w1"][0][1].startswith("no new connection after the change")
 
 
 def less_of(role: str, **more: Any) -> Removal:
-    return Removal(role, Owns(resources={"files": (f"/etc/{role}",)}), True, **more)
+    return Removal(role, OwnedResources(resources={"files": (f"/etc/{role}",)}), True, **more)
 
 
 def test_less_of_a_guarded_role_goes_last_and_is_confirmed() -> None:
@@ -351,7 +351,7 @@ def test_less_of_a_guarded_role_goes_last_and_is_confirmed() -> None:
     removals = {"w1": (less_of("users", guard=True), less_of("old"))}
     engine = Engine(all_well)
     moved = plan({"users": {"w1": change}}, removals=removals)
-    ended = walk(moved, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
+    ended = execute(moved, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
     assert [task.id for task in engine.started] == [
         "remove:w1",
         "guarded:users:w1",
@@ -362,7 +362,7 @@ def test_less_of_a_guarded_role_goes_last_and_is_confirmed() -> None:
     ]
     removal, confirm = engine.started[-2:]
     assert confirm.request["guard"] == removal.request["work"][0]["guard"]["id"]  # type: ignore[union-attr]
-    assert {role: one.status for role, one in ended.outcomes["w1"].items()} == dict.fromkeys(
+    assert {role: outcome.status for role, outcome in ended.outcomes["w1"].items()} == dict.fromkeys(
         ("old (removed)", "users", "users (removed)"), "done"
     )
 
@@ -378,9 +378,9 @@ def test_nothing_of_a_guarded_role_goes_where_its_change_failed() -> None:
         removals={"w1": (less_of("users", guard=True),)},
     )
     engine = Engine(locked)
-    ended = walk(moved, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
+    ended = execute(moved, {"munge_key": b"x"}, engine, lambda event: None, lambda: False, RUN)
     assert [task.id for task in engine.started] == ["guarded:users:w1"]
-    assert {role: one.status for role, one in ended.outcomes["w1"].items()} == {
+    assert {role: outcome.status for role, outcome in ended.outcomes["w1"].items()} == {
         "users": "failed",
         "users (removed)": "skipped",
     }

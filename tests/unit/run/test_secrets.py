@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.plan.role import declared_secrets, load_roles
 from hpcforge.plan.secrets import Secret, SecretSpec, Use
-from hpcforge.run.contents import digests, unfit
+from hpcforge.run.secret_files import digests, unfit
 from hpcforge.run.secrets import (
     SecretsError,
     default_identity_path,
@@ -24,7 +24,7 @@ from hpcforge.run.secrets import (
 
 # Those that are made: what a site provides for a shipped role is nothing that is there by itself.
 KINDS = {
-    name: kind for name, kind in kinds_of(declared_secrets(load_roles(shipped.root() / "roles"))).items() if kind.make
+    name: kind for name, kind in kinds_of(declared_secrets(load_roles(bundled.root() / "roles"))).items() if kind.make
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hpcforge.engines.tasks import Program, Task
-from hpcforge.plan.observed import taken_back
+from hpcforge.engines.tasks import NodeProgram, Task
+from hpcforge.plan.observation import taken_back
 from hpcforge.run.status import status
 from tests.support.three_nodes import CLUSTER, DESIRED, DONE, ODD, Line, Nodes, difference, observed
 
@@ -25,7 +25,7 @@ def saying(*differs: str) -> Callable[[Task], list[Any] | None]:
     """Every node reverted a change of its role once; on w1 these roles differ from what is desired."""
 
     def odd(task: Task) -> list[Line] | None:
-        if not isinstance(task, Program) or task.request["verb"] != "observe":
+        if not isinstance(task, NodeProgram) or task.request["verb"] != "observe":
             return None
         asked = {one["role"] for one in task.request["wanted"]}
         found = [difference(role) for role in differs if role in asked and task.node == ODD]
@@ -51,7 +51,7 @@ def test_a_reverted_change_is_forgotten_when_its_role_is_right() -> None:
 
 def test_a_node_that_gives_no_second_answer_still_shows_it() -> None:
     def silent(task: Task) -> list[Line] | None:
-        second = task.node == ODD and isinstance(task, Program) and bool(task.request.get("wanted"))
+        second = task.node == ODD and isinstance(task, NodeProgram) and bool(task.request.get("wanted"))
         return [{"event": "no_root", "user": "ops", "error": "no"}] if second else saying()(task)
 
     found = status(Nodes(silent), CLUSTER, 10, print, desired=DESIRED)

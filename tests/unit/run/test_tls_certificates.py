@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Cluster, Service
 from hpcforge.plan.secrets import is_public
@@ -22,7 +22,7 @@ from hpcforge.run.host_certificates import STEP_S, current_step, new_authority, 
 
 @pytest.fixture(scope="module")
 def cluster() -> Cluster:
-    found = load(shipped.root() / "blueprints" / "rehearsal.yaml").cluster
+    found = load(bundled.root() / "blueprints" / "rehearsal.yaml").cluster
     return dataclasses.replace(found, services={"any": Service(on=("head",), certified=True)})
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from hpcforge.blueprint.accounting import Account, Billing, Qos
+from hpcforge.blueprint.accounting import AccountSection, Billing, Qos
 from hpcforge.slurm.accounting import associations, billing_weights
 
 
 def made(accounts: dict[str, Any], qos: dict[str, Any] | None = None) -> list[tuple[str, str]]:
-    said = {name: Account.model_validate(one) for name, one in accounts.items()}
+    said = {name: AccountSection.model_validate(account) for name, account in accounts.items()}
     return list(associations(said, {name: Qos.model_validate(one) for name, one in (qos or {}).items()}))
 
 

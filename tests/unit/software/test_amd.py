@@ -46,7 +46,7 @@ def test_what_cannot_work_is_refused_with_the_nearest_that_can(case: str, tmp_pa
     changes += [("name: debian", "name: ubuntu")] if release == "24.04" else []
     with pytest.raises(InvalidInput) as refused:
         loaded(tmp_path, rocm, release, *changes)
-    (found,) = (one for one in refused.value.diagnostics if one.severity == "error")
+    (found,) = (diagnostic for diagnostic in refused.value.diagnostics if diagnostic.severity == "error")
     assert found.message.startswith(code)
     assert found.line == LINE
     assert hint in (found.hint or "")

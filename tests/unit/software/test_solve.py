@@ -11,22 +11,24 @@ import pytest
 
 from hpcforge.catalog.compatibility import Compatibility, Component, load_compatibility
 from hpcforge.software.ranges import within
-from hpcforge.software.solve import Said, changes, is_error, judge, nearest
+from hpcforge.software.solve import StatedComponent, changes, is_error, judge, nearest
 
 TABLE = load_compatibility()
 FACTS = ("gpu", "nvswitch", "secure_boot", "pytorch_cuda", "slurm", "source", "rocm_source")
 
 
-def software(text: str) -> tuple[Said, ...]:
+def software(text: str) -> tuple[StatedComponent, ...]:
     """A set as one line: `driver=535.261.03 cuda=11.8 cuda=12.4`; one with `source=` is installed."""
     pairs = [word.partition("=") for word in text.split()]
     return tuple(
-        Said(cast("Component", name), value, ("software", name), fixed=name in FACTS, installed="source=" in text)
+        StatedComponent(
+            cast("Component", name), value, ("software", name), fixed=name in FACTS, installed="source=" in text
+        )
         for name, _, value in pairs
     )
 
 
-def as_text(said: Sequence[Said] | None) -> str | None:
+def as_text(said: Sequence[StatedComponent] | None) -> str | None:
     return None if said is None else " ".join(f"{one.component}={one.value}" for one in said)
 
 
@@ -189,14 +191,14 @@ def test_no_set_with_fewer_changes_works() -> None:
     assert impossible > 0
 
 
-def _fewest_changes(given: tuple[Said, ...], table: Compatibility) -> int | None:
+def _fewest_changes(given: tuple[StatedComponent, ...], table: Compatibility) -> int | None:
     free = [place for place, said in enumerate(given) if not said.fixed]
     for count in range(1, len(free) + 1):
         for places in combinations(free, count):
             for values in product(*(table.offered.get(given[place].component, {}) for place in places)):
                 there = dict(zip(places, values, strict=True))
                 other = tuple(
-                    Said(said.component, there.get(place, said.value), said.loc, said.fixed)
+                    StatedComponent(said.component, there.get(place, said.value), said.loc, said.fixed)
                     for place, said in enumerate(given)
                 )
                 if not any(map(is_error, judge(other, table.rules))):

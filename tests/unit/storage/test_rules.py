@@ -14,12 +14,12 @@ import pytest
 from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.hardware import Raid
 from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.blueprint_design import designed
 from hpcforge.cluster.design import to_json
-from hpcforge.cluster.designed import designed
 from hpcforge.report import design_html, design_text
 from hpcforge.storage import sizes
+from hpcforge.storage.capacity import grouped
 from hpcforge.storage.rules import RULES, markdown
-from hpcforge.storage.served import grouped
 from tests.support.in_process import hpcforge
 
 ROOT = Path(__file__).parents[3]

@@ -41,7 +41,7 @@ def test_the_minutes_of_a_story_are_those_of_its_tests() -> None:
     spent = [
         Spent("tests/stories/growth/test_growth.py::test_a[12]", 90, 0.1),
         Spent("tests/stories/growth/test_growth.py::test_b", 30, 1.0),
-        Spent("tests/unit/run/test_walk.py::test_c", 60, 1.0),
+        Spent("tests/unit/run/test_executor.py::test_c", 60, 1.0),
     ]
     assert story_minutes(spent) == {"growth/test_growth.py": 2.0}
 

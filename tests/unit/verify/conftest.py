@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.cluster.model import (
     Acceptance,
@@ -16,11 +16,11 @@ from hpcforge.cluster.model import (
     Node,
     OperatingSystem,
     Partition,
-    Program,
     PyTorch,
     Service,
     Slurm,
     SmokeTest,
+    TestProgram,
     User,
 )
 from hpcforge.cluster.smoke_tests import program
@@ -29,9 +29,9 @@ Build = Callable[..., Cluster]
 FAKE_GPUS = Gpus("fake", 2)
 
 
-def shipped_program(name: str) -> Program:
+def shipped_program(name: str) -> TestProgram:
     """What the folder of a shipped smoke test says."""
-    folder = load_smoke_tests(shipped.root() / "smoke_tests")[name]
+    folder = load_smoke_tests(bundled.root() / "smoke_tests")[name]
     return program(name, folder.spec, folder.program.read_text())
 
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Task
 from hpcforge.run.listener import Listener
-from hpcforge.run.testing import Verified, run_tests
-from hpcforge.verify.kept import Recorded, load
+from hpcforge.run.smoke_tests import Verified, run_tests
+from hpcforge.verify.verdict_records import Recorded, load
 from tests.unit.verify.test_verify import FULL, PROLOG, ScriptedHead, ok, passed, record
 
 Build = Callable[..., Cluster]

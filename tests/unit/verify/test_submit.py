@@ -19,7 +19,7 @@ import pytest
 
 from hpcforge.cluster.model import Cluster, Gpus, Partition, StandInGpus
 from hpcforge.verify import submit
-from hpcforge.verify.owner import Owner
+from hpcforge.verify.heartbeat import Owner
 from tests.support.own_tmp import own_tmp
 
 GOLDEN = Path(__file__).parent / "golden"

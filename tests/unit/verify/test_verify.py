@@ -12,9 +12,9 @@ import pytest
 
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
-from hpcforge.verify.busy import busy
+from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Completed
-from hpcforge.verify.owner import Owner, stamped
+from hpcforge.verify.heartbeat import Owner, stamped
 from hpcforge.verify.submit import PORTS
 from hpcforge.verify.verify import verify
 from hpcforge.verify.watch import watched

@@ -14,7 +14,7 @@ from hpcforge.lab.errors import LabError
 from hpcforge.lab.vm import qemu, seed
 from hpcforge.rehearsal.lab_facts import Card
 
-MACHINE = qemu.Machine(
+MACHINE = qemu.VirtualMachine(
     name="hf0001-w01",
     memory_mib=2048,
     topology=(1, 2, 2),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.kinds.kernel_arguments import KernelArguments
-from hpcforge.node.events import NodeError, Report
+from hpcforge.node.events import EventReporter, NodeError
 from hpcforge.node.kinds import kernel_arguments
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="writes files of root's")
@@ -78,7 +78,7 @@ def known() -> dict[str, object]:
     return {"before": None}
 
 
-def test_words_come_and_go(machine: Machine, known: dict[str, object], report: Report) -> None:
+def test_words_come_and_go(machine: Machine, known: dict[str, object], report: EventReporter) -> None:
     machine.grub(before="splash")
     assert kernel_arguments.compare(WANTED) == {"name": "site", "exists": False}
     assert kernel_arguments.obstacle(WANTED, None) is None
@@ -88,10 +88,10 @@ def test_words_come_and_go(machine: Machine, known: dict[str, object], report: R
     assert machine.entry.split()[2:] == ["root=UUID=1", "ro", "splash", *WANTED.words.split(), "quiet"]
     assert kernel_arguments.compare(WANTED) is None
     assert kernel_arguments.put(WANTED) is None
-    assert kernel_arguments.put_back("site", known, report) == "removed"
+    assert kernel_arguments.restore("site", known, report) == "removed"
     assert not machine.file.exists()
     assert machine.entry.split()[2:] == ["root=UUID=1", "ro", "splash", "quiet"]
-    assert kernel_arguments.put_back("site", known, report) is None
+    assert kernel_arguments.restore("site", known, report) is None
 
 
 def test_what_others_say_already_is_no_change(machine: Machine) -> None:
@@ -144,11 +144,13 @@ def test_a_program_that_fails_is_told_and_leaves_the_old_entries(machine: Machin
     assert kernel_arguments.compare(WANTED) is not None
 
 
-def test_taking_away_that_was_cut_off_is_ended(machine: Machine, known: dict[str, object], report: Report) -> None:
+def test_taking_away_that_was_cut_off_is_ended(
+    machine: Machine, known: dict[str, object], report: EventReporter
+) -> None:
     machine.grub()
     kernel_arguments.put(WANTED)
     machine.file.unlink()
-    assert kernel_arguments.put_back("site", known, report) == "regenerated"
+    assert kernel_arguments.restore("site", known, report) == "regenerated"
     assert machine.entry.split()[4:] == ["quiet"]
 
 
@@ -160,14 +162,14 @@ def test_a_node_of_another_boot_loader_is_left_out_and_told_why(machine: Machine
 
 
 def test_a_node_of_another_boot_loader_that_says_the_words_is_right(
-    machine: Machine, known: dict[str, object], report: Report
+    machine: Machine, known: dict[str, object], report: EventReporter
 ) -> None:
     machine.started(WANTED.words)
     assert kernel_arguments.compare(WANTED) is None
     assert kernel_arguments.obstacle(WANTED, None) is None
     assert kernel_arguments.put(WANTED) is None
     assert not machine.file.exists()
-    assert kernel_arguments.put_back("site", known, report) is None
+    assert kernel_arguments.restore("site", known, report) is None
 
 
 @pytest.mark.parametrize("word", ['x="y"', "a$(reboot)", "a`id`", "a;b", "-x", "a'b", "a\\b", ""])

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from hpcforge.kinds.mounts import Mount
-from hpcforge.kinds.resource import Said
+from hpcforge.kinds.resource import ActualState
 from hpcforge.node import unit_files
 from hpcforge.node.kinds import mounts, resource
 
@@ -28,7 +28,7 @@ WAS = {word: SCRATCH[word] for word in ("what", "type", "options")}
         ),
     ],
 )
-def test_a_plan_says_what_is_mounted_and_what_of_it_is_new(found: Said, line: str) -> None:
+def test_a_plan_says_what_is_mounted_and_what_of_it_is_new(found: ActualState, line: str) -> None:
     assert Mount(**SCRATCH).line(found) == line  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.blueprint.storage import FileSystem
+from hpcforge.blueprint.storage import FileSystemSection
 from hpcforge.kinds import ARRAYS, spare
 from hpcforge.kinds.volumes import Volume
 from hpcforge.node.kinds import volumes
@@ -64,7 +64,7 @@ class Machine:
 
     def made_of(self, *drives: str) -> None:
         """It is remembered of which it was made."""
-        said = [{"name": one, "serial": f"S-{one}", "size": SIZE} for one in drives]
+        said = [{"name": drive, "serial": f"S-{drive}", "size": SIZE} for drive in drives]
         (self.root / "records" / "scratch").write_text(json.dumps(said))
 
 
@@ -208,7 +208,7 @@ def test_an_array_that_did_not_start_without_a_drive_is_told_how_to(
 
 def test_an_array_that_was_finished_once_is_never_formatted(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file system is not found: by damage, or because power was lost while it was made."""
-    drives = [volumes.Drive(f"nvme{number}n1", f"S-{number}", SIZE) for number in range(2)]
+    drives = [volumes.NvmeDrive(f"nvme{number}n1", f"S-{number}", SIZE) for number in range(2)]
     ran: list[list[str]] = []
     monkeypatch.setattr(volumes, "_members", lambda _: drives)
     monkeypatch.setattr(volumes, "_assembled", lambda *_: "md127")
@@ -232,7 +232,7 @@ def test_names_that_are_none_are_refused(machine: Machine) -> None:
 
 
 def test_levels_are_those_of_the_blueprint() -> None:
-    said = FileSystem.model_json_schema()["properties"]["raid"]["anyOf"][0]["enum"]
+    said = FileSystemSection.model_json_schema()["properties"]["raid"]["anyOf"][0]["enum"]
     assert said == list(ARRAYS)
     assert [spare(level, 12) for level in ARRAYS] == [0, 11, 2]
     assert spare(0, 1) == 0

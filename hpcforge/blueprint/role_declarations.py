@@ -1,0 +1,101 @@
+"""What roles declare of what a blueprint may say: `services` and `vars` of each role.yaml, read without the rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hpcforge.blueprint.diagnostics import render_all
+from hpcforge.blueprint.reader import plain, read_bytes
+from hpcforge.blueprint.renamed_keys import with_new_keys
+from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.services import Offer, ServiceName
+from hpcforge.blueprint.site_folders import Addition
+from hpcforge.blueprint.untrusted_files import MAX_YAML, having, read_inside
+from hpcforge.blueprint.variables import Variable, VariableName
+from hpcforge.errors import ExpectedError
+
+ROLE_NAME = re.compile(r"(?!site_)[a-z][a-z0-9_]{0,62}")  # site_NAME is a role of `software.site_roles`
+A_ROLE_NAME = "lower-case letters, digits and _, a letter first; site_... is reserved for `software.site_roles`"
+ROLES = Addition("role", "role.yaml", ("role_folders",), (("services",), ("roles",)), ROLE_NAME.fullmatch, A_ROLE_NAME)
+
+
+class DeclarationError(ExpectedError):
+    """What a role declares is wrong."""
+
+    kind = "invalid"
+    hint = "the error is in a role, not in the blueprint; hpcforge role check FOLDER shows where"
+
+
+class _RoleFile(BaseModel):
+    """Of a role.yaml what a blueprint may then speak of."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    services: Mapping[ServiceName, Offer] = {}
+    vars: Mapping[VariableName, Variable] = {}
+    on: str = "true"
+
+
+@dataclass(frozen=True)
+class RoleDeclarations:
+    """Services by name; variables by role, where there are some, and by name; and all roles.
+
+    `on` has of roles with variables where they run: an expression, see `hpcforge.plan.render`.
+    """
+
+    offers: Mapping[str, Offer]
+    variables: Mapping[str, Mapping[str, Variable]]
+    on: Mapping[str, str]
+    roles: tuple[str, ...]
+
+
+def read_declared(*folders: Path) -> RoleDeclarations:
+    """What the roles of these folders declare. Raises `DeclarationError`."""
+    offers: dict[str, Offer] = {}
+    said = {path: _said(path) for folder in folders for path in having(folder, ROLES.file)}
+    for folder, declaration in said.items():
+        path = folder / ROLES.file
+        for name, offer in declaration.services.items():
+            if name in offers:
+                raise DeclarationError(f"{path}: services.{name}: another role already offers this service")
+            if hasattr(Section, name):
+                raise DeclarationError(f"{path}: services.{name}: invalid name for a service")
+            offers[name] = offer
+    chosen = {path.name: declaration for path, declaration in said.items() if declaration.vars}
+    return RoleDeclarations(
+        offers,
+        {role: declaration.vars for role, declaration in chosen.items()},
+        {role: declaration.on for role, declaration in chosen.items()},
+        tuple(path.name for path in said),
+    )
+
+
+def _said(folder: Path) -> _RoleFile:
+    path = folder / ROLES.file
+    try:
+        text = read_inside(folder, ROLES.file, MAX_YAML).decode("utf-8")
+        if "\nservices:" not in text and "\nvars:" not in text:  # most roles: reading YAML takes longer
+            return _RoleFile()
+        return _RoleFile.model_validate(_yaml(text, path))
+    except OSError as error:
+        raise DeclarationError(f"{path}: the file cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        wrong = (f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
+        raise DeclarationError(f"{path}: {'; '.join(wrong)}") from error
+    except ValueError as error:  # it lies elsewhere, or is not UTF-8
+        raise DeclarationError(f"{path}: the file cannot be read: {error}") from error
+
+
+def _yaml(text: str, path: Path) -> Any:
+    """What a role.yaml says, every scalar as text until pydantic types it: else YAML reads the key `on` as true."""
+    document = with_new_keys(read_bytes(text.encode(), str(path)), "role.yaml")
+    errors = [entry for entry in document.diagnostics if entry.severity == "error"]
+    if errors:
+        raise DeclarationError(render_all(errors).strip())
+    return plain(document.root)

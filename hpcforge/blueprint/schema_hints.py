@@ -1,0 +1,156 @@
+"""What the schema expects at a location of a file, and how to write there what was written as something else. Pure."""
+
+from __future__ import annotations
+
+import types
+import unicodedata
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from hpcforge.blueprint.diagnostics import closest, closest_or_all, quote
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.suggestions import whole
+
+_MAPPINGS = (dict, Mapping)
+_SHOWN = 6  # entries of a list that are written out
+
+
+def rewritten(model: type[BaseModel], loc: Loc, value: Any) -> str | None:
+    """Say how to write a value of the wrong kind: text where a list is due, a list where a mapping is, and so on."""
+    wanted, key = _bare(_annotation_at(model, loc)), str(loc[-1]) if loc else ""
+    if get_origin(wanted) is tuple:
+        return _as_list(value)
+    if get_origin(wanted) in _MAPPINGS:
+        inner = _bare(get_args(wanted)[1])
+        entry = _required(inner, None) if _is_model(inner) else "..."
+        return f"Write {quote(f'{key}: {{NAME: {entry}}}')}."
+    if _is_model(wanted):
+        return f"Write {quote(f'{key}: {_required(wanted, value)}')}."
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        shown = ",".join(value[:_SHOWN]) + ",..." * (len(value) > _SHOWN)
+        return f"Write {quote(value[0] if len(value) == 1 else chr(34) + shown + chr(34))}, without brackets."
+    return None
+
+
+def _as_list(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return None
+    items = value.split(" -") if value.startswith("-") else value.split(",")
+    if value.startswith("-") and value[1:2] not in ("", " ", "-"):
+        return f"Write a space after each hyphen: {quote(f'- {items[0][1:]}')}."
+    return f"Write {quote('[' + ', '.join(item.strip() for item in items[:_SHOWN]) + ']')}."
+
+
+def _required(model: type[BaseModel], value: Any) -> str:
+    """The keys that a mapping must have; what was written, where there is one only."""
+    keys = [key for key, name in aliases(model).items() if model.model_fields[name].is_required()]
+    keys = keys or list(aliases(model))[:1]
+    given = value if isinstance(value, str) and len(keys) == 1 else "..."
+    return "{" + ", ".join(f"{key}: {given}" for key in keys) + "}"
+
+
+def unknown_key(
+    model: type[BaseModel], loc: Loc, data: dict[str, Any], old: Mapping[str, str]
+) -> tuple[str | None, str | None]:
+    """Return the hint for a key that there is not, and the key that it was probably meant to be.
+
+    `old` has old names of keys that are accepted there, and their new names, which are the ones to suggest.
+    """
+    key, around = str(loc[-1]), _model_at(model, loc[:-1])
+    known = list(aliases(around)) if around else []
+    if around and issubclass(around, Section) and key in around.not_keys:
+        return around.not_keys[key], None
+    parent: Any = data
+    for step in loc[:-1]:
+        parent = parent[step]
+    if around and parent[key] is None and isinstance(parent, dict):
+        if told := _no_value(key, known):
+            return told
+        before = list(parent)[: list(parent).index(key)]
+        if before and before[-1] in known and isinstance(parent[before[-1]], str):
+            hint = _cut_by_comma(around, before[-1], parent[before[-1]], key)
+            return hint or closest_or_all(key, known), None if hint else closest(key, known)
+    close = closest(key, [*known, *old])
+    if close is not None and close in old and _odd_space(key) is None:
+        return f"did you mean `{old[close]}`?", old[close]
+    return _odd_space(key) or closest_or_all(key, known), closest(key, known)
+
+
+def _odd_space(key: str) -> str | None:
+    odd = next((c for c in key if c.isspace() and not c.isascii()), None)
+    return odd and f"write a space for U+{ord(odd):04X} {unicodedata.name(odd, '')}".rstrip()
+
+
+def _no_value(key: str, known: list[str]) -> tuple[str, str] | None:
+    """`{user:ops}` and `{user ops}`: within braces both are keys without a value."""
+    for mark in (":", "=", " "):
+        name, found, value = key.partition(mark)
+        if found and value and name.strip() in known:
+            return f"write {quote(f'{name.strip()}: {value.strip()}')}, with a colon and a space", name.strip()
+    return None
+
+
+def _cut_by_comma(model: type[BaseModel], key: str, first: str, rest: str) -> str | None:
+    """`{reason: RMA 12, two DIMMs}`: within braces a comma ends the value."""
+    if number := whole(f"{first},{rest}"):
+        return f"write {quote(f'{key}: {number}')}"
+    several = get_origin(_bare(model.model_fields[aliases(model)[key]].annotation)) is tuple
+    if not several and " " not in first + rest:
+        return None
+    written = f"[{first}, {rest}]" if several else f'"{first}, {rest}"'
+    return f"write {quote(f'{key}: {written}')}, if this belongs to it"
+
+
+def aliases(model: type[BaseModel]) -> dict[str, str]:
+    """Keys as they are written, with the names of their fields."""
+    return {field.alias or name: name for name, field in model.model_fields.items()}
+
+
+def description(model: type[BaseModel], loc: Loc) -> str | None:
+    """What the schema says of the key at a location."""
+    parent = _model_at(model, loc[:-1])
+    if not isinstance(parent, type) or not loc:
+        return None
+    name = aliases(parent).get(str(loc[-1]))
+    return parent.model_fields[name].description if name else None
+
+
+def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
+    """The model at a location, None if it is none."""
+    bare = _bare(_annotation_at(model, loc))
+    return bare if isinstance(bare, type) and issubclass(bare, BaseModel) else None
+
+
+def _annotation_at(model: type[BaseModel], loc: Loc) -> Any:
+    """Walk the types along a location to the one that is there."""
+    annotation: Any = model
+    for step in loc:
+        annotation = _inner(_bare(annotation), step)
+    return annotation
+
+
+def _inner(annotation: Any, step: str | int) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        name = aliases(annotation).get(str(step))
+        return annotation.model_fields[name].annotation if name else None
+    arguments = get_args(annotation)
+    if get_origin(annotation) in _MAPPINGS:
+        return arguments[1]
+    return arguments[0] if get_origin(annotation) is tuple else None
+
+
+def _bare(annotation: Any) -> Any:
+    """Strip Annotated and unions down to the one part that is a model or a container."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        parts = [_bare(part) for part in get_args(annotation)]
+        return next((part for part in parts if part not in (str, int, bool, types.NoneType)), None)
+    return None if get_origin(annotation) is Literal else annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -1,0 +1,116 @@
+"""The folders that a blueprint names for what a site adds of its own: roles, smoke tests, each beside the shipped ones.
+
+They are read before the rest of the blueprint, since what that may say follows from what is in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.reader import Document, Loc, Mapping, Scalar, find
+from hpcforge.blueprint.reader import Sequence as Items
+from hpcforge.blueprint.untrusted_files import having
+from hpcforge.blueprint.validate import Finding
+from hpcforge.blueprint.values import FILE_PATH
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What a site may add in folders of its own: in each of them a folder NAME with a certain file in it."""
+
+    what: str  # as people call one
+    file: str  # that makes a folder one
+    key: Loc  # where a blueprint names the folders
+    known_by: tuple[Loc, ...]  # what of a blueprint follows from those there are
+    is_name: Callable[[str], object]
+    a_name: str  # how a name is made, for people
+
+
+@dataclass(frozen=True)
+class OwnFolders:
+    """The folders that can be used, the shipped one first; and what is wrong with others, or in them.
+
+    `document` is the blueprint. Where a folder cannot be used, what follows from such folders counts as not read: by
+    what is in that folder it may be right.
+    """
+
+    folders: tuple[Path, ...]
+    findings: tuple[Finding, ...]
+    document: Document
+
+
+def own_folders(document: Document, addition: Addition, blueprint_folder: Path, shipped: Path) -> OwnFolders:
+    """The folders that a blueprint names, relative to its own. One in which something is wrong is left out."""
+    folders, there, findings = [shipped], [shipped], []
+    for index, named in _named(document, addition):
+        folder = blueprint_folder / named
+        wrong = [*_wrong(addition, folder, there, shipped)]
+        findings += [Finding((*addition.key, index), message, hint) for message, hint in wrong]
+        if not wrong:
+            folders.append(folder)
+        if _in(folder, addition):
+            there.append(folder)
+    return OwnFolders(tuple(folders), tuple(findings), _unread(document, addition) if findings else document)
+
+
+def _in(folder: Path, addition: Addition) -> tuple[str, ...]:
+    """The names of what is in a folder; none if it cannot be read."""
+    return tuple(path.name for path in having(folder, addition.file))
+
+
+def _unread(document: Document, addition: Addition) -> Document:
+    root = document.root
+    for loc in addition.known_by:
+        root = _without(root, loc)
+    return replace(document, root=root)
+
+
+def _without(tree: Mapping, loc: Loc) -> Mapping:
+    """The same with what is at a location marked as not read, if it is there."""
+    key, rest = str(loc[0]), loc[1:]
+    entry = tree.entries.get(key)
+    if entry is None or (rest and not isinstance(entry, Mapping)):
+        return tree
+    unread = _without(entry, rest) if rest and isinstance(entry, Mapping) else replace(entry, broken=True)
+    return replace(tree, entries={**tree.entries, key: unread})
+
+
+def _named(document: Document, addition: Addition) -> Iterator[tuple[int, str]]:
+    """What can be a path; of the rest the schema says what is wrong with it."""
+    listed = find(document.root, addition.key)
+    for index, item in enumerate(listed.items if isinstance(listed, Items) else ()):
+        if isinstance(item, Scalar) and item.text and re.fullmatch(FILE_PATH.pattern, item.text):
+            yield index, item.text
+
+
+def _wrong(addition: Addition, folder: Path, before: Sequence[Path], shipped: Path) -> Iterator[tuple[str, str | None]]:
+    """Why a folder cannot be used, each with a hint; `before` are those before it that have something in them."""
+    what, name, inside = addition.what, quote(folder.name), _in(folder, addition)
+    try:
+        there = folder.is_dir()
+        same = any(folder.samefile(other) for other in before) if there else False
+    except OSError as error:
+        yield f"{name} cannot be read: {error.strerror}", None
+        return
+    if not there:
+        yield f"the folder {name} does not exist", f"a path is relative to the blueprint; looked for as {folder}"
+    elif same:
+        yield f"{name} is already a folder of {what}s", "leave it out"
+    elif not inside:
+        within = (folder / addition.file).is_file()
+        example = f"{folder.name}/{what.upper().replace(' ', '_')}/{addition.file}"
+        yield (
+            f"{name} is {f'a {what} itself' if within else f'no folder of {what}s'}",
+            "name the folder around it" if within else f"each {what} is a folder in it: {example}",
+        )
+    for added_name in () if same else inside:
+        if not addition.is_name(added_name):
+            yield f"{quote(added_name)} in it is not a {what} name", addition.a_name
+        for other in before:
+            if added_name in _in(other, addition):
+                whose = f"a shipped {what}" if other == shipped else f"in {quote(other.name)}"
+                yield f"{quote(added_name)} in it is {whose}, too", f"rename it: a {what} cannot replace another"

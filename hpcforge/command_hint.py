@@ -1,0 +1,43 @@
+"""How to call this program again, for the lines that say what to type next."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def command_line(*words: object, **options: object) -> str:
+    """A command line of this program's that can be typed as it stands: its words, and options by their names.
+
+    `typed("apply", path, limit=["w1", "w2"], yes=True)`; an option that is None, False or empty was not given.
+    """
+    rest = [str(word) for word in words]
+    for name, value in options.items():
+        rest += _option(f"--{name.replace('_', '-')}", value)
+    return f"{_program()} {shlex.join(rest)}"
+
+
+def from_here(path: Path) -> Path:
+    """A path as one would type it in the current folder."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _option(name: str, value: object) -> Iterator[str]:
+    for argument in value if isinstance(value, list | tuple) else [value]:
+        if argument is True:
+            yield name
+        elif argument is not None and argument is not False:
+            yield name
+            yield str(argument)
+
+
+def _program() -> str:
+    """`hpcforge` where the shell finds this very program under that name, else as it was called."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m hpcforge"
+    found = shutil.which(called.name)
+    return shlex.quote(called.name if found and Path(found).resolve() == called.resolve() else sys.argv[0])

@@ -1,0 +1,81 @@
+"""Why a connection did not come about, told apart."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import paramiko
+
+from hpcforge.engines.host_keys import UnreachableError
+from hpcforge.engines.tasks import CONNECT_S, Target
+
+_NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL}
+
+
+_NO_BANNER = "Error reading SSH protocol banner"  # paramiko's words before the error, for which it has no type
+
+
+def dropped(error: BaseException) -> bool:
+    """Whether the connection was closed before sshd's banner: too many logins are under way there (MaxStartups)."""
+    said = str(error)
+    closed = said == _NO_BANNER or "reset by peer" in said
+    return isinstance(error, paramiko.SSHException) and said.startswith(_NO_BANNER) and closed
+
+
+def classify(target: Target, error: BaseException) -> UnreachableError:
+    """What went wrong while connecting, as a reason and a sentence that says what to do."""
+    where = f"{target.name} ({target.address})"
+    if isinstance(error, paramiko.BadHostKeyException):
+        return _host_key_changed(target.name, where, error)
+    if isinstance(error, paramiko.AuthenticationException):
+        with_what = f"the key {target.key}" if target.key else "the keys of your ssh agent"
+        return UnreachableError("login", f"{where} does not let {target.user} in with {with_what}: {error}")
+    if isinstance(error, paramiko.ChannelException):
+        return _no_way_through(where, error)
+    if dropped(error):
+        return UnreachableError(
+            "handshake",
+            f"{where} answers on port 22 but closes the connection before its banner: it has too many pending "
+            "logins, or sshd refuses this address; `ss -tn 'sport = :22'` on its console lists the connections",
+        )
+    if isinstance(error, OSError):
+        return _no_connection(where, error, target.start)
+    if isinstance(error, paramiko.SSHException) and "opening channel" in str(error):  # paramiko has no type for it
+        return UnreachableError("timeout", f"the jump host gets no answer from port 22 of {where}")
+    detail = str(error) or type(error).__name__
+    return UnreachableError("handshake", f"{where} answers on port 22, but the ssh handshake fails: {detail}")
+
+
+def _no_way_through(where: str, error: paramiko.ChannelException) -> UnreachableError:
+    """What a jump host says: RFC 4254, section 5.1; the codes are all that paramiko keeps."""
+    if error.code == 1:
+        return UnreachableError(
+            "via", f"the jump host may not forward connections to {where}: set AllowTcpForwarding yes in its sshd"
+        )
+    return UnreachableError("no-route", f"the jump host cannot connect to port 22 of {where}: is it up?")
+
+
+def _no_connection(where: str, error: OSError, start: str | None) -> UnreachableError:
+    if isinstance(error, ConnectionRefusedError):
+        return UnreachableError("refused", f"{where} refuses connections on port 22: is its sshd running?")
+    if isinstance(error, TimeoutError):
+        return UnreachableError("timeout", f"{where} does not answer on port 22 within {CONNECT_S:g} s")
+    if isinstance(error, socket.gaierror):
+        return UnreachableError("no-route", f"the address of {where} cannot be resolved: {error.strerror}")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return UnreachableError("here", f"this host may open no more connections: raise `ulimit -Hn` to reach {where}")
+    if error.errno in _NO_ROUTE:
+        stopped = f"; if it is stopped: {start}" if start else ""
+        return UnreachableError("no-route", f"no route to {where}: {error.strerror}{stopped}")
+    return UnreachableError("handshake", f"{where} cannot be connected to: {error}")
+
+
+def _host_key_changed(name: str, where: str, error: paramiko.BadHostKeyException) -> UnreachableError:
+    return UnreachableError(
+        "host-key",
+        f"the host key of {where} is {error.key.fingerprint}, but the inventory has "
+        f"{error.expected_key.fingerprint}: nothing was sent; if the node was reinstalled or replaced, remove the "
+        "old key with "
+        f"`hpcforge nodes replace BLUEPRINT {name}`, then apply with --trust-new",
+    )

@@ -1,0 +1,92 @@
+"""The way to nodes, straight or through one machine, and each node's connection over it.
+
+Runs in the engine's child process, as `ssh` does.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import paramiko
+from gevent.lock import BoundedSemaphore
+
+from hpcforge.engines.host_keys import UnreachableError
+from hpcforge.engines.ssh import Stream, alive, connect, host_key, tcp, transport_of
+from hpcforge.engines.tasks import CONNECT_S, Target
+
+AT_ONCE = 64  # connections that are being made: each costs key exchange here, and a slow node must not wait for all
+_REMEMBER_S = 10.0  # how long a jump host that does not answer is not asked again by the next node
+
+
+@dataclass
+class Route:
+    """How nodes are reached. Through `via`, one connection to it carries a channel to every node.
+
+    Channels of the kind direct-tcpip count neither as sessions (MaxSessions) nor as logins that are under way
+    (MaxStartups) on the machine they go through, so its sshd needs no settings for many nodes.
+    """
+
+    via: Target | None
+    _client: paramiko.SSHClient | None = None
+    _failed: tuple[float, UnreachableError] | None = None
+    _making: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(1))
+    _at_once: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(AT_ONCE))
+
+    def connect(self, target: Target) -> paramiko.SSHClient:
+        """A connection to a node whose host key is known. Raises `UnreachableError`."""
+        with self._at_once:
+            return connect(target, self._stream)
+
+    def host_key(self, target: Target) -> str:
+        """The key that a node shows. Raises `UnreachableError`."""
+        with self._at_once:
+            return host_key(target, self._stream)
+
+    def _stream(self, target: Target) -> Stream:
+        if self.via is None or target.address == self.via.address:
+            return tcp(target)
+        transport = transport_of(self._to_via(self.via))
+        # The jump host's own time to connect is longer; a message late by less than that is not lost on us.
+        return transport.open_channel("direct-tcpip", (target.address, 22), ("127.0.0.1", 0), timeout=2 * CONNECT_S)
+
+    def _to_via(self, via: Target) -> paramiko.SSHClient:
+        with self._making:
+            if self._client is not None and alive(self._client):
+                return self._client
+            if self._failed is not None and time.monotonic() < self._failed[0] + _REMEMBER_S:
+                raise self._failed[1]
+            try:
+                self._client = connect(via, tcp)
+            except UnreachableError as error:
+                told = UnreachableError("via", f"nodes are reached through {via.name} (`access.via`), and {error}")
+                self._failed = (time.monotonic(), told)
+                raise told from error
+            return self._client
+
+
+@dataclass
+class Connection:
+    """One node's connection: made when first needed, and again when it was lost."""
+
+    route: Route
+    target: Target
+    _client: paramiko.SSHClient | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection was up at its last message."""
+        return self._client is not None and alive(self._client)
+
+    def close(self) -> None:
+        """Give the connection up: the next one is new."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def client(self) -> paramiko.SSHClient:
+        """The connection. Raises `UnreachableError`."""
+        if self._client is not None and alive(self._client):
+            return self._client
+        self._client = self.route.connect(self.target)
+        return self._client

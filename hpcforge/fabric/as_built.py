@@ -1,0 +1,279 @@
+"""A design as built against as drawn: which cables are not where they belong, and the fewest moves that mend it. Pure.
+
+Cables that run in parallel between the same two devices are interchangeable: any of their ports at the one may go to
+any of their ports at the other. Everything else is told by its port.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
+from hpcforge.fabric.recabling import PlugMove, assign, plugs, swaps
+
+Kind = Literal["ambiguous", "exchanged", "swapped", "wrong", "absent", "missing", "extra"]
+KINDS: tuple[Kind, ...] = ("ambiguous", "exchanged", "swapped", "wrong", "absent", "missing", "extra")
+_DEVICE_KINDS = ("node", "endpoint", "leaf", "spine", "core")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was found. `looked_at` has fabric and device: who said what the neighbours there are, or was asked."""
+
+    links: tuple[CableEnds, ...]
+    looked_at: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class CableMove:
+    """One thing to do with one cable, which ends at `cable` now or, plugged in anew, belongs there.
+
+    `taken` is the port that a plug leaves, `into` the one that it goes to. `labels` are what the ends say once it is
+    done, at `cable.a` and `cable.b` in this order; None for a cable that goes away.
+    """
+
+    action: Literal["plug in", "move", "take away", "look"]
+    cable: CableEnds
+    taken: PortName | None = None
+    into: PortName | None = None
+    labels: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class CablingFinding:
+    """One thing that is not as drawn. What mends it is `moves`, or with `exchange` to exchange those two machines."""
+
+    kind: Kind
+    message: str
+    moves: tuple[CableMove, ...]
+    exchange: tuple[str, str] | None = None
+
+    @property
+    def only_look(self) -> bool:
+        """Whether nobody can say from afar what is to be done."""
+        return all(move.action == "look" for move in self.moves)
+
+
+@dataclass(frozen=True)
+class CablingReport:
+    """What a comparison came to. `unchecked` are the cables of which neither end was looked at."""
+
+    findings: tuple[CablingFinding, ...]
+    as_drawn: int
+    unchecked: int
+
+    @property
+    def moves(self) -> int:
+        """How many things there are to do."""
+        return sum(1 if finding.exchange or finding.only_look else len(finding.moves) for finding in self.findings)
+
+
+def compare(drawn: Drawn, seen: Seen) -> CablingReport:
+    """Compare what was seen with what is drawn."""
+    links, crowded = _one_cable_a_port(drawn, seen.links)
+    right = [link for link in links if drawn.right(link)]
+    filled = {port for link in right for port in link}
+    wrong = [link for link in links if not drawn.right(link)]
+    wrong, exchanged = _exchanged(drawn, wrong, filled)
+    kept = assign(wrong, _empty(drawn, filled), drawn)
+    moved = [_moved(drawn, group) for group in swaps(plugs(wrong, kept, filled, drawn), drawn)]
+    extra = _extra(drawn, [link for link in wrong if link not in kept])
+    aside = {port for finding in crowded for port in finding.moves[0].cable}
+    empty = [link for link in _still_empty(drawn, filled) if not set(link) & aside]
+    checked = [link for link in empty if any((drawn.fabric(link), port.device) in seen.looked_at for port in link)]
+    missing = _missing(drawn, checked, links)
+    findings = sorted(
+        chain(crowded, exchanged, moved, extra, missing),
+        key=lambda finding: (KINDS.index(finding.kind), finding.message),
+    )
+    return CablingReport(tuple(findings), len(right), len(empty) - len(checked))
+
+
+def _one_cable_a_port(drawn: Drawn, seen: Iterable[CableEnds]) -> tuple[list[CableEnds], list[CablingFinding]]:
+    """Drop what is said twice and what is none of ours, and set ports aside that see more than one neighbour.
+
+    A far end whose port nobody could tell is taken as drawn if the device is the right one.
+    """
+    known = (CableEnds(_told(drawn, link.a, link.b), _told(drawn, link.b, link.a)) for link in seen)
+    ours = [link for link in known if link.a.device in drawn.kinds or link.b.device in drawn.kinds]
+    links = list(dict.fromkeys(_ordered(drawn, link) for link in ours))
+    at: dict[PortName, list[CableEnds]] = {}
+    for link in links:
+        for port in link:
+            if port.name != "?":
+                at.setdefault(port, []).append(link)
+    crowded = {port: found for port, found in at.items() if len(found) > 1}
+    aside = {link for found in crowded.values() for link in found if not drawn.right(link)}
+    return [link for link in links if link not in aside], [
+        CablingFinding(
+            "ambiguous",
+            f"{port} has {len(found)} neighbours ({', '.join(str(link.other(port)) for link in found)}): something "
+            f"between them passes their messages on, or a report is old",
+            (
+                CableMove(
+                    "look", CableEnds(port, drawn.peer[port]), labels=drawn.labels(CableEnds(port, drawn.peer[port]))
+                ),
+            ),
+        )
+        for port, found in crowded.items()
+        if port in drawn.peer and not any(drawn.right(link) for link in found)
+    ]
+
+
+def _told(drawn: Drawn, port: PortName, other: PortName) -> PortName:
+    peer = drawn.peer.get(other)
+    return peer if port.name == "?" and peer is not None and peer.device == port.device else port
+
+
+def _ordered(drawn: Drawn, link: CableEnds) -> CableEnds:
+    """The end nearer to the nodes first, so that a cable that both ends report is one."""
+    a, b = sorted(link, key=lambda port: (*_rank(drawn, port.device), port))
+    return CableEnds(a, b)
+
+
+def _rank(drawn: Drawn, device: str) -> tuple[int, str]:
+    kind = drawn.kinds.get(device)
+    return _DEVICE_KINDS.index(kind) if kind else len(_DEVICE_KINDS), device
+
+
+def _exchanged(
+    drawn: Drawn, wrong: list[CableEnds], filled: set[PortName]
+) -> tuple[list[CableEnds], list[CablingFinding]]:
+    """Find pairs of machines of which every cable is in the other's place; return what is wrong besides.
+
+    Their places count as filled: to exchange the two mends all of it.
+    """
+    place = _places(drawn, wrong, {port.device for port in filled})
+    at: dict[str, list[CableEnds]] = {}
+    for link in wrong:
+        for device in {port.device for port in link}:
+            at.setdefault(device, []).append(link)
+    findings: list[CablingFinding] = []
+    done: set[str] = set()
+    mended: set[CableEnds] = set()
+    for machine in sorted(place, key=lambda name: _rank(drawn, name)):
+        other = place[machine]
+        if place.get(other) != machine or {machine, other} & done:
+            continue
+        cables = list(dict.fromkeys((*at[machine], *at[other])))
+        done |= {port.device for link in cables for port in link}
+        mended |= set(cables)
+        findings.append(_exchange(drawn, machine, other, cables, filled))
+    return [link for link in wrong if link not in mended], findings
+
+
+def _places(drawn: Drawn, wrong: Sequence[CableEnds], partly_right: set[str]) -> dict[str, str]:
+    """For each device of two or more cables, all of them wrong: the device in whose place all of them are."""
+    votes: dict[str, Counter[str]] = {}
+    cables: Counter[str] = Counter()
+    for link in wrong:
+        for near, far in ((link.a, link.b), (link.b, link.a)):
+            cables[near.device] += 1
+            peer = drawn.peer.get(far)
+            if near in drawn.peer and peer and peer.name == near.name and _alike(drawn, near.device, peer.device):
+                votes.setdefault(near.device, Counter())[peer.device] += 1
+    found = {}
+    for device, counted in votes.items():
+        [(other, count)] = counted.most_common(1)
+        if count == cables[device] > 1 and not {device, other} & partly_right:
+            found[device] = other
+    return found
+
+
+def _alike(drawn: Drawn, device: str, other: str) -> bool:
+    return device != other and drawn.kinds.get(device) == drawn.kinds.get(other)
+
+
+def _exchange(drawn: Drawn, device: str, other: str, cables: list[CableEnds], filled: set[PortName]) -> CablingFinding:
+    name = {device: other, other: device}
+    moves = []
+    for link in cables:
+        near, far = (link.a, link.b) if link.a.device in name else (link.b, link.a)
+        into = PortName(name[near.device], near.name)  # where the far end's cable would have come from
+        moves.append(CableMove("move", link, far, drawn.peer[near], drawn.labels(CableEnds(near, drawn.peer[near]))))
+        filled |= {far, into}
+    message = (
+        f"{device} and {other} are exchanged: all {len(cables)} cables of the two are in the other's place. "
+        "Exchange the "
+        f"machines, or their names; or else {len(moves)} plugs"
+    )
+    return CablingFinding("exchanged", message, tuple(moves), (device, other))
+
+
+def _empty(drawn: Drawn, filled: set[PortName]) -> Counter[tuple[str, str]]:
+    """How many places of each bundle are empty."""
+    return Counter((link.a.device, link.b.device) for link in drawn.links if link.a not in filled)
+
+
+def _still_empty(drawn: Drawn, filled: set[PortName]) -> Iterator[CableEnds]:
+    """Yield a cable for each place that is left; free ports of parallel cables are paired in their order."""
+    for numbers in drawn.bundles.values():
+        links = [drawn.links[number] for number in numbers]
+        near = [link.a for link in links if link.a not in filled]
+        far = [link.b for link in links if link.b not in filled]
+        yield from (CableEnds(a, b) for a, b in zip(near, far, strict=False))
+
+
+def _moved(drawn: Drawn, group: tuple[PlugMove, ...]) -> CablingFinding:
+    moves = tuple(
+        CableMove("move", plug.cable, plug.taken, plug.into, _labels_of(drawn, plug.cable, plug.taken, plug.into))
+        for plug in group
+    )
+    if len(group) == 2:
+        cable_end, other = group
+        message = (
+            f"the cables in {cable_end.taken} and {other.taken} are swapped: "
+            f"{cable_end.stays} belongs to {cable_end.into}, "
+            f"{other.stays} to {other.into}"
+        )
+        return CablingFinding("swapped", message, moves)
+    return CablingFinding("wrong", f"{group[0].stays} leads to {group[0].taken}, not to {group[0].into}", moves)
+
+
+def _labels_of(drawn: Drawn, cable: CableEnds, taken: PortName, into: PortName) -> tuple[str, str]:
+    return drawn.labels(CableEnds(into, cable.b) if cable.a == taken else CableEnds(cable.a, into))
+
+
+def _extra(drawn: Drawn, extra: Sequence[CableEnds]) -> Iterator[CablingFinding]:
+    """Yield cables that the design does not have; those to one device that it does not know, together."""
+    strange: dict[str, list[CableEnds]] = {}
+    for link in extra:
+        strangers = [port.device for port in link if port.device not in drawn.kinds]
+        if strangers:
+            strange.setdefault(strangers[0], []).append(link)
+        else:
+            yield CablingFinding("extra", f"{link}: the design has no such cable", (CableMove("take away", link),))
+    for device, links in strange.items():
+        what = f"{links[0]} leads" if len(links) == 1 else f"{len(links)} cables lead"
+        message = f"{what} to {device}, which the design does not know by this name"
+        yield CablingFinding("extra", message, tuple(CableMove("look", link) for link in links))
+
+
+def _missing(drawn: Drawn, empty: Sequence[CableEnds], seen: Iterable[CableEnds]) -> Iterator[CablingFinding]:
+    """Yield what is missing; a device of which nothing at all is seen, or nothing of one fabric, is said once."""
+    alive: set[tuple[str, str | None]] = set()
+    for link in seen:
+        fabric = drawn.fabric(link)
+        alive |= {(port.device, place) for port in link for place in (None, fabric)}
+    dead: dict[tuple[str, str | None], list[CableEnds]] = {}
+    for link in empty:
+        for key in {(port.device, place) for port in link for place in (None, drawn.fabric(link))} - alive:
+            dead.setdefault(key, []).append(link)
+    told: set[CableEnds] = set()
+    for (device, fabric), links in sorted(dead.items(), key=lambda item: (-len(item[1]), str(item[0][1]), item[0][0])):
+        own = [link for link in links if link not in told]
+        if len(own) > 1:
+            told |= set(own)
+            on = "" if fabric is None else f" on {fabric}"
+            message = f"{device}: none of its {len(own)} cables{on} is seen; is it on, and are its ports up?"
+            yield CablingFinding(
+                "absent", message, tuple(CableMove("look", link, labels=drawn.labels(link)) for link in own)
+            )
+    for link in empty:
+        if link not in told:
+            move = CableMove("plug in", link, labels=drawn.labels(link))
+            yield CablingFinding("missing", f"{link} is not seen: not plugged in, or dead", (move,))

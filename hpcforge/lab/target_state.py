@@ -1,0 +1,148 @@
+"""What a lab is to be, given what is asked for and what there is already. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from hpcforge.blueprint.lab_kinds import LabKind
+from hpcforge.lab import subnets
+from hpcforge.lab.errors import LabError
+from hpcforge.lab.names import check_node_name, check_user_name
+from hpcforge.lab.state import Lab, LabNode, PlacedNode
+
+
+@dataclass(frozen=True)
+class UpRequest:
+    """What `up` was asked for."""
+
+    name: str
+    kind: LabKind
+    nodes: tuple[LabNode, ...]
+    cidr: str
+    login_user: str
+    release: str
+    blueprint: Path
+    network: str
+    login_uid: int | None = None
+    avoid: tuple[IPv4Network, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The base trees of nodes with and without Python, highest first."""
+
+    with_python: tuple[str, ...]
+    without_python: tuple[str, ...]
+
+
+def trees_of(image: Path) -> Trees:
+    """The base of nodes from an image; it always has Python."""
+    return Trees((str(image),), (str(image),))
+
+
+def comes(existing: Lab | None, request: UpRequest) -> bool:
+    """Whether a node is asked for that is not there yet."""
+    return not {node.name for node in request.nodes} <= {node.name for node in (existing.nodes if existing else ())}
+
+
+def check(request: UpRequest) -> None:
+    """`LabError` for what no lab could be."""
+    check_user_name(request.login_user)
+    names = [check_node_name(node.name) for node in request.nodes]
+    if not names:
+        raise LabError("a lab needs at least one node")
+    if twins := {name for name in names if names.count(name) > 1}:
+        raise LabError(f"node {min(twins)} is named twice")
+    wanted = subnets.parse_cidr(request.cidr)
+    subnets.place(wanted, wanted, _addresses(request.nodes))
+
+
+def new_lab(request: UpRequest, trees: Trees, *, subnet: IPv4Network, tag: str, port: int, packages_cache: str) -> Lab:
+    """A lab that is not there yet."""
+    placed = subnets.place(subnets.parse_cidr(request.cidr), subnet, _addresses(request.nodes))
+    return Lab(
+        name=request.name,
+        kind=request.kind,
+        tag=tag,
+        cidr=str(subnet),
+        gateway=str(subnets.gateway(subnet, placed.values())),
+        packages_port=port,
+        packages_cache=packages_cache,
+        login_user=request.login_user,
+        release=request.release,
+        blueprint=str(request.blueprint.absolute()),
+        network=request.network,
+        nodes=tuple(
+            _placed(node, str(placed[node.name]), trees, disk) for disk, node in enumerate(request.nodes, start=1)
+        ),
+        in_blueprint=tuple(node.name for node in request.nodes),
+        disks_made=len(request.nodes),
+        login_uid=request.login_uid,
+    )
+
+
+def grown_lab(lab: Lab, request: UpRequest, trees: Trees) -> Lab:
+    """An existing lab with what is asked for: nodes it has keep their disk and address, new ones are added."""
+    _refuse_another_kind(lab, request)
+    if any(network.overlaps(lab.network_address) for network in request.avoid):
+        raise LabError(f"lab {lab.name} is on {lab.cidr}, where the blueprint has machines of its own", _AGAIN)
+    have = {node.name: node for node in lab.nodes}
+    addresses: dict[str, str | None] = {node.name: node.address for node in lab.nodes}
+    wanted, subnet = subnets.parse_cidr(request.cidr), lab.network_address
+    for node in request.nodes:
+        here = _moved(wanted, subnet, node)
+        if node.name in have and here not in (None, have[node.name].address):
+            raise LabError(
+                f"node {node.name} has {have[node.name].address} in lab {lab.name} and would now have {here}",
+                _AGAIN,
+            )
+        addresses.setdefault(node.name, here)
+    placed = subnets.place(subnet, subnet, addresses)
+    if lab.gateway in map(str, placed.values()):
+        raise LabError(f"address {lab.gateway} is the host's own in lab {lab.name}", _AGAIN)
+    new = [
+        _placed(node, str(placed[node.name]), trees, disk)
+        for disk, node in enumerate((n for n in request.nodes if n.name not in have), start=lab.disks_made + 1)
+    ]
+    return replace(
+        lab,
+        nodes=(*lab.nodes, *new),
+        blueprint=str(request.blueprint.absolute()),
+        network=request.network,
+        in_blueprint=tuple(node.name for node in request.nodes),
+        disks_made=lab.disks_made + len(new),
+        login_uid=request.login_uid,
+    )
+
+
+_AGAIN = "take the lab down first (`hpcforge rehearse down`), or give the other one a name of its own"
+
+
+def _refuse_another_kind(lab: Lab, request: UpRequest) -> None:
+    for what, has, asked in (
+        ("nodes of the kind", lab.kind, request.kind),
+        ("Debian", lab.release, request.release),
+        ("login user", lab.login_user, request.login_user),
+        ("prefix length", lab.network_address.prefixlen, subnets.parse_cidr(request.cidr).prefixlen),
+    ):
+        if has != asked:
+            raise LabError(f"lab {lab.name} was made with {what} {has}, and {asked} is asked for", _AGAIN)
+
+
+def _moved(wanted: IPv4Network, subnet: IPv4Network, node: LabNode) -> str | None:
+    """Return the address in the lab's subnet for a blueprint's address."""
+    if node.address is None:
+        return None
+    return str(subnets.place(wanted, subnet, {node.name: node.address})[node.name])
+
+
+def _addresses(nodes: Sequence[LabNode]) -> dict[str, str | None]:
+    return {node.name: node.address for node in nodes}
+
+
+def _placed(node: LabNode, address: str, trees: Trees, disk: int) -> PlacedNode:
+    layers = trees.with_python if node.python else trees.without_python
+    return PlacedNode(node.name, address, node.python, layers, (disk,), node.cards, node.drives)

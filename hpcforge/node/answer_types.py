@@ -1,0 +1,358 @@
+"""Types of the node program's answers. Both sides use them, and hpcforge checks each answer when it arrives.
+
+They are for the type checker on both sides, and for the border (`hpcforge.engines.answer_reader`); they do not travel.
+What types cannot say is in the docstring of `hpcforge.node`. Every answer also has `event`, which tells which it is
+(`EVENTS`). What is asked is in `hpcforge.node.requests`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
+
+from hpcforge.kinds import KINDS
+from hpcforge.node.requests import Disruption, KeptRequest, OnRemove, ProcessRequest
+from hpcforge.wire_types import Count, NotRequired, Path, PrintableLine, RunNumber, SpanS, TimeS, Word
+
+
+class Remapped(TypedDict):
+    """Rows of a GPU's memory that spare ones stand in for, by why; what waits for a reset; whether one ever failed."""
+
+    correctable: Count
+    uncorrectable: Count
+    pending: bool
+    failed: bool
+
+
+class NvLinks(TypedDict):
+    """How many of a GPU's NVLinks are active."""
+
+    active: Count
+    total: Count
+
+
+class GpuAnswer(TypedDict):
+    """The driver's report on one GPU; None: not reported, and `troubles` has the reason if it should be.
+
+    `error`: it cannot be used. `clock_reasons` are NVML's bits, 1 while it is idle. `mig`: its instances, None where
+    MIG is off. `pcie_..._max` is what card and slot can do together.
+    """
+
+    index: Count
+    model: Word | None
+    serial: Word | None
+    uuid: Word | None
+    vbios: Word | None
+    bus_id: Word | None
+    memory_mib: Count | None
+    ecc: bool | None
+    ecc_uncorrected: Count | None
+    ecc_uncorrected_ever: Count | None
+    remapped: Remapped | None
+    nvlinks: NvLinks | None
+    pcie_width: Count | None
+    pcie_width_max: Count | None
+    pcie_generation: Count | None
+    pcie_generation_max: Count | None
+    clock_mhz: Count | None
+    clock_max_mhz: Count | None
+    clock_reasons: Count | None
+    temperature_c: Count | None
+    mig: list[Word] | None
+    error: Word | None
+    troubles: dict[Word, Word]
+
+
+class Nvml(TypedDict):
+    """The report of NVML: the GPUs that answered, and the error if it did not finish.
+
+    Of AMD's GPUs the kernel says it, in the same words, with `model` for their instruction set (gfx942).
+    """
+
+    driver: Word | None
+    gpus: list[GpuAnswer]
+    error: Word | None
+    on_bus: list[Word]
+
+
+class Facts(TypedDict):
+    """What a node is."""
+
+    hostname: Word
+    machine_id: Word
+    boot_id: Word
+    os_id: Word
+    os_release: Word
+    kernel: Word
+    arch: Word
+    virtualisation: Word
+    python: Word
+    memory_kib: Count
+    cpus: Count
+    gpus: dict[Word, Count]
+    time_s: TimeS
+    nvml: NotRequired[Nvml | None]  # told by observe; None: there is no such library
+    amdgpu: NotRequired[Nvml | None]  # told by observe; None: there are no GPUs of AMD
+
+
+class NoFacts(TypedDict):
+    """What ends an answer that has no facts to tell: of first contact, the lease and the log."""
+
+    time_s: NotRequired[TimeS]
+
+
+class UnitAnswer(TypedDict):
+    """A unit that is not as wanted."""
+
+    name: Word
+    enabled: bool
+    active: Word
+    restart_pending: bool
+
+
+class FailedCheck(TypedDict):
+    """A check that does not pass."""
+
+    name: Word
+    detail: str
+
+
+class OldOpaque(TypedDict):
+    """Opaque work whose digest differs from the desired one, or is missing."""
+
+    digest: Word | None
+
+
+class SurplusName(TypedDict):
+    """A package that would be removed for others."""
+
+    name: Word
+    by: list[Word]
+
+
+class ObstacleAnswer(TypedDict):
+    """A conflict with the desired state."""
+
+    kind: Word
+    name: Path
+    why: str
+
+
+class _Difference(TypedDict):
+    role: Word
+    packages: list[Word]
+    removes: list[SurplusName]
+    unforeseen: list[Word]
+    units: list[UnitAnswer]
+    checks: list[FailedCheck]
+    opaque: OldOpaque | None
+    reboot: bool
+    obstacles: list[ObstacleAnswer]
+
+
+class _Surplus(TypedDict):
+    units: NotRequired[list[Word]]
+    packages: NotRequired[list[Word]]
+    trees: NotRequired[list[Path]]
+    stays: NotRequired[list[KeptRequest]]
+    disrupts: NotRequired[Disruption]
+    on_remove: OnRemove
+
+
+if TYPE_CHECKING:
+    Difference = _Difference
+    Surplus = _Surplus
+else:  # with every kind of resource
+    _FOUND = {name: list[import_module(f"hpcforge.kinds.{name}").FOUND] for name in KINDS}
+    # A role of which something is not as wanted.
+    Difference = TypedDict("Difference", {**get_type_hints(_Difference, include_extras=True), **_FOUND})
+    # What the receipt owns of a role and nobody wants any more.
+    Surplus = TypedDict(
+        "Surplus", {**get_type_hints(_Surplus, include_extras=True), **dict.fromkeys(KINDS, NotRequired[list[Path]])}
+    )
+
+
+class ReceiptAnswer(TypedDict):
+    """What the node remembers of earlier runs."""
+
+    run: RunNumber
+    who: Word
+    since_s: TimeS
+    cluster: Word | None
+    hpcforge: Annotated[str, PrintableLine(64)] | None
+    trouble: str | None
+    surplus: dict[Word, Surplus]
+    unowned: list[Word]
+
+
+class Reverted(TypedDict):
+    """A reverted guarded change."""
+
+    guard: Word
+    role: Word
+    since_s: TimeS
+    why: str
+    errors: list[str]
+
+
+class Armed(TypedDict):
+    """A guarded change that will be reverted soon."""
+
+    guard: Word
+    roles: list[Word]
+    left_s: SpanS
+
+
+class AtWork(TypedDict, total=False):
+    """Another active run there, with all that it reports."""
+
+    purpose: Word
+    who: Word
+    number: RunNumber | None
+    task: Word | None
+    unit: Word | None
+    since_s: TimeS
+    pid: Count
+
+
+class Clock(TypedDict):
+    """When the node was asked and answered, by its own clock."""
+
+    asked_s: TimeS
+    said_s: TimeS
+
+
+class HolderAnswer(TypedDict):
+    """Who holds the lease."""
+
+    run_id: Word
+    who: Word
+    number: RunNumber | None
+    process: ProcessRequest | None
+    since_s: TimeS
+    age_s: SpanS
+    silent_s: SpanS
+
+
+class ObserveAnswer(TypedDict):
+    """Differences from the desired state, and the requested data."""
+
+    facts: Facts
+    differs: list[Difference]
+    reads: dict[Path, str | None]
+    answers: dict[Word, str]
+    receipt: ReceiptAnswer
+    reverted: list[Reverted]
+    armed: list[Armed]
+    at_work: AtWork | None
+    clock: Clock
+
+
+class LeaseAnswer(TypedDict):
+    """Who holds the lease, and from whom it was taken over."""
+
+    held: HolderAnswer | None
+    took_over: HolderAnswer | None
+
+
+class LogAnswer(TypedDict):
+    """Lines of history, the latest last, `before`: how many older ones there are."""
+
+    lines: list[str]
+    before: Count
+    roster: str | None
+
+
+class Changed(TypedDict):
+    """Something was changed."""
+
+    role: Word | None
+    kind: Word
+    name: Path
+    detail: str
+
+
+class ProgressEvent(TypedDict):
+    """Something takes long; role null: it is done for several."""
+
+    role: Word | None
+    detail: str
+
+
+class Warned(TypedDict):
+    """A warning; the work continues."""
+
+    detail: str
+
+
+class Remains(TypedDict):
+    """What is there still after all was removed."""
+
+    stays: list[KeptRequest]
+
+
+class Failed(TypedDict):
+    """A role failed; role null: the request as a whole, of kind `busy` where it is not its turn."""
+
+    role: Word | None
+    kind: Word
+    name: Path | None
+    error: str
+
+
+class Skipped(TypedDict):
+    """A role was not begun, because of another that failed."""
+
+    role: Word
+    because: Word
+
+
+class RoleDone(TypedDict):
+    """Its units run and its checks pass."""
+
+    role: Word
+
+
+class Done(TypedDict):
+    """The last answer; roles that failed and that were skipped."""
+
+    changed: Count
+    failed: list[Word]
+    skipped: list[Word]
+    facts: Facts | NoFacts
+
+
+class NoPython(TypedDict):
+    """First contact: there is no Python 3."""
+
+    os_id: Word
+    os_release: Word
+    arch: Word
+    kernel: Word
+    hostname: Word
+    memory_kib: Count
+    cpus: Count
+
+
+class NoRoot(TypedDict):
+    """The login may not become root."""
+
+    user: str
+    error: str
+
+
+EVENTS: dict[str, Any] = {
+    "observed": ObserveAnswer,
+    "lease": LeaseAnswer,
+    "log": LogAnswer,
+    "changed": Changed,
+    "progress": ProgressEvent,
+    "warning": Warned,
+    "remains": Remains,
+    "failed": Failed,
+    "skipped": Skipped,
+    "role_done": RoleDone,
+    "done": Done,
+    "no_python": NoPython,
+    "no_root": NoRoot,
+}

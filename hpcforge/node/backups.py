@@ -1,0 +1,149 @@
+"""What was in a file's place before us: its content kept under its SHA-256, its rights told by name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from hpcforge.kinds import KINDS
+from hpcforge.node import files, paths, receipt, user_ids
+from hpcforge.node.events import Json, NodeError
+from hpcforge.node.kinds import resource
+from hpcforge.node.paths import UnsafeError
+from hpcforge.node.receipt import Receipt
+
+FOLDER = receipt.FOLDER / "originals"
+
+
+class TooLargeError(NodeError):
+    """What is at a path is more than we keep, so it is not ours to replace."""
+
+
+def keep(path: str, folder: Path = FOLDER) -> Json | None:
+    """What is at a path now, its content safely kept on disk; None where there is nothing.
+
+    Raises NodeError for what is neither a file nor a symbolic link: such a thing is not ours to replace.
+    """
+    entry = files.look(path, files.SIZE_LIMIT)
+    if entry is None:
+        return None
+    rights = files.rights(entry)
+    if entry.kind == "symlink":
+        return {"link": entry.target, "owner": rights["owner"], "group": rights["group"]}
+    if entry.kind != "file":
+        raise NodeError(f"{path} is neither a file nor a symbolic link")
+    if entry.digest is None or entry.data is None:
+        raise _too_large(path)
+    directory = paths.open_private(folder)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(entry.digest, dir_fd=directory)
+            return {**rights, "kept": entry.digest}
+        files.replace(directory, entry.digest, entry.data, files.Rights(os.geteuid(), os.getegid(), 0o600))
+    finally:
+        os.close(directory)
+    return {**rights, "kept": entry.digest}
+
+
+def obstacle(path: str) -> str | None:
+    """Why what is at a path cannot be kept, as it has to be before it is replaced for the first time."""
+    try:
+        entry = files.look(path, limit=0)
+    except NodeError as error:
+        return str(error)
+    return str(_too_large(path)) if entry and entry.kind == "file" and entry.digest is None else None
+
+
+def restore(path: str, before: Json | None, folder: Path = FOLDER) -> str | None:
+    """Make a path what it was before us; what was done ("removed", "restored"), or None where it is so already.
+
+    Raises UnsafeError if it is in a user's directory and the user is in the way.
+    """
+    parent, name = paths.split(path)
+    try:
+        directory = paths.open_directory(parent, create=before is not None)
+    except (FileNotFoundError, NotADirectoryError):
+        if before is None:
+            return None
+        raise
+    try:
+        roots = paths.is_roots(directory)
+        try:
+            return _put_back(directory, name, path, before, folder)
+        except OSError as error:
+            if roots:
+                raise
+            raise UnsafeError(f"{path}: {error.strerror}") from None
+    finally:
+        os.close(directory)
+
+
+def _too_large(path: str) -> TooLargeError:
+    return TooLargeError(f"{path} is larger than {files.SIZE_LIMIT} bytes, too large for a backup; move it away")
+
+
+def _put_back(directory: int, name: str, path: str, before: Json | None, folder: Path) -> str | None:
+    found = files.look_at(directory, name, path)
+    if found is not None and found.kind not in ("file", "symlink"):
+        kind = NodeError if paths.is_roots(directory) else UnsafeError
+        raise kind(f"{path} was hpcforge's file and is now a {found.kind}; not touched")
+    if before is None:
+        if found is None:
+            return None
+        os.unlink(name, dir_fd=directory)
+        os.fsync(directory)
+        return "removed"
+    if "link" in before:
+        if found and found.target == before["link"]:
+            return None
+        _relink(directory, name, before)
+        return "restored"
+    mode = int(before["mode"], 8)
+    if not paths.is_roots(directory):
+        mode &= 0o1777  # who may write here may have put anything here: it does not come back with root's powers
+    rights = {"mode": f"{mode:04o}", "owner": before["owner"], "group": before["group"]}
+    wanted = {"path": path, **rights, "digest": before["kept"], "secret": None, "early": False}
+    return files.put_file(resource("files", wanted), _kept(path, before["kept"], folder)) and "restored"
+
+
+def tidy(left: Receipt, guarded: Iterable[str] = (), folder: Path = FOLDER) -> None:
+    """Delete contents that neither the receipt nor a guard (`guarded`, their digests) tells of any more."""
+    known = (record for entry in left.roles.values() for kind in KINDS for record in entry[kind].values())
+    before = (record.get("before") for record in known if isinstance(record, dict))
+    wanted = {each["kept"] for each in before if isinstance(each, dict) and "kept" in each} | set(guarded)
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if path.name not in wanted:
+                path.unlink()
+
+
+def _kept(path: str, digest: str, folder: Path) -> bytes:
+    try:
+        return (folder / digest).read_bytes()
+    except OSError as error:
+        raise NodeError(
+            f"{path}: the earlier content cannot be restored: {folder / digest} cannot be read ({error.strerror})"
+        ) from None
+
+
+def _relink(directory: int, name: str, before: Json) -> None:
+    """A link as it was, and whose it was: one of root's in somebody's directory could be moved and would be trusted."""
+    temporary = files.temporary_name(name)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=directory)
+    uid, gid = _owner(directory, before)
+    os.symlink(before["link"], temporary, dir_fd=directory)
+    os.chown(temporary, uid, gid, dir_fd=directory, follow_symlinks=False)
+    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    os.fsync(directory)
+
+
+def _owner(directory: int, before: Json) -> tuple[int, int]:
+    """Of a link: as kept; where that was not written down yet, or is known no more, the directory's."""
+    try:
+        return user_ids.user_id(before["owner"]), user_ids.group_id(before["group"])
+    except (KeyError, NodeError):
+        info = os.fstat(directory)
+        return info.st_uid, info.st_gid

@@ -1,0 +1,97 @@
+"""What stays on a node of what goes: by the receipt before it goes, and by looking afterwards.
+
+A `Stays` is `{"kind", "names": [what], "why"}`; kinds are package, file, directory, unit, account, home, path, work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from hpcforge.kinds import TABLE, ResourceKind
+from hpcforge.node import dpkg, units
+from hpcforge.node.events import Json
+from hpcforge.node.kinds import KeepsOnRemoval, KeptItem, handler
+
+PACKAGES = "hpcforge removes no packages, since others may need them; use `apt-get purge`"
+CODE = "the node's record does not list what the role's code created"
+RAN = "it ran before hpcforge and still runs"
+BEFORE = "it existed before hpcforge, and may have been changed by its role's code"
+ALONE = "it was changed or created outside hpcforge: not touched"
+NOT_EMPTY = "it contains files that are not hpcforge's"
+
+_KEPT = {**{kind.name: kind.singular for kind in TABLE}, "units": "unit", "trees": "path"}
+
+
+def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: bool, coded: bool) -> list[Json]:
+    """What stays when `going` (names by kind) is taken away of a role, of which the receipt has `entry`.
+
+    `whole`: nothing of the role is wanted any more, and `coded`: its own code ran. Packages and paths that are not
+    there do not stay: where a run failed before it installed them, the receipt may have them all the same.
+    """
+    words = {leftover["path"]: leftover["why"] for leftover in entry["leaves"]}
+    keeps = whole and entry["on_remove"] == "keep"
+    said = list(_kept(role, entry, going, words) if keeps else _by_kind(entry, going))
+    if whole:
+        packages = list(going.get("packages", ())) if entry["on_remove"] != "purge" else []
+        lacking = dpkg.missing(packages)
+        said += [("package", name, PACKAGES) for name in packages if name not in lacking]
+        others = [path for path in words if not keeps or path not in _names(going)]
+        said += [("path", path, words[path]) for path in others if os.path.lexists(path)]
+        said += [("work", role, CODE)] if coded and not (entry["trees"] or entry["leaves"]) else []
+    return _told(said)
+
+
+def found(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str]) -> list[Json]:
+    """What of this is there indeed; with `files` and `directories` that were to go, and are there still."""
+    said = [(remnant["kind"], name, remnant["why"]) for remnant in stays for name in remnant["names"]]
+    packages = [name for kind, name, _ in said if kind == "package"]
+    there = set(packages) - set(dpkg.missing(packages))
+    running = {name for name, unit in units.query([n for kind, n, _ in said if kind == "unit"]).items() if unit.runs}
+    looks: dict[str, Callable[[str], bool]] = {"package": there.__contains__, "unit": running.__contains__}
+    kinds = {remnant[0] for remnant in said}
+    looks |= {
+        kind.singular: lingers.is_there
+        for kind, lingers in _lingering(kind for kind in TABLE if kind.singular in kinds)
+    }
+    looks["work"] = lambda _: True
+    left = [remnant for remnant in said if looks.get(remnant[0], os.path.lexists)(remnant[1])]
+    named = {name for _, name, _ in left}
+    left += [("file", path, ALONE) for path in files if path not in named and os.path.lexists(path)]
+    left += [("directory", path, NOT_EMPTY) for path in directories if path not in named and os.path.lexists(path)]
+    return _told(left)
+
+
+def _names(going: Mapping[str, Sequence[str]]) -> set[str]:
+    return {name for kind in _KEPT for name in going.get(kind, ())}
+
+
+def _kept(role: str, entry: Json, going: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> Iterator[KeptItem]:
+    for kind, noun in _KEPT.items():
+        for name in going.get(kind, ()):
+            if entry[kind][name] != []:  # else it was there before us
+                yield noun, name, words.get(name, f"role {role} keeps everything")
+
+
+def _by_kind(entry: Json, going: Mapping[str, Sequence[str]]) -> Iterator[KeptItem]:
+    yield from (("unit", name, RAN) for name in going.get("units", ()) if entry["units"][name]["active"])
+    for kind, lingers in _lingering(kind for kind in TABLE if going.get(kind.name)):
+        said = (lingers.stays(name, entry[kind.name][name]) for name in going[kind.name])
+        yield from (remnant for remnant in said if remnant)
+    yield from (("path", path, BEFORE) for path in going.get("trees", ()) if not entry["trees"][path])
+
+
+def _lingering(kinds: Iterable[ResourceKind]) -> Iterator[tuple[ResourceKind, KeepsOnRemoval]]:
+    """Those of which something may stay; no others are imported, since each is compiled on the node."""
+    for kind in kinds:
+        module = handler(kind.name)
+        if isinstance(module, KeepsOnRemoval):
+            yield kind, module
+
+
+def _told(said: Iterable[KeptItem]) -> list[Json]:
+    """Those of one kind that stay for one reason together, each once."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    for kind, name, why in said:
+        names.setdefault((kind, why), {})[name] = None
+    return [{"kind": kind, "names": list(several), "why": why} for (kind, why), several in names.items()]

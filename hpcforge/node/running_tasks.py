@@ -1,0 +1,58 @@
+"""The verbs wait and stop: handle tasks that another or a lost run started on this node."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcforge.node import lock
+from hpcforge.node.events import EventReporter, Json, NodeError
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import StopRequest, WaitRequest
+
+_PAUSE_S = 0.1
+_STOP_S = 60.0
+
+
+def wait(request: WaitRequest, report: EventReporter) -> None:
+    """Until nothing is at work on this node; NodeError naming who is when `timeout_s` is over."""
+    told = lock.holder()
+    if told:
+        report.progress(None, f"waiting for another hpcforge run: {lock.describe(told)}")
+    left = _wait(request.get("timeout_s", _STOP_S))
+    if left is not None:
+        raise NodeError(f"another hpcforge run is still active on this node: {lock.describe(left)}")
+
+
+def stop(request: StopRequest, report: EventReporter) -> None:
+    """Tell what is at work (`task`: only if it is this one) to end after the resource it is at, and wait for it."""
+    who = lock.holder()
+    if who is None or request.get("task") not in (None, who.get("task")):
+        return
+    pid = int(who.get("pid") or 0)
+    if not pid:
+        raise NodeError("an unidentified hpcforge process is active on this node; try again")
+    with contextlib.suppress(ProcessLookupError):
+        if b"hpcforge.node" in Path(f"/proc/{pid}/cmdline").read_bytes():  # its number may be another's by now
+            os.kill(pid, signal.SIGTERM)  # it alone: apt and dpkg beside it are let finish
+    report.progress(None, f"stopping: {lock.describe(who)}")
+    left = _wait(request.get("timeout_s", _STOP_S), pid)
+    if left is not None:
+        raise NodeError(f"it has not stopped yet: {lock.describe(left)}")
+
+
+def _wait(timeout_s: float, pid: int | None = None) -> Json | None:
+    """Who is still at work when time is up; `pid`: who else comes after it does not matter."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        who = lock.holder()
+        if who is None or pid not in (None, who.get("pid")):
+            return None
+        if time.monotonic() >= deadline:
+            return who
+        time.sleep(_PAUSE_S)

@@ -1,0 +1,30 @@
+"""The forms of requests and what their resources need not say, as plain data made of the types.
+
+What travels under this name is the data alone, see `bundle`: types cost a node more time than all else that it does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from hpcforge.kinds import KINDS, sent
+from hpcforge.node.requests import TYPES
+from hpcforge.schemas import Form
+from hpcforge.typed_json import form
+
+
+def _defaults(kind: str) -> dict[str, Any]:
+    found = {
+        field.name: field.default
+        for field in dataclasses.fields(sent(kind))
+        if field.default is not dataclasses.MISSING
+    }
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+FORMS: Mapping[str, Form] = {
+    " ".join(row).strip(): form(request_type) for row, request_type in TYPES.items()
+}  # by verb and step
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {kind: _defaults(kind) for kind in KINDS}  # by kind and field

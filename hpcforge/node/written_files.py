@@ -1,0 +1,63 @@
+"""Files that a kind of resource writes of its own accord, at a path that follows from the resource's name.
+
+The receipt has `{"before": what was at the path}`, see `hpcforge.node.backups`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from hpcforge.node import backups, files
+from hpcforge.node.events import Json, NodeError
+from hpcforge.node.kinds import UNKNOWN
+
+_ROOTS = (0, 0, 0o644)
+
+
+def compare(name: str, path: str, text: str) -> Json | None:
+    """What there is, when the file is not as wanted, of the resource that it is for."""
+    return None if is_there(path, text) else {"name": name, "exists": exists(path)}
+
+
+def is_there(path: str, text: str) -> bool:
+    """Whether a file is root's, has this text, and may be read by all."""
+    try:
+        entry = files.look(path)
+    except NodeError:
+        return False
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return entry is not None and entry.kind == "file" and (entry.digest, entry.rights) == (digest, _ROOTS)
+
+
+def exists(path: str) -> bool:
+    """Whether there is anything at the path."""
+    try:
+        return files.look(path, limit=0) is not None
+    except NodeError:
+        return True
+
+
+def obstacle(path: str) -> str | None:
+    """What is there and cannot be kept."""
+    try:
+        entry = files.look(path, limit=0)
+    except NodeError as error:
+        return str(error)
+    if entry is None or entry.kind in ("file", "symlink"):
+        return None
+    return f"{path} is neither a file nor a symbolic link, and a role puts a file there; move it away"
+
+
+def own(path: str, change: object | None) -> Json | None:
+    """What is there before the first change; unknown where it is as wanted when it is first seen."""
+    if change is None:
+        return {"before": UNKNOWN}
+    try:
+        return {"before": backups.keep(path)}
+    except NodeError:
+        return None
+
+
+def restore(path: str, known: Json) -> str | None:
+    """What was there before us."""
+    return backups.restore(path, None if known["before"] == UNKNOWN else known["before"])

@@ -1,0 +1,73 @@
+"""What roles declare by Debian's names, in the names of the distribution that nodes have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
+
+from hpcforge.cluster.model import Names, OperatingSystem
+from hpcforge.kinds.resource import LocalName
+
+T = TypeVar("T")
+_AS_IN_DEBIAN = Names()
+
+
+def localize(value: T, os: OperatingSystem) -> T:
+    """A dataclass, and all in it, with the distribution's own names in the fields that say what they name.
+
+    Text is left as it is: what stands in a file, or in a shell's line, its role has to ask for. Raises ValueError where
+    a field is for one package, and there are several or none.
+    """
+    if os.names == _AS_IN_DEBIAN:
+        return value
+    named = _named(type(value))  # type: ignore[arg-type]
+    own = {name: _own(getattr(value, name), what, os) for name, what in named.items()}
+    changed: T = replace(value, **own)  # type: ignore[type-var]
+    return changed
+
+
+@cache
+def _named(of: Any) -> Mapping[str, LocalName | None]:
+    """What each field names; None: nothing, or what is in it does."""
+    hints = get_type_hints(of, include_extras=True)
+    said = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(of)}
+    return {
+        name: next((annotation for annotation in of_it if isinstance(annotation, LocalName)), None)
+        for name, of_it in said.items()
+    }
+
+
+def _own(value: Any, what: LocalName | None, os: OperatingSystem) -> Any:
+    if is_dataclass(value):
+        return localize(value, os)
+    if isinstance(value, tuple):
+        if what is LocalName.PACKAGE:
+            return tuple(dict.fromkeys(package for name in value for package in os.packages(name)))
+        return tuple(_own(part, what, os) for part in value)
+    return _CALLED[what](os, value) if what and isinstance(value, str) else value
+
+
+def _package(os: OperatingSystem, name: str) -> str:
+    found = os.packages(name)
+    if len(found) != 1:
+        raise ValueError(f"{name} must be one package in {os.name} {os.release}, not {' and '.join(found) or 'none'}")
+    return found[0]
+
+
+def _account(os: OperatingSystem, name: str) -> str:
+    return ":".join(map(os.account, name.split(":")))  # ACCOUNT, or ACCOUNT:GROUP
+
+
+def _word(os: OperatingSystem, word: str) -> str:
+    return os.path(word) if word.startswith("/") else os.unit(word)
+
+
+_CALLED: Mapping[LocalName, Callable[[OperatingSystem, str], str]] = {
+    LocalName.PACKAGE: _package,
+    LocalName.UNIT: OperatingSystem.unit,
+    LocalName.PATH: OperatingSystem.path,
+    LocalName.ACCOUNT: _account,
+    LocalName.COMMAND: _word,
+}

@@ -1,0 +1,83 @@
+"""The answers of nodes: differences from the desired state, and facts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpcforge.kinds import KINDS
+from hpcforge.kinds.resource import Resource
+from hpcforge.plan.clocks import Span
+from hpcforge.plan.desired import DesiredRole, by_kind
+
+_SHOWN = 300  # characters of why a change was taken back
+Difference = Mapping[str, Any]  # as in `hpcforge.node`: a role, and only what differs from what is wanted of it
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One node's answer. `unreachable` says why there is none; `python` is False where first contact is still due."""
+
+    node: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    differs: Mapping[str, Difference] = field(default_factory=dict)  # by role
+    reads: Mapping[str, str | None] = field(default_factory=dict)  # text by path, None where there is no such file
+    answers: Mapping[str, str] = field(default_factory=dict)  # output of the commands that were asked for
+    python: bool = True
+    unreachable: str | None = None
+    receipt: Mapping[str, Any] | None = None  # as in `hpcforge.node`; None: the node has not said
+    at_work: Mapping[str, Any] | None = None  # another run that goes on there
+    reverted: tuple[Mapping[str, Any], ...] = ()  # guarded changes that failed, or that nobody confirmed
+    armed: tuple[Mapping[str, Any], ...] = ()  # guarded changes that the node will take back unless they are confirmed
+    clock: Span | None = None  # against this host's; None: the node has not said
+    failed: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # what the node could not compare, as `hpcforge.node.answer_types.Failed`
+
+    @property
+    def configured(self) -> bool:
+        """A run has been here before, as far as the node can tell."""
+        return bool(self.receipt and (self.receipt.get("run") or self.receipt.get("trouble")))
+
+    @property
+    def basis(self) -> str:
+        """A digest of everything that a plan for this node depends on."""
+        receipt = self.receipt or {}
+        said = {
+            "differs": self.differs,
+            "python": self.python,
+            "surplus": receipt.get("surplus"),
+            "unowned": receipt.get("unowned"),
+            "failed": [[one["role"], one["kind"], one["name"]] for one in self.failed],
+        }
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def taken_back(reversal: Mapping[str, Any]) -> str:
+    """One of `Observed.reverted` in words, with the first line of why."""
+    why = str(reversal.get("why")).partition("\n")[0][:_SHOWN]
+    return f"an earlier change of {reversal.get('role')} was reverted by the node: {why}"
+
+
+def absent(resources: Sequence[Resource]) -> dict[str, list[dict[str, Any]]]:
+    """What a node says that has none of these."""
+    return by_kind(resources, ({KINDS[resource.kind].key: resource.named, "exists": False} for resource in resources))
+
+
+def nothing_there(wanted: DesiredRole) -> Difference:
+    """The difference of a node that has nothing of a role: for first contact, before the node can answer."""
+    return {
+        "role": wanted.role,
+        "packages": list(wanted.packages),
+        "removes": [{"name": name, "by": list(wanted.packages)} for name in wanted.replaces],
+        "unforeseen": list(wanted.packages),
+        **absent(wanted.resources),
+        "units": [
+            {"name": u.name, "enabled": False, "active": "inactive", "restart_pending": False} for u in wanted.units
+        ],
+        "checks": [{"name": c.name, "detail": "not run yet"} for c in wanted.checks],
+        "opaque": {"digest": None} if wanted.opaque else None,
+    }

@@ -1,0 +1,156 @@
+"""Which smoke tests run on which nodes: of a node set the whole, or what has changed with a partner each. Pure.
+
+The same choice is made twice: for the plan, and again when the tests begin, with who is usable and busy then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from hpcforge.cluster.model import Cluster, Gpus, SmokeTest
+
+Verify = Literal["touched", "all", "none"]
+VERIFY: tuple[Verify, ...] = get_args(Verify)
+Why = Literal["asked for", "not passed yet", "other options", "changed", "limited"]
+
+
+@dataclass(frozen=True)
+class PassedNodes:
+    """For what the last verdict on a node set, that it passed, stands: nodes that have passed since they changed."""
+
+    nodes: frozenset[str] = frozenset()
+    served: bool = True  # False: what jobs need of nodes that run none has changed since
+    options: tuple[tuple[str, str], ...] = ()  # with which the test was run
+
+
+@dataclass(frozen=True)
+class SmokeRun:
+    """Tests that run on the same nodes."""
+
+    tests: tuple[str, ...]
+    nodes: tuple[str, ...]
+    span: tuple[str, ...]  # the node set that they are of; the same where it is tested as a whole
+    why: Why
+    changed: tuple[str, ...] = ()  # the nodes for whose sake; the others are their partners
+
+    @property
+    def whole(self) -> bool:
+        """True if all of the set is tested, as far as it can be."""
+        return self.why not in ("changed", "limited") or not self.untested
+
+    @property
+    def partners(self) -> bool:
+        """True for nodes that changed and a partner each, where the set has more."""
+        return self.why == "changed" and not self.whole
+
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """Nodes of the set that take no part."""
+        taken = frozenset(self.nodes)
+        return tuple(node for node in self.span if node not in taken)
+
+
+@dataclass(frozen=True)
+class DeferredTests:
+    """Tests that wait: the nodes that changed, or those with which they would be tested, are held by jobs."""
+
+    tests: tuple[str, ...]
+    nodes: tuple[str, ...]  # not tested since they changed; none where only a service changed
+    held: Mapping[str, str] = field(default_factory=dict)  # node -> whose job
+
+
+@dataclass(frozen=True)
+class SmokeRuns:
+    """What is tested now, and what is not although it should be."""
+
+    runs: tuple[SmokeRun, ...] = ()
+    waiting: tuple[DeferredTests, ...] = ()
+
+
+def smoke_runs(
+    cluster: Cluster,
+    tested: Mapping[SmokeTest, PassedNodes],
+    verify: Verify,
+    out: Container[str],
+    busy: Mapping[str, str],
+) -> SmokeRuns:
+    """Choose. `out` are nodes that no job can use, `busy` those that users' jobs hold, and whose.
+
+    `tested` are the tests whose last verdict is that they passed; the others are run on the whole of their sets, and so
+    are those that passed with other options than the blueprint has now.
+    """
+    tests = cluster.acceptance.tests if cluster.acceptance and verify != "none" else ()
+    runs: dict[tuple[tuple[str, ...], tuple[str, ...], Why, tuple[str, ...]], list[str]] = {}
+    waits: dict[tuple[str, ...], list[str]] = {}
+    held: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for test in tests:
+        known = tested.get(test)
+        if verify == "all" or known is None or known.options != test.options:
+            why: Why = "asked for" if verify == "all" else "other options" if known else "not passed yet"
+            runs.setdefault((test.nodes, test.nodes, why, ()), []).append(test.name)
+            continue
+        usable = [node for node in test.nodes if node not in out]
+        due = [node for node in usable if node not in known.nodes]
+        if not due and (known.served or not usable):
+            continue
+        at_least = test.program.min_nodes
+        nodes, changed = _touched(cluster, usable, due, busy, at_least, with_service=not known.served)
+        if nodes:
+            runs.setdefault((nodes, test.nodes, "changed", changed), []).append(test.name)
+        done = {*changed}
+        late = tuple(node for node in due if node not in done)
+        if late or not nodes:
+            waits.setdefault(late, []).append(test.name)
+            held[late] = _held(late, busy) or _held(usable, busy)
+    return SmokeRuns(
+        tuple(SmokeRun(tuple(names), *which) for which, names in runs.items()),
+        tuple(DeferredTests(tuple(names), late, held[late]) for late, names in waits.items()),
+    )
+
+
+def _held(nodes: Iterable[str], busy: Mapping[str, str]) -> dict[str, str]:
+    return {node: busy[node] for node in nodes if node in busy}
+
+
+def _touched(
+    cluster: Cluster,
+    usable: Sequence[str],
+    due: Sequence[str],
+    busy: Container[str],
+    at_least: int,
+    *,
+    with_service: bool,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Nodes to test for those that are due, in the set's order, and the due ones among them.
+
+    One unchanged partner of each kind of node that changed; where a service changed that jobs need, a node of each
+    kind. No node is tested alone while the set has others, and never fewer nodes than the test needs: without idle
+    partners it waits.
+    """
+    changed, unchanged = [node for node in due if node not in busy], {*usable} - {*due}
+    idle = [node for node in usable if node not in busy and node in unchanged]
+    chosen = [*changed, *_one_each(cluster, idle, {_kind(cluster, node) for node in changed})]
+    if with_service:
+        chosen += _one_each(cluster, idle, {_kind(cluster, n) for n in usable} - {_kind(cluster, n) for n in chosen})
+    needed = max(at_least, min(2, len(usable)))
+    if chosen and len(chosen) < needed:
+        taken, kind = {*chosen}, _kind(cluster, chosen[0])
+        others = [node for node in idle if node not in taken]
+        chosen += sorted(others, key=lambda node: _kind(cluster, node) != kind)[: needed - len(chosen)]
+        if len(chosen) < needed:
+            return (), ()
+    taken = {*chosen}
+    return tuple(node for node in usable if node in taken), tuple(changed)
+
+
+def _one_each(cluster: Cluster, nodes: Sequence[str], kinds: Collection[tuple[str, Gpus | None]]) -> Iterator[str]:
+    """The first node of each of these kinds, as far as there is one."""
+    first = {_kind(cluster, node): node for node in reversed(nodes)}
+    yield from (first[kind] for kind in kinds if kind in first)
+
+
+def _kind(cluster: Cluster, node: str) -> tuple[str, Gpus | None]:
+    """Nodes of the same kind show the same faults; a set is within one partition anyway."""
+    return cluster.by_name[node].hardware, cluster.by_name[node].gpus

@@ -1,0 +1,392 @@
+"""The rules: what a lab of containers on one machine cannot have, and what stands there instead.
+
+A rule more is an entry of `RULES` more. Their order counts: each sees the cluster that those before it made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.catalog import load_catalog
+from hpcforge.catalog.file_systems import Mounted
+from hpcforge.cluster.model import (
+    Access,
+    Cluster,
+    Node,
+    PyTorch,
+    Service,
+    SmokeTest,
+    StandInGpus,
+    TestProgram,
+    Threshold,
+    Wheel,
+)
+from hpcforge.cluster.people import User
+from hpcforge.cluster.storage import FileSystem
+from hpcforge.fabric.topology_conf import shrunk
+from hpcforge.rehearsal.lab_facts import LabFacts
+from hpcforge.rehearsal.stand_ins import StandInRule
+
+Said = tuple[str, str] | None
+_TIMES = ("s", "ms", "us", "ns")  # units of how long
+
+
+def login_user(cluster: Cluster) -> str:
+    """The account by which a lab of this cluster is entered: an ordinary one, as in life."""
+    return "ops" if cluster.access.user == "root" else cluster.access.user
+
+
+def _nodes_said(cluster: Cluster, lab: LabFacts) -> Said:
+    out = [node.name for node in cluster.nodes if node.name not in lab.machines]
+    if not out:
+        return None
+    there = frozenset(lab.machines)
+    empty = [partition.name for partition in cluster.slurm.partitions if not there.intersection(partition.nodes)]
+    gone = f"; the partitions {', '.join(empty)}, which have no other" if empty else ""
+    few = _too_small(cluster, there)
+    tests = f"; the smoke tests {', '.join(few)}, which take more nodes" if few else ""
+    what = f"{len(out)} of {len(cluster.nodes)} nodes"
+    return what, f"{fold(out)} are left out, of partitions, topology.conf and smoke tests, too{gone}{tests}"
+
+
+def _nodes(cluster: Cluster, lab: LabFacts) -> Cluster:
+    there = frozenset(lab.machines)
+    slurm, acceptance = cluster.slurm, cluster.acceptance
+    partitions = (replace(partition, nodes=_of(partition.nodes, there)) for partition in slurm.partitions)
+    reservations = (replace(reservation, nodes=_of(reservation.nodes, there)) for reservation in slurm.reservations)
+    workers = _of((node.name for node in cluster.workers), there)
+    topology = shrunk(slurm.topology, workers) if slurm.topology else None
+    nodes = tuple(node for node in cluster.nodes if node.name in there)
+    return replace(
+        cluster,
+        nodes=nodes,
+        slurm=replace(
+            slurm,
+            partitions=tuple(partition for partition in partitions if partition.nodes),
+            reservations=tuple(reservation for reservation in reservations if reservation.nodes),
+            topology=topology,
+        ),
+        services={name: replace(service, on=_of(service.on, there)) for name, service in cluster.services.items()},
+        site_roles=tuple(replace(site_role, on=_of(site_role.on, there)) for site_role in cluster.site_roles),
+        fabrics=tuple(fabric for fabric in cluster.fabrics if any(fabric.name in node.fabrics for node in nodes)),
+        acceptance=replace(acceptance, tests=_tests(acceptance.tests, there)) if acceptance else None,
+        storage=tuple(replace(file_system, on=_of(file_system.on, there)) for file_system in cluster.storage),
+    )
+
+
+def _of(names: Iterable[str], there: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name in there)
+
+
+def _tests(tests: tuple[SmokeTest, ...], there: Collection[str]) -> tuple[SmokeTest, ...]:
+    """The tests on the nodes that are there; those that take more nodes are left out."""
+    small = (replace(test, nodes=_of(test.nodes, there)) for test in tests)
+    return tuple(dict.fromkeys(test for test in small if test.nodes and len(test.nodes) >= test.program.min_nodes))
+
+
+def _too_small(cluster: Cluster, there: Collection[str]) -> list[str]:
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    left = {test.name for test in _tests(tests, there)}
+    return list(dict.fromkeys(test.name for test in tests if test.name not in left))
+
+
+def _addresses_said(cluster: Cluster, lab: LabFacts) -> Said:
+    if all(lab.machines[node.name].address == node.address for node in cluster.nodes):
+        return None
+    return "", f"nodes keep their names; their addresses are in {lab.cidr}, a subnet of this machine alone"
+
+
+def _addresses(cluster: Cluster, lab: LabFacts) -> Cluster:
+    network = replace(cluster.network, cidr=lab.cidr)
+    return replace(
+        cluster,
+        nodes=tuple(replace(node, address=lab.machines[node.name].address) for node in cluster.nodes),
+        network=network,
+        networks=(network, *cluster.networks[1:]),
+    )
+
+
+def _keys_said(cluster: Cluster, lab: LabFacts) -> Said:
+    if all(lab.machines[node.name].host_keys == node.host_keys for node in cluster.nodes):
+        return None
+    unknown = fold(node.name for node in cluster.nodes if not node.host_keys)
+    beside = f"; the inventory has none yet for {unknown}, so that it gets fewer host certificates" if unknown else ""
+    return "", f"nodes have host keys of their own{beside}"
+
+
+def _keys(cluster: Cluster, lab: LabFacts) -> Cluster:
+    return replace(
+        cluster, nodes=tuple(replace(node, host_keys=lab.machines[node.name].host_keys) for node in cluster.nodes)
+    )
+
+
+def _access_to(cluster: Cluster, lab: LabFacts) -> Access:
+    via = cluster.access.via
+    machine = lab.machines.get(via.name) if via and via.is_node else None
+    if via and machine:
+        via = replace(via, address=machine.address, host_keys=machine.host_keys, user=lab.user)
+    return Access(lab.user, "sudo", lab.key, via if machine else None)
+
+
+def _access_said(cluster: Cluster, lab: LabFacts) -> Said:
+    now = _access_to(cluster, lab)
+    if now == cluster.access:
+        return None
+    via = cluster.access.via
+    around = f", not through {via.name}" if via and now.via is None else ""
+    return "the jump host" if around else "", f"hpcforge goes in as {lab.user} with a key of the lab's{around}"
+
+
+def _access(cluster: Cluster, lab: LabFacts) -> Cluster:
+    return replace(cluster, access=_access_to(cluster, lab))
+
+
+def _machines_said(cluster: Cluster, lab: LabFacts) -> Said:
+    short = "memory, cores, overrides" if any(node.reason for node in cluster.nodes) else "memory, cores"
+    return short, (
+        f"every worker has {lab.cpus} CPUs, which all nodes share, and {lab.memory_mib} MiB of memory, its share of "
+        "this machine's; nothing is kept from jobs; overrides do not count"
+    )
+
+
+def _machines(cluster: Cluster, lab: LabFacts) -> Cluster:
+    def small(node: Node) -> Node:
+        if "worker" not in node.functions:
+            return replace(node, reason=None)
+        return replace(
+            node,
+            sockets=lab.sockets,
+            cores_per_socket=lab.cores_per_socket,
+            threads_per_core=lab.threads_per_core,
+            memory_mib=lab.memory_mib,
+            reserve_cores=0,
+            reserve_memory_mib=0,
+            reason=None,
+        )
+
+    return replace(cluster, nodes=tuple(map(small, cluster.nodes)))
+
+
+def _gpus_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    real = [node for node in cluster.nodes if node.gpus and not node.gpus.fake]
+    if not real:
+        return None
+    kinds = dict.fromkeys((node.gpus.count, node.gpus.model) for node in real if node.gpus)
+    what = ", ".join(f"{count} {model}" for count, model in kinds)
+    return "GPUs", f"{what} a node are as many character devices, of that type for Slurm, which compute nothing"
+
+
+def _gpus(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    def fake(node: Node) -> Node:
+        gpus = node.gpus
+        if gpus is None:
+            return node
+        return replace(node, gpus=StandInGpus(gpus.model, gpus.count, gpus.mig, gpus.vendor, gpus.shards))
+
+    return replace(cluster, nodes=tuple(map(fake, cluster.nodes)))
+
+
+def _limits_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    slurm = cluster.slurm
+    kept = ", ".join(slurm.enforce)
+    parts = [f"Slurm does not limit jobs to their {kept}: a container's cgroups are not its own"] if kept else []
+    parts += ["users without a job get into workers, too"] if slurm.ssh == "jobs-only" else []
+    parts += ["jobs share a node's /tmp"] if slurm.private_tmp else []
+    return ("limits by cgroups" if kept else "private /tmp", "; ".join(parts)) if parts else None
+
+
+def _limits(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    return replace(cluster, slurm=replace(cluster.slurm, enforce=(), ssh="anyone", private_tmp=None))
+
+
+def _outside(cluster: Cluster) -> dict[str, Service]:
+    return {name: service for name, service in cluster.services.items() if service.external and not service.on}
+
+
+def _services_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    names = list(_outside(cluster))
+    if not names:
+        return None
+    what = ", ".join(f"{name} ({', '.join(cluster.services[name].external)})" for name in names)
+    return f"the site's {' and '.join(names)}", f"{cluster.slurm.controller} serves what is outside: {what}"
+
+
+def _services(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    inside = {
+        name: replace(service, on=(cluster.slurm.controller,), external=())
+        for name, service in _outside(cluster).items()
+    }
+    return replace(cluster, services={**cluster.services, **inside})
+
+
+def _out_of_reach(cluster: Cluster) -> dict[str, Mounted]:
+    kinds = load_catalog().file_systems
+    found = {file_system.name: kinds[file_system.kind].rehearsed for file_system in cluster.storage}
+    return {name: instead for name, instead in found.items() if instead}
+
+
+def _storage_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    instead = _out_of_reach(cluster)
+    systems = [file_system for file_system in cluster.storage if file_system.name in instead]
+    if not systems:
+        return None
+    what = ", ".join(f"{file_system.mount} ({file_system.kind})" for file_system in systems)
+    types = ", ".join(dict.fromkeys(instead[file_system.name].type for file_system in systems))
+    return "shared storage", f"of {what} each node has its own, a small {types}: what one writes there no other sees"
+
+
+def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    instead = _out_of_reach(cluster)
+
+    def near(file_system: FileSystem) -> FileSystem:
+        mounted = instead.get(file_system.name)
+        if mounted is None:
+            return file_system
+        options = ",".join(mounted.options)
+        here = replace(file_system, what=mounted.what, type=mounted.type, options=options, packages=(), mounted_by="")
+        ours = replace(here, servers=(), path=None, replicas=1, arbiter=None, spread=False, try_s=0, fuse=False)
+        ours = replace(ours, network=None)
+        return replace(ours, drives=None, homes=False, volume=None, quota_gib=None)
+
+    users = tuple(replace(user, homes=User.homes) for user in cluster.users)  # what is in memory is no place for them
+    return replace(cluster, storage=tuple(map(near, cluster.storage)), users=users)
+
+
+def _on_cpus(cluster: Cluster) -> PyTorch | None:
+    """The build for CPUs instead of one for GPUs: of the same version, of another, or the distribution's own.
+
+    None where the cluster has no PyTorch, or one for CPUs already.
+    """
+    catalog, torch = load_catalog(), cluster.pytorch
+    system = catalog.distributions.get((cluster.os.name, cluster.os.release))
+    if torch is None or system is None or torch.build != "wheel":
+        return None
+    builds = {build.version: build for build in catalog.pytorch_builds("cpu", system)}
+    build = builds.get(torch.version) or next(iter(builds.values()), None)
+    if build is None:
+        return PyTorch(system.pytorch or "unknown", "distribution", ())
+    wheels = tuple(Wheel(wheel.file, wheel.sha256) for wheel in build.wheels)
+    return None if wheels == torch.wheels else PyTorch(build.version, "wheel", wheels)
+
+
+def _pytorch_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    build, torch = _on_cpus(cluster), cluster.pytorch
+    if build is None or torch is None:
+        return None
+    other = "" if build.version == torch.version else f"; of {torch.version} there is none in the catalog"
+    own = " of the distribution" if build.build == "distribution" else ""
+    return "CUDA", f"PyTorch {build.version}{own} for CPUs is installed instead of {torch.version} for GPUs{other}"
+
+
+def _pytorch(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    return replace(cluster, pytorch=_on_cpus(cluster))
+
+
+def _impossible(cluster: Cluster) -> list[SmokeTest]:
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    return [test for test in tests if not all(test.program.has_gpus(cluster.by_name[name]) for name in test.nodes)]
+
+
+def _smoke_said(cluster: Cluster, lab: LabFacts) -> Said:
+    if cluster.acceptance is None or not any(node.gpus for node in cluster.workers):
+        return None
+    out = list(dict.fromkeys(test.name for test in _impossible(cluster)))
+    gone = f"; left out, for they need real GPUs: {', '.join(out)}" if out else ""
+    most = max(node.gpus.count if node.gpus else 1 for node in cluster.workers)
+    ranks = f"smoke tests have no more than {lab.cpus} ranks a node, not {most}, and collectives go over gloo"
+    return "NCCL", f"{ranks}{gone}"
+
+
+def _smoke(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    assert cluster.acceptance is not None
+    out = _impossible(cluster)
+    tests = tuple(test for test in cluster.acceptance.tests if test not in out)
+    return replace(cluster, acceptance=replace(cluster.acceptance, tests=tests))
+
+
+def _of_speed(program: TestProgram) -> tuple[Threshold, ...]:
+    """The lines that say how fast it must be, by itself or beside other nodes."""
+    units = {measure.name: measure.unit for measure in program.measures}
+    return tuple(line for line in program.lines if units[line.measure].endswith("/s") or units[line.measure] in _TIMES)
+
+
+def _speeds_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    lines = (f"{line.measure} of {test.name}" for test in tests for line in _of_speed(test.program))
+    without = ", ".join(dict.fromkeys(lines))
+    return ("speeds", f"the nodes share this machine's cores: no line is drawn for {without}") if without else None
+
+
+def _speeds(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    assert cluster.acceptance is not None
+    tests = []
+    for test in cluster.acceptance.tests:
+        left = tuple(line for line in test.program.lines if line not in _of_speed(test.program))
+        tests.append(replace(test, program=replace(test.program, lines=left)))
+    return replace(cluster, acceptance=replace(cluster.acceptance, tests=tuple(tests)))
+
+
+def _networks_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    others = [network.name for network in cluster.networks[1:]]
+    fabrics = [fabric.name for fabric in cluster.fabrics]
+    first = cluster.network
+    parts = [f"networks {', '.join(others)}"] if others else []
+    parts += [f"switches and cables of {', '.join(fabrics)}"] if fabrics else []
+    other = first.interface or first.vlan or first.mtu or first.bond or first.gateway or first.configure
+    parts += ["the interface's name, VLAN, MTU, bond and gateway"] if other else []
+    return ("fabrics and other networks", f"there is one plain network, without {'; '.join(parts)}") if parts else None
+
+
+def _networks(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    first = cluster.network
+    plain = replace(first, interface=None, vlan=None, mtu=None, bond=None, gateway=None, configure=False)
+    nodes = tuple(replace(node, addresses={}) for node in cluster.nodes)
+    return replace(cluster, nodes=nodes, network=plain, networks=(plain,))
+
+
+def _adapters_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    named = [fabric.name for fabric in cluster.fabrics if fabric.interfaces]
+    if not named:
+        return None
+    gone = f"of {', '.join(named)} there are no adapters"
+    return "RDMA adapters", f"{gone}: NCCL, UCX and gloo are configured without them"
+
+
+def _adapters(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    return replace(cluster, fabrics=tuple(replace(fabric, interfaces=()) for fabric in cluster.fabrics))
+
+
+def _site_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    has = [
+        ("racks and power", any(node.rack for node in cluster.nodes)),
+        ("BMCs", any(node.bmc for node in cluster.nodes)),
+    ]
+    what = [name for name, there in has if there]
+    return (", ".join(what), f"of {', '.join(what)} there are only the data of the design") if what else None
+
+
+def _site(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    nodes = tuple(replace(node, bmc=None, mac=None, serial=None, note=None) for node in cluster.nodes)
+    return replace(cluster, nodes=nodes)
+
+
+RULES: tuple[StandInRule, ...] = (
+    StandInRule("nodes left out", _nodes_said, _nodes),
+    StandInRule("addresses", _addresses_said, _addresses, of_labs=True),
+    StandInRule("host keys", _keys_said, _keys, of_labs=True),
+    StandInRule("access", _access_said, _access, of_labs=True),
+    StandInRule("memory and cores", _machines_said, _machines),
+    StandInRule("GPUs", _gpus_said, _gpus),
+    StandInRule("limits", _limits_said, _limits),
+    StandInRule("services outside", _services_said, _services),
+    StandInRule("storage", _storage_said, _storage),
+    StandInRule("PyTorch", _pytorch_said, _pytorch),
+    StandInRule("smoke tests", _smoke_said, _smoke),
+    StandInRule("speeds", _speeds_said, _speeds),
+    StandInRule("networks", _networks_said, _networks),
+    StandInRule("adapters", _adapters_said, _adapters),
+    StandInRule("racks and BMCs", _site_said, _site),
+)
+OF_LABS = tuple(rule for rule in RULES if rule.of_labs)

@@ -1,0 +1,105 @@
+"""What happens in an apply, to people on stderr and, if asked for, as JSON lines on stdout.
+
+Each line is an object with `schema_version` (3), `event` and `time_s` (seconds since 1970), and more by event:
+
+    plan      the plan, as `plan --json` gives it, and `moved`: nodes it does not hold for any more, and why
+    phase     `name`, `state`: begun or ended, `wall_s` when ended
+    said      `text`: something worth a line
+    changed, progress, warning, remains, failed, skipped   of a node: `node` and what its program said (`hpcforge.node`)
+    draining  `node`, `detail`: jobs that are waited for
+    restarting  `node`, `detail`: what becomes of its restart
+    returned  `node`: in service again, while others wait for their turn
+    settled   `node`, `role`, `status`: done, failed, skipped, unreachable, interrupted or deferred; `detail`
+    result    the last: `exit`, `result`, `admission`, `error`, `moved`; `tests`: `reached` (each a `run` and its
+              `verdict`), `waiting` (for users' jobs), `fell_out` (nodes that a test was run again without, and why),
+              `recorded` (what is known of each node set), `note`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from hpcforge.engines.tasks import Event
+from hpcforge.plan.plan import Plan
+from hpcforge.report.plan_text import plan_text
+from hpcforge.report.progress import Progress
+from hpcforge.run.apply import ApplyResult
+
+SCHEMA_VERSION = 3
+_OF_NODES = (
+    "changed", "progress", "warning", "remains", "failed", "skipped", "draining", "restarting", "returned", "settled",
+)  # fmt: skip
+
+
+class Stream:
+    """Passes everything on to `human`; with an `out` also as lines to that. A context manager for symmetry with it."""
+
+    def __init__(self, human: Progress, out: Callable[[str], None] | None) -> None:
+        self.human, self._out = human, out
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Nothing is kept back."""
+
+    def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
+        """What will be done."""
+        self._write("plan", plan=plan, moved=dict(moved))
+        self.human.block(plan_text(plan), "plan")
+        self.warn_moved(moved)
+
+    def warn_moved(self, moved: Mapping[str, str]) -> None:
+        """Nodes that are left out because they are not as they were."""
+        for node, why in moved.items():
+            self.say(f"{node} is left out: {why}")
+
+    def say(self, text: str) -> None:
+        """Something worth a line."""
+        self._write("said", text=text)
+        self.human.say(text)
+
+    def detail(self, text: str) -> None:
+        """What is being done just now; for people only."""
+        self.human.detail(text)
+
+    def nodes(self, names: Collection[str]) -> None:
+        """Which nodes are about to be worked on; the plan has said so to programs."""
+        self.human.nodes(names)
+
+    def event(self, event: Event) -> None:
+        """An engine's event."""
+        if event.kind in _OF_NODES:
+            self._write(event.kind, **{**event.data, "node": event.node})
+        self.human.event(event)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time what happens inside."""
+        began = time.monotonic()
+        self._write("phase", name=name, state="begun")
+        with self.human.phase(name):
+            try:
+                yield
+            finally:
+                self._write("phase", name=name, state="ended", wall_s=round(time.monotonic() - began, 3))
+
+    def waits(self, name: str) -> AbstractContextManager[None]:
+        """Time a wait for others; for people only."""
+        return self.human.phase(name)
+
+    def result(self, done: ApplyResult, code: int) -> None:
+        """The result."""
+        self._write("result", exit=int(code), **vars(done))
+
+    def _write(self, event: str, /, **data: Any) -> None:
+        if self._out is not None:
+            first = {"schema_version": SCHEMA_VERSION, "event": event, "time_s": round(time.time(), 3)}
+            line = {**first, **data, **first}  # these three are ours, whatever a node says
+            self._out(json.dumps(line, default=dataclasses.asdict) + "\n")

@@ -1,0 +1,80 @@
+"""The head as smoke tests need it, over hpcforge's own connections."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from hpcforge.engines.tasks import Command, Engine
+from hpcforge.run.lease import this_process
+from hpcforge.run.run import Run
+from hpcforge.verify.head import Completed
+from hpcforge.verify.heartbeat import Owner
+
+_SLICE_S = 0.2  # how soon whoever waits looks up
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass
+class EngineHead:
+    """Commands on a node, for a run. Nothing else may be under way: what other tasks say is dropped."""
+
+    engine: Engine
+    node: str
+    owner: Owner
+    stop: Callable[[], bool] = _never
+    _begun: set[str] = field(default_factory=set)
+    _ended: dict[str, Completed] = field(default_factory=dict)
+    _told: str | None = None  # the command under way whose end nobody waits for
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        user: str | None = None,
+        timeout_s: float,
+        aside: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Completed:
+        """One command, as root where no user is named."""
+        task = self._begin(argv, stdin, user, timeout_s, aside)
+        while task not in self._ended:
+            self._listen(_SLICE_S)
+            if meanwhile is not None and task not in self._ended:
+                meanwhile()
+        return self._ended.pop(task)
+
+    def tell(self, argv: Sequence[str], *, timeout_s: float) -> None:
+        """Begin a command, aside, unless the last one has not ended yet."""
+        if self._told is None or self._ended.pop(self._told, None) is not None:
+            self._told = self._begin(argv, "", None, timeout_s, aside=True)
+
+    def pause(self, seconds: float, meanwhile: Callable[[], None]) -> None:
+        """Wait, and hear what comes."""
+        until = time.monotonic() + seconds
+        while (left_s := until - time.monotonic()) > 0:
+            self._listen(min(_SLICE_S, left_s))
+            meanwhile()
+
+    def _begin(self, argv: Sequence[str], stdin: str, user: str | None, timeout_s: float, aside: bool) -> str:
+        task = f"verify:{time.monotonic_ns()}"
+        self._begun.add(task)
+        self.engine.start(Command(task, self.node, tuple(argv), stdin, user or "root", timeout_s, aside))
+        return task
+
+    def _listen(self, timeout_s: float) -> None:
+        event = self.engine.next(timeout_s)
+        if event is not None and event.kind == "result" and event.task in self._begun:
+            data = event.data
+            self._begun.discard(event.task)
+            self._ended[event.task] = Completed(data["rc"], data["stdout"], data["stderr"] or data["error"] or "")
+
+
+def owner(run: Run) -> Owner:
+    """This run, as its jobs know it."""
+    return Owner(run.id, run.who, this_process())

@@ -1,0 +1,420 @@
+"""Walk the plan: each node at its own pace, and a node that fails stops only what needs it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from hpcforge.engines.tasks import Ansible, Engine, Event, NodeProgram
+from hpcforge.plan.admission import has_to_be_asked_again, shortfalls
+from hpcforge.plan.jobs import asked_for
+from hpcforge.plan.plan import Kept, Plan
+from hpcforge.plan.rollout_order import Order
+from hpcforge.run.drain import Drain
+from hpcforge.run.node_state import NodeState
+from hpcforge.run.reboot import Reboot
+from hpcforge.run.result import RoleOutcome, RunResult
+from hpcforge.run.resume import Resume
+from hpcforge.run.role_dependencies import RoleDependencies
+from hpcforge.run.rollout import Rollout, TurnEnd
+from hpcforge.run.run import Run
+from hpcforge.run.stage import FinalCheckStage, Stage
+from hpcforge.run.stages import last_look, leaving_stages, stages
+
+_WAIT_S = 0.5
+CLOCK = "clock"  # stands among a node's roles where nothing is done because of its clock
+
+
+def execute(
+    plan: Plan,
+    secrets: Mapping[str, bytes],
+    engine: Engine,
+    listen: Callable[[Event], None],
+    stop: Callable[[], bool],
+    run: Run,
+    looked: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> RunResult:
+    """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
+
+    `looked`: the observed facts of nodes by name, with GPU drivers.
+
+    `listen` gets every event of the engines, and of ours, by kind: "settled" (role, status, detail) when a role has
+    ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) what becomes of a restart;
+    "returned" when a worker is back in service before the others have had their turn;
+    "stage" (name, roles; its task) when a node begins one; "ended" (status: done, failed, deferred or other) when it
+    has no more.
+    """
+    walker = _Executor(plan, secrets, engine, listen, run, looked)
+    walker.start_what_can()
+    while walker.busy():
+        if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
+            raise RuntimeError(f"stages wait for each other: {walker.waiting()}")
+        for event in _come(engine, len(walker.nodes)):
+            listen(event)
+            walker.take(event)
+        if stop():
+            walker.interrupt()
+        walker.start_what_can()
+    return walker.result
+
+
+def _come(engine: Engine, most: int) -> Iterator[Event]:
+    """Return new events up to a limit; waits a little for the first.
+
+    Scanning for startable nodes is O(n); doing it per event would be O(n^2), so events are batched.
+    """
+    event = engine.next(_WAIT_S)
+    for left in reversed(range(most)):
+        if event is None:
+            return
+        yield event
+        event = engine.next(0.0) if left else None
+
+
+class _Executor:
+    """The state of a walk: what waits, what runs, how each role ended."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        secrets: Mapping[str, bytes],
+        engine: Engine,
+        listen: Callable[[Event], None],
+        run: Run,
+        looked: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.plan, self.engine, self.listen, self.looked = plan, engine, listen, looked
+        self.order = Order(plan)
+        self.workers = {worker.node: worker for worker in plan.declared}  # but those that leave the cluster
+        self.turns = Rollout(self.order)
+        self.nodes = {name: NodeState(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
+        self.result = RunResult({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
+        self.needs = RoleDependencies(plan, self.result.outcomes)
+        self.together = {role for node in self.nodes.values() for stage in node.queue for role in stage.barrier}
+        self.leaving = {leaver.node: leaver for leaver in plan.leaving}
+        self.result.outcomes |= {name: {} for name in plan.refused}
+        for clock in plan.clocks:
+            if clock.refused:
+                self._settle(clock.node, CLOCK, RoleOutcome("failed", plan.refused[clock.node]))
+        in_the_way: dict[tuple[str, str], list[str]] = {}
+        for thing in plan.obstacles:
+            in_the_way.setdefault((thing.node, thing.role), []).append(thing.said)
+        for (name, role), said in in_the_way.items():
+            self._settle(name, role, RoleOutcome("failed", "; ".join(said)))
+        for leaver in plan.leaving:
+            self.result.outcomes[leaver.node] = {}
+            self.nodes[leaver.node] = NodeState(leaver.node, deque(leaving_stages(leaver, run)))
+            jobs, asking = plan.jobs.get(leaver.node, ()), plan.asked_for.get(leaver.node, ())
+            if leaver.unknown is not None:
+                self._end(self.nodes[leaver.node], RoleOutcome("failed", leaver.unknown))
+            elif (
+                leaver.unreachable is not None and jobs
+            ):  # away from us, but not from Slurm: to forget it would kill them
+                why = f"unreachable, and Slurm reports jobs there: {', '.join(jobs)}"
+                self._end(self.nodes[leaver.node], RoleOutcome("deferred", why))
+            elif asking and leaver.worker:
+                self._end(self.nodes[leaver.node], RoleOutcome("deferred", asked_for(leaver.node, asking)))
+            elif leaver.unreachable is not None:
+                self.result.abandoned[leaver.node] = leaver.unreachable
+                self._end(self.nodes[leaver.node], RoleOutcome("unreachable", leaver.unreachable))
+        self.open = dict(self.nodes)  # those that have not ended
+        self.lacking: dict[str, list[str]] = {}  # role that happens together -> nodes that have yet to get its files
+
+    def busy(self) -> bool:
+        return bool(self.open)
+
+    def runs(self) -> bool:
+        return any(node.goes_on for node in self.open.values())
+
+    def waiting(self) -> list[str]:
+        return [f"{node.name}: {node.queue[0].roles}" for node in self.nodes.values() if node.queue]
+
+    def interrupt(self) -> None:
+        self.result.interrupted = True
+        for node in self.nodes.values():
+            running = node.running
+            if node.back:
+                node.back.give_up()
+            # an Ansible role may still wait for its play
+            if running and isinstance(running.task, Ansible) and self.engine.withdraw(running.task.id):
+                node.running = None
+                self._settle_all(node.name, running.roles, RoleOutcome("interrupted"))
+            for stage in list(node.queue):
+                if not stage.confirms:
+                    self._settle_all(node.name, stage.roles, RoleOutcome("interrupted"))
+                    node.queue.remove(stage)
+
+    def start_what_can(self) -> None:
+        """Start the next stage of every idle node whose needs are met; settle roles whose needs have failed."""
+        for node in self.open.values():
+            self._restart(node)
+        settled = True
+        while settled:  # a role that is skipped on one node may let another node see that it must skip too
+            settled = False
+            self._keep_up()
+            for node in tuple(self.open.values()):
+                if node.running is None and node.queue and not node.begun:
+                    settled |= self._begin(node)
+                while node.begun and node.running is None and node.queue:
+                    stage = self._without_lost_roles(node)
+                    if stage is None:
+                        node.queue.popleft()
+                        settled = True
+                    elif self._waits(node, stage) or self._in_the_way(node, stage):
+                        break
+                    else:
+                        node.queue.popleft()
+                        self._start(node, stage)
+                self._note(node)
+
+    def _keep_up(self) -> None:
+        """Bring up to date what is kept of all nodes."""
+        self.lacking = {}
+        for node in tuple(self.open.values()):
+            self._note(node)
+            for stage in (*([node.running] if node.running else ()), *node.queue):
+                for role in stage.roles if stage.brings_files else ():
+                    if role in self.together:
+                        self.lacking.setdefault(role, []).append(node.name)
+
+    def _note(self, node: NodeState) -> None:
+        """Whether it has begun, and ended."""
+        if node.begun or node.drain:
+            self.turns.begin(node.name)
+        if node.ended and not self._goes_back(node):
+            how = self._how_ended(node)
+            self.turns.end(node.name, how)
+            del self.open[node.name]
+            self.listen(Event(node.name, "", "ended", {"status": how}))
+
+    def _goes_back(self, node: NodeState) -> bool:
+        """True while a worker that is done is on its way back into service, since others wait for their turn."""
+        if node.back is None:
+            if not self._may_go_back(node):
+                return False
+            node.back = Resume(self.engine, self.plan.controller, node.name)
+        if not self._in_the_way(node, None):
+            node.back.go_on()
+        if node.back.resumed:
+            self._say(node.name, "returned", "")
+        return not node.back.over
+
+    def _may_go_back(self, node: NodeState) -> bool:
+        """Whether it was emptied, is done and falls short of nothing; else it is judged at the end of the run."""
+        others = (other for other in self.open.values() if other is not node and not other.begun)
+        if node.drain is None or self.result.interrupted or self._how_ended(node) != "done":
+            return False
+        if not any(other.name in self.order.limited for other in others):
+            return False
+        worker = self.workers.get(node.name)
+        if worker is None or node.name not in self.result.facts or node.name in [o.node for o in self.plan.shortfalls]:
+            return False
+        return not shortfalls(worker, self._facts(node), gpus_ready=True)
+
+    def _facts(self, node: NodeState) -> Mapping[str, Any]:
+        """What it said last of itself; drivers are asked only by a look."""
+        return {**self.looked.get(node.name, {}), **self.result.facts.get(node.name, {})}
+
+    def _start(self, node: NodeState, stage: Stage) -> None:
+        node.running, node.errors = stage, {}
+        self.listen(Event(node.name, stage.task.id, "stage", {"name": stage.name, "roles": list(stage.roles)}))
+        if not stage.restarts:
+            self.engine.start(stage.task)
+            return
+        request = stage.task.request if isinstance(stage.task, NodeProgram) else None
+        assert request is not None
+        assert request["verb"] == "reboot"
+
+        def say(detail: str) -> None:
+            self._say(node.name, "restarting", detail)
+
+        limit_s = self.plan.rollout.reboot_wait_s
+        node.reboot = Reboot(self.engine, node.name, request, limit_s, say)
+
+    def _restart(self, node: NodeState) -> None:
+        """Go on with a node's restart, if it is at one."""
+        reboot = node.reboot
+        if reboot is None:
+            return
+        reboot.go_on()
+        if reboot.state == "waiting":
+            return
+        node.reboot = None
+        if reboot.state == "back":
+            self.result.facts[node.name] = reboot.facts
+        ended = {"ok": reboot.state == "back", "unreachable": reboot.state == "lost", "error": reboot.detail}
+        self._end_stage(node, ended)
+
+    def _waits(self, node: NodeState, stage: Stage) -> bool:
+        return any(map(self.needs.open, stage.after)) or self._gathering(node, stage)
+
+    def _in_the_way(self, node: NodeState | None, stage: Stage | None) -> bool:
+        """True while a node that all others are reached through or need, the controller, restarts or is about to.
+
+        It restarts when nothing else is at work, and nothing else begins until it is back; but what has to be
+        confirmed is, or its node would take it back. Without a stage: whether a node may begin.
+        """
+        hubs = [self.nodes[name] for name in (self.plan.controller, self.plan.via) if name in self.nodes]
+        restarts = any(hub.reboot for hub in hubs if hub is not node)
+        if stage is not None and stage.confirms:
+            return restarts
+        if node in hubs and stage is not None and stage.restarts:
+            return any(other.at_work for other in self.nodes.values() if other is not node)
+        return restarts or any(self._about_to_restart(hub) for hub in hubs if hub is not node)
+
+    def _about_to_restart(self, hub: NodeState) -> bool:
+        next_ = hub.queue[0] if hub.begun and hub.running is None and hub.queue else None
+        return next_ is not None and next_.restarts and not self._waits(hub, next_)
+
+    def _begin(self, node: NodeState) -> bool:
+        """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
+        if self._in_the_way(node, None):
+            return False
+        if node.name == self.plan.controller and self.leaving and not self._left(node):
+            return node.ended
+        if node.drain is None and node.name not in self.leaving:
+            begin = self.turns.may_begin(node.name)
+            if begin.never:
+                self._end(node, RoleOutcome("skipped", begin.never))
+                return True
+            if not begin.now:
+                return False
+        if self._emptied(node):
+            node.begun = True
+        return node.ended
+
+    def _left(self, controller: NodeState) -> bool:
+        """True when no node that leaves is in the way of the controller's new configuration."""
+        if not all(self.nodes[name].ended for name in self.leaving):
+            return False
+        for name in self.leaving:
+            kept = [o for o in self.result.outcomes[name].values() if o.status in ("deferred", "failed", "interrupted")]
+            if kept:
+                self._end(controller, RoleOutcome("deferred", f"{name} has not left: {kept[0].detail}"))
+                return False
+        return True
+
+    def _emptied(self, node: NodeState) -> bool:
+        """True when no job would be disturbed."""
+        if not self._has_to_be_empty(node.name):
+            return True
+        if node.drain is None:
+            why = "leaves the cluster" if node.name in self.leaving else "is being changed"
+            limit_s, leaves = self.plan.rollout.busy_wait_s, node.name in self.leaving
+            node.drain = Drain(self.engine, self.plan.controller, node.name, why, limit_s, leaves)
+            node.drain.begin()
+            self._say(node.name, "draining", ", ".join(self.plan.jobs.get(node.name, ())))
+        node.drain.go_on()
+        if node.drain.state == "busy":
+            self._end(node, RoleOutcome("deferred", node.drain.detail))
+        elif node.drain.state == "failed":
+            self._end(node, RoleOutcome("failed", node.drain.detail))
+        return node.drain.state == "free"
+
+    def _has_to_be_empty(self, node: str) -> bool:
+        return self.leaving[node].worker if node in self.leaving else self.order.has_to_be_empty(node)
+
+    def _gathering(self, node: NodeState, stage: Stage) -> bool:
+        """True until all nodes of a role with the shape `together` have their files."""
+        return any(other != node.name for role in stage.barrier for other in self.lacking.get(role, ()))
+
+    def _without_lost_roles(self, node: NodeState) -> Stage | None:
+        """The node's next stage less the roles that cannot be done; None if none is left."""
+        stage = node.queue[0]
+        for role in stage.roles:
+            if role not in self.result.outcomes[node.name]:
+                cause = self.needs.lost(node.name, role, stage)
+                if cause:
+                    self._settle(node.name, role, RoleOutcome("skipped", cause))
+        left = tuple(role for role in stage.roles if role not in self.result.outcomes[node.name])
+        if stage.roles and not left:
+            return None
+        return stage if left == stage.roles else stage.only(left)
+
+    def take(self, event: Event) -> None:
+        """Account for one event."""
+        drains = self.nodes.values() if event.node == self.plan.controller else ()  # they ask the controller
+        if any(node.takes_of_controller(event) for node in drains):
+            return
+        node = self.nodes.get(event.node)
+        if node is not None and node.reboot is not None and node.reboot.take(event):
+            return
+        if node is None or node.running is None or event.task != node.running.task.id:
+            return
+        if event.kind == "failed":
+            if event.data.get("kind") == "busy":
+                self.result.busy[node.name] = str(event.data.get("error"))
+            named = event.data.get("name") or ""
+            role = node.running.label(str(event.data.get("role")))
+            node.errors[role] = f"{named}: {event.data.get('error')}".removeprefix(": ")
+        elif event.kind == "changed":
+            self.result.changed[node.name] = self.result.changed.get(node.name, 0) + 1
+        elif event.kind == "remains":
+            stays = (Kept(remnant["kind"], tuple(remnant["names"]), remnant["why"]) for remnant in event.data["stays"])
+            self.result.stays[node.name] = (*self.result.stays.get(node.name, ()), *stays)
+        elif event.kind == "role_done" and event.data.get("role") in node.running.completes:
+            self._settle(node.name, str(event.data["role"]), RoleOutcome("done"))
+        elif event.kind == "done" and "memory_kib" in event.data["facts"]:  # first contact ends without facts
+            # A driver is only asked when a node is looked at: what it said last stands.
+            self.result.facts[node.name] = {**self.result.facts.get(node.name, {}), **event.data["facts"]}
+        elif event.kind == "result":
+            self._end_stage(node, event.data)
+
+    def _end_stage(self, node: NodeState, data: Mapping[str, Any]) -> None:
+        stage, node.running = node.running, None
+        assert stage is not None
+        error = str(data.get("error") or "")
+        why = stage.lost(error) if data.get("unreachable") else None
+        if why is not None:
+            self._settle_all(node.name, stage.roles, RoleOutcome("failed", why))
+            self._end(node, RoleOutcome("skipped", f"{stage.roles[0]} failed"))
+            return
+        if data.get("unreachable"):
+            self.result.lost[node.name] = error
+            node.queue.appendleft(stage)
+            self._end(node, RoleOutcome("unreachable", error))
+            return
+        stray = not data.get("ok") and not any(role in node.errors for role in stage.roles)
+        for role in stage.roles:
+            if role in node.errors:
+                self._settle(node.name, role, RoleOutcome("failed", node.errors[role]))
+            elif stray:
+                self._settle(node.name, role, RoleOutcome("failed", error or "; ".join(node.errors.values())))
+            elif role in stage.completes:
+                skipped = [r for r in node.errors if (node.name, r) in self.needs.of(node.name, role)]
+                done = RoleOutcome("skipped", f"{skipped[0]} on {node.name} failed") if skipped else RoleOutcome("done")
+                self._settle(node.name, role, done)
+        worker = self.workers.get(node.name)  # whose driver may have told of what this has mended
+        if not node.queue and not isinstance(stage, FinalCheckStage) and worker and not self.result.interrupted:
+            node.queue += [last_look(node.name)] if has_to_be_asked_again(worker, self._facts(node)) else []
+
+    def _how_ended(self, node: NodeState) -> TurnEnd:
+        outcomes = self.result.outcomes[node.name].values()
+        if all(outcome.status == "done" for outcome in outcomes):
+            return "done"
+        if any(outcome.status == "deferred" for outcome in outcomes):
+            return "deferred"
+        return "failed" if any(outcome.status in ("failed", "unreachable") for outcome in outcomes) else "other"
+
+    def _end(self, node: NodeState, outcome: RoleOutcome) -> None:
+        """Everything that the node still has to do ends like this."""
+        self._settle_all(node.name, tuple(node.roles), outcome)
+        node.queue.clear()
+        node.begun = True
+
+    def _settle_all(self, node: str, roles: tuple[str, ...], outcome: RoleOutcome) -> None:
+        for role in roles:
+            self._settle(node, role, outcome)
+
+    def _settle(self, node: str, role: str, outcome: RoleOutcome) -> None:
+        """The first word on a role stands, but for a failure that shows after it was done."""
+        known = self.result.outcomes[node].get(role)
+        if known is None or (known.status == "done" and outcome.status == "failed"):
+            self.result.outcomes[node][role] = outcome
+            self.listen(Event(node, "", "settled", {"role": role, **dataclasses.asdict(outcome)}))
+
+    def _say(self, node: str, kind: str, detail: str) -> None:
+        self.listen(Event(node, "", kind, {"detail": detail}))

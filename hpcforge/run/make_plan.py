@@ -1,0 +1,151 @@
+"""The common part of `plan` and `apply`: observe the selected nodes, and compare them with the desired state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hpcforge import __version__
+from hpcforge.cluster.input_files import inputs
+from hpcforge.command_hint import command_line
+from hpcforge.engines import Engines
+from hpcforge.engines.tasks import Engine
+from hpcforge.errors import UsageError
+from hpcforge.plan.changes import Scope
+from hpcforge.plan.diff import SLURM_NODES, diff
+from hpcforge.plan.observation import Observation, taken_back
+from hpcforge.plan.plan import Plan
+from hpcforge.plan.roster import KnownMachine, Roster, gone_keys, renamed, without
+from hpcforge.plan.test_selection import Verify
+from hpcforge.run import leftover
+from hpcforge.run.commit import Commit, commit_of, descends
+from hpcforge.run.history import Copy
+from hpcforge.run.preflight import commit_warning, refuse_older
+from hpcforge.run.site import Goal, Site, add_leaving, open_engines, revoking
+from hpcforge.run.smoke_tests import planned
+from hpcforge.run.survey import Survey, survey
+from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
+from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The selected part of a cluster."""
+
+    nodes: tuple[str, ...]
+    whole: bool  # all of it
+    scope: Scope
+    verify: Verify  # what is tested afterwards
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What there is, and what would change."""
+
+    survey: Survey
+    plan: Plan
+    goal: Goal  # what the nodes were compared with
+
+
+def compare(
+    site: Site, engines: Engines, engine: Engine, goal: Goal, choice: Selection, say: Callable[[str], None]
+) -> Comparison:
+    """Look at the nodes and compare. `engine` is what asks: the engines, or the lease around them.
+
+    Raises:
+        OlderError: a newer hpcforge has been at work here.
+        UsageError: a node has got another name.
+    """
+
+    def look(goal: Goal) -> Survey:
+        found = survey(
+            engine,
+            site.cluster,
+            goal.desired,
+            choice.nodes,
+            lambda nodes: add_leaving(site, engines, nodes),
+            say,
+            _known(site),
+            whole=choice.whole,
+            kept_as=site.kept_as,
+            secrets=goal.secrets,
+        )
+        refuse_older(__version__, found.roster)
+        return found
+
+    found = look(goal)
+    roster = without(found.roster, found.strangers)
+    _refuse_renamed(site, roster, choice)
+    with_gone = revoking(site, goal, _gone(site, roster))
+    if with_gone is not goal:
+        found, goal = look(with_gone), with_gone
+    plan = diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head)
+    recorded = load(found.head.reads.get(VERDICTS_PATH))
+    out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))
+    return Comparison(found, planned(site.cluster, plan, recorded, choice.verify, out), goal)
+
+
+def look(site: Site, goal: Goal, choice: Selection, say: Callable[[str], None]) -> Comparison:
+    """Compare for a run that changes nothing; prints warnings. Raises as `compare` does."""
+    with open_engines(site) as engines:
+        found = compare(site, engines, engines, goal, choice, say)
+    remark(site, found.survey, say)
+    for left in filter(leftover.dead, found.survey.tests):
+        say(f"{left.sentence()}: its run has ended; the next apply or verify cancels it")
+    return found
+
+
+def compare_unseen(site: Site, goal: Goal, choice: Selection) -> Plan:
+    """Return the plan for nodes that have only Python, without contacting a node."""
+    bare = {name: Observation(name, {}, python=False) for name in choice.nodes}
+    plan = replace(diff(site.cluster, goal.desired, bare), offline=True, first_contact=())
+    return planned(site.cluster, plan, Recorded(), choice.verify)
+
+
+def _gone(site: Site, roster: Roster) -> frozenset[str]:
+    """Host keys of machines that left or were replaced: by the roster, and where the head itself was, by our copy."""
+    gone = gone_keys(roster, site.cluster)
+    if site.lab is not None:  # the copy is of rehearsals that are no more, too
+        return gone
+    return gone | gone_keys(Copy.of(site.cluster.name).read(site.cluster.name, 0)[1], site.cluster)
+
+
+def _refuse_renamed(site: Site, roster: Roster, choice: Selection) -> None:
+    """A machine that leaves under one name and is there under another: it would be cleaned of what it was given."""
+    same = {new: old for new, old in renamed(roster, site.cluster).items() if new in choice.nodes}
+    if not same:
+        return
+    new, old = next(iter(same.items()))
+    others = f" ({len(same)} nodes are like this: {', '.join(f'{old} -> {new}' for new, old in same.items())})"
+    path = site.loaded.blueprint_path
+    way = f"take {new} out ({command_line('nodes', 'remove', path, new)}), apply, put it in again, apply"
+    if new == site.cluster.slurm.controller:
+        way = f"give it the name {old} again: the head keeps its name"
+    raise UsageError(
+        f"{old} leaves, and {new} has the same address or host key: is {new} the machine that was {old}?"
+        + (others if len(same) > 1 else ""),
+        f"one apply cannot remove and keep a machine: {way}",
+    )
+
+
+def _known(site: Site) -> dict[str, KnownMachine]:
+    """The machines of the inventory; those that have left the blueprint may still be in it."""
+    machines = site.loaded.inventory.nodes if site.loaded.inventory else {}
+    return {name: KnownMachine(machine.address, machine.host_keys) for name, machine in machines.items()}
+
+
+def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:
+    """Say what is odd about the blueprint's commit and the nodes' receipts; the commit."""
+    inventory = None if site.lab else site.loaded.inventory_path  # a rehearsal's is nobody's to commit
+    commit = commit_of(*inputs(site.loaded), *((inventory,) if inventory else ()))
+    last = found.roster.run
+    known = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
+    warning = commit_warning(commit, last, known)
+    if warning:
+        say(f"warning: {warning}")
+    for name, seen in found.observed.items():
+        if seen.receipt and seen.receipt.get("trouble"):
+            say(f"{name}: its record is unusable: {seen.receipt['trouble']}; its work is repeated")
+        for reversal in (reversal for reversal in seen.reverted if reversal["role"] in seen.differs):
+            say(f"{name}: {taken_back(reversal)}")
+    return commit

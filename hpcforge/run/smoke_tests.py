@@ -1,0 +1,168 @@
+"""The smoke tests of a run: chosen, run, and kept with what was known before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.model import Cluster, SmokeTest
+from hpcforge.engines.tasks import Engine
+from hpcforge.plan.plan import Plan
+from hpcforge.plan.test_selection import DeferredTests, PassedNodes, SmokeRun, SmokeRuns, Verify, smoke_runs
+from hpcforge.run.listener import Listener
+from hpcforge.run.observe import UNREACHABLE
+from hpcforge.run.verdict_store import store_verdicts
+from hpcforge.verify.busy_nodes import busy
+from hpcforge.verify.head import Head
+from hpcforge.verify.jobs import unusable
+from hpcforge.verify.verdict_records import Recorded
+from hpcforge.verify.verdicts import Verdict
+from hpcforge.verify.verify import verify
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A new verdict, and its run."""
+
+    run: SmokeRun
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was tested just now, and all that is known of the cluster since."""
+
+    reached: tuple[Reached, ...] = ()
+    waiting: tuple[DeferredTests, ...] = ()  # what users' jobs kept from being tested
+    fell_out: Mapping[str, str] = field(default_factory=dict)  # nodes that a test was run again without, and why
+    recorded: Recorded = field(default_factory=Recorded)
+    note: str = ""  # why there are no verdicts, or what became of them
+
+
+def planned(cluster: Cluster, plan: Plan, recorded: Recorded, verify_what: Verify, out: Collection[str] = ()) -> Plan:
+    """The plan with the tests that would follow it, as far as it can be told before. Slurm does not use `out`."""
+    if not plan.scheduler:
+        return replace(plan, verify="none")
+    amiss = {*out} - {*plan.felt} | {
+        *plan.unreachable,
+        *plan.refused,
+        *(shortfall.node for shortfall in plan.shortfalls),
+    }
+    held = {node: f"job {', '.join(jobs)}" for node, jobs in plan.jobs.items()}
+    changed = after(cluster, recorded, plan.felt)
+    return replace(plan, verify=verify_what, smoke=chosen(cluster, changed, verify_what, amiss, held))
+
+
+def after(cluster: Cluster, recorded: Recorded, felt: Collection[str]) -> Recorded:
+    """What is known once these nodes have been changed."""
+    workers = {node.name for node in cluster.workers}
+    return recorded.changed(workers & {*felt}, served=workers >= {*felt})
+
+
+def chosen(
+    cluster: Cluster, recorded: Recorded, verify_what: Verify, out: Collection[str], held: Mapping[str, str]
+) -> SmokeRuns:
+    """Which tests run where, by what is known."""
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    kept = [(test, last) for test in tests if (last := recorded.of(test)) is not None and last.last.passed]
+    standing = {
+        test: PassedNodes(frozenset(last.stands_for), last.served, tuple(last.verdict.options.items()))
+        for test, last in kept
+    }
+    return smoke_runs(cluster, standing, verify_what, out, held)
+
+
+def run_tests(
+    engine: Engine,
+    head: Head,
+    cluster: Cluster,
+    recorded: Recorded,
+    verify_what: Verify,
+    out: Mapping[str, str],
+    listener: Listener,
+    names: Collection[str] | None = None,
+    limit: Collection[str] | None = None,
+) -> Verified:
+    """Run what is to be run of the blueprint's tests on workers but those left `out`, and keep the verdicts.
+
+    `names`: of these tests alone; the others keep the verdicts that they have. `limit`: on these nodes alone.
+    """
+    if cluster.acceptance is None:
+        return Verified(recorded=recorded, note="not verified: the blueprint has no acceptance section")
+    controller = cluster.slurm.controller
+    if out.get(controller, "").startswith(UNREACHABLE):
+        return Verified(recorded=recorded, note=f"not verified: {controller} is {out[controller]}")
+    choice = _asked(chosen(cluster, recorded, verify_what, out, {}), names, limit)
+    if not choice.runs:
+        return Verified(recorded=recorded)
+    with listener.phase("verify"):
+        if any(run.partners for run in choice.runs):  # they may be nodes that this run has not looked at
+            workers = [node.name for node in cluster.workers]
+            now_out, held = {**unusable(head, workers), **out}, busy(head, workers, cluster.acceptance.run_as)
+            choice = _asked(chosen(cluster, recorded, verify_what, now_out, held), names, limit)
+        for wait in choice.waiting:
+            listener.say(f"{', '.join(wait.tests)}: {waits(wait)}")
+        reached, fell_out = list[Reached](), dict[str, str]()
+        for part in (False, True):
+            runs = [run for run in choice.runs if run.partners == part]
+            reached += _launched(cluster, head, runs, {**out, **fell_out}, listener, part=part)
+            left_out = [result.verdict.left_out for result in reached]
+            fell_out |= {node: why for of in left_out for node, why in of.items() if node not in out}
+        of_sets = [
+            (_on(cluster, result.verdict.test, result.run.span), result.verdict, result.run.whole) for result in reached
+        ]
+        recorded = recorded.reached(cluster.acceptance.tests, of_sets, time.time())
+        problem = store_verdicts(engine, controller, recorded)
+    note = f"the verdicts could not be kept on the head: {problem}" if problem else ""
+    return Verified(tuple(reached), choice.waiting, fell_out, recorded, note)
+
+
+def _asked(choice: SmokeRuns, names: Collection[str] | None, limit: Collection[str] | None) -> SmokeRuns:
+    """Of a choice what is of these tests and on these nodes; None: of all, on all."""
+    runs = [_limited(run, limit) for run in choice.runs] if limit is not None else list(choice.runs)
+    waits = list(choice.waiting)
+    if names:
+        runs = [replace(run, tests=tuple(test for test in run.tests if test in names)) for run in runs]
+        waits = [replace(wait, tests=tuple(name for name in wait.tests if name in names)) for wait in waits]
+    return SmokeRuns(tuple(run for run in runs if run.tests and run.nodes), tuple(wait for wait in waits if wait.tests))
+
+
+def _limited(run: SmokeRun, limit: Collection[str]) -> SmokeRun:
+    nodes = tuple(node for node in run.nodes if node in limit)
+    return run if nodes == run.nodes else replace(run, nodes=nodes, why="limited")
+
+
+def _launched(
+    cluster: Cluster,
+    head: Head,
+    runs: Sequence[SmokeRun],
+    out: Mapping[str, str],
+    listener: Listener,
+    *,
+    part: bool = False,
+) -> list[Reached]:
+    entries = [(run, _on(cluster, name, run.nodes)) for run in runs for name in run.tests]
+
+    def progress(tests: str, text: str) -> None:
+        listener.say(f"{tests}: {text}")
+
+    tests = [test for _, test in entries]
+    verdicts = verify(cluster, head, out, progress, tests=tests, part=part)
+    return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]
+
+
+def _on(cluster: Cluster, name: str, nodes: tuple[str, ...]) -> SmokeTest:
+    """A test of the blueprint on some nodes."""
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    return replace(next(test for test in tests if test.name == name), nodes=nodes)
+
+
+def waits(wait: DeferredTests) -> str:
+    """Why tests wait, in a line."""
+    by_job: dict[str, list[str]] = {}
+    for node, job in wait.held.items():
+        by_job.setdefault(job, []).append(node)
+    held = "; ".join(f"{job}, holds {fold(nodes)}" for job, nodes in by_job.items()) or "no idle node to test it with"
+    return f"{fold(wait.nodes)} not tested: {held}" if wait.nodes else f"not tested: {held}"

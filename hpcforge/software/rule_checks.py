@@ -1,0 +1,205 @@
+"""What a blueprint says of drivers and what goes with them, judged by the table. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.overrides import alike, gpus_of
+from hpcforge.blueprint.reader import Loc
+from hpcforge.catalog import Catalog
+from hpcforge.catalog.compatibility import Compatibility, Component, load_compatibility
+from hpcforge.catalog.distribution import Distribution
+from hpcforge.catalog.nvidia import archive_name
+from hpcforge.facility.rules import Breach, not_checked
+from hpcforge.software.rules import NAMES
+from hpcforge.software.solve import MATCHED, Broken, StatedComponent, changes, is_error, judge, nearest
+
+_PRESENT, _NVIDIA, _AMD = ("software", "preinstalled"), ("software", "nvidia"), ("software", "amd")
+_ONE: tuple[Component, ...] = (
+    "kernel", "secure_boot", "signed_by", "driver", "modules", "fabric_manager", "dcgm", "container_toolkit", "ofed",
+    "gpudirect",
+)  # fmt: skip
+_SOURCES = "`software.sources.nvidia` (docs/software.md)"
+_FACTS = ("secure_boot",)  # of the firmware's setting: no proposal changes it
+
+
+def breaches(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> tuple[Breach, ...]:
+    """What the rules say of a blueprint's software; nothing where it has neither GPUs nor anything to judge."""
+    named = blueprint.software.sources.nvidia is not None
+    software = declared(blueprint, catalog, system, nvidias=named)
+    if {statement.component for statement in software} <= {"slurm"}:
+        return ()
+    other = blueprint.software.nvidia is not None and not named
+    elsewhere = declared(blueprint, catalog, system, nvidias=True) if other else None
+    return tuple(judged(software, load_compatibility(), elsewhere))
+
+
+def declared(
+    blueprint: s.Blueprint, catalog: Catalog, system: Distribution, *, nvidias: bool
+) -> tuple[StatedComponent, ...]:
+    """Everything of a blueprint that rules are about, with its place; `nvidias`: as NVIDIA's repository has it."""
+    gpus = tuple(_gpus(blueprint, catalog))
+    said = [*_installed(blueprint.software, system, nvidias=nvidias), *_present(blueprint.software), *gpus]
+    version = blueprint.software.frameworks.pytorch
+    cuda = version and any(
+        statement.component == "gpu" and not statement.value.startswith("cdna") for statement in gpus
+    )
+    build = catalog.pytorch_build(version, "cuda", system) if version and cuda else None
+    if build and build.cuda:
+        where, shown = ("software", "frameworks", "pytorch"), f"PyTorch {version} for CUDA {build.cuda}"
+        said.append(StatedComponent("pytorch_cuda", build.cuda, where, fixed=True, shown=shown))
+    if blueprint.slurm.topology.plugin != "tree":
+        plugin = blueprint.slurm.topology.plugin
+        shown = f"topology/{plugin}"
+        said.append(StatedComponent("slurm_topology", plugin, ("slurm", "topology", "plugin"), shown=shown))
+    for key, group in blueprint.nodes.items():
+        if group.shards:
+            said.append(
+                StatedComponent("slurm_shards", "shared", ("nodes", key, "shards"), shown=f"shards of {key}'s GPUs")
+            )
+    shown = f"Slurm {system.slurm} of {system.name} {system.release}"
+    said.append(StatedComponent("slurm", system.slurm, ("software", "os", "release"), fixed=True, shown=shown))
+    return tuple(said)
+
+
+def judged(
+    software: Sequence[StatedComponent], table: Compatibility, elsewhere: Sequence[StatedComponent] | None = None
+) -> Iterator[Breach]:
+    """What the rules say of a set: what is broken with the nearest set that works, and what could not be judged.
+
+    `elsewhere` is the same set as NVIDIA's repository has it, where the blueprint does not name that.
+    """
+    found = tuple(judge(software, table.rules))
+    wrong = [broken_rule for broken_rule in found if broken_rule.missing is None or broken_rule.rule.required]
+    proposed, changed = _proposed(software, elsewhere, table) if any(map(is_error, wrong)) else (None, [])
+    for broken_rule in wrong:
+        hint, place = proposed if is_error(broken_rule) else None, _place(broken_rule, changed)
+        yield Breach(broken_rule.rule.code, place, _message(broken_rule), None, hint, broken_rule.rule.severity)
+    unknown: dict[Component, Broken] = {}
+    for broken_rule in found:
+        if broken_rule.missing is not None and not broken_rule.rule.required:
+            unknown.setdefault(broken_rule.missing, broken_rule)
+    for component, broken_rule in unknown.items():
+        message = f"{NAMES[component]} is not set, and this depends on it: {broken_rule.rule.title}"
+        yield not_checked(
+            broken_rule.rule.code,
+            _place(broken_rule, ()),
+            message,
+            f"set it under `software.preinstalled`: {component}",
+        )
+
+
+def _installed(software: s.Software, system: Distribution, *, nvidias: bool) -> Iterator[StatedComponent]:
+    """What hpcforge is to install, and from where."""
+    if software.amd is not None:
+        shown = f"{system.name.capitalize()} {system.release}"
+        source = archive_name(system.name, system.release, nvidias=False)
+        yield StatedComponent("rocm_source", source, (*_AMD, "rocm"), fixed=True, shown=shown, installed=True)
+        yield StatedComponent("rocm", software.amd.rocm, (*_AMD, "rocm"), installed=True)
+    asked = software.nvidia
+    if asked is None:
+        return
+    source = archive_name(system.name, system.release, nvidias=nvidias)
+    shown = f"{system.name.capitalize()} {system.release}"
+    shown = f"NVIDIA's repository for {shown}" if nvidias else shown
+    yield StatedComponent("source", source, (*_NVIDIA, "driver"), fixed=True, shown=shown, installed=True)
+    yield StatedComponent("driver", asked.driver, (*_NVIDIA, "driver"), installed=True)
+    yield StatedComponent("modules", asked.modules, (*_NVIDIA, "modules"), installed=True)
+    for index, version in enumerate(asked.cuda):
+        yield StatedComponent("cuda", version, (*_NVIDIA, "cuda", index), installed=True)
+    if nvidias:  # which has it, so that machines with NVSwitches get it
+        yield StatedComponent("fabric_manager", MATCHED, (*_NVIDIA, "driver"), fixed=True, installed=True)
+    if asked.dcgm is not None:
+        yield StatedComponent("dcgm", asked.dcgm, (*_NVIDIA, "dcgm"), installed=True)
+    if asked.container_toolkit is not None:
+        yield StatedComponent(
+            "container_toolkit", asked.container_toolkit, (*_NVIDIA, "container_toolkit"), installed=True
+        )
+
+
+def _present(software: s.Software) -> Iterator[StatedComponent]:
+    present = software.preinstalled
+    for component in _ONE:
+        value = getattr(present, component)
+        if value is not None:
+            text = str(value).lower() if isinstance(value, bool) else value
+            yield StatedComponent(component, text, (*_PRESENT, component), fixed=component in _FACTS)
+    for index, version in enumerate(present.cuda):
+        yield StatedComponent("cuda", version, (*_PRESENT, "cuda", index))
+
+
+def _gpus(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[StatedComponent]:
+    """The kinds of GPUs, and whether switches connect them, each where it is first said."""
+    first: dict[tuple[Component, str], StatedComponent] = {}
+
+    def add(component: Component, value: str, loc: Loc, shown: str) -> None:
+        first.setdefault((component, value), StatedComponent(component, value, loc, fixed=True, shown=shown))
+
+    def add_gpu(model: str, loc: Loc) -> bool:
+        kind = catalog.gpus[model]
+        if kind.vendor in ("nvidia", "amd"):
+            generation = kind.architecture or "unknown"
+            named = generation.upper() if kind.vendor == "amd" else generation.capitalize()
+            add("gpu", generation, loc, f"{model} ({named})")
+        return kind.vendor == "nvidia"
+
+    for key, group in blueprint.nodes.items():
+        server, where = catalog.servers[group.hardware], ("nodes", key, "hardware")
+        for names, override in sorted(alike(key, blueprint.overrides), key=_has_own):  # the group's line first
+            gpus, own = gpus_of(group, override, server), _has_own((names, override))
+            loc = ("overrides", names[0], "gpus", "model") if own else where
+            if gpus and add_gpu(gpus.model, loc) and server.nvswitch:
+                add("nvswitch", "true", where, f"{group.hardware} with NVSwitches")
+    yield from first.values()
+
+
+def _has_own(kind: tuple[tuple[str, ...], s.Override | None]) -> bool:
+    return bool(kind[1] and kind[1].gpus)
+
+
+def _place(broken: Broken, changed: Sequence[StatedComponent | None]) -> Loc:
+    """The line that is to be changed; else one that can be, of several what is needed, which comes last."""
+    proposed = [said for said in broken.of if said in changed]
+    return (proposed or [said for said in broken.of if not said.fixed] or broken.of)[-1].loc
+
+
+def _message(broken: Broken) -> str:
+    of = " and ".join(dict.fromkeys(map(_called, broken.of)))
+    if broken.missing is not None:
+        return f"{of} without {NAMES[broken.missing]}: {broken.rule.reason}"
+    verb = "do not go together" if len(broken.of) > 1 else "does not work"
+    return f"{of} {verb}: {broken.rule.reason}"
+
+
+def _called(said: StatedComponent) -> str:
+    return said.shown or f"{NAMES[said.component].removeprefix('the ')} {said.value}"
+
+
+def _proposed(
+    software: Sequence[StatedComponent], elsewhere: Sequence[StatedComponent] | None, table: Compatibility
+) -> tuple[str, list[StatedComponent | None]]:
+    """Return the hint, the nearest set that works, and what of the blueprint that set changes."""
+    proposal, others = nearest(software, table), nearest(elsewhere, table) if elsewhere else None
+    hints, changed = [], [old for old, _ in changes(software, proposal or ())]
+    if elsewhere and others == tuple(elsewhere):
+        hints.append(f"NVIDIA's repository has what you ask for: name it under {_SOURCES}")
+    if proposal is not None:
+        hints.append(f"nearest set that works: {', '.join(_changed(software, proposal, table))}")
+    elif elsewhere and others is not None and not hints:
+        changed = [old for old, _ in changes(elsewhere, others)]
+        named = ", ".join(_changed(elsewhere, others, table))
+        hints.append(f"nearest set that works, with NVIDIA's repository under {_SOURCES}: {named}")
+    return "; else ".join(hints) or "no set of versions that hpcforge knows works here", changed
+
+
+def _changed(
+    software: Sequence[StatedComponent], proposal: Sequence[StatedComponent], table: Compatibility
+) -> Iterator[str]:
+    """Yield what a proposal changes, as it would be written, with where it comes from."""
+    for old, new in changes(software, proposal):
+        origin = table.offered[new.component][new.value]
+        instead = f"instead of {old.value}" if old else None
+        about = ", ".join(filter(None, (origin, instead)))
+        key = ".".join(map(str, new.loc)) if new.loc[:2] not in ((), _PRESENT, _NVIDIA, _AMD) else new.component
+        yield f"{key}: {new.value}" + (f" ({about})" if about else "")

@@ -1,0 +1,87 @@
+"""The node that a verdict blames, and the text if it is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from hpcforge.verify.head import Completed
+from hpcforge.verify.job_end_reason import JobEndReason
+from hpcforge.verify.step_output import Transcript, clean
+from hpcforge.verify.submit import Launch
+from hpcforge.verify.verdicts import Status, Verdict
+
+TIMED_OUT = 124  # of timeout(1)
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What went wrong, and where, as far as can be told."""
+
+    status: Status
+    detail: str
+    rank: int | None = None
+    node: str | None = None
+    next_command: str = ""  # "": by the node
+
+
+def blamed(job: Launch, verdict: Verdict, blame: Blame | None) -> Verdict:
+    """The verdict; if there is something to blame, with that and what to look at."""
+    if blame is None:
+        return verdict
+    return replace(
+        verdict,
+        status=blame.status,
+        detail=blame.detail,
+        rank=blame.rank,
+        node=blame.node,
+        next_command=next_command(job, blame),
+    )
+
+
+def next_command(job: Launch, blame: Blame) -> str:
+    """What to type on the head to learn more."""
+    if blame.next_command:
+        return blame.next_command
+    if blame.node is None:
+        return f"sinfo --Node --long --nodes={job.nodelist}"
+    return f"scontrol show node {blame.node}"
+
+
+def head_lost(seen: Transcript, ran: Completed) -> Blame | None:
+    """That nothing was heard because the head was not there."""
+    if ran.rc is not None or seen.hosts:
+        return None
+    return Blame("failed", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
+
+
+def by_slurm(seen: Transcript, end: JobEndReason | None) -> Blame | None:
+    """What Slurm says: why it ended the job, which node failed, or which task used more memory than the job has."""
+    node = next(iter(seen.failed_nodes), None)
+    if end is not None and (end.nodes or node is None):
+        return Blame(end.status, end.detail, None, end.node, end.next_command)
+    if node is not None:
+        said = next(line for line in seen.slurm_errors if node in line)
+        return Blame("failed", f"{said}; {end.cause}" if end else said, None, node)
+    full = next(iter(seen.over_memory.items()), None)
+    if full is None:
+        return None
+    return Blame("failed", f"used more memory than the job has there (Slurm: {full[1]})", None, full[0])
+
+
+def last_line(lines: Iterable[str]) -> str:
+    """The last line with words in it."""
+    return clean(next((line for line in reversed(tuple(lines)) if line.strip(" =-")), ""))
+
+
+def last_words(seen: Transcript, ran: Completed) -> str:
+    """How a step ended that named no node."""
+    if seen.slurm_errors:
+        return f"srun ended with exit code {ran.rc}: {seen.slurm_errors[0]}"
+    return f"srun ended with exit code {ran.rc}: {last_line(ran.stderr.splitlines()) or 'without a word'}"
+
+
+def text_of(seen: Transcript, key: str) -> str | None:
+    """A text of the result, on one line."""
+    value = seen.result.get(key) if seen.result else None
+    return clean(value, 60) if isinstance(value, str) else None

@@ -1,0 +1,130 @@
+"""Check a smoke test's measures against the limits in its folder. Pure: numbers come from nodes, formats do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.smoke_tests import PLACEHOLDER
+from hpcforge.cluster.model import Measure, TestProgram, Threshold
+from hpcforge.verify.step_output import finite
+
+Measurement = Mapping[str, float | int | str]
+Numbers = Mapping[str, Mapping[str, float]]  # of each measure, by node; by "" where one rank reports for all
+
+_TOLD = 8  # nodes whose numbers are told one by one
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """What falls short: a line for people, and the node, where it is one."""
+
+    text: str
+    node: str | None = None
+
+
+def numbers(program: TestProgram, measurements: Sequence[Measurement]) -> Numbers:
+    """The last number of each measure; of several processes of a node the worst."""
+    found: dict[str, dict[str, float]] = {}
+    for measure in program.measures:
+        last: dict[tuple[str, object], float] = {}
+        for measurement in measurements:
+            value = measurement.get(measure.name)
+            if not isinstance(value, str) and value is not None and finite(value):
+                apart = program.launcher != "torchrun"
+                last[(str(measurement.get("host", "")), measurement.get("task")) if apart else ("", None)] = float(
+                    value
+                )
+        of_nodes: dict[str, float] = {}
+        for (node, _), value in last.items():
+            of_nodes[node] = _worst(measure, [value, *([of_nodes[node]] if node in of_nodes else [])])
+        if of_nodes:
+            found[measure.name] = of_nodes
+    return found
+
+
+def unreported(program: TestProgram, of: Numbers, nodes: Sequence[str]) -> Shortfall | None:
+    """What was not reported although it is declared: by anybody, or by each of these nodes."""
+    for measure in program.measures:
+        if measure.name not in of:
+            return Shortfall(f"reported no {measure.name}: a measure that is missing is a failure")
+        silent = [node for node in nodes if node not in of[measure.name]]
+        if silent:
+            where = f" on {fold(silent)}" if len(silent) > 1 else ""
+            text = f"reported no {measure.name}{where}: a measure that is missing is a failure"
+            return Shortfall(text, silent[0] if len(silent) == 1 else None)
+    return None
+
+
+def headline(program: TestProgram, of: Numbers) -> str:
+    """What one would quote; "" where a measure of it is missing."""
+    measures = {measure.name: measure for measure in program.measures}
+    if any(name not in of for name, _ in PLACEHOLDER.findall(program.headline)):
+        return ""
+    return PLACEHOLDER.sub(lambda found: _quoted(measures[found[1]], of[found[1]], found[2]), program.headline)
+
+
+def _quoted(measure: Measure, by_node: Mapping[str, float], which: str | None) -> str:
+    if which == "worst_node":
+        worst = _worst(measure, list(by_node.values()))
+        return next(node for node, value in by_node.items() if value == worst)
+    return shown(measure, _worst(measure, list(by_node.values())) if which == "worst" else median(by_node.values()))
+
+
+def missed(program: TestProgram, of: Numbers) -> Shortfall | None:
+    """Which lines are missed, with the numbers; None where all hold. Every measure must have been reported."""
+    measures = {measure.name: measure for measure in program.measures}
+    texts, nodes = [], set[str]()
+    for line in program.lines:
+        by_node = of[line.measure]
+        limit = line.number * (median(by_node.values()) if line.bound.endswith("_of_median") else 1)
+        low = line.bound.startswith("at_least")
+        beyond = {node: value for node, value in by_node.items() if (value < limit if low else value > limit)}
+        if beyond:
+            texts.append(_missed(measures[line.measure], line, limit, beyond, by_node))
+            nodes |= {*beyond}
+    return Shortfall("; ".join(texts), nodes.pop() if len(nodes) == 1 and "" not in nodes else None) if texts else None
+
+
+def _missed(
+    measure: Measure, line: Threshold, limit: float, beyond: Mapping[str, float], by_node: Mapping[str, float]
+) -> str:
+    wanted = f"{line.bound.split('_of_')[0].replace('_', ' ')} {_with_unit(measure, limit)}"
+    if line.bound.endswith("_of_median"):
+        wanted += f", {line.number:g} of the median"
+    if len(by_node) == 1:
+        return f"{measure.name} is {_with_unit(measure, *beyond.values())}, and must be {wanted}"
+    low = line.bound.startswith("at_least")
+    order = sorted(beyond, key=lambda node: beyond[node] if low else -beyond[node])
+    bad = ", ".join(f"{node} {_with_unit(measure, beyond[node])}" for node in order[:_TOLD])
+    more = f" and {len(order) - _TOLD} more" if len(order) > _TOLD else ""
+    others = [node for node in by_node if node not in beyond]
+    rest = ", ".join(f"{node} {shown(measure, by_node[node])}" for node in others) if len(others) <= _TOLD else ""
+    return f"{measure.name} must be {wanted}: {bad}{more}" + (f" ({rest})" if rest else "")
+
+
+def shown(measure: Measure, value: float) -> str:
+    """A number as people write it: 1.23, 9,411 or 16 MiB."""
+    if measure.shown == "size":
+        return _size(round(value))
+    if measure.shown == "count" or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def _with_unit(measure: Measure, value: float) -> str:
+    unit = "" if measure.unit == "1" or measure.shown == "size" else f" {measure.unit}"
+    return f"{shown(measure, value)}{unit}"
+
+
+def _size(size_bytes: int) -> str:
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size_bytes >= 1 << power and size_bytes % (1 << power) == 0:
+            return f"{size_bytes >> power} {unit}"
+    return f"{size_bytes} B"
+
+
+def _worst(measure: Measure, values: Sequence[float]) -> float:
+    return max(values) if measure.better == "lower" else min(values)

@@ -1,0 +1,112 @@
+"""Blame for a test with a report from each process: the launchers srun and plain. Pure.
+
+Where each process is, is known from what starts it, not from what it says. Witnesses are heard in this order:
+
+1. a process that says its result is wrong, or that it failed;
+2. Slurm, that it ended the job, that a node failed, or that a process used too much memory;
+3. a process that ended with an exit code;
+4. at the time limit, those that have not reported yet;
+5. a process that a signal ended;
+6. a node on which none began;
+7. a measure that is missing: with the launcher plain of every node, with srun of all processes together.
+
+Then the numbers are held to the lines that the test draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.verify.attribution import TIMED_OUT, Blame, blamed, by_slurm, head_lost, last_line, last_words, text_of
+from hpcforge.verify.head import Completed
+from hpcforge.verify.job_end_reason import JobEndReason
+from hpcforge.verify.measurements import headline, missed, numbers, unreported
+from hpcforge.verify.step_output import RankEnd, Transcript, read
+from hpcforge.verify.submit import Launch
+from hpcforge.verify.verdicts import Verdict
+
+
+def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) -> Verdict:
+    """The verdict on the one test of a launch; `end`: why Slurm ended the job, if it did."""
+    (turn,) = job.turns
+    names = _names(job)
+    seen = read(ran, turn.test, apart=frozenset(names))
+    of = numbers(turn.program, seen.measurements)
+    verdict = Verdict(
+        test=turn.test,
+        status="passed",
+        nodes=names,
+        launcher=job.launcher,
+        ranks=job.ranks,
+        measurements=seen.measurements,
+        headline=headline(turn.program, of),
+        torch_build=text_of(seen, "torch"),
+        backend=text_of(seen, "backend"),
+        device=text_of(seen, "device"),
+    )
+    blame = _blame(job, seen, ran, end)
+    if blame is None and (short := unreported(turn.program, of, names if job.launcher == "plain" else ())):
+        blame = Blame("failed", short.text, None, short.node)
+    if blame is None and (short := missed(turn.program, of)):
+        blame = Blame("missed", short.text, None, short.node)
+    return blamed(job, verdict, blame)
+
+
+def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Blame | None:
+    witnesses: tuple[Callable[[], Blame | None], ...] = (
+        lambda: head_lost(seen, ran),
+        lambda: _said(job, seen.wrong, "wrong"),
+        lambda: _said(job, seen.failed, "failed"),
+        lambda: by_slurm(seen, end),
+        lambda: _ended(seen, [host for host in seen.task_ends if host in seen.task_exits]),
+        lambda: _past_its_limit(job, seen, ran),
+        lambda: _ended(seen, list(seen.task_ends)),
+        lambda: _never_began(job, seen, ran),
+        lambda: None if ran.rc == 0 else Blame("failed", last_words(seen, ran)),
+    )
+    return next((blame for witness in witnesses if (blame := witness())), None)
+
+
+def _said(job: Launch, said: Iterable[RankEnd], status: str) -> Blame | None:
+    """What the first that spoke said; its number where a node has several."""
+    first = next(iter(said), None)
+    if first is None:
+        return None
+    rank = first.rank if job.launcher == "srun" else None
+    text = first.text or "said that it failed, and not why"
+    return Blame("wrong" if status == "wrong" else "failed", text, rank, first.host)
+
+
+def _ended(seen: Transcript, hosts: list[str]) -> Blame | None:
+    """A process that did not end well, with the last that it said."""
+    if not hosts:
+        return None
+    host, more = hosts[0], len(hosts) - 1
+    words = last_line(line for task, at in seen.hosts.items() if at == host for line in seen.stderr.get(task, ()))
+    detail = "; ".join(part for part in (words, seen.task_ends[host]) if part)
+    return Blame("failed", detail + (f"; and so on {more} more nodes" if more else ""), None, host)
+
+
+def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    if ran.rc not in (TIMED_OUT, None):
+        return None
+    late = [task for task in range(job.ranks) if task not in seen.done]
+    hosts = {seen.hosts[task] for task in late if task in seen.hosts} | ({*_names(job)} - {*seen.hosts.values()})
+    where = f" on {fold(name for name in _names(job) if name in hosts)}" if 1 < len(hosts) < len(job.nodes) else ""
+    rank = late[0] if len(late) == 1 and job.launcher == "srun" else None
+    detail = f"not done after {job.time_limit_s} s{where}"
+    return Blame("timed_out", detail, rank, hosts.pop() if len(hosts) == 1 else None)
+
+
+def _never_began(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    """Nodes without processes; of several none can be told to be the cause."""
+    began = {*seen.hosts.values()}
+    without = [name for name in _names(job) if name not in began]
+    if len(without) > 1:
+        return Blame("failed", f"no process began on {fold(without)}: {last_words(seen, ran)}")
+    return Blame("failed", "no process began: nothing was heard from it", None, without[0]) if without else None
+
+
+def _names(job: Launch) -> tuple[str, ...]:
+    return tuple(node.name for node in job.nodes)

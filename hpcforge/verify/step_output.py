@@ -1,0 +1,245 @@
+"""What a step left behind, read line by line: events of the ranks, torchrun's reports, Slurm's complaints.
+
+Everything here comes from the nodes, so nothing is believed to have the right type, length or characters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+from hpcforge.blueprint.hostlist import HostlistError, expand
+from hpcforge.verify.head import Completed
+
+_LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$")  # srun --label pads the task number
+_SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
+_NODE_FAILED = re.compile(r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)", re.IGNORECASE)
+_TASK_END = re.compile(r"^(\S+): tasks? [\d,-]+: (\S.*)$")  # "w[1-2]: tasks 0-1: Exited with exit code 1"
+_STEPD = re.compile(r"^slurmstepd(?:-(\S+))?: error: (.*)$")
+_OVER_MEMORY = ("exceeded memory limit", "oom-kill event", "oom_kill event")
+_EXIT_CODE = re.compile(r"^Exited with exit code ([0-9]{1,9})$")
+_REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
+_MAX_EVENT = 1 << 20
+_MAX_RANK = 10**9
+_LARGEST = 1e300
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """A rank's report on its own end."""
+
+    rank: int
+    host: str
+    text: str
+    own: bool = True  # False: it failed in a collective, perhaps because of another rank
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A step's output as far as it concerns one test, sorted by what it is about.
+
+    Tasks are torchruns, one a node, or the test's own processes; by Slurm's number.
+    """
+
+    started: Mapping[int, str] = field(default_factory=dict)  # rank -> host
+    failed: tuple[RankEnd, ...] = ()
+    overdue: Mapping[int, float] = field(default_factory=dict)  # ranks that ended themselves at a limit -> that, s
+    wrong: tuple[RankEnd, ...] = ()
+    measurements: tuple[Mapping[str, float | int | str], ...] = ()
+    result: Mapping[str, Any] | None = None
+    hosts: Mapping[int, str] = field(default_factory=dict)  # task -> host
+    exits: Mapping[int, int] = field(default_factory=dict)  # rank -> exit code, negative for a signal
+    stderr: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # task -> lines
+    slurm_errors: tuple[str, ...] = ()
+    task_exits: Mapping[str, int] = field(default_factory=dict)  # host -> exit code of its task, first to end first
+    task_ends: Mapping[str, str] = field(default_factory=dict)  # the same in words, and those that a signal ended
+    done: frozenset[int] = frozenset()  # tasks that gave a result
+    failed_nodes: tuple[str, ...] = ()
+    over_memory: Mapping[str, str] = field(default_factory=dict)  # host -> Slurm's words
+    held: Mapping[str, str] = field(default_factory=dict)  # host -> who holds the port on which ranks were to meet
+
+    @property
+    def spoke(self) -> bool:
+        """Whether any rank said anything of the test."""
+        return bool(self.started or self.failed or self.wrong or self.overdue or self.measurements or self.result)
+
+
+def clean(text: object, limit: int = 300) -> str:
+    """Text on one line, without control characters, of bounded length."""
+    flat = "".join(char if char.isprintable() else " " for char in str(text)[: 4 * limit])
+    flat = " ".join(flat.split())
+    return flat if len(flat) <= limit else flat[: limit - 3] + "..."
+
+
+def finite(value: object) -> TypeGuard[float]:
+    """Whether it is a number to reckon with: JSON has whole ones of thousands of digits, which no float holds."""
+    return isinstance(value, (int, float)) and abs(value) < _LARGEST
+
+
+def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Transcript:
+    """Sort a step's output, without the events of its other tests.
+
+    `apart` are the nodes where processes report each for itself: theirs is what their task says, at its place.
+    """
+    events = [(task, event) for task, event in _events(ran.stdout) if event.get("test", test) == test]
+    hosts = {task: clean(e["host"], 64) for task, e in events if e["event"] == "node" and "host" in e}
+    if apart is not None:
+        hosts = _where(events, apart)
+        events = [(task, _placed(event, task, hosts[task])) for task, event in events if task in hosts]
+    stderr, slurm_errors = _split_stderr(ran.stderr)
+    task_ends = _task_ends(slurm_errors)
+    return Transcript(
+        started={e["rank"]: e["host"] for _, e in events if e["event"] == "started" and _names_rank(e)},
+        failed=tuple(_failure(e) for _, e in events if e["event"] == "failed" and _names_rank(e)),
+        overdue={e["rank"]: _limit_s(e) for _, e in events if e["event"] == "overdue" and _names_rank(e)},
+        wrong=tuple(_mistake(e) for _, e in events if e["event"] == "wrong" and _names_rank(e)),
+        measurements=tuple(_measurement(e) for _, e in events if e["event"] == "measurement"),
+        result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
+        hosts=hosts,
+        exits=_exits(line for lines in stderr.values() for line in lines),
+        stderr={task: tuple(lines) for task, lines in stderr.items()},
+        slurm_errors=tuple(slurm_errors),
+        task_exits={host: int(code[1]) for host, end in task_ends.items() if (code := _EXIT_CODE.match(end))},
+        task_ends=task_ends,
+        done=frozenset(task for task, e in events if e["event"] == "result"),
+        failed_nodes=tuple(a or b for line in slurm_errors for a, b in _NODE_FAILED.findall(line)),
+        over_memory={host: end for host, end in task_ends.items() if end.startswith("Out Of Memory")}
+        | _over_memory(ran.stderr, hosts),
+        held={
+            clean(e["host"], 64): clean(e.get("text", "")) for _, e in events if e["event"] == "held" and "host" in e
+        },
+    )
+
+
+def port_of(stdout: str) -> int | None:
+    """The port that a node has named, None if it has not."""
+    named = (event.get("port") for _, event in _events(stdout) if event["event"] == "port")
+    return next((port for port in named if isinstance(port, int) and 0 < port < 1 << 16), None)
+
+
+def _events(stdout: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Events with their task. srun breaks lines of more than 1,024 bytes: pieces are put together again."""
+    pieces: dict[int, str] = {}
+    for line in stdout.splitlines():
+        labelled = _LABELLED.match(line)
+        if not labelled:
+            continue
+        task, text = int(labelled[1]), labelled[2]
+        whole = pieces.pop(task, "") + text if task in pieces else text
+        if not whole.startswith("{") or len(whole) > _MAX_EVENT:
+            continue
+        try:
+            event = json.loads(whole)
+        except RecursionError:  # nested a thousand deep: nothing of ours
+            continue
+        except ValueError:
+            pieces[task] = whole
+            continue
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            yield task, event
+
+
+def _where(events: Iterable[tuple[int, Mapping[str, Any]]], nodes: frozenset[str]) -> dict[int, str]:
+    """Where tasks run: a task's first event is of what starts it, whatever its program says later."""
+    first: dict[int, Mapping[str, Any]] = {}
+    for task, event in events:
+        first.setdefault(task, event)
+    said = {task: event.get("host") for task, event in first.items() if event["event"] == "node"}
+    return {task: host for task, host in said.items() if isinstance(host, str) and host in nodes}
+
+
+def _placed(event: Mapping[str, Any], task: int, host: str) -> dict[str, Any]:
+    place = {"host": host, "task" if event["event"] == "measurement" else "rank": task}
+    return {**place, **{key: value for key, value in event.items() if key not in ("host", "task", "rank")}}
+
+
+def _names_rank(event: Mapping[str, Any]) -> bool:
+    rank = event.get("rank")
+    return isinstance(rank, int) and 0 <= rank < _MAX_RANK and isinstance(event.get("host"), str)
+
+
+def _limit_s(event: Mapping[str, Any]) -> float:
+    limit_s = event.get("limit_s")
+    return float(limit_s) if finite(limit_s) else 0.0
+
+
+def _failure(event: Mapping[str, Any]) -> RankEnd:
+    own = event.get("during") != "collective"
+    return RankEnd(event["rank"], clean(event["host"], 64), clean(event.get("error", "")), own)
+
+
+def _mistake(event: Mapping[str, Any]) -> RankEnd:
+    where, expected, got = (clean(event.get(key, "?"), 100) for key in ("where", "expected", "got"))
+    return RankEnd(event["rank"], clean(event["host"], 64), f"{where}: expected {expected}, got {got}")
+
+
+def _measurement(event: Mapping[str, Any]) -> dict[str, float | int | str]:
+    """Only finite numbers and short texts: what cannot be compared is as good as not measured."""
+    kept: dict[str, float | int | str] = {}
+    for key, value in list(event.items())[:50]:
+        if key == "event" or isinstance(value, bool):
+            continue
+        if isinstance(value, str):
+            kept[clean(key, 40)] = clean(value, 100)
+        elif finite(value):
+            kept[clean(key, 40)] = value
+    return kept
+
+
+def _split_stderr(text: str) -> tuple[dict[int, list[str]], list[str]]:
+    tasks: dict[int, list[str]] = defaultdict(list)
+    slurm = []
+    for line in text.splitlines():
+        labelled, complaint = _LABELLED.match(line), None
+        said = labelled[2] if labelled else line
+        complaint = _SLURM.match(said)
+        if complaint:
+            slurm.append(clean(complaint[1]))
+        elif labelled:
+            tasks[int(labelled[1])].append(said)
+    return tasks, slurm
+
+
+def _over_memory(text: str, hosts: Mapping[int, str]) -> dict[str, str]:
+    """Where a step was killed for its memory: slurmstepd names its node, or stands at the place of a task there."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        labelled = _LABELLED.match(line)
+        said = _STEPD.match(labelled[2] if labelled else line)
+        if said and not any(words in said[2] for words in _OVER_MEMORY):
+            continue
+        host = (said[1] or (hosts.get(int(labelled[1])) if labelled else None)) if said else None
+        if said and host:
+            found.setdefault(clean(host, 64), clean(said[2]))
+    return found
+
+
+def _task_ends(slurm_errors: Iterable[str]) -> dict[str, str]:
+    ends: dict[str, str] = {}
+    for found in filter(None, map(_TASK_END.match, slurm_errors)):
+        try:
+            hosts = expand(found[1])
+        except HostlistError:
+            continue
+        for host in hosts:
+            ends.setdefault(host, found[2])
+    return ends
+
+
+def _exits(lines: Iterable[str]) -> dict[int, int]:
+    """Exit codes by rank, from torchrun's reports: `  rank      : 2 (local_rank: 0)`, `  exitcode  : -9 (pid: 606)`."""
+    exits: dict[int, int] = {}
+    rank: int | None = None
+    for line in lines:
+        found = _REPORTED.match(line)
+        if not found:
+            continue
+        if found[1] == "rank":
+            rank = int(found[2]) if not found[2].startswith("-") else None
+        elif rank is not None:
+            exits[rank], rank = int(found[2]), None
+    return exits

@@ -1,0 +1,257 @@
+"""Blame for a step's output. Pure: the same output always gives the same verdict.
+
+When one rank fails, the others fail too, a moment later and often louder. So witnesses are heard in this order:
+
+1. a rank that says its result is wrong;
+2. a rank that says it failed by itself, outside of a collective;
+3. Slurm, that it ended the job, that a node failed, or that a task used too much memory;
+4. ranks that ended themselves at the test's time limit, if none had waited in vain for another;
+5. torchrun, that a rank was ended by a signal, or went without a word;
+6. nobody, of a rank that started and never said how it ended, while others waited for it;
+7. a node on which no rank started;
+8. a rank that failed in a collective.
+
+A test passes only if everything ended well *and* rank 0 reported results from all ranks, with every measure that the
+test declares (a missing one is a failure), *and* these hold the lines that it draws.
+
+Where tests share a step, ranks end with the first that is not right. So how the step ended is told of the first test
+without a result, or else of the last; those before it are judged by what they reported, those after it did not run.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.verify.attribution import (
+    TIMED_OUT,
+    Blame,
+    blamed,
+    by_slurm,
+    head_lost,
+    last_line,
+    last_words,
+    text_of,
+)
+from hpcforge.verify.head import Completed
+from hpcforge.verify.job_end_reason import JobEndReason
+from hpcforge.verify.measurements import headline, missed, numbers, unreported
+from hpcforge.verify.process_verdict import judge_tasks
+from hpcforge.verify.step_output import RankEnd, Transcript, clean, finite, read
+from hpcforge.verify.submit import Launch, Turn
+from hpcforge.verify.verdicts import Status, Verdict
+
+_ENDED_BY_LAUNCHER = -signal.SIGTERM  # torchrun ends the neighbours of a rank that failed
+_ENDED_WELL = Completed(0, "", "")
+_WAITED_IN_VAIN = ("timed out", "timeout", "time out")
+
+
+def judge(job: Launch, ran: Completed, end: JobEndReason | None = None) -> tuple[Verdict, ...]:
+    """The verdicts on a step that was run: on its first test at least, in order, up to the first that is not right.
+
+    `end`: why Slurm ended the job, if it did.
+    """
+    if job.launcher != "torchrun":
+        return (judge_tasks(job, ran, end),)
+    verdicts = []
+    for number, turn in enumerate(job.turns, start=1):
+        seen = read(ran, turn.test)
+        ended_here = seen.result is None or number == len(job.turns)
+        verdicts.append(_verdict(job, turn, seen, ran if ended_here else _ENDED_WELL, end))
+        if ended_here or verdicts[-1].status not in ("passed", "missed"):  # the ranks went on after one that missed
+            break
+    return tuple(verdicts)
+
+
+def unheard(job: Launch, ran: Completed, end: JobEndReason | None) -> Mapping[str, str]:
+    """The nodes because of which a launch ended before a word of any test was heard, by Slurm, and why."""
+    apart = None if job.launcher == "torchrun" else frozenset(node.name for node in job.nodes)
+    if any(read(ran, turn.test, apart).spoke for turn in job.turns):
+        return {}
+    if end is not None and end.nodes:
+        return end.nodes
+    seen = read(ran, job.turns[0].test, apart)
+    failed = [node.name for node in job.nodes if node.name in seen.failed_nodes]
+    return {name: next(line for line in seen.slurm_errors if name in line) for name in failed}
+
+
+def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Verdict:
+    of = numbers(turn.program, seen.measurements)
+    verdict = Verdict(
+        test=turn.test,
+        status="passed",
+        nodes=tuple(node.name for node in job.nodes),
+        ranks=job.ranks,
+        measurements=seen.measurements,
+        headline=headline(turn.program, of),
+        torch_build=_build(seen),
+        backend=text_of(seen, "backend"),
+        device=text_of(seen, "device"),
+        seconds=_seconds(seen),
+    )
+    blame = _missing(job, turn, seen) if ran.rc == 0 else _blame(job, seen, ran, end)
+    if blame is None and (detail := missed(turn.program, of)):
+        blame = Blame("missed", detail.text, None, detail.node)
+    return blamed(job, verdict, blame)
+
+
+def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
+    """What a step that ended well did not report."""
+    if seen.result is None or not seen.measurements:
+        return Blame("failed", "ended without an error but reported no result: nothing was measured")
+    ranks = seen.result.get("world_size")
+    if ranks != job.ranks:
+        return Blame("failed", f"reported results of {clean(ranks, 20)} ranks, {job.ranks} were asked for")
+    silent = sorted(set(range(job.ranks)) - set(seen.started))
+    if silent:
+        return Blame("failed", f"rank {silent[0]} never reported", silent[0], _host(job, seen, silent[0]))
+    without = unreported(turn.program, numbers(turn.program, seen.measurements), ())
+    return Blame("failed", without.text) if without else None
+
+
+def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Blame:
+    witnesses: tuple[Callable[[Launch, Transcript, Completed], Blame | None], ...] = (
+        lambda _job, seen, ran: head_lost(seen, ran),
+        _wrong,
+        _failed_alone,
+        lambda _job, seen, _ran: by_slurm(seen, end),
+        _overdue,
+        _ended_by_signal,
+        _silent,
+        _never_started,
+        _failed_together,
+        _past_its_limit,
+    )
+    for witness in witnesses:
+        blame = witness(job, seen, ran)
+        if blame:
+            return blame
+    return Blame("failed", last_words(seen, ran))
+
+
+def _wrong(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    if not seen.wrong:
+        return None
+    first = seen.wrong[0]
+    ranks = {said.rank for said in seen.wrong}
+    if len(ranks) == 1:
+        return Blame("wrong", first.text, first.rank, first.host)
+    detail = (
+        f"{len(ranks)} of {job.ranks} ranks have a wrong result, e.g. rank {first.rank} on {first.host}, {first.text}"
+    )
+    hosts = {said.host for said in seen.wrong}
+    return Blame("wrong", detail, None, first.host if len(hosts) == 1 else None)
+
+
+def _failed_alone(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    return _say([said for said in seen.failed if said.own])
+
+
+def _overdue(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    """All were at work to the end; a rank that others waited for in vain is for `_silent`, whatever it says itself."""
+    if not seen.overdue or any(map(_waited_in_vain, seen.failed)):
+        return None
+    return Blame("timed_out", f"not done after {max(seen.overdue.values()):g} s")
+
+
+def _ended_by_signal(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    spoke = {said.rank for said in seen.failed} | set(seen.overdue)
+    ended = {rank: code for rank, code in seen.exits.items() if rank not in spoke and code != _ENDED_BY_LAUNCHER}
+    if not ended:
+        return None
+    rank, code = min(ended.items(), key=lambda item: (item[1] >= 0, item[0]))  # signals before plain exits
+    others = f"; so ended {len(ended) - 1} more ranks" if len(ended) > 1 else ""
+    return Blame("failed", _exit_text(code) + others, rank, _host(job, seen, rank))
+
+
+def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    """Ranks that started and said nothing, where others waited for them or the step ran past its limit."""
+    spoke = {said.rank for said in seen.failed}
+    silent = sorted(set(seen.started) - spoke)
+    if not silent or not spoke:
+        return None
+    waited = any(map(_waited_in_vain, seen.failed))
+    status: Status = "timed_out" if waited or ran.rc in (TIMED_OUT, None) else "failed"
+    did = "did not answer while other ranks waited" if waited else "ended without a word"
+    nodes = {_host(job, seen, rank) for rank in silent}
+    if len(silent) == 1:
+        return Blame(status, did, silent[0], nodes.pop())
+    detail = f"{len(silent)} ranks {did}: {fold(map(str, silent))}"
+    return Blame(status, detail, None, nodes.pop() if len(nodes) == 1 else None)
+
+
+def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    """A node without ranks. Of several, the one whose launcher ended by itself: the others may have waited for it.
+
+    Where none can be told, none is blamed.
+    """
+    ran_on = set(seen.started.values())
+    without = [node.name for node in job.nodes if node.name not in ran_on]
+    if not without:
+        return None
+    node = next((name for name in seen.task_exits if name in without), without[0] if len(without) == 1 else None)
+    if node is None:
+        return Blame("failed", f"no rank started on {fold(without)}: {last_words(seen, ran)}")
+    tasks = {host: task for task, host in seen.hosts.items()}
+    words = seen.held.get(node) or (last_line(seen.stderr.get(tasks[node], ())) if node in tasks else "")
+    code = f"exit code {seen.task_exits[node]}" if node in seen.task_exits else ""
+    heard = "; ".join(text for text in (words, code) if text) or "nothing was heard from it"
+    return Blame("failed", f"no rank started: {heard}", None, node)
+
+
+def _failed_together(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    return _say(list(seen.failed))
+
+
+def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
+    if ran.rc not in (TIMED_OUT, None):
+        return None
+    missing = sorted({node.name for node in job.nodes} - set(seen.started.values()))
+    where = f"; nothing was heard from {fold(missing)}" if missing else ""
+    return Blame(
+        "timed_out", f"not done after {job.time_limit_s} s{where}", None, missing[0] if len(missing) == 1 else None
+    )
+
+
+def _waited_in_vain(said: RankEnd) -> bool:
+    return any(phrase in said.text.lower() for phrase in _WAITED_IN_VAIN)
+
+
+def _say(failures: list[RankEnd]) -> Blame | None:
+    if not failures:
+        return None
+    first = failures[0]
+    return Blame("failed", first.text, first.rank, first.host)
+
+
+def _host(job: Launch, seen: Transcript, rank: int) -> str:
+    """Where a rank runs: as it said, else by its number, since ranks fill the nodes in order."""
+    said = seen.started.get(rank)
+    return clean(said, 64) if said else job.nodes[min(rank // job.ranks_per_node, len(job.nodes) - 1)].name
+
+
+def _exit_text(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code} and without a word"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"killed by {name}"
+
+
+def _seconds(seen: Transcript) -> float:
+    """What the test took by itself, as rank 0 reports it; 0 if it reports no such thing."""
+    value = seen.result.get("seconds") if seen.result else None
+    return float(value) if finite(value) and value >= 0 else 0.0
+
+
+def _build(seen: Transcript) -> str | None:
+    """Which PyTorch ran, by what it said of itself."""
+    version, path = text_of(seen, "torch"), text_of(seen, "torch_path")
+    if version is None or path is None:
+        return None
+    if path.startswith("/opt/hpcforge/"):
+        return f"{version} from wheel"
+    return f"{version} from the distribution" if path.startswith("/usr/lib/") else f"{version} from {path}"

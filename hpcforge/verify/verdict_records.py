@@ -1,0 +1,151 @@
+"""The last verdicts as the head keeps them: of each test and node set, and for which nodes they still stand.
+
+A verdict on some of a set's nodes, after these changed, is kept beside that of the whole set, not in its place. A
+change that jobs can feel takes its nodes out of what a verdict stands for *before* it is made, so that a run which is
+cut off leaves them to be tested by the next.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import TypeAdapter, ValidationError
+
+from hpcforge.blueprint import values as v
+from hpcforge.blueprint.hostlist import expand, fold
+from hpcforge.cluster.model import SmokeTest
+from hpcforge.verify.verdicts import Verdict, summary_line
+
+SCHEMA_VERSION = 2
+VERDICTS_PATH = "/var/lib/hpcforge/verdicts.json"  # on the head
+
+_LAST_S = 1e11  # since 1970: the year 5138
+
+
+@dataclass(frozen=True)
+class KeptVerdicts:
+    """The last verdicts of a test on a node set. Times are seconds since 1970, UTC."""
+
+    verdict: Verdict  # of the whole set, or all of it that could be tested
+    time_s: float
+    stands_for: tuple[v.NodeName, ...]  # nodes that have passed since they last changed
+    served: bool = True  # False: what jobs need of nodes that run none has changed since
+    part: Verdict | None = None  # the last on some nodes after a change
+    part_s: float = 0.0
+
+    @property
+    def last(self) -> Verdict:
+        """The newest verdict."""
+        return self.part or self.verdict
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Nodes that were tested, have changed since, and were not tested again; none where the last did not pass."""
+        stands = {*self.stands_for}
+        tested = dict.fromkeys((*self.verdict.nodes, *(self.part.nodes if self.part else ())))
+        return tuple(node for node in tested if node not in stands) if self.last.passed else ()
+
+    @property
+    def last_s(self) -> float:
+        """When that was reached."""
+        return self.part_s if self.part else self.time_s
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """All that is kept. `problem` says why there is nothing to be read."""
+
+    kept: tuple[KeptVerdicts, ...] = ()
+    problem: str | None = None
+
+    def of(self, test: SmokeTest) -> KeptVerdicts | None:
+        """What is kept of a test on a node set, or on the one that is most like it: sets grow and shrink."""
+        span = {*test.nodes}
+        alike = [
+            (len(span & {*record.stands_for}), len(span & {*record.verdict.nodes}), record) for record in self.kept
+        ]
+        alike = [entry for entry in alike if entry[2].verdict.test == test.name and any(entry[:2])]
+        return max(alike, key=lambda entry: entry[:2])[2] if alike else None
+
+    def changed(self, nodes: Collection[str], *, served: bool) -> Recorded:
+        """The same after a change of nodes; `served` False: of one that runs no jobs and that jobs need."""
+        return replace(
+            self,
+            kept=tuple(
+                replace(
+                    record,
+                    stands_for=tuple(node for node in record.stands_for if node not in nodes),
+                    served=record.served and served,
+                )
+                for record in self.kept
+            ),
+        )
+
+    def reached(
+        self, tests: Sequence[SmokeTest], new: Iterable[tuple[SmokeTest, Verdict, bool]], at_s: float
+    ) -> Recorded:
+        """The same with new verdicts on these sets, each of the whole set or of a part; of `tests`, the sets there are.
+
+        One that only waits for users' jobs says nothing about the cluster and replaces nothing.
+        """
+        by_set = {test: self.of(test) for test in tests}
+        for test, verdict, whole in new:
+            before = by_set[test]
+            if verdict.waits_for:
+                continue
+            if whole or before is None:
+                by_set[test] = KeptVerdicts(verdict, at_s, verdict.nodes if verdict.passed else ())
+                continue
+            stands_for = tuple(dict.fromkeys((*before.stands_for, *verdict.nodes)))
+            by_set[test] = replace(
+                before, stands_for=stands_for if verdict.passed else (), served=True, part=verdict, part_s=at_s
+            )
+        kept: list[KeptVerdicts] = []
+        kept += (record for record in by_set.values() if record is not None and record not in kept)
+        return Recorded(tuple(kept))
+
+
+def _expanded(text: str) -> tuple[str, ...]:
+    return expand(text) if text else ()
+
+
+_KEPT = TypeAdapter(tuple[KeptVerdicts, ...])
+
+
+def dump(recorded: Recorded) -> str:
+    """As JSON text to keep."""
+    kept = [{**dataclasses.asdict(record), "stands_for": fold(record.stands_for)} for record in recorded.kept]
+    return json.dumps({"schema_version": SCHEMA_VERSION, "kept": kept}, indent=1) + "\n"
+
+
+def load(text: str | None) -> Recorded:
+    """Read what `dump` wrote; None: nothing was. Text that cannot be read gives a `problem`, never an exception."""
+    if text is None:
+        return Recorded()
+    try:
+        document = json.loads(text)
+        version = document["schema_version"]
+        if version != SCHEMA_VERSION:
+            return Recorded(problem=f"written by another version of hpcforge (schema {version!r:.20})")
+        kept = _KEPT.validate_python(
+            [{**record, "stands_for": _expanded(record["stands_for"])} for record in document["kept"]]
+        )
+        for record in kept:
+            for time_s in (record.time_s, record.part_s):
+                if not 0 <= time_s <= _LAST_S:
+                    return Recorded(problem=f"damaged: its time is {time_s:g}")
+            for verdict in (record.verdict, record.last):
+                summary_line(verdict)  # what cannot be told is found here
+                for name, value in (pair for measured in verdict.measurements for pair in measured.items()):
+                    if not isinstance(value, str) and not math.isfinite(value):
+                        return Recorded(problem=f"damaged: {name} is {value}")
+        return Recorded(kept)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return Recorded(problem=f"damaged: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        return Recorded(problem=f"damaged: {type(error).__name__}: {error}")

@@ -1,0 +1,151 @@
+"""Host keys from the inventory, and failures to connect told apart."""
+
+import base64
+import errno
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from hpcforge.engines.connect_errors import classify
+from hpcforge.engines.host_keys import UnreachableError, host_keys, known_hosts
+from hpcforge.engines.ssh import host_key
+from hpcforge.engines.tasks import Target
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK6Yas2OaBo2NdCsmAoKeiavCSvKFdPM4KLFwdh0EHLq"
+TARGET = Target("n1", "192.0.2.1", "ops", "sudo", Path("/key"), (KEY + " root@n1", "ecdsa-sha2-nistp256 AAAA"))
+
+
+def test_known_hosts_has_every_key_of_every_node_without_comments() -> None:
+    other = replace(TARGET, name="n2", address="2001:db8::2", host_keys=(KEY,))
+    assert known_hosts([TARGET, other]) == (f"192.0.2.1 {KEY}\n192.0.2.1 ecdsa-sha2-nistp256 AAAA\n2001:db8::2 {KEY}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "AAAA",
+        "ssh-ed25519",
+        "ssh-dss AAAA",
+        f"* {KEY}",
+        f"@cert-authority {KEY}",
+        f"{KEY}\n* {KEY}",
+        "ssh-rsa A A\nB C",
+    ],
+)
+def test_what_is_no_key_is_refused_and_not_written(line: str) -> None:
+    target = replace(TARGET, host_keys=(line,))
+    with pytest.raises(UnreachableError, match="a key looks like") as caught:
+        host_keys(target)
+    assert caught.value.reason == "no-host-key"
+    assert known_hosts([target]) == ""
+
+
+def test_an_address_cannot_smuggle_in_a_line() -> None:
+    assert known_hosts([replace(TARGET, address="192.0.2.1 ssh-rsa AAAA\n*")]) == ""
+
+
+def test_no_key_says_what_is_missing() -> None:
+    with pytest.raises(UnreachableError, match=r"no host key: compare the output of `ssh-keyscan`") as first:
+        host_keys(replace(TARGET, host_keys=()))
+    with pytest.raises(UnreachableError) as second:
+        host_keys(replace(TARGET, name="n2", address="192.0.2.2", host_keys=()))
+    assert str(first.value) == str(second.value)  # so that it is printed once for both
+
+
+def _system(number: int) -> OSError:
+    return OSError(number, os.strerror(number))  # which picks the subclass, as the system's own do
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (TimeoutError("timed out"), "timeout"),
+        (_system(errno.ETIMEDOUT), "timeout"),
+        (_system(errno.ECONNREFUSED), "refused"),
+        (_system(errno.EHOSTUNREACH), "no-route"),
+        (_system(errno.ENETUNREACH), "no-route"),
+        (socket.gaierror(-2, "Name or service not known"), "no-route"),
+        (_system(errno.ECONNRESET), "handshake"),
+        (_system(errno.EMFILE), "here"),
+        (paramiko.AuthenticationException("Authentication failed."), "login"),
+        (paramiko.BadAuthenticationType("no", ["password"]), "login"),
+        (paramiko.SSHException("Error reading SSH protocol banner"), "handshake"),
+        (EOFError(), "handshake"),
+        (paramiko.ChannelException(1, "Administratively prohibited"), "via"),
+        (paramiko.ChannelException(2, "Connect failed"), "no-route"),
+        (paramiko.SSHException("Timeout opening channel."), "timeout"),
+    ],
+)
+def test_failures_to_connect_are_told_apart(error: BaseException, reason: str) -> None:
+    known = classify(TARGET, error)
+    assert known.reason == reason
+    assert "n1 (192.0.2.1)" in str(known)
+
+
+def test_a_changed_host_key_is_named_by_both_fingerprints() -> None:
+    expected, found = (paramiko.Ed25519Key(data=base64.b64decode(KEY.split()[1])), paramiko.ECDSAKey.generate())
+    known = classify(TARGET, paramiko.BadHostKeyException("192.0.2.1", found, expected))
+    assert known.reason == "host-key"
+    assert expected.fingerprint in str(known)
+    assert found.fingerprint in str(known)
+    assert "nothing was sent" in str(known)
+
+
+KEY_OF_A_SERVER = paramiko.ECDSAKey.generate()
+
+
+@contextmanager
+def sshd(*answers: str) -> Iterator[tuple[int, list[str]]]:
+    """A port that answers connections in turn: "drop", "late" (drop after the banner) or "key"; and its answers."""
+    done: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for answer in answers:
+                with suppress(OSError, EOFError, paramiko.SSHException):
+                    connection, _ = server.accept()
+                    done.append(answer)
+                    if answer == "key":
+                        transport = paramiko.Transport(connection)
+                        transport.add_server_key(KEY_OF_A_SERVER)
+                        transport.start_server(server=paramiko.ServerInterface())
+                        continue
+                    connection.sendall(b"Exceeded MaxStartups\r\n" if answer == "drop" else b"SSH-2.0-OpenSSH_9.2\r\n")
+                    connection.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1], done
+
+
+def shown(port: int) -> str:
+    return host_key(TARGET, lambda _: socket.create_connection(("127.0.0.1", port), 5))
+
+
+def test_a_login_that_sshd_drops_is_tried_once_more() -> None:
+    with sshd("drop", "key") as (port, done):
+        assert shown(port) == f"{KEY_OF_A_SERVER.get_name()} {KEY_OF_A_SERVER.get_base64()}"
+    assert done == ["drop", "key"]
+
+
+def test_one_that_is_dropped_twice_says_what_is_the_matter() -> None:
+    with (
+        sshd("drop", "drop", "key") as (port, done),
+        pytest.raises(UnreachableError, match="too many pending logins") as caught,
+    ):
+        shown(port)
+    assert caught.value.reason == "handshake"
+    assert done == ["drop", "drop"]
+
+
+def test_what_fails_after_the_banner_is_not_tried_again() -> None:
+    with sshd("late", "key") as (port, done), pytest.raises(UnreachableError):
+        shown(port)
+    assert done == ["late"]

@@ -1,0 +1,251 @@
+"""What was plugged in against what is drawn: every fault by its name, and nothing else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hpcforge.fabric.as_built import CablingReport, Seen, compare
+from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
+from tests.support.as_plugged import check, drawn, exchanged, mended, pair, rails, replug, swapped
+
+
+@pytest.fixture(scope="module")
+def design() -> Drawn:
+    return drawn(rails(), pair(nodes=12, switch_ports=32))
+
+
+def at(design: Drawn, device: str, name: str) -> PortName:
+    port = PortName(device, name)
+    assert port in design.peer, sorted(p.name for p in design.peer if p.device == device)
+    return port
+
+
+def said(report: CablingReport) -> list[tuple[str, str]]:
+    return [(finding.kind, finding.message) for finding in report.findings]
+
+
+def test_as_drawn_nothing_is_said(design: Drawn) -> None:
+    report = check(design, design.links)
+    assert report == CablingReport((), len(design.links), 0)
+    turned = [CableEnds(link.b, link.a) for link in design.links]
+    assert check(design, [*design.links, *turned]) == report  # told from both ends
+
+
+def test_parallel_cables_are_interchangeable(design: Drawn) -> None:
+    bundle, numbers = next((bundle, numbers) for bundle, numbers in design.bundles.items() if len(numbers) > 1)
+    assert bundle[0].startswith("compute-leaf") and bundle[1].startswith("compute-spine")
+    one, other = (design.links[number].b for number in numbers[:2])
+    assert check(design, swapped(design.links, one, other)).findings == ()
+
+
+def test_dead_cable(design: Drawn) -> None:
+    dead = CableEnds(at(design, "gpu003", "compute rail 2"), design.peer[PortName("gpu003", "compute rail 2")])
+    report = check(design, [link for link in design.links if link != dead])
+    [finding] = report.findings
+    assert finding.kind == "missing"
+    assert finding.message == f"{dead} is not seen: not plugged in, or dead"
+    [move] = finding.moves
+    assert (move.action, move.cable) == ("plug in", dead)
+    assert move.labels == (
+        "compute-leaf-002:3 | gpu003 rail 2 > compute-leaf-002 port 3",
+        "compute-leaf-002:3 | compute-leaf-002 port 3 > gpu003 rail 2",
+    )
+
+
+def test_swap_across_rails(design: Drawn) -> None:
+    one, other = at(design, "gpu002", "compute rail 1"), at(design, "gpu002", "compute rail 3")
+    report = check(design, swapped(design.links, one, other))
+    [finding] = report.findings
+    assert finding.kind == "swapped"
+    # both plugs are at the node, so that is where they are exchanged
+    assert {(move.taken, move.into) for move in finding.moves} == {(one, other), (other, one)}
+    assert report.moves == 2
+    assert all(move.labels and "gpu002 rail" in move.labels[0] for move in finding.moves)
+
+
+def test_swap_at_the_leaf(design: Drawn) -> None:
+    one, other = at(design, "compute-leaf-001", "1"), at(design, "compute-leaf-001", "2")
+    [finding] = check(design, swapped(design.links, one, other)).findings
+    assert finding.kind == "swapped"
+    assert {move.taken for move in finding.moves} == {one, other}
+    assert finding.message == (
+        "the cables in compute-leaf-001 port 2 and compute-leaf-001 port 1 are swapped: gpu001 compute rail 1 belongs "
+        "to compute-leaf-001 port 1, gpu002 compute rail 1 to compute-leaf-001 port 2"
+    )
+
+
+@pytest.mark.parametrize(("one", "other"), [("gpu001", "gpu002"), ("gpu001", "gpu009"), ("gpu003", "gpu012")])
+def test_two_nodes_exchanged(design: Drawn, one: str, other: str) -> None:
+    links = exchanged(design.links, one, other)
+    report = check(design, links)
+    [finding] = report.findings
+    assert (finding.kind, finding.exchange, report.moves) == ("exchanged", (one, other), 1)
+    assert finding.message.startswith(f"{one} and {other} are exchanged: all 12 cables of the two")
+    assert len(finding.moves) == 12  # plug by plug instead: (4 rails + 2 links) of either
+    assert check(design, mended(links, report)).findings == ()
+
+
+def test_exchanged_in_one_fabric_only(design: Drawn) -> None:
+    """Five plugs are each in the other's place, the sixth is not: so the machines are where they should be."""
+    ports = [port for port in design.peer if port.device == "gpu001" and port.name != "inband link 2"]
+    links = replug(
+        design.links, {p: PortName("gpu002", p.name) for p in ports} | {PortName("gpu002", p.name): p for p in ports}
+    )
+    report = check(design, links)
+    assert [finding.kind for finding in report.findings] == ["swapped"] * 5
+    assert check(design, mended(links, report)).findings == ()
+
+
+def test_two_spines_exchanged(design: Drawn) -> None:
+    links = exchanged(design.links, "compute-spine-001", "compute-spine-002")
+    [finding] = check(design, links).findings
+    assert finding.exchange == ("compute-spine-001", "compute-spine-002")
+
+
+def test_cable_in_the_wrong_spine() -> None:
+    design = drawn(rails(designed_for=24))  # three units: spines of 16 ports have 12 in use
+    link = next(link for link in design.links if link.b.device == "compute-spine-001")
+    free = PortName("compute-spine-002", "16")
+    assert free not in design.peer
+    [finding] = check(design, replug(design.links, {link.b: free})).findings
+    assert (finding.kind, finding.message) == ("wrong", f"{link.a} leads to {free}, not to {link.b}")
+    [move] = finding.moves
+    assert (move.taken, move.into) == (free, link.b)
+    assert move.labels is not None and "compute-spine-001 port" in move.labels[0]
+
+
+def test_cables_in_a_ring(design: Drawn) -> None:
+    """Three cables, each in the next one's port: three moves, not six."""
+    ports = [at(design, "compute-leaf-001", name) for name in ("1", "2", "3")]
+    links = replug(design.links, dict(zip(ports, [*ports[1:], ports[0]], strict=True)))
+    report = check(design, links)
+    assert [finding.kind for finding in report.findings] == ["wrong"] * 3
+    assert report.moves == 3
+    assert check(design, mended(links, report)).findings == ()
+
+
+def test_a_node_that_is_off_is_said_once(design: Drawn) -> None:
+    links = [link for link in design.links if link.a.device != "gpu005"]
+    report = check(design, links)
+    assert said(report) == [("absent", "gpu005: none of its 6 cables is seen; is it on, and are its ports up?")]
+
+
+def test_a_node_that_is_on_but_for_one_fabric(design: Drawn) -> None:
+    links = [link for link in design.links if not (link.a.device == "gpu005" and link.a.name.startswith("compute"))]
+    report = check(design, links)
+    assert said(report) == [
+        ("absent", "gpu005: none of its 4 cables on compute is seen; is it on, and are its ports up?")
+    ]
+
+
+def test_lldp_says_nothing_of_infiniband(design: Drawn) -> None:
+    wired = [link for link in design.links if link.a.name.startswith("inband")]
+    report = compare(design, Seen(tuple(wired), frozenset(("inband", link.a.device) for link in wired)))
+    assert report.findings == ()
+    assert report.unchecked == len(design.links) - len(wired)
+
+
+def test_a_switch_that_is_off_is_said_once(design: Drawn) -> None:
+    links = [link for link in design.links if "compute-leaf-001" not in (link.a.device, link.b.device)]
+    [finding] = check(design, links).findings
+    assert (finding.kind, len(finding.moves)) == ("absent", 16)
+
+
+def test_extra_cables(design: Drawn) -> None:
+    free = PortName("compute-spine-001", "99"), PortName("compute-spine-002", "99")
+    out = CableEnds(PortName("inband-leaf-001", "20"), PortName("campus-router", "xe-0/0/1"))
+    foreign = CableEnds(PortName("other-switch", "1"), PortName("campus-router", "2"))  # none of ours
+    report = check(design, [*design.links, CableEnds(*free), out, foreign])
+    assert said(report) == [
+        ("extra", "compute-spine-001 port 99 -- compute-spine-002 port 99: the design has no such cable"),
+        (
+            "extra",
+            "inband-leaf-001 port 20 -- campus-router port xe-0/0/1 leads to campus-router, which the design does not "
+            "know by this name",
+        ),
+    ]
+
+
+def test_what_nobody_looked_at_is_not_missing(design: Drawn) -> None:
+    at_nodes = [link for link in design.links if link.a.device.startswith("gpu")]
+    asked = frozenset((fabric, f"gpu{n:03}") for fabric in ("compute", "inband") for n in range(1, 13))
+    report = compare(design, Seen(tuple(at_nodes), asked))
+    assert report.findings == ()
+    assert (report.as_drawn, report.unchecked) == (len(at_nodes), len(design.links) - len(at_nodes))
+
+
+def test_two_neighbours_on_one_port(design: Drawn) -> None:
+    port = at(design, "gpu001", "inband link 1")
+    others = [
+        CableEnds(port, PortName("gpu002", "inband link 1")),
+        CableEnds(port, PortName("gpu003", "inband link 1")),
+    ]
+    rest = [link for link in design.links if link.a not in {link.a for link in others} | {link.b for link in others}]
+    [finding, *missing] = check(design, [*rest, *others]).findings
+    assert finding.kind == "ambiguous" and "has 2 neighbours" in finding.message
+    assert {one.kind for one in missing} == {"missing"}
+    # a report beside the right one changes nothing
+    assert check(design, [*design.links, *others]).findings == ()
+
+
+def test_a_port_that_nobody_could_tell(design: Drawn) -> None:
+    port = at(design, "gpu001", "inband link 1")
+    links = [link for link in design.links if link.a != port]
+    assert check(design, [*links, CableEnds(port, PortName("inband-leaf-001", "?"))]).findings == ()
+    [finding] = check(design, [*links, CableEnds(port, PortName("inband-leaf-002", "?"))]).findings
+    assert finding.kind == "wrong"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_moves_mend_whatever_was_done(seed: int) -> None:
+    """Plugs shuffled, cables cut and cables added: doing what the report says makes the design, in the fewest moves."""
+    design = drawn(rails(nodes=6, ports=8, rails=2))
+    chance = random.Random(seed)
+    plugs = [port for link in design.links for port in link] + [PortName("compute-leaf-001", f"9{n}") for n in range(3)]
+    shuffled = chance.sample(plugs, chance.randint(2, 10))
+    links = replug(design.links, dict(zip(shuffled, chance.sample(shuffled, len(shuffled)), strict=True)))
+    links = [link for link in links if chance.random() > 0.03]
+    report = check(design, links)
+    assert check(design, mended(links, report)).findings == ()
+    right = sum(design.right(link) for link in links)
+    places, wrong = len(design.links) - right, len(links) - right
+    if not any(finding.exchange for finding in report.findings):
+        assert max(places, wrong) <= report.moves <= places + wrong
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_plan_has_fewer_moves(seed: int) -> None:
+    """Against every way there is, for a switch with few cables: a place is filled from a cable with an end in it."""
+    design = drawn(rails(nodes=3, ports=8, rails=1, leaf_oversubscription=3.0))
+    chance = random.Random(seed)
+    plugs = [port for link in design.links for port in link]
+    shuffled = chance.sample(plugs, 6)
+    links = replug(design.links, dict(zip(shuffled, chance.sample(shuffled, 6), strict=True)))
+    report = check(design, links)
+    if any(finding.exchange for finding in report.findings):
+        return
+    assert report.moves == _fewest(design, frozenset(map(frozenset, links)))
+
+
+def _fewest(design: Drawn, start: frozenset[frozenset[PortName]]) -> int:
+    """Breadth first over all states: one plug moves to any port, even one that is taken (its cable then hangs)."""
+    done = {frozenset(link) for link in design.links}
+    wrong, empty = start - done, done - start
+    best = len(wrong) + len(empty)
+
+    def search(left: list[frozenset[PortName]], places: frozenset[frozenset[PortName]], cost: int) -> None:
+        nonlocal best
+        if cost >= best:
+            return
+        if not left:
+            best = min(best, cost + len(places))
+            return
+        cable, *rest = left
+        search(rest, places, cost + 1)  # taken away
+        for place in places:
+            search(rest, places - {place}, cost + 2 - len(cable & place))
+
+    search(sorted(wrong, key=sorted), frozenset(empty), 0)
+    return best

@@ -1,0 +1,123 @@
+"""What Slurm is told of fabrics."""
+
+from __future__ import annotations
+
+from hpcforge.fabric.build import build
+from hpcforge.fabric.graph import Fabric, Topology
+from hpcforge.fabric.spec import Ask, Model, OtherEnd
+from hpcforge.fabric.topology_conf import Block, SlurmSwitch, compute_fabric, shrunk, topology
+from tests.support.as_plugged import names, pair, rails
+
+
+def made(kind: Topology, nodes: int, ports: int = 8, **more: object) -> Fabric:
+    switch = Model("small", ports, ports)
+    return build(
+        Ask("net", "roce", kind, 100.0, 100.0, names("n", nodes), switch, switch, **more)  # type: ignore[arg-type]
+    )
+
+
+def tree(fabric: Fabric, workers: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    return {switch.name: switch.nodes or switch.switches for switch in topology(fabric, workers).switches}
+
+
+def test_the_rails_of_a_unit_are_one_switch() -> None:
+    fabric = rails(nodes=12)  # units of 8, four leaves each
+    assert fabric.count("leaf") == 8
+    gpus = names("gpu", 12)
+    assert tree(fabric, gpus) == {
+        "compute-unit-001": gpus[:8],
+        "compute-unit-002": gpus[8:],
+        "compute-spine": ("compute-unit-001", "compute-unit-002"),
+    }
+
+
+def test_of_some_workers_what_is_above_them_is_left() -> None:
+    fabric, gpus = rails(nodes=12), names("gpu", 12)
+    left = shrunk(topology(fabric, gpus), (gpus[0], gpus[3]))
+    assert left.switches == (
+        SlurmSwitch("compute-unit-001", nodes=(gpus[0], gpus[3])),
+        SlurmSwitch("compute-spine", switches=("compute-unit-001",)),
+    )
+    blocks = shrunk(topology(fabric, gpus, "block"), (gpus[0], gpus[3], gpus[9]))
+    assert [block.nodes for block in blocks.blocks] == [(gpus[0], gpus[3]), (gpus[9],)]
+    assert blocks.block_sizes == (1, 2)
+
+
+def test_three_tiers_are_three_levels() -> None:
+    fabric = made("fat-tree", 64)  # 8-port switches: 32 ends in two tiers, 128 in three
+    assert fabric.tiers == 3
+    found = tree(fabric, names("n", 64))
+    leaves = [name for name in found if "-leaf-" in name]
+    groups = [name for name in found if "-spine-group-" in name]
+    assert len(leaves) == 16 and all(len(found[name]) == 4 for name in leaves)
+    assert [leaf for name in groups for leaf in found[name]] == leaves
+    assert found["net-core"] == tuple(groups)
+
+
+def test_three_tiers_with_rails() -> None:
+    """Leaves form groups rail by rail; to Slurm, the units that share spines on their rails are one group."""
+    fabric = rails(nodes=64, ports=8, rails=2)
+    assert fabric.tiers == 3
+    gpus = names("gpu", 64)
+    found = tree(fabric, gpus)
+    units = [name for name in found if "-unit-" in name]
+    assert [node for name in units for node in found[name]] == list(gpus)
+    assert all(len(found[name]) == 4 for name in units)
+    assert [unit for name in found if "-spine-group-" in name for unit in found[name]] == units
+    assert list(found)[-1] == "compute-core"
+
+
+def test_a_leaf_pair_is_one_switch() -> None:
+    assert tree(pair(nodes=4), names("gpu", 4)) == {"inband-unit-001": names("gpu", 4)}
+
+
+def test_a_single_switch_has_its_own_name() -> None:
+    assert tree(made("single-switch", 4), names("n", 4)) == {"net-leaf-001": names("n", 4)}
+
+
+def test_dragonflies_are_leaves_in_groups() -> None:
+    kinds: tuple[Topology, ...] = ("dragonfly", "dragonfly+")
+    for kind in kinds:
+        fabric = made(kind, 160, ports=16)
+        told = topology(fabric, names("n", 160))
+        assert told.dragonfly
+        by_name = {switch.name: switch for switch in told.switches}
+        groups = [name for name in by_name if name.startswith("net-group-0")]
+        assert len(groups) > 1
+        assert by_name["net-whole"].switches == tuple(groups)
+        leaves = [leaf for name in groups for leaf in by_name[name].switches]
+        assert sorted(node for leaf in leaves for node in by_name[leaf].nodes) == sorted(names("n", 160))
+
+
+def test_other_ends_join_nothing() -> None:
+    """Storage on leaves of two units does not make one unit of them, and is no node of Slurm's."""
+    fabric = rails(nodes=12, endpoints=(OtherEnd("stor01", 8),))
+    assert list(tree(fabric, names("gpu", 12))) == ["compute-unit-001", "compute-unit-002", "compute-spine"]
+
+
+def test_workers_that_are_not_on_the_fabric_are_apart() -> None:
+    workers = (*names("gpu", 12), "cpu01", "cpu02")
+    told = topology(rails(nodes=12), workers)
+    assert told.switches[-1] == SlurmSwitch("compute-elsewhere", nodes=("cpu01", "cpu02"))
+    assert "compute-elsewhere" not in told.switches[-2].switches
+
+
+def test_nodes_that_are_no_workers_are_left_out() -> None:
+    assert tree(rails(nodes=12), names("gpu", 8)) == {"compute-unit-001": names("gpu", 8)}
+
+
+def test_blocks() -> None:
+    told = topology(rails(nodes=28), names("gpu", 28), "block")
+    assert told.switches == ()
+    assert told.blocks[0] == Block("compute-unit-001", names("gpu", 8))
+    assert [len(block.nodes) for block in told.blocks] == [8, 8, 8, 4]
+    assert told.block_sizes == (4, 8, 16)  # the smallest, and up to as many of it as there are blocks
+
+
+def test_which_fabric() -> None:
+    fast, slow, plain = rails(nodes=12), made("fat-tree", 12), pair(nodes=12)
+    workers = names("gpu", 12)
+    assert compute_fabric([plain, slow, fast], workers) is fast
+    assert compute_fabric([plain, slow], workers) is None  # n001 and so on are no workers
+    assert compute_fabric([plain], workers) is None  # plain Ethernet only if it is named
+    assert compute_fabric([plain, fast], workers, "inband") is plain

@@ -1,0 +1,97 @@
+"""The JSON lines of an apply, and what its end says."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from hpcforge.cli.apply import exit_code
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.engines.tasks import Event
+from hpcforge.plan.plan import Leaving, Plan
+from hpcforge.plan.test_selection import SmokeRun
+from hpcforge.report.apply_text import nodes_table
+from hpcforge.report.event_stream import Stream
+from hpcforge.report.progress import Progress
+from hpcforge.run.apply import ApplyResult
+from hpcforge.run.result import RoleOutcome, RunResult
+from hpcforge.run.smoke_tests import Reached, Verified
+from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
+from hpcforge.verify.verdicts import Verdict
+
+RUN = SmokeRun(("allreduce",), ("w1",), ("w1",), "changed", ("w1",))
+WAITS = Verdict("allreduce", "pending", ("w1",), waits_for=("job 7, ada's train on w1",))
+WRONG = Verdict("allreduce", "wrong", ("w1",))
+STANDS = Recorded((KeptVerdicts(Verdict("allreduce", "passed", ("w1",)), 1.0, ("w1",)),))
+
+
+def plan(nodes: tuple[str, ...] = (), leaving: tuple[Leaving, ...] = ()) -> Plan:
+    return Plan("c", nodes, (), (), {}, "head", (), (), (), {}, leaving=leaving)
+
+
+def ended(**outcomes: RoleOutcome) -> RunResult:
+    return RunResult({node: {"base": outcome} for node, outcome in outcomes.items()})
+
+
+def applied(result: RunResult, **more: object) -> ApplyResult:
+    return ApplyResult(result, **more)  # type: ignore[arg-type]
+
+
+def test_a_line_an_event_each_with_its_version() -> None:
+    out = io.StringIO()
+    with Progress(io.StringIO()) as human, Stream(human, out.write) as stream:
+        stream.plan(plan(), {"w2": "it changed after the plan was made"})
+        with stream.phase("configure"):
+            stream.event(Event("w1", "t", "changed", {"role": "base", "kind": "file", "name": "/etc/x", "detail": "d"}))
+            stream.event(Event("w1", "t", "observed", {"facts": {"much": "of it"}}))
+            stream.event(Event("w1", "", "settled", {"role": "base", "status": "done", "detail": ""}))
+        stream.result(applied(ended(w1=RoleOutcome("done"))), Exit.DONE)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == ["plan", "said", "phase", "changed", "settled", "phase", "result"]
+    assert {line["schema_version"] for line in lines} == {3}
+    assert lines[3]["node"] == "w1"
+    assert lines[-1]["exit"] == 0
+    assert lines[-1]["result"]["outcomes"] == {"w1": {"base": {"status": "done", "detail": ""}}}
+
+
+def test_without_json_nothing_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(io.StringIO()) as human, Stream(human, None) as stream:
+        stream.say("hello")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("done", "code"),
+    [
+        (applied(ended(w1=RoleOutcome("done"))), Exit.DONE),
+        (applied(ended(w1=RoleOutcome("deferred", "jobs"))), Exit.PENDING),
+        (applied(ended(), moved={"w1": "not as it was"}), Exit.PENDING),
+        (applied(RunResult({}, abandoned={"w1": "no route"})), Exit.UNREACHABLE),
+        (applied(RunResult({"w1": {"base": RoleOutcome("failed", "x")}}, busy={"w1": "run 7"})), Exit.BUSY),
+        (applied(ended(w1=RoleOutcome("failed"), w2=RoleOutcome("deferred"))), Exit.FAILED),
+        (applied(ended(), tests=Verified((Reached(RUN, Verdict("allreduce", "pending", ("w1",))),))), Exit.BELOW),
+        (applied(ended(), tests=Verified((Reached(RUN, WAITS),), recorded=STANDS)), Exit.DONE),
+        (applied(ended(), tests=Verified(recorded=STANDS)), Exit.DONE),
+        (applied(ended(), tests=Verified(recorded=STANDS, fell_out={"w2": "drained: bad fan"})), Exit.BELOW),
+        (applied(ended(), tests=Verified(recorded=Recorded((KeptVerdicts(WRONG, 1.0, ()),)))), Exit.BELOW),
+        (
+            applied(ended(), tests=Verified(recorded=Recorded((KeptVerdicts(WRONG, 1.0, ()),)), note="not verified")),
+            Exit.DONE,
+        ),
+    ],
+)
+def test_exit_status(done: ApplyResult, code: Exit) -> None:
+    assert exit_code(done) == code
+
+
+def test_the_table_tells_the_stories_of_nodes_that_did_not_go_through() -> None:
+    result = ended(w1=RoleOutcome("deferred", "jobs still run there: 12"), w2=RoleOutcome("done"))
+    result.outcomes |= {"w8": {"munge (removed)": RoleOutcome("done")}, "w9": {}}
+    result.abandoned["w9"] = "no route"
+    gone = (Leaving("w8", "10.0.0.8", True, None), Leaving("w9", "10.0.0.9", True, "no route"))
+    text = nodes_table(plan(nodes=("w1", "w2"), leaving=gone), result, None)
+    assert "w1     deferred     jobs still run there: 12; apply again later\n" in text
+    assert "w8     left         nothing of hpcforge's was known there: an earlier run may have cleaned it\n" in text
+    assert "w9     left behind  the cluster has forgotten it (no route), but it keeps its keys: " in text
