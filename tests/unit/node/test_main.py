@@ -18,7 +18,7 @@ from hpcforge.node import backups, bundle, contact, events, facts, files, main, 
 from tests.support.node_program import put_file, taken
 
 FOLDER = Path(node.__file__).parent
-STAY = {f"hpcforge.node.{name}" for name in ("__init__", "bundle", "contact", "requests", "wire")}
+STAY = {f"hpcforge.node.{name}" for name in ("__init__", "bundle", "contact", "requests", "answer_types")}
 BESIDE = {"hpcforge.schemas", "hpcforge.kinds", "hpcforge.node.kinds"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
 
