@@ -186,7 +186,7 @@ def spelled(names: Sequence[str]) -> str:
 def _key(names: Sequence[str], old: str) -> str:
     """The key of a group that had another. One node keeps the brackets: `w` names the group w[01], but none of w01."""
     key = spelled(names)
-    return re.sub(r"([0-9]+)$", r"[\1]", key) if len(names) == 1 and "[" in old else key
+    return re.sub(r"(?<![0-9])([0-9]+)$", r"[\1]", key) if len(names) == 1 and "[" in old else key
 
 
 def _follows(name: str, other: str) -> bool:

@@ -418,7 +418,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class TestProgram:
+class SmokeTestProgram:
     """What a smoke test runs, and what it must say: its folder, read."""
 
     name: str = ""
@@ -450,7 +450,7 @@ class SmokeTest:
     name: str
     nodes: tuple[str, ...]
     time_limit_s: int
-    program: TestProgram = field(default=TestProgram(), compare=False)
+    program: SmokeTestProgram = field(default=SmokeTestProgram(), compare=False)
     options: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # those that are not at their defaults
 
 
@@ -508,7 +508,7 @@ class Cluster:
     amd: Amd | None = None  # None: hpcforge installs no ROCm
 
     @cached_property
-    def programs(self) -> tuple[TestProgram, ...]:
+    def programs(self) -> tuple[SmokeTestProgram, ...]:
         """Of the smoke tests that can run here, each once."""
         programs = [test.program for test in self.acceptance.tests] if self.acceptance else []
         return tuple(dict.fromkeys(program for program in programs if self.pytorch or not program.pytorch))

@@ -55,7 +55,7 @@ def resolve(
     places: Mapping[str, tuple[str, int]] | None = None,
     addressed: Networks | None = None,
     fabrics: Sequence[Fabric] = (),
-    programs: Mapping[str, m.TestProgram] | None = None,
+    programs: Mapping[str, m.SmokeTestProgram] | None = None,
     repository_key: str = "",
 ) -> m.Cluster:
     """Return the cluster. Its parts must have passed `checks`: a KeyError from here is a hole in them.
@@ -426,7 +426,7 @@ def _acceptance(
     acceptance: s.AcceptanceSection | None,
     known: KnownNames,
     partitions: Sequence[m.Partition],
-    programs: Mapping[str, m.TestProgram],
+    programs: Mapping[str, m.SmokeTestProgram],
 ) -> m.Acceptance | None:
     if acceptance is None:
         return None

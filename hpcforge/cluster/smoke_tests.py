@@ -11,11 +11,11 @@ from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds, option_text
 from hpcforge.blueprint.untrusted_files import MAX_YAML, read_inside
 from hpcforge.blueprint.validate import Finding
-from hpcforge.cluster.model import Cluster, Measure, Node, TestProgram, Threshold
+from hpcforge.cluster.model import Cluster, Measure, Node, SmokeTestProgram, Threshold
 from hpcforge.cluster.select import worker_words
 
 
-def programs(blueprint: Blueprint) -> dict[str, TestProgram]:
+def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
     """What each smoke test that is asked for runs, by name. Raises InvalidInput for a program that cannot be read."""
     if blueprint.acceptance is None:
         return {}
@@ -33,9 +33,9 @@ def programs(blueprint: Blueprint) -> dict[str, TestProgram]:
     return found
 
 
-def program(name: str, spec: SmokeTestSpec, text: str) -> TestProgram:
+def program(name: str, spec: SmokeTestSpec, text: str) -> SmokeTestProgram:
     """What a smoke test's folder says, and its program's text."""
-    return TestProgram(
+    return SmokeTestProgram(
         name=name,
         text=text,
         launcher=spec.launcher,

@@ -94,7 +94,7 @@ def needed(verb: str) -> Mapping[str, str]:
     roots = {_PACKAGE + row.module for row in rows} or set(MODULES)
     found: set[str] = set()
     lasting = any(row.lasting for row in rows)
-    left = {_PACKAGE + "start", _PACKAGE + "main", *roots, *((_PACKAGE + "apart",) if lasting else ())}
+    left = {_PACKAGE + "start", _PACKAGE + "main", *roots, *((_PACKAGE + "detached",) if lasting else ())}
     while left:
         name = left.pop()
         found.add(name)
@@ -117,8 +117,8 @@ def _imports(name: str) -> set[str]:
     found = {f"{_ACTS}.{kind}" for kind in KINDS} if name == _ACTS else set()
     for module, several in _IMPORT.findall(sources()[name]):
         found |= {module, *(f"{module}.{word}" for word in re.findall(r"\w+", several))}
-    # What main imports for another verb is not wanted; the rest of what may be asked for lies in its table.
-    return found & set(MODULES) - ({_PACKAGE + "apart"} if name == _PACKAGE + "main" else set())
+    # What main imports for another verb is left out; other modules that it may ask for stand in its table.
+    return found & set(MODULES) - ({_PACKAGE + "detached"} if name == _PACKAGE + "main" else set())
 
 
 def payload(request: Mapping[str, Any]) -> str:

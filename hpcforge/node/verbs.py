@@ -37,15 +37,15 @@ VERBS: Mapping[tuple[str, str], Verb] = {
     ("confirm", ""): Verb("done", "guard", "confirm"),
     ("revert", ""): Verb("done", "guard", "revert"),
     ("reboot", ""): Verb("done", "reboot", "reboot"),
-    ("attach", ""): Verb("done", "apart", "attach"),  # which writes to standard output by itself
-    ("wait", ""): Verb("done", "others", "wait"),
-    ("stop", ""): Verb("done", "others", "stop"),
+    ("attach", ""): Verb("done", "detached", "attach"),  # which writes to standard output by itself
+    ("wait", ""): Verb("done", "running_tasks", "wait"),
+    ("stop", ""): Verb("done", "running_tasks", "stop"),
     ("lease", "take"): Verb("lease", "lease", "lease"),
     ("lease", "drop"): Verb("lease", "lease", "lease"),
     ("lease", "look"): Verb("lease", "lease", "lease"),
-    ("log", "write"): Verb("log", "records", "log"),
-    ("log", "read"): Verb("log", "records", "log"),
-    ("log", "verdicts"): Verb("log", "records", "log"),
+    ("log", "write"): Verb("log", "head_records", "log"),
+    ("log", "read"): Verb("log", "head_records", "log"),
+    ("log", "verdicts"): Verb("log", "head_records", "log"),
 }
 
 

@@ -15,7 +15,7 @@ from hpcforge.cluster.mig import Layout
 from hpcforge.cluster.model import GpuModel
 
 Nvml = Mapping[str, Any]  # as `hpcforge.node.answer_types.Nvml`
-Gpu = Mapping[str, Any]  # as `hpcforge.node.answer_types.Gpu`
+Gpu = Mapping[str, Any]  # as `hpcforge.node.answer_types.GpuAnswer`
 
 MEND_LOST = (
     "check the kernel's log for NVRM and Xid, or amdgpu, restart the node; if it is lost again, reseat or replace it"

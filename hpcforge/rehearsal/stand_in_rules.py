@@ -18,8 +18,8 @@ from hpcforge.cluster.model import (
     PyTorch,
     Service,
     SmokeTest,
+    SmokeTestProgram,
     StandInGpus,
-    TestProgram,
     Threshold,
     Wheel,
 )
@@ -306,7 +306,7 @@ def _smoke(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     return replace(cluster, acceptance=replace(cluster.acceptance, tests=tests))
 
 
-def _of_speed(program: TestProgram) -> tuple[Threshold, ...]:
+def _of_speed(program: SmokeTestProgram) -> tuple[Threshold, ...]:
     """The lines that say how fast it must be, by itself or beside other nodes."""
     units = {measure.name: measure.unit for measure in program.measures}
     return tuple(line for line in program.lines if units[line.measure].endswith("/s") or units[line.measure] in _TIMES)

@@ -8,7 +8,7 @@ from statistics import median
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.smoke_tests import PLACEHOLDER
-from hpcforge.cluster.model import Measure, TestProgram, Threshold
+from hpcforge.cluster.model import Measure, SmokeTestProgram, Threshold
 from hpcforge.verify.step_output import finite
 
 Measurement = Mapping[str, float | int | str]
@@ -25,7 +25,7 @@ class Shortfall:
     node: str | None = None
 
 
-def numbers(program: TestProgram, measurements: Sequence[Measurement]) -> Numbers:
+def numbers(program: SmokeTestProgram, measurements: Sequence[Measurement]) -> Numbers:
     """The last number of each measure; of several processes of a node the worst."""
     found: dict[str, dict[str, float]] = {}
     for measure in program.measures:
@@ -45,7 +45,7 @@ def numbers(program: TestProgram, measurements: Sequence[Measurement]) -> Number
     return found
 
 
-def unreported(program: TestProgram, of: Numbers, nodes: Sequence[str]) -> Shortfall | None:
+def unreported(program: SmokeTestProgram, of: Numbers, nodes: Sequence[str]) -> Shortfall | None:
     """What was not reported although it is declared: by anybody, or by each of these nodes."""
     for measure in program.measures:
         if measure.name not in of:
@@ -58,7 +58,7 @@ def unreported(program: TestProgram, of: Numbers, nodes: Sequence[str]) -> Short
     return None
 
 
-def headline(program: TestProgram, of: Numbers) -> str:
+def headline(program: SmokeTestProgram, of: Numbers) -> str:
     """What one would quote; "" where a measure of it is missing."""
     measures = {measure.name: measure for measure in program.measures}
     if any(name not in of for name, _ in PLACEHOLDER.findall(program.headline)):
@@ -73,7 +73,7 @@ def _quoted(measure: Measure, by_node: Mapping[str, float], which: str | None) -
     return shown(measure, _worst(measure, list(by_node.values())) if which == "worst" else median(by_node.values()))
 
 
-def missed(program: TestProgram, of: Numbers) -> Shortfall | None:
+def missed(program: SmokeTestProgram, of: Numbers) -> Shortfall | None:
     """Which lines are missed, with the numbers; None where all hold. Every measure must have been reported."""
     measures = {measure.name: measure for measure in program.measures}
     texts, nodes = [], set[str]()

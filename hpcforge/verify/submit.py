@@ -17,7 +17,7 @@ from pathlib import Path
 from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import limit_s
-from hpcforge.cluster.model import Cluster, Launcher, Node, Partition, SmokeTest, TestProgram
+from hpcforge.cluster.model import Cluster, Launcher, Node, Partition, SmokeTest, SmokeTestProgram
 from hpcforge.errors import ExpectedError
 from hpcforge.verify.heartbeat import POLL_S, SILENT_S, Owner
 
@@ -38,7 +38,7 @@ class Turn:
     test: str
     time_limit_s: int
     arguments: tuple[str, ...] = ()  # more arguments for its program
-    program: TestProgram = field(default_factory=TestProgram)
+    program: SmokeTestProgram = field(default_factory=SmokeTestProgram)
 
 
 @dataclass(frozen=True)

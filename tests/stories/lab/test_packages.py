@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import packages, processes
+from hpcforge.lab import packages, processes, target_state
 from hpcforge.lab.state import Lab
 from tests.support.tls_server import certificate, serving
-from tests.unit.lab.test_target_state import REQUEST, TREES, settle
+from tests.unit.lab.test_target_state import REQUEST, TREES
 
 PASSWORD = "of-ada-0815"
 
@@ -32,7 +32,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(place / "cache"))
     monkeypatch.setattr("hpcforge.lab.state.lab_directory", lambda name: place / name)
     (place / f"proxy-{os.getpid()}").mkdir()
-    made = settle.new_lab(
+    made = target_state.new_lab(
         replace(REQUEST, name=f"proxy-{os.getpid()}"),
         TREES,
         subnet=IPv4Network("10.77.3.0/24"),

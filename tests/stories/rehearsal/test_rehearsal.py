@@ -20,7 +20,7 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cli.site import open_site
-from hpcforge.cluster.model import Measure, SmokeTest, TestProgram
+from hpcforge.cluster.model import Measure, SmokeTest, SmokeTestProgram
 from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.run import begin
 from hpcforge.run.site import open_engines
@@ -615,7 +615,7 @@ def test_tasks_of_slurm_report_each_for_itself(
 ) -> None:
     opened = open_site(site.blueprint, None, site.lab, None)
     assert opened.cluster.acceptance is not None
-    program = TestProgram(
+    program = SmokeTestProgram(
         "task", TASK, "srun", (Measure("tasks", "1", "higher"),), "{tasks:worst} tasks", pytorch=False
     )
     for worker in ("w01", "w02", "w03"):

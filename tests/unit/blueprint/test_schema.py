@@ -87,16 +87,16 @@ def test_the_reference_of_smoke_tests_ends_its_page() -> None:
 
 OFFERED = {
     "NodeGroup.hardware": "dgx-h100",
-    "Gpus.model": "h100-sxm",
+    "GpusSection.model": "h100-sxm",
     "OverrideGpus.model": "a100-80",
-    "Fabric.switch": "sn3420",
-    "Fabric.spine_switch": "sn4600",
+    "FabricSection.switch": "sn3420",
+    "FabricSection.spine_switch": "sn4600",
     "SiteRacks.model": "rack-48u",
     "SiteRacks.pdu": "pdu-415v-32a",
     "FeedUps.model": "galaxy-vl-300kw",
-    "FileSystem.kind": "lustre",
-    "OperatingSystem.name": "debian",
-    "OperatingSystem.release": "13",
+    "FileSystemSection.kind": "lustre",
+    "OperatingSystemSection.name": "debian",
+    "OperatingSystemSection.release": "13",
     "Frameworks.pytorch": "2.13.0",
     "Server.like": "dgx-h100",
     "Server.cpu": "xeon-8570",
@@ -120,9 +120,9 @@ def test_editors_offer_the_names_of_the_catalog_and_accept_others(place: str) ->
 
 
 def test_names_that_are_offered_are_accepted() -> None:
-    for alternative in alternatives(SCHEMA["$defs"]["Fabric"]["properties"]["switch"]):
+    for alternative in alternatives(SCHEMA["$defs"]["FabricSection"]["properties"]["switch"]):
         for name in alternative.get("enum", ()):
-            assert re.fullmatch(pattern(SCHEMA["$defs"]["Fabric"]["properties"]["switch"]), name)
+            assert re.fullmatch(pattern(SCHEMA["$defs"]["FabricSection"]["properties"]["switch"]), name)
 
 
 def alternatives(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -146,7 +146,7 @@ def test_models_of_a_blueprint_are_offered_for_it() -> None:
     places = json.loads(printed)["$defs"]
     switches = {
         name
-        for alternative in alternatives(places["Fabric"]["properties"]["switch"])
+        for alternative in alternatives(places["FabricSection"]["properties"]["switch"])
         for name in alternative.get("enum", ())
     }
     assert {"our-qm9700", "our-sn4600", "qm9700"} <= switches

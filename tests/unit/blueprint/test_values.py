@@ -47,7 +47,7 @@ def every_pattern() -> Iterator[values.Matches]:
 EVERY = {one.what: one for one in every_pattern()}
 
 
-@pytest.mark.parametrize("one", EVERY.values(), ids=list(EVERY))
+@pytest.mark.parametrize("matches", EVERY.values(), ids=list(EVERY))
 def test_every_example_is_accepted(matches: values.Matches) -> None:
     for example in matches.example.split(" or "):
         assert matches.check(example) == example

@@ -16,11 +16,11 @@ import pytest
 ORDERLY = """
 import sys, time
 from pathlib import Path
-from hpcforge.cli import stopping
-stopping.at_once()
+from hpcforge.cli import signals
+signals.at_once()
 def say(text):
     print(text, file=sys.stderr, flush=True)
-with stopping.in_good_order(say, "it ends") as stop:
+with signals.in_good_order(say, "it ends") as stop:
     Path(sys.argv[1]).touch()
     while not stop():
         time.sleep(0.01)

@@ -113,8 +113,8 @@ def test_a_small_blueprint_makes_validators_of_what_it_says_only() -> None:
     code = (
         "from pathlib import Path; from hpcforge.cluster import load; from hpcforge.blueprint import hardware, site\n"
         f"load(Path({REHEARSAL!r}))\n"
-        "print(*(kind.__name__ for kind in (site.Site, hardware.Server, hardware.Pdu, hardware.Ups, hardware.Drive)"
-        " if kind.__pydantic_complete__))"
+        "kinds = (site.SiteSection, hardware.Server, hardware.Pdu, hardware.Ups, hardware.Drive)\n"
+        "print(*(kind.__name__ for kind in kinds if kind.__pydantic_complete__))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["Server"]

@@ -269,10 +269,10 @@ def test_what_she_puts_in_the_way_does_not_hold_up_a_removal(place: Path, report
 _HOLD_UP = """
 import sys
 from hpcforge.kinds.directories import Directory
-from hpcforge.node import files, originals, paths, space
+from hpcforge.node import files, backups, paths, disk_space
 path = sys.argv[1]
-space.refuse([space.Need(path, 1, 1)])
-for do in (lambda: files.look(path), lambda: originals.put_back(path, {"link": "elsewhere"})):
+disk_space.refuse([disk_space.SpaceNeed(path, 1, 1)])
+for do in (lambda: files.look(path), lambda: backups.put_back(path, {"link": "elsewhere"})):
     try:
         do()
     except paths.UnsafeError as error:

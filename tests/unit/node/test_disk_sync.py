@@ -34,7 +34,7 @@ def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(converge.lock, "held", lambda *_: nullcontext())
     monkeypatch.setattr(converge.receipt, "begin", lambda *_: Receipt())
     monkeypatch.setattr(converge.receipt, "save", lambda new: seen.append(f"saved {dict(new.opaque)}"))
-    monkeypatch.setattr(converge.sync, "system", lambda: seen.append("synced"))
+    monkeypatch.setattr(converge.disk_sync, "system", lambda: seen.append("synced"))
     return seen
 
 

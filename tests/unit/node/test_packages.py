@@ -170,8 +170,8 @@ def test_of_what_no_source_has_the_reason_is_kept_though_all_else_is_installed(m
         return apt.AptResult(rc, tuple(output))
 
     monkeypatch.setattr(apt, "run", run)
-    monkeypatch.setattr(packages.space, "check_packages", lambda names: None)
-    monkeypatch.setattr(packages.lists, "damaged", lambda *_: iter(()))
+    monkeypatch.setattr(packages.disk_space, "check_packages", lambda names: None)
+    monkeypatch.setattr(packages.package_lists, "damaged", lambda *_: iter(()))
     found = packages._install(["nonexistent-foo", "tree"], False, frozenset(), None)
     assert [words[0] for words in asked] == ["install", "update", "install", "install"]
     assert asked[-1][-1] == "tree"

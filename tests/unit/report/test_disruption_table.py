@@ -66,15 +66,15 @@ def test_adding_a_node_touches_the_head_and_the_new_node_only(found: dict[str, E
 def test_removing_a_node_drains_it_and_revokes_its_key_everywhere(found: dict[str, Effect]) -> None:
     effect = found["nodes: one node less"]
     assert (set(effect.touched), effect.disruption) == ({"head", "login", "w01", "w02", "w03"}, "drain")
-    others = [line for line in effect.apply_verb if "`head,login,w[01-02]`" in line]
+    others = [line for line in effect.changes if "`head,login,w[01-02]`" in line]
     assert others == ["`head,login,w[01-02]` ssh_trust: writes /etc/ssh/ssh_known_hosts2"]
 
 
 def test_what_does_not_concern_nodes_touches_none(found: dict[str, Effect]) -> None:
     for name in ("access.user: another login", "rollout.*: more caution"):
-        assert (found[name].touched, found[name].apply_verb, found[name].disruption) == ((), (), "none")
+        assert (found[name].touched, found[name].changes, found[name].disruption) == ((), (), "none")
     fewer = found["acceptance.tests.*: fewer tests"]
-    assert fewer.apply_verb == ("`w[01-03]` smoke_tests: removes /opt/hpcforge/smoke_tests/train_ddp.py",)
+    assert fewer.changes == ("`w[01-03]` smoke_tests: removes /opt/hpcforge/smoke_tests/train_ddp.py",)
     assert fewer.disruption == "none"
 
 

@@ -48,7 +48,7 @@ OTHER_WORDS = {
     },  # JSON
     "lldp": {"verify/cabling.py"},  # what lldpctl answers
     "base": {"lab/nspawn/base.py"},  # a folder of trees
-    "smoke_tests": {"shipped.py"},  # a folder of what is shipped
+    "smoke_tests": {"bundled.py"},  # a folder of what is shipped
     "kernel_arguments": {"kinds/__init__.py", "kinds/kernel_arguments.py"},  # the kind of resource
 }
 

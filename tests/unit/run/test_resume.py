@@ -51,7 +51,7 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("drain", "back"):
+    for module in ("drain", "resume"):
         monkeypatch.setattr(f"hpcforge.run.{module}._POLL_S", 0.0)
 
 

@@ -146,10 +146,10 @@ def test_two_at_once_agree(tmp_path: Path) -> None:
 _FIRST_USE = """
 import sys, time
 from pathlib import Path
-from hpcforge import shipped
+from hpcforge import bundled
 from hpcforge.plan.role import declared_secrets, load_roles
 from hpcforge.run.secrets import ensure_secrets, kinds_of
-KINDS = kinds_of(declared_secrets(load_roles(shipped.root() / "roles")))
+KINDS = kinds_of(declared_secrets(load_roles(bundled.root() / "roles")))
 folder, name = Path(sys.argv[1]), sys.argv[2]
 (folder / f"ready-{name}").touch()
 while not (folder / "go").exists():

@@ -20,7 +20,7 @@ from hpcforge.cluster.model import (
     Service,
     Slurm,
     SmokeTest,
-    TestProgram,
+    SmokeTestProgram,
     User,
 )
 from hpcforge.cluster.smoke_tests import program
@@ -29,7 +29,7 @@ Build = Callable[..., Cluster]
 FAKE_GPUS = Gpus("fake", 2)
 
 
-def shipped_program(name: str) -> TestProgram:
+def shipped_program(name: str) -> SmokeTestProgram:
     """What the folder of a shipped smoke test says."""
     folder = load_smoke_tests(bundled.root() / "smoke_tests")[name]
     return program(name, folder.spec, folder.program.read_text())

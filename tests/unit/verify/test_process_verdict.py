@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster, Measure, SmokeTest, TestProgram, Threshold
+from hpcforge.cluster.model import Cluster, Measure, SmokeTest, SmokeTestProgram, Threshold
 from hpcforge.verify import submit
 from hpcforge.verify.head import Completed
 from hpcforge.verify.step_verdict import judge
@@ -21,7 +21,7 @@ from tests.unit.verify.test_verify import ScriptedHead, ok, passed, quiet
 
 Build = Callable[..., Cluster]
 GOLDEN = Path(__file__).parent / "golden"
-DISK = TestProgram(
+DISK = SmokeTestProgram(
     name="disk",
     text="pass\n",
     launcher="plain",
@@ -33,7 +33,7 @@ DISK = TestProgram(
 WRONG: dict[str, object] = {"event": "wrong", "where": "byte 7", "expected": "1", "got": "0"}
 
 
-def with_test(cluster: Cluster, program: TestProgram) -> Cluster:
+def with_test(cluster: Cluster, program: SmokeTestProgram) -> Cluster:
     """The same cluster, tested by this alone."""
     assert cluster.acceptance
     tests = (SmokeTest(program.name, cluster.acceptance.tests[0].nodes, 120, program),)
@@ -55,7 +55,7 @@ def measured(value: object) -> dict[str, object]:
     return {"event": "measurement", "write_gb_per_s": value}
 
 
-def judged(build: Build, ran: Completed, program: TestProgram = DISK, workers: int = 3) -> Verdict:
+def judged(build: Build, ran: Completed, program: SmokeTestProgram = DISK, workers: int = 3) -> Verdict:
     (verdict,) = judge(launched(with_test(build(workers), program)), ran)
     return verdict
 

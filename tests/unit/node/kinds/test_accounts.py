@@ -27,7 +27,7 @@ RUN = """
 import json, subprocess, sys
 from hpcforge.kinds import KINDS
 from hpcforge.node import converge
-from hpcforge.node.events import Report
+from hpcforge.node.events import EventReporter
 from hpcforge.node.kinds import accounts, resource
 
 heard = []
@@ -44,7 +44,7 @@ for step in json.loads(sys.argv[1]):
         busy.stdout.readline()  # it is hers from now on, and not only when setpriv has begun
     wanted = resource("accounts", step)
     heard.append({"event": "differs", "found": accounts.compare(wanted)})
-    report = Report(heard.append)
+    report = EventReporter(heard.append)
     list(converge._put_each({"role": "users"}, KINDS["accounts"], [wanted], report))
     if busy:
         busy.kill()
