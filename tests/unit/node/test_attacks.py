@@ -272,7 +272,7 @@ from hpcforge.kinds.directories import Directory
 from hpcforge.node import files, backups, paths, disk_space
 path = sys.argv[1]
 disk_space.refuse([disk_space.SpaceNeed(path, 1, 1)])
-for do in (lambda: files.look(path), lambda: backups.put_back(path, {"link": "elsewhere"})):
+for do in (lambda: files.look(path), lambda: backups.restore(path, {"link": "elsewhere"})):
     try:
         do()
     except paths.UnsafeError as error:
