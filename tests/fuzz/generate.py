@@ -70,7 +70,7 @@ def right(dice: Dice) -> dict[str, Any]:
             "addresses": f"10.1.0.[{taken[0]}-{taken[-1]}]" if len(taken) > 1 else f"10.1.0.{taken[0]}",
         }
     partitions = {
-        word: {"nodes": dice.choice(["all", *groups]), "max_time": drawn.at(schema["Partition"], "max_time")}
+        word: {"nodes": dice.choice(["all", *groups]), "max_time": drawn.at(schema["PartitionSection"], "max_time")}
         for word in _words(dice, dice.randint(1, 4))
     }
     partitions["every"] = {"nodes": "all", "default": "true"}
@@ -81,7 +81,7 @@ def right(dice: Dice) -> dict[str, Any]:
         "name": drawn.at(_schema(), "name"),
         "domain": f"{dice.choice(_words(dice, 3))}.example.org",
         "access": {"user": f"u{drawn.at(schema['Access'], 'user')}"[:32].rstrip("-"),
-                   "become": drawn.at(schema["Access"], "become")},
+                   "become": drawn.at(schema["AccessSection"], "become")},
         "nodes": nodes,
         "networks": {"mgmt": {"cidr": "10.1.0.0/24"}},
         "services": {"dns": {"on": "head"}, "time": {"on": "head"}, "depot": {"on": "head"}},
@@ -90,7 +90,7 @@ def right(dice: Dice) -> dict[str, Any]:
         "users": users,
     }  # fmt: skip
     if dice.random() < 0.5:
-        whole["rollout"] = drawn.value(schema["Rollout"])
+        whole["rollout"] = drawn.value(schema["RolloutSection"])
     if dice.random() < 0.5:
         whole["acceptance"] = {"run_as": dice.choice(list(users)), "tests": {"allreduce": {"nodes": "all"}}}
     if dice.random() < 0.3:

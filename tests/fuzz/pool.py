@@ -94,27 +94,36 @@ class _Worker:
 
 
 def answers(inputs: Iterable[Input], folder: Path, workers: int | None = None) -> Iterator[Answer]:
-    """Yield the answer to each input, in no order; a worker that was led astray is replaced by another."""
+    """Yield the answer to each input, in no order; a worker with a wrong answer is replaced by another."""
     waiting, found = iter(inputs), queue.SimpleQueue()
     lock = threading.Lock()
 
     def work(own: Path) -> None:
+        try:
+            try_inputs(own)
+        except BaseException as error:  # without an end, whoever waits for answers would wait for ever
+            found.put(error)
+        else:
+            found.put(None)
+
+    def try_inputs(own: Path) -> None:
         own.mkdir(parents=True)
         worker, tried = _Worker(own), 0
-        while True:
-            with lock:
-                one = next(waiting, None)
-            if one is None:
-                break
-            answer = worker.ask(one)
-            tried += 1
-            # What one input took does not count against the next; nor do templates that hpcforge keeps for its run.
-            if answer.wrong or tried % _A_WORKER == 0:
-                worker.end()
-                worker = _Worker(own)
-            found.put(answer)
-        worker.end()
-        found.put(None)
+        try:
+            while True:
+                with lock:
+                    one = next(waiting, None)
+                if one is None:
+                    return
+                answer = worker.ask(one)
+                tried += 1
+                # What one input took does not count against the next; nor do templates that hpcforge keeps for its run.
+                if answer.wrong or tried % _A_WORKER == 0:
+                    worker.end()
+                    worker = _Worker(own)
+                found.put(answer)
+        finally:
+            worker.end()
 
     threads = [
         threading.Thread(target=work, args=(folder / str(number),), daemon=True)
@@ -123,7 +132,10 @@ def answers(inputs: Iterable[Input], folder: Path, workers: int | None = None) -
     for thread in threads:
         thread.start()
     for _ in threads:
-        yield from iter(found.get, None)
+        for answer in iter(found.get, None):
+            if isinstance(answer, BaseException):
+                raise answer
+            yield answer
 
 
 def _wrong(said: dict[str, object]) -> str | None:
