@@ -80,7 +80,7 @@ def right(dice: Dice) -> dict[str, Any]:
         "schema": 1,
         "name": drawn.at(_schema(), "name"),
         "domain": f"{dice.choice(_words(dice, 3))}.example.org",
-        "access": {"user": f"u{drawn.at(schema['Access'], 'user')}"[:32].rstrip("-"),
+        "access": {"user": f"u{drawn.at(schema['AccessSection'], 'user')}"[:32].rstrip("-"),
                    "become": drawn.at(schema["AccessSection"], "become")},
         "nodes": nodes,
         "networks": {"mgmt": {"cidr": "10.1.0.0/24"}},
