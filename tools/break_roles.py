@@ -40,7 +40,7 @@ OTHERS = {
     "tcp": "udp", "udp": "tcp",
 }  # fmt: skip
 # What other roles hear of: such a break is tried alone, so that it is not taken for one of theirs.
-HEARD = {"on", "vars", "settings", "ports", "artifacts"}
+HEARD = {"on", "vars", "accepts", "contributes", "artifacts"}
 _OF_FEW = {"disrupts", "on_remove", "shape"}  # keys of role.yaml whose values are some of OTHERS
 _CONDITION = re.compile(r"\{%-?\s*(?:el)?if\s+(.*?)\s*-?%\}")
 _EXPRESSION = re.compile(r"\{\{.*?\}\}")

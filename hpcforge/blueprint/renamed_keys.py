@@ -67,7 +67,6 @@ RENAMED_KEYS: MappingOf[File, tuple[RenamedKey, ...]] = {
         RenamedKey("secrets.*.least", "min_bytes"),
         RenamedKey("secrets.*.rotated", "on_rotation"),
         RenamedKey("services.*.several", "multiple_nodes"),
-        RenamedKey("settings.*.several", "comma_separated"),
         RenamedKey("shape", "strategy"),
         RenamedKey("units.*.refresh", "reload_commands"),
         RenamedKey("units.*.rereads", "reload_on"),

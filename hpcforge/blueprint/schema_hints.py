@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from hpcforge.blueprint.diagnostics import closest, closest_or_all, quote
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.suggestions import whole
 
 _MAPPINGS = (dict, Mapping)
@@ -61,8 +60,8 @@ def unknown_key(
     """
     key, around = str(loc[-1]), _model_at(model, loc[:-1])
     known = list(aliases(around)) if around else []
-    if around and issubclass(around, Section) and key in around.not_keys:
-        return around.not_keys[key], None
+    if key in (not_keys := getattr(around, "not_keys", {})):
+        return not_keys[key], None
     parent: Any = data
     for step in loc[:-1]:
         parent = parent[step]

@@ -21,7 +21,7 @@ from hpcforge.blueprint.diagnostics import (
     Diagnostic,
     Severity,
     SourceFile,
-    did_you_mean,
+    closest_or_all,
     others,
     quote,
 )
@@ -197,7 +197,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, file: str
     if kind == "literal_error":
         known = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(", ")]
         word = str(detail["input"])
-        return Finding(loc, f"{quote(word)} is not accepted here", did_you_mean(word, known))
+        return Finding(loc, f"{quote(word)} is not accepted here", closest_or_all(word, known))
     message = _MESSAGES.get(kind, "{message}").format(**{"message": detail["msg"], **context})
     got = _kind_of(detail["input"]) if kind.endswith("_type") else ""
     hint = _how(model, loc, detail["input"]) if got else description(model, loc) if kind.startswith("too_") else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import GenericAlias
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from hpcforge.blueprint import suggestions
 from hpcforge.blueprint import values as v
+from hpcforge.blueprint.diagnostics import quote
 
 
 def _as_it_is(value: Any) -> Any:
@@ -49,6 +51,37 @@ _KERNEL_ARGUMENT = v.Matches(
 )
 
 
+_LAST_PORT = 65535
+
+
+def _ports(text: str) -> str:
+    """A port, or a range FIRST-LAST of ports."""
+    found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not 0 < first <= last <= _LAST_PORT:
+        raise v.refusal(f"{quote(text)} is neither a port nor a range FIRST-LAST of ports from 1 to {_LAST_PORT}")
+    return text
+
+
+_KEY = v.Matches(
+    r"[A-Za-z][A-Za-z0-9_.-]{0,99}",
+    "a key of a configuration file: a letter, then letters, digits and _.-",
+    "PrologFlags",
+    guess=suggestions.plainer,
+)
+_SETTING = v.Matches(
+    r"[^#\x00-\x1f\x7f-\x9f\u2028\u2029]{1,1000}",
+    "one line of up to 1,000 characters without #",
+    "associations,limits",
+    guess=suggestions.plainer,
+)
+_COMMENT = v.Matches(
+    r"[ !#-\[\]-~]{0,100}",
+    'one line of up to 100 ASCII characters, none of them " or a backslash',
+    "metrics for the site",
+    guess=suggestions.plainer,
+)
+
 TypeName = Literal[
     "text",
     "name",
@@ -62,6 +95,10 @@ TypeName = Literal[
     "duration",
     "certificates",
     "kernel_argument",
+    "ports",
+    "key",
+    "setting",
+    "comment",
 ]
 TYPES: Mapping[TypeName, ValueType] = {
     "text": ValueType(v.Text),
@@ -75,6 +112,10 @@ TYPES: Mapping[TypeName, ValueType] = {
     "cidr": ValueType(v.Cidr),
     "certificates": ValueType(Annotated[str, _CERTIFICATES]),
     "kernel_argument": ValueType(Annotated[str, _KERNEL_ARGUMENT]),
+    "ports": ValueType(Annotated[str, v.Checked(_ports)]),
+    "key": ValueType(Annotated[str, _KEY]),
+    "setting": ValueType(Annotated[str, _SETTING]),
+    "comment": ValueType(Annotated[str, _COMMENT]),
     "duration": ValueType(v.Duration, lambda text: round(v.minutes(text) * 60)),  # seconds
 }
 

@@ -80,7 +80,20 @@ class Variable(BaseModel):
     @cached_property
     def usual(self) -> Any:
         """Its default as the blueprint would give it, typed; None where there is none."""
-        return None if self.required else TypeAdapter(self.written).validate_python(self.default)
+        return None if self.required else self._adapter.validate_python(self.default)
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.written)
+
+    def typed(self, value: Any) -> Any:
+        """A value as a blueprint would give it, typed. Raises ValueError with what is wrong with it."""
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            hints = (detail.get("ctx", {}).get("hint") for detail in error.errors())
+            said = (detail["msg"] for detail in error.errors())
+            raise ValueError("; ".join(filter(None, (*said, *hints)))) from error
 
     def given(self, value: Any) -> Any:
         """What templates and code get of a typed value."""

@@ -53,7 +53,7 @@ def schema(
         return Exit.DONE
     if of == "role" and markdown:
         rehearsal = load(bundled.root() / "blueprints" / "rehearsal.yaml").cluster
-        printing.result(role_reference(rehearsal, rehearsal.workers[0]))
+        printing.result(role_reference(rehearsal, rehearsal.workers[0], load_roles(bundled.roles())))
         return Exit.DONE
     made: dict[str, Callable[[], dict[str, Any]]] = {
         "blueprint": partial(_blueprint, path, for_people=markdown),

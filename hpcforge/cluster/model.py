@@ -273,6 +273,7 @@ class OperatingSystem:
     openssh: str  # the distribution's own, "9.2"
     names: Names = Names()  # where they are others than Debian 12's
     suite: str | None = None  # its name in the archive
+    slurm_settings: tuple[str, ...] | None = None  # the names that its Slurm knows in slurm.conf; None: not known
 
     @property
     def slurm_version(self) -> tuple[int, ...]:

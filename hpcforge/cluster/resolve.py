@@ -331,8 +331,17 @@ def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
     os = blueprint.software.os
     found = catalog.distributions[os.name, os.release]
     names = m.Names(found.packages, found.units, found.paths, found.accounts)
+    release = catalog.slurm.get(found.slurm)
     return m.OperatingSystem(
-        found.name, found.release, found.python, found.slurm, found.libc, found.openssh, names, found.suite
+        name=found.name,
+        release=found.release,
+        python=found.python,
+        slurm=found.slurm,
+        libc=found.libc,
+        openssh=found.openssh,
+        names=names,
+        suite=found.suite,
+        slurm_settings=release.settings if release else None,
     )
 
 

@@ -22,6 +22,7 @@ from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan import sandbox
 from hpcforge.plan.artifacts import DepotContents, artifact, download, served
+from hpcforge.plan.contributions import Contribution, Contributions, Item, Kind, kinds_of, merged
 from hpcforge.plan.desired import (
     Artifact,
     Check,
@@ -36,7 +37,6 @@ from hpcforge.plan.desired import (
     Unit,
 )
 from hpcforge.plan.localize import localize
-from hpcforge.plan.ports import PortRange, port
 from hpcforge.plan.render import (
     Template,
     begin,
@@ -52,18 +52,17 @@ from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, Role, declared_secrets
 from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
 from hpcforge.plan.role_spec import (
+    AcceptSpec,
     ArtifactSpec,
+    ContributionSpec,
     FileSpec,
     LeavesSpec,
-    PortSpec,
     ResourceSpec,
     RestartSpec,
-    SettingSpec,
     TreeSpec,
     UnitSpec,
 )
 from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, usable
-from hpcforge.plan.settings import RoleSetting, Settings, check_slurm, gathered, setting
 
 Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
@@ -109,16 +108,13 @@ def compile_desired(
     placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
     may_use = {role.name: usable(role.name, role.spec.needs, secrets) for role in ordered}
 
-    def compilers_with(
-        depot: DepotContents, open_ports: Mapping[str, tuple[PortRange, ...]], told: Settings
-    ) -> list[_Compiler]:
-        common = (cluster, texts, secret_digests, placed, depot, open_ports, told)
+    def compilers_with(depot: DepotContents, contributions: Contributions) -> list[_Compiler]:
+        common = (cluster, texts, secret_digests, placed, depot, contributions)
         return [_Compiler(role, needs[role.name], may_use[role.name], *common) for role in ordered]
 
-    depot, first_pass = the_depot(roles), compilers_with(DepotContents(), {}, {})
+    depot, first_pass = the_depot(roles), compilers_with(DepotContents(), Contributions())
     serves = served(cluster, depot, ((compiler.role, compiler.artifacts()) for compiler in first_pass))
-    told = gathered(roles, (said for compiler in first_pass for said in compiler.settings()))
-    compilers = compilers_with(serves, _open_ports(cluster, first_pass), told)
+    compilers = compilers_with(serves, _contributions(cluster, first_pass))
     first = tuple(RoleNeed(role.name) for role in ordered if role.spec.before_site_roles)
     nodes: dict[str, tuple[DesiredRole, ...]] = {}
     for node in cluster.nodes:
@@ -147,21 +143,37 @@ def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
         )
 
 
-def _open_ports(cluster: Cluster, compilers: Sequence[_Compiler]) -> dict[str, tuple[PortRange, ...]]:
-    """What the roles of each node want open, each once."""
-    with_ports = [compiler for compiler in compilers if compiler.role.spec.ports]
-    return {
-        node.name: tuple(
-            dict.fromkeys(port for compiler in with_ports if compiler.runs_on(node) for port in compiler.ports(node))
-        )
-        for node in cluster.nodes
-    }
+def _contributions(cluster: Cluster, compilers: Sequence[_Compiler]) -> Contributions:
+    """What roles contribute to others, by kind; for a kind of nodes, by node."""
+    kinds = kinds_of((compiler.role for compiler in compilers), partial(_known, cluster))
+    found = Contributions()
+    for kind in kinds.values():
+        having = [compiler for compiler in compilers if kind.name in compiler.role.spec.contributes]
+        if kind.spec.scope == "cluster":
+            found.by_kind[kind.name] = merged(kind, (item for each in having for item in each.contributed(kind)))
+        else:
+            found.by_kind[kind.name] = {
+                node.name: merged(
+                    kind, (item for each in having if each.runs_on(node) for item in each.contributed(kind, node))
+                )
+                for node in cluster.nodes
+            }
+    return found
+
+
+def _known(cluster: Cluster, role: Role, spec: AcceptSpec) -> tuple[str, ...] | None:
+    """The values that the first unique field of a kind may have; None: any."""
+    if spec.known is None:
+        return None
+    with _explained(role, "accepts"):
+        values = evaluate(spec.known, role_context(cluster, role.name))
+        return None if values is None else tuple(map(str, values))
 
 
 def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[object]:
     """Everything that a resource is rendered from."""
     yield from _leaves_of(spec)
-    if isinstance(spec, FileSpec) and spec.source is not None:
+    if isinstance(spec, FileSpec | ContributionSpec) and spec.source is not None:
         yield role.texts[spec.source]
     # it watches the role's files, wherever those lie
     if isinstance(spec, UnitSpec | RestartSpec) and spec.restart_on is None:
@@ -172,7 +184,7 @@ def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[object]:
 def _leaves_of(value: Any) -> Iterator[object]:
     """Yield the leaf values of a spec."""
     if isinstance(value, BaseModel):
-        value = [getattr(value, name) for name in type(value).model_fields]
+        value = [*(getattr(value, name) for name in type(value).model_fields), *(value.model_extra or {}).values()]
     if isinstance(value, Mapping):
         value = tuple(value.values())
     if isinstance(value, list | tuple):
@@ -254,8 +266,7 @@ class _Compiler:
     secret_digests: Mapping[str, str | None]
     placed: Mapping[str, _Placed]
     served: DepotContents
-    open_ports: Mapping[str, tuple[PortRange, ...]]  # of all roles, by node
-    told: Settings  # what files are told by all roles
+    contributions: Contributions  # of all roles
     alike: dict[int, _MadeOnce[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
     same: dict[int, _Text] = field(default_factory=dict)  # a text that is the same on all nodes, likewise
 
@@ -269,17 +280,22 @@ class _Compiler:
         found = (self._each(self.cluster.by_name[name], specs, _artifact) for name in nodes)
         return tuple(dict.fromkeys(artifact for several in found for artifact in several))
 
-    def ports(self, node: Node) -> tuple[PortRange, ...]:
-        """What it wants open on a node."""
-        return self._each(node, self.role.spec.ports, _port)
-
-    def settings(self) -> Iterator[tuple[Role, str, RoleSetting]]:
-        """Yield what it has files of other roles say; nothing where it runs on no node."""
-        for spec in self.role.spec.settings if self.placed[self.role.name].nodes else ():
+    def contributed(self, kind: Kind, node: Node | None = None) -> Iterator[Contribution]:
+        """What it contributes to a kind, for all nodes or for one; nothing where it runs on no node."""
+        nodes = tuple(self.cluster.by_name[name] for name in self.placed[self.role.name].nodes)
+        for place, spec in enumerate(self.role.spec.contributes[kind.name] if nodes else ()):
+            make = partial(self._item, kind)
             with self._placed_error(spec):
-                for path, setting in self._rendered_of(spec, _setting, self._context):
-                    check_slurm(path, setting, self.cluster.os.slurm)
-                    yield self.role, path, setting
+                items = self._rendered_of(spec, make, self._context) if node is None else self._each(node, [spec], make)
+            loc = ("contributes", kind.name, place)
+            yield from (Contribution(self.role, loc, item, nodes if node is None else (node,)) for item in items)
+
+    def _item(self, kind: Kind, spec: ContributionSpec, context: Context) -> Item:
+        item = kind.item(spec, lambda text: render(text, context))
+        if spec.source is None:
+            return item
+        text = self.role.texts[spec.source]
+        return {**item, "text": render(text, context) if isinstance(text, Template) else text}
 
     def wanted(self, node: Node) -> DesiredRole:
         here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)
@@ -357,7 +373,7 @@ class _Compiler:
 
     @cached_property
     def _context(self) -> Context:
-        known = {"artifacts": self.served.artifacts, "open_ports": self.open_ports, "settings": self.told}
+        known = {"artifacts": self.served.artifacts, "contributions": self.contributions.of(self.role)}
         return {**role_context(self.cluster, self.role.name), **known}
 
     @cached_property
@@ -398,10 +414,11 @@ class _Compiler:
 
     def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
         """Where a resource stands in role.yaml."""
-        lists = {key: value for key, value in self.role.spec if isinstance(value, tuple)}
-        return next(
-            (key, place) for key, all_ in lists.items() for place, candidate in enumerate(all_) if candidate is spec
-        )
+        lists: list[tuple[tuple[str, ...], tuple[Any, ...]]] = [
+            ((key,), value) for key, value in self.role.spec if isinstance(value, tuple)
+        ]
+        lists += [(("contributes", kind), value) for kind, value in self.role.spec.contributes.items()]
+        return next((*loc, place) for loc, all_ in lists for place, candidate in enumerate(all_) if candidate is spec)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
         return self._rendered_of(spec, make, {**self._context, "node": node})
@@ -475,14 +492,6 @@ class _Compiler:
 
 def _artifact(spec: ArtifactSpec, context: Context) -> Artifact:
     return artifact(spec, lambda text: render(text, context))
-
-
-def _setting(spec: SettingSpec, context: Context) -> tuple[str, RoleSetting]:
-    return setting(spec, lambda text: render(text, context))
-
-
-def _port(spec: PortSpec, context: Context) -> PortRange:
-    return port(spec, lambda text: render(text, context))
 
 
 def _tree(spec: TreeSpec, context: Context) -> Tree:

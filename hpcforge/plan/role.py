@@ -114,6 +114,7 @@ def load_role(folder: Path) -> Role:
         raise RoleError(wrong)
     files = [outcome for outcome in found if isinstance(outcome, tuple)]
     texts = {file.source: text for file, text in files if file.source is not None and text is not None}
+    texts |= dict(_contributed_texts(folder, spec, document))
     spec = spec.model_copy(update={"files": tuple(file for file, _ in files)})
     return Role(folder, spec, texts, _load_code(folder), document)
 
@@ -131,6 +132,18 @@ def _files(
             yield _placed(document, error.message, ("files", place), error.hint)
         except RoleError as error:
             yield from error.diagnostics
+
+
+def _contributed_texts(folder: Path, spec: RoleSpec, document: Document) -> Iterator[tuple[str, str]]:
+    """The files that contributions name by `source`, and what is in them."""
+    for kind, contributions in spec.contributes.items():
+        for place, contribution in enumerate(contributions):
+            if contribution.source is not None:
+                try:
+                    yield contribution.source, _text(folder, contribution.source)
+                except _WrongFileError as error:
+                    loc = ("contributes", kind, place)
+                    raise RoleError([_placed(document, error.message, loc, error.hint)]) from error
 
 
 class _WrongFileError(Exception):

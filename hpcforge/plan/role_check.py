@@ -138,8 +138,8 @@ def _with_needed(role: Role, known: Mapping[str, Role]) -> list[Role]:
         restarted = {restart.name for restart in needed_role.spec.restarts}
         needed = {need.partition("@")[0] for need in needed_role.spec.needs}
         needed |= {other.name for other in known.values() if restarted & {unit.name for unit in other.spec.units}}
-        told = {setting.file for setting in needed_role.spec.settings}
-        needed |= {other.name for other in known.values() if told & {file.path for file in other.spec.files}}
+        kinds = set(needed_role.spec.contributes)
+        needed |= {other.name for other in known.values() if kinds & set(other.spec.accepts)}
         depots = (other for other in known.values() if any(o.serves_artifacts for o in other.spec.services.values()))
         needed |= {depot.name for depot in depots if needed_role.spec.artifacts}
         left += [known[name] for name in sorted(needed) if name in known and name not in found]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import GenericAlias
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
 
+from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.services import Offer
 from hpcforge.blueprint.values import ShortForm, refusal
@@ -20,7 +21,6 @@ from hpcforge.plan.resources import TYPES, as_templates
 from hpcforge.plan.secrets import SecretName, SecretSpec
 
 _DOWNLOADS = "downloads"  # a kind that role.yaml does not say by itself: it follows from `artifacts`
-_MAX_WHY_BYTES = 100  # nft takes comments of 128
 _TRUE, _FALSE = Expression("true"), Expression("false")
 
 
@@ -35,6 +35,9 @@ class ResourceSpec(_Spec):
     for_each: Expression | None = Field(
         None, description="A list: one resource for each entry, which `when` and the other fields use as `item`."
     )
+
+
+_RESERVED = {"role", "nodes", "text", "source", *ResourceSpec.model_fields}  # what no kind can have as a field
 
 
 class PackageSpec(ResourceSpec):
@@ -146,30 +149,64 @@ class LeavesSpec(ResourceSpec):
     why: str = Field(description="The reason, for the person who removes the role.")
 
 
-class PortSpec(ResourceSpec):
-    """A port on which its node answers hosts outside the cluster's networks, too, where a firewall stands."""
+class AcceptSpec(_Spec):
+    """A kind of items that roles may contribute; templates of this role get them as `contributions.KIND`.
 
-    port: Template = Field(description="1 to 65535, or a range: `30000-30100`.")
-    protocol: Literal["tcp", "udp"] = Field("tcp", description="Over which transport.")
-    why: str = Field(description="The purpose: a comment in the firewall's rules.")
+    Each item has the fields of the kind, `role` (the name of the contributing role) and `nodes` (where that runs).
+    """
 
-    @field_validator("why")
-    @classmethod
-    def _is_comment(cls, why: str) -> str:
-        if not why.isprintable() or len(why.encode()) > _MAX_WHY_BYTES or '"' in why or "\\" in why:
-            raise refusal(f'one line of at most {_MAX_WHY_BYTES} bytes, without " and \\: it becomes a comment of nft')
-        return why
-
-
-class SettingSpec(ResourceSpec):
-    """A key for a file of another role, the same on all nodes; that role's template inserts it."""
-
-    file: Template = Field(description="The path of that file.")
-    key: Template = Field(description="As in `PrologFlags`.")
-    value: Template = Field(description="One line, without `#`.")
-    comma_separated: bool = Field(
-        False, description="It is a list: values from several roles and the site are joined by commas."
+    description: v.Sentence = Field(description="What such an item is.")
+    scope: Literal["cluster", "node"] = Field(
+        "cluster",
+        description="`cluster`: an item is the same on all nodes, and templates get a list. `node`: it is rendered for "
+        "each node where its role runs, and templates get the lists by node: `contributions.KIND[node.name]`.",
     )
+    fields: Mapping[VariableName, Variable] = Field(min_length=1, description="Its fields by name, typed as `vars`.")
+    text: bool = Field(False, description="Each item has a text, too: `source` names a file of the contributing role.")
+    unique: tuple[VariableName, ...] = Field(
+        (), description="Items that agree in these fields are one item. Two that then differ are an error."
+    )
+    known: Expression | None = Field(
+        None,
+        description="An expression over `cluster`: a list of the values that the first field of `unique` may have, in "
+        "any case. Without it, or where it is none: any.",
+    )
+    joined: VariableName | None = Field(
+        None, description="A field that may differ: its values are joined by commas, each once."
+    )
+    joined_if: VariableName | None = Field(
+        None, description="A field of type `truth`: `joined` counts only for items where it is true."
+    )
+
+    @model_validator(mode="after")
+    def _has_these_fields(self) -> Self:
+        for name in filter(None, (*self.unique, self.joined, self.joined_if)):
+            if name not in self.fields:
+                raise refusal(f"{quote(name)} is none of its fields", did_you_mean(name, self.fields))
+        for name in self.fields:
+            if name in _RESERVED:
+                raise refusal(f"{quote(name)} cannot be a field: every item has it")
+        if self.joined and self.fields[self.joined].type not in ("text", "setting"):
+            raise refusal("`joined` is for a field of type text or setting")
+        if self.known is not None and not self.unique:
+            raise refusal("`known` without `unique`")
+        return self
+
+
+class ContributionSpec(ResourceSpec):
+    """An item of a kind that another role accepts: a template for each field of that kind."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Template] = Field(init=False)
+
+    source: str | None = Field(
+        None, description="A file in the role's folder, if the kind has a text; rendered if it ends in `.j2`."
+    )
+
+    @property
+    def fields(self) -> Mapping[str, Template]:
+        """What it says besides, by the names of the kind's fields."""
+        return self.__pydantic_extra__
 
 
 class CheckSpec(ResourceSpec):
@@ -201,6 +238,11 @@ class GoingSpec(_Spec):
 class RoleSpec(GoingSpec):
     """What `role.yaml` may say, but for the kinds of resources: those come from their table."""
 
+    not_keys: ClassVar[Mapping[str, str]] = {
+        "ports": "since 0.2 write `contributes: {open_ports: [...]}`",
+        "settings": "since 0.2 write `contributes: {slurm_conf: [...]}`, or another kind that a role accepts",
+    }
+
     description: str = Field(description="What the role is for.")
     on: Expression = Field(description="It runs on the nodes where this expression is true.")
     needs: tuple[str, ...] = Field(
@@ -220,14 +262,12 @@ class RoleSpec(GoingSpec):
         (), description="Units of other roles, which then run after this role."
     )
     artifacts: tuple[ArtifactSpec, ...] = Field((), description="Pinned files from outside, through the depot.")
-    ports: tuple[PortSpec, ...] = Field(
-        (), description="Ports that are open to hosts outside the cluster's networks; templates get those of all "
-            "roles of a node as `open_ports[node.name]`."
-    )  # fmt: skip
-    settings: tuple[SettingSpec, ...] = Field(
-        (), description="Keys for files of other roles, if this role runs on any node; templates get them as "
-            "`settings[PATH]`."
-    )  # fmt: skip
+    accepts: Mapping[VariableName, AcceptSpec] = Field(
+        {}, description="Kinds of items that other roles may contribute, for its templates: `contributions.KIND`."
+    )
+    contributes: Mapping[VariableName, tuple[ContributionSpec, ...]] = Field(
+        {}, description="Items for other roles, by the kind that such a role accepts."
+    )
     services: Mapping[str, Offer] = Field({}, description="Services that it adds for blueprints, under `services`.")
     vars: Mapping[VariableName, Variable] = Field(
         {}, description="Variables that it adds for blueprints, under `roles`."

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from hpcforge.blueprint.reference import reference
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node
+from hpcforge.plan.role import Role
 from hpcforge.plan.role_spec import json_schema
 
 _MADE_BY = "hpcforge schema role --markdown"
@@ -19,14 +20,22 @@ _PAGE = Path(__file__).with_name("templates") / "roles.md"
 _FIELD = re.compile(r"    (\w+): [^#\n]*?(?:  # (.*))?")
 
 
-def role_reference(cluster: Cluster, node: Node) -> str:
-    """Markdown; the values of variables are those of a node of this cluster."""
+def role_reference(cluster: Cluster, node: Node, roles: Iterable[Role]) -> str:
+    """Markdown; the values of variables are those of a node of this cluster, the kinds those that `roles` accept."""
     table = reference(json_schema(), _MADE_BY)
     told = "".join(f"| `{name}` | `{value}` |\n" for name, value in variables(cluster, node).items())
     models = "\n".join(_models())
     table = table[table.index("| key |") :]
-    page = _PAGE.read_text("utf-8")
-    return page.format(made_by=_MADE_BY, models=models, node=node.name, variables=told, table=table)
+    page, kinds = _PAGE.read_text("utf-8"), "".join(_kinds(roles))
+    return page.format(made_by=_MADE_BY, models=models, node=node.name, variables=told, table=table, kinds=kinds)
+
+
+def _kinds(roles: Iterable[Role]) -> Iterator[str]:
+    """A row for each kind of contributions."""
+    for role in roles:
+        for name, kind in role.spec.accepts.items():
+            fields = ", ".join(f"`{field}`" for field in (*kind.fields, *(["text"] if kind.text else ())))
+            yield f"| `{name}` | {role.name} | {fields} | {kind.description} |\n"
 
 
 def _models() -> Iterator[str]:

@@ -61,9 +61,6 @@ artifacts:
     source: "https://example.org/tool"
     sha256: "0000000000000000000000000000000000000000000000000000000000000000"
     <to|path>: /opt/tool
-settings:
-  - {file: /etc/tried.conf, key: Flags, value: a, <several|comma_separated>: true}
-  - {file: /etc/tried.conf, key: Flags, value: b, <several|comma_separated>: true}
 checks:
   - {name: it is there, command: [/bin/true], <first|precondition>: true}
 services:

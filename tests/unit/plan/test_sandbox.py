@@ -56,7 +56,7 @@ def _places(model: type[BaseModel], at: Place = ()) -> Iterator[tuple[Place, typ
                 yield from _places(one, (*at, name))
 
 
-PLACES = dict(_places(ROLE_SPEC))
+PLACES = {**dict(_places(ROLE_SPEC)), ("contributes", "key"): Template}  # the latter: a field of a kind
 # Where "x" would be refused before the place that is tried is rendered.
 _USUAL: dict[Place, Any] = {
     ("artifacts", "name"): "x/y",
@@ -65,7 +65,6 @@ _USUAL: dict[Place, Any] = {
     ("artifacts", "path"): "/x",
     ("files", "content"): "x",
     ("files", "path"): "/x",
-    ("ports", "why"): "x",
 }
 
 
@@ -79,6 +78,12 @@ def _role_with(place: Place, text: str) -> dict[str, Any]:
     value = text if PLACES[place] is Expression else f"{{{{ {text} }}}}"
     if place == ("inputs",):
         return {**spec, "inputs": {"x": value}, "keep_on_removal": [{"path": "/x", "why": "x"}]}
+    if place[0] in ("accepts", "contributes"):
+        kind = "_".join(place)
+        accepted = {"description": "X.", "fields": {"key": {"type": "text", "description": "X."}}, "unique": ["key"]}
+        contributed = {"key": "x"}
+        (accepted if place[0] == "accepts" else contributed)[place[1]] = value
+        return {**spec, "accepts": {kind: accepted}, "contributes": {kind: [contributed]}}
     if len(place) == 1:
         return {**spec, place[0]: value}
     section, *_, name = place

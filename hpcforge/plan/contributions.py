@@ -1,0 +1,136 @@
+"""What roles contribute to other roles: items of a kind that the receiving role declares by `accepts`. Pure.
+
+A role that runs a service contributes, for example, the ports to open or lines of `slurm.conf`; the firewall's and
+Slurm's templates find them as `contributions.KIND`. So neither role has to know the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.cluster.model import Node
+from hpcforge.plan.render import Template
+from hpcforge.plan.role import Role
+from hpcforge.plan.role_spec import AcceptSpec, ContributionSpec
+
+Item = Mapping[str, Any]  # the fields of a kind, typed, with `role`, `nodes` and perhaps `text`: what templates get
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of contributions, and the role that accepts it. `known`: the values that `unique` may have, None: any."""
+
+    name: str
+    role: Role
+    spec: AcceptSpec
+    known: tuple[str, ...] | None = None
+
+    def check(self, role: Role, loc: tuple[str | int, ...], contribution: ContributionSpec) -> None:
+        """Raise `RoleError` where a contribution does not have the fields of this kind."""
+        for name in contribution.fields:
+            if name not in self.spec.fields:
+                hint = did_you_mean(name, self.spec.fields) or f"there are: {', '.join(self.spec.fields)}"
+                raise role.wrong(f"{self.name} has no field {quote(name)}", (*loc, name), hint)
+        for name, variable in self.spec.fields.items():
+            if variable.required and name not in contribution.fields:
+                raise role.wrong(f"{self.name}: {name} is missing", loc, variable.description)
+        if self.spec.text != (contribution.source is not None):
+            hint = "its `source` names a file of the role" if self.spec.text else "remove `source`"
+            raise role.wrong(f"{self.name} has {'a' if self.spec.text else 'no'} text", loc, hint)
+
+    def item(self, contribution: ContributionSpec, render: Callable[[Template], str]) -> dict[str, Any]:
+        """The fields of a contribution, rendered and typed. Raises ValueError for one that has another type."""
+        found: dict[str, Any] = {}
+        for name, variable in self.spec.fields.items():
+            text = contribution.fields.get(name)
+            try:
+                found[name] = variable.given(variable.usual if text is None else variable.typed(render(text)))
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
+        self._check_known(found)
+        return found
+
+    def _check_known(self, item: Item) -> None:
+        name = self.spec.unique[0] if self.spec.unique else ""
+        if self.known is not None and str(item[name]).lower() not in self._folded:
+            hint = did_you_mean(str(item[name]), self.known)
+            raise ValueError(f"{name}: there is no {quote(str(item[name]))}" + (f"; {hint}" if hint else ""))
+
+    @cached_property
+    def _folded(self) -> frozenset[str]:
+        return frozenset(map(str.lower, self.known or ()))
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """An item, where it comes from, and the nodes where that role runs."""
+
+    role: Role
+    loc: tuple[str | int, ...]
+    item: Item
+    nodes: tuple[Node, ...]
+
+
+@dataclass
+class Contributions:
+    """All that is contributed, as templates get it: for `scope: cluster` a list, for `scope: node` a list by node."""
+
+    by_kind: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, role: Role) -> Mapping[str, Any]:
+        """What the templates of a role get: the kinds that it accepts."""
+        return {name: self.by_kind.get(name, ()) for name in role.spec.accepts}
+
+
+def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[str, ...] | None]) -> dict[str, Kind]:
+    """The kinds that roles accept, by name. Raises `RoleError` where two roles accept the same, and for an item of a
+    kind that no role accepts, or with other fields than it has."""
+    roles, kinds = tuple(roles), dict[str, Kind]()
+    for role in roles:
+        for name, spec in role.spec.accepts.items():
+            if name in kinds:
+                message = f"accepts.{name}: role {kinds[name].role.name} accepts it, too"
+                raise role.wrong(message, ("accepts", name), "contribute to that role, or choose another name")
+            kinds[name] = Kind(name, role, spec, known(role, spec))
+    for role in roles:
+        for name, contributions in role.spec.contributes.items():
+            if name not in kinds:
+                hint = did_you_mean(name, kinds) or f"there are: {', '.join(kinds)}"
+                raise role.wrong(f"no role accepts {quote(name)}", ("contributes", name), hint)
+            for place, contribution in enumerate(contributions):
+                kinds[name].check(role, ("contributes", name, place), contribution)
+    return kinds
+
+
+def merged(kind: Kind, contributions: Iterable[Contribution]) -> tuple[Item, ...]:
+    """The items of a kind; those that agree in the `unique` fields become one. Raises `RoleError` for a conflict."""
+    found: dict[object, tuple[Contribution, Item]] = {}
+    for contribution in contributions:
+        item: Item = {**contribution.item, "role": contribution.role.name, "nodes": contribution.nodes}
+        unique = tuple(contribution.item[name] for name in kind.spec.unique) or (contribution.role.name, len(found))
+        if unique in found:
+            item = _merged(kind, *found[unique], contribution)
+        found[unique] = (found[unique][0] if unique in found else contribution, item)
+    return tuple(item for _, item in found.values())
+
+
+def _merged(kind: Kind, first: Contribution, before: Item, other: Contribution) -> Item:
+    joined = kind.spec.joined if kind.spec.joined and all(_is_list(kind, one.item) for one in (first, other)) else None
+    for name in kind.spec.fields:
+        if name != joined and other.item[name] != before[name]:
+            what = ", ".join(str(other.item[field]) for field in kind.spec.unique)
+            message = f"{kind.name}: {what} has {name} {other.item[name]}, and {before[name]} in role {first.role.name}"
+            raise other.role.wrong(message, other.loc)
+    more = {}
+    if joined:
+        words = dict.fromkeys((*before[joined].split(","), *other.item[joined].split(",")))
+        more = {joined: ",".join(words)}
+    return {**before, **more, "nodes": tuple(dict.fromkeys((*before["nodes"], *other.nodes)))}
+
+
+def _is_list(kind: Kind, item: Item) -> bool:
+    return kind.spec.joined_if is None or bool(item[kind.spec.joined_if])
