@@ -86,7 +86,7 @@ class Variable(BaseModel):
     def _adapter(self) -> TypeAdapter[Any]:
         return TypeAdapter(self.written)
 
-    def typed(self, value: Any) -> Any:
+    def typed(self, value: object) -> Any:
         """A value as a blueprint would give it, typed. Raises ValueError with what is wrong with it."""
         try:
             return self._adapter.validate_python(value)

@@ -414,7 +414,7 @@ class _Compiler:
 
     def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
         """Where a resource stands in role.yaml."""
-        lists: list[tuple[tuple[str, ...], tuple[Any, ...]]] = [
+        lists: list[tuple[tuple[str, ...], tuple[object, ...]]] = [
             ((key,), value) for key, value in self.role.spec if isinstance(value, tuple)
         ]
         lists += [(("contributes", kind), value) for kind, value in self.role.spec.contributes.items()]

@@ -42,9 +42,9 @@ class Kind:
             hint = "its `source` names a file of the role" if self.spec.text else "remove `source`"
             raise role.wrong(f"{self.name} has {'a' if self.spec.text else 'no'} text", loc, hint)
 
-    def item(self, contribution: ContributionSpec, render: Callable[[Template], str]) -> dict[str, Any]:
+    def item(self, contribution: ContributionSpec, render: Callable[[Template], str]) -> Item:
         """The fields of a contribution, rendered and typed. Raises ValueError for one that has another type."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for name, variable in self.spec.fields.items():
             text = contribution.fields.get(name)
             try:
@@ -79,9 +79,9 @@ class Contribution:
 class Contributions:
     """All that is contributed, as templates get it: for `scope: cluster` a list, for `scope: node` a list by node."""
 
-    by_kind: dict[str, Any] = field(default_factory=dict)
+    by_kind: dict[str, object] = field(default_factory=dict)
 
-    def of(self, role: Role) -> Mapping[str, Any]:
+    def of(self, role: Role) -> Mapping[str, object]:
         """What the templates of a role get: the kinds that it accepts."""
         return {name: self.by_kind.get(name, ()) for name in role.spec.accepts}
 
