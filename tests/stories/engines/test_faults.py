@@ -93,7 +93,7 @@ def test_a_node_that_says_nothing_is_given_up_and_one_that_is_slow_is_not(engine
         answer = _wait(engines, ("silent", "result"))
         assert time.monotonic() - start < 20
         assert (answer["unreachable"], answer["reason"]) == (True, "silent")
-        assert "said nothing for 4 s" in str(answer["error"])
+        assert "sent nothing for 4 s" in str(answer["error"])
         answer = _wait(engines, ("slow", "result"))
         assert answer["ok"], answer
         assert time.monotonic() - start > 6

@@ -103,7 +103,7 @@ def test_a_node_that_hangs_does_not_hold_a_plan(site: Site) -> None:
         site.inside("n02", "mv /usr/bin/python3.away /usr/bin/python3; pkill -f 'sleep 66[1]' || true")
     assert done.returncode == 4, done.stdout
     assert "n02: no answer for 5 s, waiting; --exclude n02 leaves out what does not answer\n" in done.stderr
-    assert "said nothing for 30 s: it hangs or is overloaded" in " ".join(done.stdout.split())
+    assert "sent nothing for 30 s: it hangs or is overloaded" in " ".join(done.stdout.split())
     assert "~ file /etc/faults/ground.conf" in done.stdout  # of n01
     assert site.run("plan", "--limit", "n01").returncode == 2
     site.apply()

@@ -262,7 +262,7 @@ def test_as_many_disks_as_a_lab_may_have_fit_into_a_mount(rehearsal: Rehearsal) 
             disks.written(lab, node)
         lab = saves.ended(saves.saved(lab, "deep", saved_s=0.0, running=()))
     state.save(lab)
-    with pytest.raises(labs.LabError, match=r"no more fit"):
+    with pytest.raises(labs.LabError, match=r"already uses the disks of 99 saves, the highest number"):
         save(rehearsal, "deeper")
     rehearsal.up()
     root(rehearsal, "head", "touch /srv/here && hello")

@@ -7,6 +7,7 @@ import pytest
 
 from hpcforge.lab import lab as labs
 from tests.support import node_program as nodes
+from tests.support.resources import Resources
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +23,8 @@ def lab() -> Iterator[labs.Lab]:
 @pytest.fixture
 def node(lab: labs.Lab) -> nodes.Node:
     return nodes.Node(lab, "ours")
+
+
+@pytest.fixture(scope="module")
+def wanted() -> type[Resources]:
+    return Resources

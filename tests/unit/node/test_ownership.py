@@ -8,7 +8,7 @@ import pytest
 from hpcforge.node import backups, kept_on_removal, ownership
 from hpcforge.node.kinds import accounts
 from hpcforge.node.receipt import EMPTY
-from tests.unit.node.conftest import GROUP, OWNER
+from tests.support.resources import GROUP, OWNER
 
 
 @pytest.fixture

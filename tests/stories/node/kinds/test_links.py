@@ -41,5 +41,5 @@ def test_a_directory_is_not_replaced_nor_a_file_that_somebody_put_there_since(li
     life.put({"path": "/etc/was-link", "target": "/tmp"})
     life.node.shell("sudo rm /etc/was-link; echo hers | sudo tee /etc/was-link")
     [warning] = [one["detail"] for one in life.remove() if one["event"] == "warning"]
-    assert "somebody has put a file there" in warning
+    assert "is now a file instead of a symbolic link: not touched" in warning
     assert life.node.shell("cat /etc/was-link") == "hers\n"
