@@ -140,6 +140,8 @@ def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
     context = role_context(cluster, role.name)
     alike: MadeOnce[bool] = MadeOnce(asked_of([role.spec.on]), context)
     with _explained(role, "on"):
+        if not alike.asked and alike.asked is not None and cluster.nodes:
+            return tuple(cluster.by_name) if evaluate(role.spec.on, context) else ()
         return tuple(
             node.name
             for node in cluster.nodes
