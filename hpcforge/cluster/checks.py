@@ -15,7 +15,7 @@ from hpcforge.blueprint.checks import node_as_jump_host, node_network, outside
 from hpcforge.blueprint.diagnostics import closest_or_all, did_you_mean, quote
 from hpcforge.blueprint.inventory import BmcSection, InventoryNode
 from hpcforge.blueprint.network_checks import is_bmc
-from hpcforge.blueprint.overrides import alike, gpus_of
+from hpcforge.blueprint.overrides import FACTS, alike, hardware_of
 from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.visible_nodes import NamedNodes
@@ -34,7 +34,6 @@ Findings = Iterator[Finding]
 
 _MAX_GUESSES = 20  # of the word that was meant: each takes tens of milliseconds among 10,000 names
 _EXAMPLE = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory_gib": 256}
-_FACTS = tuple(_EXAMPLE)
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,9 @@ class Shape:
 
 def shape(group: s.NodeGroup, override: s.Override | None, catalog: Catalog) -> Shape:
     """Return what is declared of a node whose hardware model is in the catalog."""
-    server = catalog.servers[group.hardware]
-    facts = {fact: getattr(override, fact, None) or getattr(server, fact) or 0 for fact in _FACTS}
-    gpus = gpus_of(group, override, server)
+    hardware = hardware_of(group, override, catalog.servers[group.hardware])
+    facts = {fact: getattr(hardware.server, fact) or 0 for fact in FACTS}
+    gpus = hardware.gpus
     return Shape(**facts, gpu_model=gpus.model if gpus else None, gpu_count=gpus.count if gpus else 0)
 
 
@@ -104,7 +103,7 @@ def _facts(draft: Draft, catalog: Catalog) -> Findings:
         unknown: dict[tuple[str, ...], None] = {}
         for name in hostlist.expand(key):
             declared = shape(group, overrides.get(name), catalog)
-            missing = tuple(fact for fact in _FACTS if not getattr(declared, fact))
+            missing = tuple(fact for fact in FACTS if not getattr(declared, fact))
             if missing:
                 unknown[missing] = None
             elif slurm:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.hardware import Server
+from hpcforge.blueprint.overrides import alike, hardware_of
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
 
@@ -18,13 +20,18 @@ def unknown_gpus(draft: Draft, catalog: Catalog) -> dict[str, list[str]]:
     found = {}
     for key, group in groups.items():
         server = catalog.servers.get(group.hardware)
-        if server is None or "worker" not in group.functions or group.gpus or server.gpus:
+        if server is None or "worker" not in group.functions:
             continue
         if server.gpus_max or (server.gpus_max is None and server.gpu_form_factors):
             found[key] = [
-                name for name in hostlist.expand(key) if not (override := overrides.get(name)) or not override.gpus
+                name for names, override in alike(key, overrides) for name in names if _unknown(group, override, server)
             ]
     return {key: names for key, names in found.items() if names}
+
+
+def _unknown(group: s.NodeGroup, override: s.Override | None, server: Server) -> bool:
+    hardware = hardware_of(group, override, server)
+    return hardware.gpus is None and "gpus" not in hardware.overridden  # an override to 0 GPUs is known
 
 
 def gpu_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:

@@ -154,6 +154,11 @@ class Node:
     reserve_memory_mib: int = 0  # the same
 
     @property
+    def certified(self) -> bool:
+        """Whether it gets a host certificate: its host keys are known."""
+        return bool(self.host_keys)
+
+    @property
     def best_host_key(self) -> str:
         """Of its host keys the one that is certified; empty where none is known."""
         by_type = {key.split()[0]: key for key in reversed(self.host_keys)}
@@ -542,7 +547,7 @@ class Cluster:
 
     def file_systems(self, node: Node) -> tuple[FileSystem, ...]:
         """Those that a node mounts, as it mounts them."""
-        return tuple(file_system.at(node.name) for file_system in self.storage if node.name in file_system.on)
+        return tuple(file_system.at(node.name) for file_system in self.storage if node.name in file_system.known)
 
     def address(self, node: str, system: FileSystem) -> str:
         """The address of a node on the network over which a file system is served."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.hardware import GpusSection
 from hpcforge.blueprint.mig import gpus_named
-from hpcforge.blueprint.overrides import gpus_of
+from hpcforge.blueprint.overrides import alike, gpus_of
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.shards import shards
@@ -25,9 +24,9 @@ def override_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     overrides: dict[str, s.Override] = draft.sections["overrides"] or {}
     for key, group in groups.items():
         if (group.mig or group.shards) and group.hardware in catalog.servers:
-            for name in hostlist.expand(key):
-                if name in overrides and overrides[name].gpus:
-                    yield from _lost(name, key, group, overrides[name], catalog)
+            for names, override in alike(key, overrides):
+                if override and override.gpus:
+                    yield from _lost(names[0], key, group, override, catalog)
 
 
 def _lost(name: str, key: str, group: s.NodeGroup, override: s.Override, catalog: Catalog) -> Iterator[Finding]:

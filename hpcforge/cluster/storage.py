@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from uuid import UUID, uuid5
 
 from hpcforge.catalog import Catalog
@@ -31,7 +32,7 @@ class FileSystem:
     type: str  # for mount(8)
     options: str  # of mount(8), with commas between
     mount: str  # where nodes find it
-    on: tuple[str, ...]  # the nodes that do
+    on: tuple[str, ...] = field(hash=False)  # the nodes that do
     servers: tuple[str, ...] = ()  # the nodes that have the files; none: the site has them
     path: str | None = None  # where they are on them
     network: str | None = None  # over which they serve it; None: that of nodes' addresses, or the site serves it
@@ -46,6 +47,11 @@ class FileSystem:
     homes: bool = False  # homes of users are there, which its server makes, ours or the site's
     volume: str | None = None  # the file system of drives that has them on its servers; None: their system disk
     quota_gib: int | None = None  # of each user, on that volume; None: none
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """The nodes that mount it, as a set."""
+        return frozenset(self.on)
 
     @property
     def server(self) -> str | None:

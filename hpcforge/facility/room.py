@@ -9,7 +9,7 @@ from functools import cached_property
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.hardware import GpusSection, Pdu, RackModel, Server, Supplies
-from hpcforge.blueprint.overrides import alike, gpus_of
+from hpcforge.blueprint.overrides import alike, hardware_of
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.site import Equipment, Feed, SiteRacks, SiteSection
 from hpcforge.catalog import Catalog
@@ -169,25 +169,22 @@ def _kinds(key: str, group: s.NodeGroup, blueprint: s.Blueprint, catalog: Catalo
     return [_kind(key, group, override, names, catalog) for names, override in alike(key, blueprint.overrides)]
 
 
-_OVERRIDDEN = ("sockets", "cores_per_socket", "threads_per_core", "memory_gib")
-
-
 def _kind(
     key: str, group: s.NodeGroup, override: s.Override | None, names: tuple[str, ...], catalog: Catalog
 ) -> NodeKind:
     server = catalog.servers[group.hardware]
-    facts = {fact: getattr(override, fact) for fact in _OVERRIDDEN if getattr(override, fact, None)}
-    gpus = gpus_of(group, override, server)
+    hardware = hardware_of(group, override, server)
+    gpus = hardware.gpus
     if gpus and gpus.model in catalog.gpus and catalog.gpus[gpus.model].vendor == "none":
         gpus = None  # a rehearsal's stand-in
     return NodeKind(
         group=key,
         model=group.hardware,
-        server=server.model_copy(update=facts),
+        server=hardware.server,
         gpus=gpus,
         worker="worker" in group.functions,
         overridden=names[0] if override else None,
-        facts=frozenset(facts) | (frozenset({"gpus"}) if override and override.gpus else frozenset()),
+        facts=hardware.overridden,
         names=names,
         watts=watts(server, gpus, catalog),
     )

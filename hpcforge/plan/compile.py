@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from jinja2 import TemplateError
 from pydantic import BaseModel
@@ -21,6 +21,7 @@ from hpcforge.kinds.downloads import Download
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
 from hpcforge.plan import sandbox
+from hpcforge.plan.alike import MadeOnce, asked_of, speaks_of_node
 from hpcforge.plan.artifacts import DepotContents, artifact, download, served
 from hpcforge.plan.contributions import Contribution, Contributions, Item, Kind, kinds_of, merged
 from hpcforge.plan.desired import (
@@ -28,6 +29,7 @@ from hpcforge.plan.desired import (
     Check,
     Desired,
     DesiredRole,
+    Disruption,
     KeptPath,
     Opaque,
     Reread,
@@ -38,6 +40,7 @@ from hpcforge.plan.desired import (
 )
 from hpcforge.plan.localize import localize
 from hpcforge.plan.render import (
+    Context,
     Template,
     begin,
     evaluate,
@@ -45,8 +48,6 @@ from hpcforge.plan.render import (
     line_of,
     render,
     render_filled,
-    speaks_of_node,
-    spoken_of,
 )
 from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, Role, declared_secrets
@@ -64,7 +65,6 @@ from hpcforge.plan.role_spec import (
 )
 from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, usable
 
-Context = dict[str, Any]
 S = TypeVar("S", bound=ResourceSpec)
 T = TypeVar("T")
 _WRONG = (TemplateError, TypeError, ValueError)  # what rendering raises where a role does not fit the cluster
@@ -133,9 +133,11 @@ def compile_desired(
 
 
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
-    alike: _MadeOnce[bool] = _MadeOnce(spoken_of([role.spec.on]))
     context = role_context(cluster, role.name)
+    alike: MadeOnce[bool] = MadeOnce(asked_of([role.spec.on]), context)
     with _explained(role, "on"):
+        if not alike.asked and alike.asked is not None and cluster.nodes:
+            return tuple(cluster.by_name) if evaluate(role.spec.on, context) else ()
         return tuple(
             node.name
             for node in cluster.nodes
@@ -177,7 +179,7 @@ def _texts_of(role: Role, spec: ResourceSpec) -> Iterator[object]:
         yield role.texts[spec.source]
     # it watches the role's files, wherever those lie
     if isinstance(spec, UnitSpec | RestartSpec) and spec.restart_on is None:
-        for file in role.spec.files:
+        for file in (*role.spec.files, *role.spec.artifacts):
             yield from _texts_of(role, file)
 
 
@@ -192,23 +194,6 @@ def _leaves_of(value: Any) -> Iterator[object]:
             yield from _leaves_of(part)
     else:
         yield value
-
-
-@dataclass(frozen=True)
-class _MadeOnce(Generic[T]):
-    """What is made for a node, made once for all nodes that are alike in what it is made from."""
-
-    spoken: tuple[str, ...] | None  # attributes that it is made from; None: each node's own
-    made: dict[tuple[Any, ...], T] = field(default_factory=dict)  # by the values of these
-
-    def get(self, node: Node, make: Callable[[Node], T], *more: Any) -> T:
-        """`more` is what it is made from besides."""
-        if self.spoken is None:
-            return make(node)
-        key = (*more, *[getattr(node, name) for name in self.spoken])
-        if key not in self.made:
-            self.made[key] = make(node)
-        return self.made[key]
 
 
 def _site_name(site_role: SiteRole) -> str:
@@ -267,11 +252,15 @@ class _Compiler:
     placed: Mapping[str, _Placed]
     served: DepotContents
     contributions: Contributions  # of all roles
-    alike: dict[int, _MadeOnce[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec
+    alike: dict[int, MadeOnce[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec, or of several
     same: dict[int, _Text] = field(default_factory=dict)  # a text that is the same on all nodes, likewise
 
     def runs_on(self, node: Node) -> bool:
-        return node.name in self.placed[self.role.name].known
+        return node.name in self._own.known
+
+    @cached_property
+    def _own(self) -> _Placed:
+        return self.placed[self.role.name]
 
     def artifacts(self) -> tuple[Artifact, ...]:
         """What the depot has to serve for it, each once."""
@@ -282,13 +271,20 @@ class _Compiler:
 
     def contributed(self, kind: Kind, node: Node | None = None) -> Iterator[Contribution]:
         """What it contributes to a kind, for all nodes or for one; nothing where it runs on no node."""
-        nodes = tuple(self.cluster.by_name[name] for name in self.placed[self.role.name].nodes)
+        nodes = self._nodes if node is None else (node,)
         for place, spec in enumerate(self.role.spec.contributes[kind.name] if nodes else ()):
             make = partial(self._item, kind)
             with self._placed_error(spec):
-                items = self._rendered_of(spec, make, self._context) if node is None else self._each(node, [spec], make)
+                if node is None:
+                    items = self._rendered_of(spec, make, self._context)
+                else:
+                    items = self._one_by_one([spec], make, node)
             loc = ("contributes", kind.name, place)
-            yield from (Contribution(self.role, loc, item, nodes if node is None else (node,)) for item in items)
+            yield from (Contribution(self.role, loc, item, nodes) for item in items)
+
+    @cached_property
+    def _nodes(self) -> tuple[Node, ...]:
+        return tuple(self.cluster.by_name[name] for name in self.placed[self.role.name].nodes)
 
     def _item(self, kind: Kind, spec: ContributionSpec, context: Context) -> Item:
         item = kind.item(spec, lambda text: render(text, context))
@@ -298,7 +294,7 @@ class _Compiler:
         return {**item, "text": render(text, context) if isinstance(text, Template) else text}
 
     def wanted(self, node: Node) -> DesiredRole:
-        here = tuple(role for role in self.needs if "@" not in role and node.name in self.placed[role].known)
+        here = tuple(role for role, known in self._needed_here if node.name in known)
         return self._all_alike.get(node, lambda n: self._called(self._wanted(n, here)), here)
 
     def _called(self, wanted: DesiredRole) -> DesiredRole:
@@ -308,7 +304,12 @@ class _Compiler:
             raise self.role.wrong(str(error)) from error
 
     @cached_property
-    def _all_alike(self) -> _MadeOnce[DesiredRole]:
+    def _needed_here(self) -> list[tuple[str, frozenset[str]]]:
+        """Roles that it needs on the same node, with the nodes that have them."""
+        return [(role, self.placed[role].known) for role in self.needs if "@" not in role]
+
+    @cached_property
+    def _all_alike(self) -> MadeOnce[DesiredRole]:
         spec = self.role.spec
         specs = (
             *spec.packages,
@@ -318,13 +319,11 @@ class _Compiler:
         )
         specs += (*spec.checks, *spec.delete_on_removal, *spec.keep_on_removal)
         texts = [text for spec in specs for text in _texts_of(self.role, spec)]
-        return _MadeOnce(spoken_of([*texts, *spec.inputs.values()]))
+        return MadeOnce(asked_of([*texts, *spec.inputs.values()]), self._context)
 
     def _wanted(self, node: Node, here: Collection[str]) -> DesiredRole:
         spec = self.role.spec
-        resources = tuple(
-            resource for kind in TYPES for resource in self._each(node, spec.of(kind), self._resource(kind))
-        )
+        resources = tuple(resource for specs, make in self._resources for resource in self._each(node, specs, make))
         paths = tuple(resource.path for resource in resources if isinstance(resource, File | Download))
         return DesiredRole(
             role=self.role.name,
@@ -368,8 +367,17 @@ class _Compiler:
             shape=spec.strategy,
             sets_clock=self._sets_clock,
             jobs_feel=spec.affects_jobs,
-            disrupts={"opaque" if part == "code" else part: does for part, does in spec.disrupts.items()},
+            disrupts=self._disrupts,
         )
+
+    @cached_property
+    def _resources(self) -> list[tuple[Sequence[ResourceSpec], Callable[[Any, Context], Resource]]]:
+        """Its resources by kind, in the order of the table, each with what makes them."""
+        return [(specs, self._resource(kind)) for kind in TYPES if (specs := self.role.spec.of(kind))]
+
+    @cached_property
+    def _disrupts(self) -> dict[str, Disruption]:
+        return {"opaque" if part == "code" else part: does for part, does in self.role.spec.disrupts.items()}
 
     @cached_property
     def _context(self) -> Context:
@@ -394,14 +402,23 @@ class _Compiler:
                 yield RoleNeed(role)
 
     def _each(self, node: Node, specs: Sequence[S], make: Callable[[S, Context], T]) -> tuple[T, ...]:
+        """What is made of each spec, for a node. `specs` is a field of the role's, always the same object."""
+        if not specs:
+            return ()
+        if id(specs) not in self.alike:
+            self.alike[id(specs)] = self._made_once(specs)
+        return self.alike[id(specs)].get(node, partial(self._one_by_one, specs, make))
+
+    def _one_by_one(self, specs: Sequence[S], make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
         made: list[T] = []
         for spec in specs:
-            alike = self.alike.get(id(spec))
-            if alike is None:
-                alike = self.alike[id(spec)] = _MadeOnce(spoken_of(_texts_of(self.role, spec)))
-            with self._placed_error(spec):
-                made += alike.get(node, partial(self._made, spec, make))
+            if id(spec) not in self.alike:
+                self.alike[id(spec)] = self._made_once([spec])
+            made += self.alike[id(spec)].get(node, partial(self._made, spec, make))
         return tuple(made)
+
+    def _made_once(self, specs: Sequence[ResourceSpec]) -> MadeOnce[tuple[Any, ...]]:
+        return MadeOnce(asked_of(text for spec in specs for text in _texts_of(self.role, spec)), self._context)
 
     @contextmanager
     def _placed_error(self, spec: ResourceSpec) -> Iterator[None]:
@@ -421,7 +438,8 @@ class _Compiler:
         return next((*loc, place) for loc, all_ in lists for place, candidate in enumerate(all_) if candidate is spec)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
-        return self._rendered_of(spec, make, {**self._context, "node": node})
+        with self._placed_error(spec):
+            return self._rendered_of(spec, make, {**self._context, "node": node})
 
     @staticmethod
     def _rendered_of(spec: S, make: Callable[[S, Context], T], context: Context) -> tuple[T, ...]:

@@ -133,7 +133,14 @@ class Change:
 
     def on(self, node: str) -> Change:
         """The same with what it needs on its own node by that node's name."""
-        return Change(tuple(n if n.nodes else RoleNeed(n.role, (node,)) for n in self.needs), *_BUT_NEEDS(self))
+        if all(need.nodes for need in self.needs):
+            return self
+        return Change(tuple(n if n.nodes else RoleNeed(n.role, (node,)) for n in self.needs), *self.but_needs)
+
+    @property
+    def but_needs(self) -> tuple[Any, ...]:
+        """All but its needs, which are its node's own."""
+        return _BUT_NEEDS(self)
 
     def of(self, kind: type[R]) -> list[tuple[R, ActualState]]:
         """What changes of one kind, and what is there instead."""

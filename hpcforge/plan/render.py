@@ -25,7 +25,6 @@ from jinja2 import (
     TemplateRuntimeError,
     TemplateSyntaxError,
     UndefinedError,
-    meta,
     nodes,
 )
 from jinja2.environment import TemplateExpression
@@ -40,6 +39,8 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import refusal
 from hpcforge.plan import sandbox
 from hpcforge.plan.address_ranges import address_runs
+
+Context = dict[str, Any]  # what a text may name
 
 
 def _fold_names(names: Iterable[str]) -> str:
@@ -101,7 +102,7 @@ _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007"  # for private use: 
 _AS_IT_IS = "a secret cannot be changed: write {{ secret('NAME') }}, without filters, joins or comparisons"
 
 
-class _Jinja(str):
+class Jinja(str):
     """Text of a role in Jinja's language, known to be right in it where it was read as a part of role.yaml."""
 
     __slots__ = ()
@@ -125,7 +126,7 @@ class _Jinja(str):
         return {**handler(schema), "format": cls.__name__.lower()}
 
     @classmethod
-    def _parsed(cls, text: str) -> _Jinja:
+    def _parsed(cls, text: str) -> Jinja:
         made = cls(text)
         try:
             if made.has_syntax():
@@ -135,23 +136,23 @@ class _Jinja(str):
         return made
 
 
-class Expression(_Jinja):
+class Expression(Jinja):
     """A Jinja expression over `cluster`, `node`, the role's `vars` and, under `for_each`, `item`."""
 
     __slots__ = ()
 
     def tree(self) -> nodes.Template:
-        """As `_Jinja.tree`: a template with nothing else in it."""
+        """As `Jinja.tree`: a template with nothing else in it."""
         return _tree_of_expression(str(self))
 
 
-class Template(_Jinja):
+class Template(Jinja):
     """Text in which `{{ expression }}` and `{% statement %}` stand."""
 
     __slots__ = ()
 
     def tree(self) -> nodes.Template:
-        """As `_Jinja.tree`. A template that another would be read for is refused: there is nowhere to read it from."""
+        """As `Jinja.tree`. A template that another would be read for is refused: there is nowhere to read it from."""
         return _tree_of_template(str(self))
 
     def has_syntax(self) -> bool:
@@ -191,68 +192,6 @@ def _syntax(source: str) -> Iterator[None]:
         ) from error
 
 
-# Attributes that many nodes have alike; the others are each node's own, or cannot be a key.
-_SHARED = frozenset(
-    {
-        *("group", "functions", "hardware", "rack", "fabrics", "gpus"),
-        *("sockets", "cores_per_socket", "threads_per_core", "cpus", "memory_mib"),
-    }
-)
-
-
-def spoken_of(texts: Iterable[object]) -> tuple[str, ...] | None:
-    """Return the attributes of `node` that the role's texts use; None if they may include more than the shared ones.
-
-    A value that is neither `Expression` nor `Template` uses none.
-    """
-    found: set[str] = set()
-    for text in texts:
-        if isinstance(text, _Jinja):
-            attributes = _attributes(text)
-            if attributes is None:
-                return None
-            found |= attributes
-    return tuple(sorted(found))
-
-
-def speaks_of_node(text: object) -> bool:
-    """Whether a text of a role needs to know which node it is for."""
-    return isinstance(text, _Jinja) and _attributes(text) != frozenset()
-
-
-@lru_cache(maxsize=4096, typed=True)  # an expression is not equal to a template of the same characters
-def _attributes(text: _Jinja) -> frozenset[str] | None:
-    """Return the attributes of `node` that a text uses; None: perhaps all, or one that differs by node.
-
-    Only `node.NAME` and `node["NAME"]` say which. A `node` that stands alone may become anything: another name, an
-    argument, a filter's value.
-    """
-    if "node" not in str(text):  # most texts
-        return frozenset()
-    tree = text.tree()
-    parts = list(tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Name, nodes.Macro)))
-    # As in `for node in cluster.nodes`: another one, at least there. To tell where, jinja2 generates code.
-    if any(map(_declares_node, parts)) and "node" not in meta.find_undeclared_variables(tree):
-        return frozenset()
-    names = [part.attr for part in parts if isinstance(part, nodes.Getattr) and _is_node(part.node)]
-    names += [_constant(part.arg) for part in parts if isinstance(part, nodes.Getitem) and _is_node(part.node)]
-    alone = sum(map(_is_node, parts)) > len(names)
-    return None if alone or not _SHARED.issuperset(names) else frozenset(names)
-
-
-def _is_node(part: nodes.Node) -> bool:
-    return isinstance(part, nodes.Name) and part.name == "node" and part.ctx == "load"
-
-
-def _declares_node(part: nodes.Node) -> bool:
-    return isinstance(part, nodes.Name | nodes.Macro) and part.name == "node" and not _is_node(part)
-
-
-def _constant(part: nodes.Node) -> str:
-    """What stands in brackets, "" where it is computed."""
-    return str(part.value) if isinstance(part, nodes.Const) else ""
-
-
 @lru_cache(maxsize=4096)
 def _template(source: str) -> jinja2.Template:
     tree = _tree_of_template(str(source))  # kept by plain text
@@ -265,9 +204,13 @@ def _expression(source: str) -> TemplateExpression:
     """As Environment.compile_expression does it, of the tree that is there already."""
     output = _tree_of_expression(str(source)).body[0]
     assert isinstance(output, nodes.Output)
-    body = [nodes.Assign(nodes.Name("result", "store"), output.nodes[0], lineno=1)]
     with _syntax(source):
-        return TemplateExpression(_ENVIRONMENT.from_string(nodes.Template(body, lineno=1)), undefined_to_none=False)
+        return _compiled(output.nodes[0])
+
+
+def _compiled(tree: nodes.Expr) -> TemplateExpression:
+    body = [nodes.Assign(nodes.Name("result", "store"), tree, lineno=1)]
+    return TemplateExpression(_ENVIRONMENT.from_string(nodes.Template(body, lineno=1)), undefined_to_none=False)
 
 
 def begin(nodes: int) -> None:
@@ -275,12 +218,12 @@ def begin(nodes: int) -> None:
     sandbox.METER.allow(nodes)
 
 
-def render(source: str, context: dict[str, Any]) -> str:
+def render(source: str, context: Context) -> str:
     """Render a template. Raises `jinja2.TemplateError` for a name it does not know, and what is out of bounds."""
     return _rendered(_template(source), context) if "{" in source else source
 
 
-def _rendered(template: jinja2.Template, context: dict[str, Any]) -> str:
+def _rendered(template: jinja2.Template, context: Context) -> str:
     with _bounds():
         try:
             return sandbox.joined(template.root_render_func(template.new_context(context)), sandbox.MAX_TEXT)
@@ -288,12 +231,24 @@ def _rendered(template: jinja2.Template, context: dict[str, Any]) -> str:
             template.environment.handle_exception()
 
 
-def evaluate(source: str, context: dict[str, Any]) -> Any:
+def evaluate(source: str, context: Context) -> Any:
     """Evaluate an expression. Raises as `render`."""
-    if source == "true":
-        return True
+    return True if source == "true" else _evaluated(_expression(source), context)
+
+
+def evaluate_tree(tree: nodes.Expr, context: Context) -> object:
+    """Evaluate a part of a text, by its syntax tree. Raises as `render`."""
+    return _evaluated(_compiled(tree), context)
+
+
+def attribute(of: object, name: str) -> object:
+    """Return an attribute as a template gets it; a `jinja2.Undefined` where it may not have it."""
+    return _ENVIRONMENT.getattr(of, name)
+
+
+def _evaluated(expression: TemplateExpression, context: Context) -> Any:
     with _bounds():
-        found = _expression(source)(**context)
+        found = expression(**context)
         if isinstance(found, StrictUndefined):
             str(found)  # raises what is wrong with it
         return list(found) if isinstance(found, Iterator) else found
@@ -339,7 +294,7 @@ def _template_with_secrets(source: str) -> jinja2.Template:
 
 
 def render_filled(
-    source: str, context: dict[str, Any], check: Callable[[str], None]
+    source: str, context: Context, check: Callable[[str], None]
 ) -> tuple[str, tuple[tuple[int, str], ...]]:
     """A rendered text without the values of secrets, and where they belong: offsets in characters, and names.
 

@@ -62,9 +62,16 @@ def as_templates(of: type[Resource]) -> dict[str, Any]:
 
 def rendered(of: type[Resource], spec: object, render: Callable[[str], str]) -> Resource:
     """The resource that a spec with these fields says. Raises ValueError where a field is not of its type."""
+    types = _types(of)  # type: ignore[arg-type]
+    values = {name: _rendered(getattr(spec, name), render) for name in types}
+    return of(**{name: _typed(name, types[name], value) for name, value in values.items()})
+
+
+@cache
+def _types(of: type[Resource]) -> dict[str, Any]:
+    """Return the type of each field, in their order."""
     hints = get_type_hints(of)
-    values = {field.name: _rendered(getattr(spec, field.name), render) for field in fields(of)}
-    return of(**{name: _typed(name, hints[name], value) for name, value in values.items()})
+    return {field.name: hints[field.name] for field in fields(of)}
 
 
 def _typed(name: str, hint: Any, value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -18,7 +19,8 @@ from hpcforge.blueprint.role_declarations import ROLES
 from hpcforge.blueprint.untrusted_files import OutsideError, files_inside, having, is_inside, read_inside
 from hpcforge.blueprint.validate import validate
 from hpcforge.errors import ExpectedError
-from hpcforge.plan.render import Template, speaks_of_node
+from hpcforge.plan.alike import speaks_of_node
+from hpcforge.plan.render import Template
 from hpcforge.plan.role_spec import ROLE_SPEC, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
 from hpcforge.plan.secrets import OURS, Secret
 
@@ -71,7 +73,7 @@ class Role:
     code: Code | None
     document: Document  # role.yaml, with the place of everything in it
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name of its folder."""
         return self.folder.name

@@ -23,6 +23,8 @@ from jinja2.sandbox import SandboxedEnvironment, is_internal_attribute
 from jinja2.tests import TESTS
 from markupsafe import Markup
 
+from hpcforge.cluster.model import Node
+
 MAX_TEXT = 16 << 20  # characters of one rendered text: a node looks at no larger file
 MAX_VALUE = 4 << 20  # characters of text, or entries of a list, that a template holds
 MAX_SOURCE = 256 << 10  # characters of a template
@@ -339,8 +341,8 @@ class Sandbox(SandboxedEnvironment):
         METER.spend(1 + sum(map(size_of, (*args, *named.values()))))
         if isinstance(owner, str | list | tuple) and __obj.__name__ != "append":
             METER.spend(size_of(owner))
-        elif type(owner).__module__.startswith(_OF_CLUSTER):
-            METER.spend(len(getattr(owner, "nodes", ())))
+        elif type(owner).__module__.startswith(_OF_CLUSTER) and not any(isinstance(arg, Node) for arg in args):
+            METER.spend(len(getattr(owner, "nodes", ())))  # what is asked about a node goes through no other nodes
         return super().call(__context, __obj, *args, **named)
 
 
@@ -386,6 +388,11 @@ def _meter(node: nodes.Node) -> int:
 
 def _counting(node: nodes.Expr) -> nodes.Expr:
     return node if isinstance(node, nodes.Const) else _filter(node, _LOOK)
+
+
+def uncounted(node: nodes.Expr) -> nodes.Expr:
+    """Return an operand of a comparison without the counter around it."""
+    return node.node if isinstance(node, nodes.Filter) and node.name == _LOOK and node.node else node
 
 
 def _count(steps: int) -> nodes.Expr:

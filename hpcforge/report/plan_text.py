@@ -32,7 +32,15 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
     for nodes, body in _alike({node: _removals(found) for node, found in plan.removals.items()}).items():
         lines += [f"no longer wanted  {nodes}", *body, ""]
     for step in plan.steps:
-        bodies = {node: [_why(change), *_body(change, plan, new_files)] for node, change in step.changes.items()}
+        shown: dict[
+            tuple[int, ...], tuple[str, ...]
+        ] = {}  # nodes that are alike have the same objects in their changes
+        bodies = {}
+        for node, change in step.changes.items():
+            key = tuple(map(id, change.but_needs))
+            if key not in shown:
+                shown[key] = (_why(change), *_body(change, plan, new_files))
+            bodies[node] = shown[key]
         for nodes, body in _alike(bodies).items():
             lines += [f"{step.role}  {nodes}  {body[0]}", *body[1:], ""]
     if plan.drains:

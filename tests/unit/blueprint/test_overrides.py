@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.blueprint.hardware import GpusSection
-from hpcforge.blueprint.overrides import alike, gpus_of
+from hpcforge.blueprint.overrides import FACTS, alike, gpus_of, hardware_of
 from hpcforge.blueprint.schema import NodeGroup, Override
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.distribution import Distribution
@@ -84,3 +84,29 @@ def test_cluster_room_and_software_have_the_same(tmp_path: Path) -> None:
     system: Distribution = CATALOG.distributions["debian", "13"]
     said = {each.shown for each in declared(one.blueprint, CATALOG, system, nvidias=False) if each.component == "gpu"}
     assert said == {"h200-sxm (Hopper)", "l40s (Ada)"}
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_a_fact_is_the_overrides_else_the_models(fact: str) -> None:
+    own = override(**{fact: 2})
+    assert getattr(hardware_of(group(), own, DGX).server, fact) == 2
+    assert getattr(hardware_of(group(), None, DGX).server, fact) == getattr(DGX, fact)
+    assert hardware_of(group(), own, DGX).overridden == {fact}
+
+
+def test_no_gpus_by_override_are_known_gpus() -> None:
+    found = hardware_of(group(), override(gpus={"model": "t4", "count": 0}), DGX)
+    assert (found.gpus, found.overridden) == (None, {"gpus"})
+    assert found.server.gpus == DGX.gpus  # what the model is sold with is still known
+
+
+def test_cluster_and_room_have_the_same_facts(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(TEXT, encoding="utf-8")
+    one = load(path, judged=False)
+    for node in one.cluster.nodes:
+        server = one.room.kind_of[node.name].server
+        facts = (server.sockets or 0, server.cores_per_socket or 0, server.threads_per_core or 0)
+        assert (node.sockets, node.cores_per_socket, node.threads_per_core) == facts
+        assert node.memory_mib == (server.memory_gib or 0) * 1024
+    assert one.cluster.by_name["w03"].cpus == 32

@@ -1,0 +1,194 @@
+"""What a role's text asks about a node. It is rendered once for all nodes that have the same answers.
+
+A text asks for attributes that many nodes share, whether a name is among some (`node.name in cluster.services.dns.on`),
+or a method of the cluster (`cluster.file_systems(node)`). What else it may do with `node` is not followed: then it is
+rendered for each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from types import MethodType
+from typing import Generic, TypeVar
+
+from jinja2 import TemplateError, meta, nodes
+
+from hpcforge.cluster.model import Node
+from hpcforge.plan.render import Context, Jinja, attribute, evaluate_tree
+from hpcforge.plan.sandbox import uncounted
+
+T = TypeVar("T")
+# Attributes that many nodes have alike; the others are each node's own, or cannot be a key.
+_SHARED = frozenset(
+    {
+        *("group", "functions", "hardware", "rack", "fabrics", "gpus", "certified"),
+        *("sockets", "cores_per_socket", "threads_per_core", "cpus", "memory_mib"),
+    }
+)
+_CLUSTER = frozenset({"cluster", "vars", "artifacts", "contributions"})  # names with one value for all nodes
+_AMONG, _IS = frozenset({"in", "notin"}), frozenset({"eq", "ne"})
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A part of a text that depends on a node by one answer."""
+
+    about: nodes.Expr  # what is the same for all nodes
+    asks: str  # "in": whether the node's name is in it; "eq": is it; else the method that is called with the node
+
+    def answers(self, context: Context) -> Callable[[Node], Hashable]:
+        """Return what answers it for a node.
+
+        Where it cannot be answered, as of a list that there is not, rendering fails for each node that comes to ask.
+        So all nodes are alike in it.
+        """
+        try:
+            about = evaluate_tree(self.about, context)
+        except (TemplateError, TypeError, ValueError):
+            return _nothing
+        if self.asks == "eq":
+            return lambda node: bool(node.name == about)
+        if self.asks == "in":
+            names = about if isinstance(about, str) else _names(about)
+            return lambda node: node.name in names
+        method = attribute(about, self.asks)
+        return _called(method) if isinstance(method, MethodType) else _nothing
+
+
+def _nothing(node: Node) -> None:  # noqa: ARG001
+    return None
+
+
+def _names(value: object) -> frozenset[str]:
+    listed = value if isinstance(value, list | tuple | set | frozenset | Mapping) else ()
+    return frozenset(name for name in listed if isinstance(name, str))
+
+
+def _called(method: MethodType) -> Callable[[Node], Hashable]:
+    def answer(node: Node) -> Hashable:
+        try:
+            found: Hashable = method(node)
+        except Exception:  # the text that calls it so is told
+            return None
+        try:
+            hash(found)
+        except TypeError:
+            return object()  # no other node's is equal
+        return found
+
+    return answer
+
+
+@dataclass(frozen=True)
+class MadeOnce(Generic[T]):
+    """What is made for a node, made once for all nodes with the same answers."""
+
+    asked: tuple[str | Question, ...] | None  # of a node: attributes, and questions; None: it is each node's own
+    context: Context = field(default_factory=dict)  # what texts of the role see, without `node`
+    made: dict[tuple[Hashable, ...], T] = field(default_factory=dict)  # by the answers
+
+    def get(self, node: Node, make: Callable[[Node], T], *more: Hashable) -> T:
+        """`more` is what it is made from besides."""
+        if self.asked is None:
+            return make(node)
+        attributes, answers = self._key
+        if not more and not attributes and not answers and () in self.made:  # most texts
+            return self.made[()]
+        key = (*more, *[getattr(node, name) for name in attributes], *[answer(node) for answer in answers])
+        if key not in self.made:
+            self.made[key] = make(node)
+        return self.made[key]
+
+    @cached_property
+    def _key(self) -> tuple[list[str], list[Callable[[Node], Hashable]]]:
+        asked = self.asked or ()
+        return (
+            [part for part in asked if isinstance(part, str)],
+            [part.answers(self.context) for part in asked if isinstance(part, Question)],
+        )
+
+
+def asked_of(texts: Iterable[object]) -> tuple[str | Question, ...] | None:
+    """Return what the role's texts ask of `node`, attributes first; None if that may be more than the shared ones.
+
+    A value that is neither `Expression` nor `Template` asks nothing.
+    """
+    found: set[str | Question] = set()
+    for text in texts:
+        if isinstance(text, Jinja):
+            asked = _asked(text)
+            if asked is None:
+                return None
+            found |= asked
+    questions = [part for part in found if isinstance(part, Question)]
+    return (*sorted(part for part in found if isinstance(part, str)), *questions)
+
+
+def speaks_of_node(text: object) -> bool:
+    """Whether a text of a role needs to know which node it is for."""
+    return isinstance(text, Jinja) and _asked(text) != frozenset()
+
+
+@lru_cache(maxsize=4096, typed=True)  # an expression is not equal to a template of the same characters
+def _asked(text: Jinja) -> frozenset[str | Question] | None:
+    """Return what a text asks of `node`; None: perhaps all, or what differs by node.
+
+    A `node` that stands alone may become anything: another name, an argument, a filter's value.
+    """
+    if "node" not in str(text):  # most texts
+        return frozenset()
+    tree = text.tree()
+    parts = list(tree.find_all((nodes.Call, nodes.Compare, nodes.Getattr, nodes.Getitem, nodes.Name, nodes.Macro)))
+    # As in `for node in cluster.nodes`: another one, at least there. To tell where, jinja2 generates code.
+    if any(_declares(part, {"node"}) for part in parts) and "node" not in meta.find_undeclared_variables(tree):
+        return frozenset()
+    plain = any(_declares(part, _CLUSTER) for part in parts)  # then `cluster` may be something else, too
+    found = {} if plain else {id(name): question for part in parts for name, question in _question(part)}
+    others = [part for part in parts if _is_node(part) and id(part) not in found]
+    named = {id(part.node): part.attr for part in parts if isinstance(part, nodes.Getattr)}
+    named |= {id(part.node): _constant(part.arg) for part in parts if isinstance(part, nodes.Getitem)}
+    attributes = {named.get(id(part), "") for part in others}
+    return frozenset({*attributes, *found.values()}) if attributes <= _SHARED else None
+
+
+def _question(part: nodes.Node) -> Iterable[tuple[nodes.Node, Question]]:
+    """Yield the `node` that a part asks about, with the question, if it is one that is followed."""
+    if isinstance(part, nodes.Compare) and len(part.ops) == 1:
+        [operand] = part.ops
+        left, right = part.expr, operand.expr
+        if operand.op in _IS and _is_name(right):
+            left, right = right, left
+        if operand.op in _AMONG | _IS and _is_name(left) and _of_cluster(right):
+            yield uncounted(left).node, Question(right, "in" if operand.op in _AMONG else "eq")  # type: ignore[attr-defined]
+    elif isinstance(part, nodes.Call) and isinstance(part.node, nodes.Getattr) and _of_cluster(part.node.node):
+        alone = len(part.args) == 1 and not (part.kwargs or part.dyn_args or part.dyn_kwargs)
+        if alone and _is_node(part.args[0]):
+            yield part.args[0], Question(part.node.node, part.node.attr)
+
+
+def _is_name(part: nodes.Expr) -> bool:
+    """Whether it is `node.name`."""
+    bare = uncounted(part)
+    return isinstance(bare, nodes.Getattr) and bare.attr == "name" and _is_node(bare.node)
+
+
+def _of_cluster(part: nodes.Expr) -> bool:
+    """Whether a part has the same value for all nodes."""
+    names = [*part.find_all(nodes.Name), *([part] if isinstance(part, nodes.Name) else [])]
+    return all(name.ctx == "load" and name.name in _CLUSTER for name in names)
+
+
+def _is_node(part: nodes.Node) -> bool:
+    return isinstance(part, nodes.Name) and part.name == "node" and part.ctx == "load"
+
+
+def _declares(part: nodes.Node, names: Iterable[str]) -> bool:
+    stored = isinstance(part, nodes.Macro) or (isinstance(part, nodes.Name) and part.ctx != "load")
+    return stored and part.name in names  # type: ignore[attr-defined]
+
+
+def _constant(part: nodes.Node) -> str:
+    """What stands in brackets, "" where it is computed."""
+    return str(part.value) if isinstance(part, nodes.Const) else ""
