@@ -428,7 +428,6 @@ class SmokeTestProgram:
     name: str = ""
     text: str = field(default="", repr=False)
     launcher: LauncherName = "torchrun"
-    launches: tuple[ProgramLaunch, ...] = ()  # none: a single one
     measures: tuple[Measure, ...] = ()
     headline: str = ""
     lines: tuple[Threshold, ...] = ()
@@ -441,6 +440,7 @@ class SmokeTestProgram:
     ranks: RankNeeds = field(default=RankNeeds())
     scratch: Literal["shared"] | None = None  # None: any
     container: str | None = None
+    launches: tuple[ProgramLaunch, ...] = ()  # none: a single one
 
     @property
     def ranked(self) -> bool:
