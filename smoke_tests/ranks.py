@@ -256,6 +256,8 @@ def options_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
     parser.add_argument("--timeout-s", type=float, default=120.0, help="limit of one collective (default: 120)")
     parser.add_argument("--limit-s", type=float, default=600.0, help="limit of the whole test (default: 600)")
+    parser.add_argument("--launch", default="", help="which launch this is, of a test that lists several")
+    parser.add_argument("--scratch", default="", help="the folder that the launches of a test share")
     parser.add_argument(
         "--inject",
         type=_fault,

@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile, did_you_mean, quote
+from hpcforge.blueprint.launches import ADDED, LaunchName, LaunchSection, RanksSection, launch_findings, ranked
 from hpcforge.blueprint.reader import read_inside_of
 from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.section import Section
@@ -25,8 +26,8 @@ from hpcforge.blueprint.site_folders import Addition
 from hpcforge.blueprint.untrusted_files import having
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.variables import Variable
+from hpcforge.launchers import LAUNCHERS, LauncherName
 
-Launcher = Literal["torchrun", "srun", "plain"]
 Shown = Literal["number", "count", "size"]
 Bound = Literal["at_least", "at_most", "at_least_of_median", "at_most_of_median"]
 
@@ -60,6 +61,10 @@ OptionName = Annotated[
 ]
 _Unit = Annotated[str, v.Matches(r"[A-Za-z0-9%/^. -]{1,20}", "a unit: up to 20 letters, digits, / and %", "GB/s")]
 _Package = Annotated[str, v.Matches(r"[a-z0-9][a-z0-9.+-]{1,63}", "the name of a package", "fio")]
+_Module = Annotated[
+    str, v.Matches(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "a module as Python imports it, without a point", "numpy")
+]
+_Image = Annotated[str, v.Matches(r"[A-Za-z0-9][A-Za-z0-9._/:@#+-]{0,255}", "the name of an image", "ubuntu:24.04")]
 _Part = Annotated[float, Field(ge=0.01, le=1), BeforeValidator(v.number)]
 _Times = Annotated[float, Field(ge=1, le=100), BeforeValidator(v.number)]
 
@@ -117,15 +122,32 @@ class TestNeedsSection(Section):
         False, description="PyTorch from `software.frameworks`; always true with the launcher torchrun."
     )
     packages: tuple[_Package, ...] = Field((), description="Packages of the distribution, installed on every worker.")
+    modules: tuple[_Module, ...] = Field(
+        (),
+        description="Python modules, by the names of their wheels: among PyTorch's if it needs these, else of the "
+        "package python3-NAME.",
+    )
+    ranks: RanksSection = Field(
+        RanksSection.model_construct(), description="How many ranks it can run with; not with the launcher plain."
+    )
+    scratch: Literal["shared"] | None = Field(
+        None,
+        description="shared: the scratch folder must be on storage that all its nodes mount; default: if possible.",
+    )
+    container: _Image | None = Field(None, description="A container image. Refused: clusters run none yet.")
 
 
 class SmokeTestSpec(Section):
     """The `test.yaml` of a smoke test; its program `NAME.py` is in the same folder."""
 
     description: v.Sentence = Field(description="What it proves: one sentence with a full stop.")
-    launcher: Launcher = Field(
-        description="torchrun: ranks of torch.distributed, one for each GPU and at least one on each node; srun: the "
-        "same number of Slurm tasks; plain: one independent process on each node."
+    launcher: LauncherName = Field(
+        description="; ".join(f"{name}: {launcher.description}" for name, launcher in LAUNCHERS.items()) + "."
+    )
+    launches: dict[LaunchName, LaunchSection] = Field(
+        {},
+        description="Its launches by name, in this order; default: a single one that ends well. The program gets "
+        "--launch=NAME and --scratch=FOLDER.",
     )
     needs: TestNeedsSection = Field(TestNeedsSection.model_construct(), description="Requirements.")
     time_limit: v.Duration = Field("10min", description="Time limit, such as 90s or 10min.")
@@ -205,10 +227,11 @@ def _of_folder(folder: Path) -> Iterator[Diagnostic]:
 def _findings(draft: Draft) -> Iterator[Finding]:
     """What the values of a file say wrongly together."""
     yield from _options(draft)
+    yield from _launches(draft)
     measures: Mapping[str, MeasureSection] | None = draft.sections["measures"]
     if measures is None or not draft.intact("measures"):
         return
-    apart = draft.sections["launcher"] in ("srun", "plain") or not draft.intact("launcher")
+    apart = not (draft.intact("launcher") and ranked(draft.sections["launcher"], draft.sections["launches"] or {}))
     if draft.sections["headline"] is not None and draft.intact("headline"):
         yield from _headline(draft.sections["headline"], measures, apart)
     if draft.intact("thresholds"):
@@ -227,6 +250,29 @@ def _options(draft: Draft) -> Iterator[Finding]:
         if draft.intact(*loc) and option.list_of in _HOLD_COMMAS:
             hint = "a list of name, whole, number or another type without commas"
             yield Finding((*loc, "list_of"), f"a program cannot get a list of {option.list_of}", hint)
+
+
+def _launches(draft: Draft) -> Iterator[Finding]:
+    """What is wrong with launches, and with needs that follow from them."""
+    launches: Mapping[str, LaunchSection] = draft.sections["launches"] or {}
+    needs: TestNeedsSection = draft.sections["needs"]
+    launcher = draft.sections["launcher"] if draft.intact("launcher") else None
+    if draft.intact("launches") and draft.intact("needs") and draft.intact("time_limit"):
+        yield from launch_findings(launcher, launches, needs.ranks, v.minutes(draft.sections["time_limit"]))
+    for name in ADDED:
+        if launches and name in (draft.sections["options"] or {}):
+            message = f"{quote(name)} is a reserved name in a test with launches"
+            yield Finding(("options", name), message, "choose another", key=True)
+    if needs.scratch and not launches and draft.intact("launches"):
+        yield Finding(("needs", "scratch"), "only a test with `launches` has a scratch folder", "remove it", key=True)
+    one = launcher in LAUNCHERS and LAUNCHERS[launcher].per_node == "one"
+    if (
+        one
+        and not any(launch.launcher for launch in launches.values())
+        and needs.ranks != RanksSection.model_construct()
+    ):
+        hint = f"`{launcher}` starts one process on each node"
+        yield Finding(("needs", "ranks"), "this test has no ranks to count", hint, key=True)
 
 
 def option_text(value: Any) -> str:
@@ -265,7 +311,7 @@ def _line(
         yield Finding(loc, "no limit is set", "at_least, at_most, at_least_of_median or at_most_of_median", key=True)
     for bound in given:
         if bound.endswith("_of_median") and not apart:
-            hint = "with torchrun, one rank reports for all; use at_least or at_most, or the launcher srun or plain"
+            hint = "rank 0 reports for all; use at_least or at_most, or the launcher srun or plain"
             yield Finding((*loc, bound), "there is no median: nodes do not report separately", hint, key=True)
 
 

@@ -17,11 +17,13 @@ from typing import Any, Literal, get_args
 from hpcforge.cluster.amd import Amd
 from hpcforge.cluster.collectives import Collectives, collectives
 from hpcforge.cluster.interfaces import Interface, interfaces
+from hpcforge.cluster.launches import ProgramLaunch, RankNeeds
 from hpcforge.cluster.mig import Gres, Layout, gres
 from hpcforge.cluster.nvidia import Nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
 from hpcforge.fabric.topology_conf import Topology
+from hpcforge.launchers import LAUNCHERS, LauncherName
 
 Function = Literal["head", "login", "storage", "worker"]
 FUNCTIONS: tuple[Function, ...] = get_args(Function)
@@ -337,6 +339,11 @@ class PyTorch:
     wheels: tuple[Wheel, ...]  # torch itself first; empty for the distribution's build
 
     @property
+    def modules(self) -> frozenset[str]:
+        """The modules of its wheels."""
+        return frozenset(wheel.file.split("-")[0].lower() for wheel in self.wheels)
+
+    @property
     def python(self) -> str:
         """The interpreter on a worker that can import torch."""
         return "/opt/hpcforge/pytorch/bin/python" if self.build == "wheel" else "/usr/bin/python3"
@@ -401,9 +408,6 @@ class Slurm:
     private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
 
 
-Launcher = Literal["torchrun", "srun", "plain"]
-
-
 @dataclass(frozen=True)
 class Measure:
     """A number that a smoke test reports."""
@@ -429,7 +433,7 @@ class SmokeTestProgram:
 
     name: str = ""
     text: str = field(default="", repr=False)
-    launcher: Launcher = "torchrun"
+    launcher: LauncherName = "torchrun"
     measures: tuple[Measure, ...] = ()
     headline: str = ""
     lines: tuple[Threshold, ...] = ()
@@ -438,6 +442,17 @@ class SmokeTestProgram:
     gpus: Literal["any", "real"] | None = None
     min_nodes: int = 1
     packages: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()  # that it imports
+    ranks: RankNeeds = field(default=RankNeeds())
+    scratch: Literal["shared"] | None = None  # None: any
+    container: str | None = None
+    launches: tuple[ProgramLaunch, ...] = ()  # none: a single one
+
+    @property
+    def ranked(self) -> bool:
+        """Whether any launch starts ranks: rank 0 reports for all."""
+        names = [launch.launcher for launch in self.launches] or [self.launcher]
+        return any(LAUNCHERS[name].ranked for name in names)
 
     @property
     def wants_whole_gpus(self) -> bool:
@@ -518,6 +533,19 @@ class Cluster:
         """Of the smoke tests that can run here, each once."""
         programs = [test.program for test in self.acceptance.tests] if self.acceptance else []
         return tuple(dict.fromkeys(program for program in programs if self.pytorch or not program.pytorch))
+
+    @property
+    def test_packages(self) -> tuple[str, ...]:
+        """The packages of smoke tests and of the modules that no wheels bring."""
+        found = [package for program in self.programs for package in program.packages]
+        for program in self.programs:
+            if self.pytorch is None or self.pytorch.build == "distribution" or not program.pytorch:
+                found += (f"python3-{module.lower().replace('_', '-')}" for module in program.modules)
+        return tuple(dict.fromkeys(found))
+
+    def shared_by(self, nodes: Collection[str]) -> tuple[FileSystem, ...]:
+        """The file systems with the same files on all these nodes."""
+        return tuple(system for system in self.storage if system.drives is None and {*nodes} <= {*system.on})
 
     @property
     def dn(self) -> str:

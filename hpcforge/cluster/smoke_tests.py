@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.acceptance_checks import findings_of
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile
+from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds, option_text
 from hpcforge.blueprint.untrusted_files import MAX_YAML, read_inside
 from hpcforge.blueprint.validate import Finding
+from hpcforge.blueprint.values import minutes
+from hpcforge.cluster.launches import ProgramLaunch, RankNeeds, RanksError
+from hpcforge.cluster.launches import ranks_per_node as fitting_ranks
 from hpcforge.cluster.model import Cluster, Measure, Node, SmokeTestProgram, Threshold
 from hpcforge.cluster.select import worker_words
+from hpcforge.launchers import LAUNCHERS
 
 
 def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
@@ -35,10 +41,23 @@ def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
 
 def program(name: str, spec: SmokeTestSpec, text: str) -> SmokeTestProgram:
     """What a smoke test's folder says, and its program's text."""
+    launches = tuple(
+        ProgramLaunch(
+            each,
+            launch.launcher or spec.launcher,
+            launch.ends,
+            round(minutes(launch.kill_after) * 60) if launch.kill_after else None,
+            launch.ranks_divided_by,
+            tuple(launch.environment.items()),
+        )
+        for each, launch in spec.launches.items()
+    )
+    ranks = spec.needs.ranks
     return SmokeTestProgram(
         name=name,
         text=text,
         launcher=spec.launcher,
+        launches=launches,
         measures=tuple(
             Measure(each, measure.unit, measure.better, measure.format) for each, measure in spec.measures.items()
         ),
@@ -49,11 +68,53 @@ def program(name: str, spec: SmokeTestSpec, text: str) -> SmokeTestProgram:
             for bound, number in bounds(line).items()
         ),
         options=tuple((each, option_text(option.given(option.usual))) for each, option in spec.options.items()),
-        pytorch=spec.launcher == "torchrun" or spec.needs.pytorch,
+        pytorch=spec.needs.pytorch
+        or any(LAUNCHERS[name].pytorch for name in {launch.launcher for launch in launches} or {spec.launcher}),
         gpus=spec.needs.gpus,
         min_nodes=spec.needs.nodes,
         packages=spec.needs.packages,
+        modules=tuple(name for name in spec.needs.modules if name not in sys.stdlib_module_names),
+        ranks=RankNeeds(ranks.per_node, ranks.multiple_of, ranks.at_most),
+        scratch=spec.needs.scratch,
+        container=spec.needs.container,
     )
+
+
+def ranks_on_each(cluster: Cluster, program: SmokeTestProgram, nodes: Sequence[Node], *, part: bool = False) -> int:
+    """Return how many ranks each of some nodes gets for a test.
+
+    Where the test needs no number, as many as the node with the fewest GPUs has GPUs, at least one; of stand-ins in a
+    rehearsal no more than jobs have CPUs. Of a `part` of a node set, one rank a node is enough where GPUs are fake or
+    there are none: a second one would use the same cores. Raises RanksError.
+    """
+    names = {launch.launcher for launch in program.launches} or {program.launcher}
+    if all(LAUNCHERS[name].per_node == "one" for name in names):
+        return 1
+    gpus = min(node.gpus.count if node.gpus else 0 for node in nodes)
+    real = gpus > 0 and not any(node.gpus and node.gpus.fake for node in nodes)
+    cpus = max(1, min(cluster.job_cpus(node) for node in nodes))
+    usual = max(1, gpus) if real or not part else 1
+    usual = min(usual, *(node.gpus.most_ranks(cpus) if node.gpus else usual for node in nodes))
+    return fitting_ranks(program.ranks, len(nodes), usual, gpus if real else 0)
+
+
+def why_not(cluster: Cluster, program: SmokeTestProgram, nodes: Sequence[Node]) -> tuple[str, str] | None:
+    """Return why a test cannot run on some nodes, and what to do, by what the cluster has; None if it can."""
+    if program.container is not None:
+        return f"it needs the container {program.container}, and hpcforge runs no containers yet", "remove the test"
+    wheels = cluster.pytorch if program.pytorch and cluster.pytorch and cluster.pytorch.wheels else None
+    lacking = [name for name in program.modules if wheels and name.lower() not in wheels.modules]
+    if lacking:
+        has = ", ".join(sorted(wheels.modules)) if wheels else ""
+        return f"no wheel of PyTorch's brings {', '.join(lacking)}", f"the wheels bring {has}"
+    if program.scratch == "shared" and len(nodes) > 1 and not cluster.shared_by([node.name for node in nodes]):
+        where = hostlist.fold(node.name for node in nodes)
+        return f"it needs storage that all of {where} mount, for its scratch folder", "add it under `storage`"
+    try:
+        ranks_on_each(cluster, program, nodes)
+    except RanksError as error:
+        return str(error), "name another number of workers"
+    return None
 
 
 def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
@@ -67,16 +128,18 @@ def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding
         spec = tests.folders[name].spec
         yield from findings_of(name, test, spec, known, frozenset(known.everything), partitions)
     for smoke_test in cluster.acceptance.tests:
+        where: Loc = ("acceptance", "tests", smoke_test.name, "nodes")
+        why = why_not(cluster, smoke_test.program, [cluster.by_name[node] for node in smoke_test.nodes])
+        if why is not None:
+            yield Finding(where, f"`{smoke_test.name}` can never run: {why[0]}", why[1])
         without = [node for node in smoke_test.nodes if not smoke_test.program.has_gpus(cluster.by_name[node])]
         if without:
             needed = "real GPUs" if smoke_test.program.gpus == "real" else "GPUs"
             message = f"`{smoke_test.name}` can never run: it needs {needed}, and {hostlist.fold(without)} have none"
-            where = ("acceptance", "tests", smoke_test.name, "nodes")
             yield Finding(where, message, "name other workers, or remove the test")
         cut = [node for node in smoke_test.nodes if smoke_test.program.wants_whole_gpus and _cut(cluster.by_name[node])]
         if cut:
             there = f"{hostlist.fold(cut)} use MIG, and a process can use only one instance"
-            where = ("acceptance", "tests", smoke_test.name, "nodes")
             yield Finding(
                 where, f"`{smoke_test.name}` needs whole GPUs: {there}", f"name other workers, for example all!{cut[0]}"
             )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from hpcforge.cluster.launches import ProgramLaunch
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
 from hpcforge.verify.step_output import Transcript, clean
@@ -67,6 +69,25 @@ def by_slurm(seen: Transcript, end: JobEndReason | None) -> Blame | None:
     if full is None:
         return None
     return Blame("failed", f"used more memory than the job has there (Slurm: {full[1]})", None, full[0])
+
+
+def required(
+    launch: ProgramLaunch, seen: Transcript, ran: Completed, end: JobEndReason | None, blame: Blame | None
+) -> Blame | None:
+    """What is to blame in one of several launches, by the end that it must have; `blame` is by how it ended."""
+    if launch.ends == "done":
+        return blame
+    if ran.rc == 0:
+        return Blame("failed", "ended by itself, and SIGKILL must end it")
+    own = ran.rc in (TIMED_OUT, None) or seen.wrong or any(said.own for said in seen.failed) or by_slurm(seen, end)
+    return blame if own or not _killed(seen) else None
+
+
+def _killed(seen: Transcript) -> bool:
+    """Whether SIGKILL ended a process, by torchrun or Slurm; 137 is how a shell tells of it."""
+    return -signal.SIGKILL in seen.exits.values() or any(
+        end in ("Killed", f"Exited with exit code {128 + signal.SIGKILL}") for end in seen.task_ends.values()
+    )
 
 
 def last_line(lines: Iterable[str]) -> str:

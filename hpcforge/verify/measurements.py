@@ -33,7 +33,7 @@ def numbers(program: SmokeTestProgram, measurements: Sequence[Measurement]) -> N
         for measurement in measurements:
             value = measurement.get(measure.name)
             if not isinstance(value, str) and value is not None and finite(value):
-                apart = program.launcher != "torchrun"
+                apart = not program.ranked
                 last[(str(measurement.get("host", "")), measurement.get("task")) if apart else ("", None)] = float(
                     value
                 )

@@ -1,4 +1,4 @@
-"""Blame for a test with a report from each process: the launchers srun and plain. Pure.
+"""Blame for a test with a report from each process: the launchers without ranks. Pure.
 
 Where each process is, is known from what starts it, not from what it says. Witnesses are heard in this order:
 
@@ -8,9 +8,9 @@ Where each process is, is known from what starts it, not from what it says. Witn
 4. at the time limit, those that have not reported yet;
 5. a process that a signal ended;
 6. a node on which none began;
-7. a measure that is missing: with the launcher plain of every node, with srun of all processes together.
+7. a measure that is missing: of every node where each has one process, else of all processes together.
 
-Then the numbers are held to the lines that the test draws.
+Then the numbers are compared with the lines that the test draws; of a test with several launches, after the last.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.verify.attribution import TIMED_OUT, Blame, blamed, by_slurm, head_lost, last_line, last_words, text_of
+from hpcforge.verify.attribution import (
+    TIMED_OUT,
+    Blame,
+    blamed,
+    by_slurm,
+    head_lost,
+    last_line,
+    last_words,
+    required,
+    text_of,
+)
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
 from hpcforge.verify.measurements import headline, missed, numbers, unreported
@@ -46,7 +56,9 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
         device=text_of(seen, "device"),
     )
     blame = _blame(job, seen, ran, end)
-    if blame is None and (short := unreported(turn.program, of, names if job.launcher == "plain" else ())):
+    if job.step is not None:
+        return blamed(job, verdict, required(job.step, seen, ran, end, blame))
+    if blame is None and (short := unreported(turn.program, of, names if job.kind.per_node == "one" else ())):
         blame = Blame("failed", short.text, None, short.node)
     if blame is None and (short := missed(turn.program, of)):
         blame = Blame("missed", short.text, None, short.node)
@@ -73,7 +85,7 @@ def _said(job: Launch, said: Iterable[RankEnd], status: str) -> Blame | None:
     first = next(iter(said), None)
     if first is None:
         return None
-    rank = first.rank if job.launcher == "srun" else None
+    rank = first.rank if job.kind.per_node != "one" else None
     text = first.text or "said that it failed, and not why"
     return Blame("wrong" if status == "wrong" else "failed", text, rank, first.host)
 
@@ -94,7 +106,7 @@ def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | No
     late = [task for task in range(job.ranks) if task not in seen.done]
     hosts = {seen.hosts[task] for task in late if task in seen.hosts} | ({*_names(job)} - {*seen.hosts.values()})
     where = f" on {fold(name for name in _names(job) if name in hosts)}" if 1 < len(hosts) < len(job.nodes) else ""
-    rank = late[0] if len(late) == 1 and job.launcher == "srun" else None
+    rank = late[0] if len(late) == 1 and job.kind.per_node != "one" else None
     detail = f"not done after {job.time_limit_s} s{where}"
     return Blame("timed_out", detail, rank, hosts.pop() if len(hosts) == 1 else None)
 

@@ -121,6 +121,12 @@ def port_of(stdout: str) -> int | None:
     return next((port for port in named if isinstance(port, int) and 0 < port < 1 << 16), None)
 
 
+def scratch_of(stdout: str) -> int | None:
+    """The number of the folder where a node has made the scratch folder, None if it has not."""
+    numbers = (event.get("number") for _, event in _events(stdout) if event["event"] == "scratch")
+    return next((number for number in numbers if isinstance(number, int) and number >= 0), None)
+
+
 def _events(stdout: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Events with their task. srun breaks lines of more than 1,024 bytes: pieces are put together again."""
     pieces: dict[int, str] = {}

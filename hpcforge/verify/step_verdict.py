@@ -32,6 +32,7 @@ from hpcforge.verify.attribution import (
     head_lost,
     last_line,
     last_words,
+    required,
     text_of,
 )
 from hpcforge.verify.head import Completed
@@ -52,7 +53,7 @@ def judge(job: Launch, ran: Completed, end: JobEndReason | None = None) -> tuple
 
     `end`: why Slurm ended the job, if it did.
     """
-    if job.launcher != "torchrun":
+    if not job.kind.ranked:
         return (judge_tasks(job, ran, end),)
     verdicts = []
     for number, turn in enumerate(job.turns, start=1):
@@ -66,7 +67,7 @@ def judge(job: Launch, ran: Completed, end: JobEndReason | None = None) -> tuple
 
 def unheard(job: Launch, ran: Completed, end: JobEndReason | None) -> Mapping[str, str]:
     """The nodes because of which a launch ended before a word of any test was heard, by Slurm, and why."""
-    apart = None if job.launcher == "torchrun" else frozenset(node.name for node in job.nodes)
+    apart = None if job.kind.ranked else frozenset(node.name for node in job.nodes)
     if any(read(ran, turn.test, apart).spoke for turn in job.turns):
         return {}
     if end is not None and end.nodes:
@@ -91,14 +92,16 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
         seconds=_seconds(seen),
     )
     blame = _missing(job, turn, seen) if ran.rc == 0 else _blame(job, seen, ran, end)
-    if blame is None and (detail := missed(turn.program, of)):
+    if job.step is not None:
+        blame = required(job.step, seen, ran, end, blame)
+    elif blame is None and (detail := missed(turn.program, of)):
         blame = Blame("missed", detail.text, None, detail.node)
     return blamed(job, verdict, blame)
 
 
 def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     """What a step that ended well did not report."""
-    if seen.result is None or not seen.measurements:
+    if seen.result is None or not (seen.measurements or job.step):
         return Blame("failed", "ended without an error but reported no result: nothing was measured")
     ranks = seen.result.get("world_size")
     if ranks != job.ranks:
@@ -106,6 +109,8 @@ def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     silent = sorted(set(range(job.ranks)) - set(seen.started))
     if silent:
         return Blame("failed", f"rank {silent[0]} never reported", silent[0], _host(job, seen, silent[0]))
+    if job.step is not None:
+        return None
     without = unreported(turn.program, numbers(turn.program, seen.measurements), ())
     return Blame("failed", without.text) if without else None
 

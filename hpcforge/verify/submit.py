@@ -10,15 +10,18 @@ test's program itself, in it and brings standard output back. All of it is pure:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 
 from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.values import limit_s
-from hpcforge.cluster.model import Cluster, Launcher, Node, Partition, SmokeTest, SmokeTestProgram
+from hpcforge.cluster.launches import ProgramLaunch, RanksError, divided
+from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest, SmokeTestProgram
+from hpcforge.cluster.smoke_tests import ranks_on_each, why_not
 from hpcforge.errors import ExpectedError
+from hpcforge.launchers import LAUNCHERS, Launcher, LauncherName
 from hpcforge.verify.heartbeat import POLL_S, SILENT_S, Owner
 
 JOB_NAME = "hpcforge-"  # how the names of test jobs begin; only those of the account of the tests are believed
@@ -43,7 +46,10 @@ class Turn:
 
 @dataclass(frozen=True)
 class Launch:
-    """Smoke tests on the nodes that are left of them: one after the other in the same ranks, or one by itself."""
+    """Smoke tests on the nodes that are left of them: one after the other in the same ranks, or one by itself.
+
+    A test that lists launches is by itself, and has a Launch for each of these, its `steps`, in the same allocation.
+    """
 
     turns: tuple[Turn, ...]
     nodes: tuple[Node, ...]  # node rank 0 first
@@ -56,11 +62,17 @@ class Launch:
     memory_mib: int  # per node
     launcher_options: tuple[str, ...] = ()  # more options for torchrun
     libuv: bool = True  # False: this build of torch lacks what its own launcher asks for
+    step: ProgramLaunch | None = None  # of the launches that its test lists, the one that this is
 
     @property
-    def launcher(self) -> Launcher:
-        """What starts the processes; the same for all tests of a launch."""
-        return self.turns[0].program.launcher
+    def launcher(self) -> LauncherName:
+        """The name of what starts the processes; the same for all tests of a launch."""
+        return self.step.launcher if self.step else self.turns[0].program.launcher
+
+    @property
+    def kind(self) -> Launcher:
+        """What starts the processes."""
+        return LAUNCHERS[self.launcher]
 
     @property
     def ranks(self) -> int:
@@ -116,22 +128,22 @@ def launch(
 ) -> Launch:
     """How tests of the same nodes are run on the named ones, which are some or all of theirs.
 
-    The first tests, that is: as many as one job of the partition has time for, and at least one; all of the launcher
-    torchrun, or a single one of another.
-    Every node gets as many ranks as the node with the fewest GPUs has GPUs (at least one; of stand-ins in a rehearsal
-    no more than jobs have CPUs), and a like share of memory within what Slurm has to give. Of a `part` of a node set,
-    one rank a node is enough where GPUs are fake or there are none: a second one would use the same cores. `arguments`
-    are further ones of test programs, by test.
+    The first tests, that is: as many as one job of the partition has time for, and at least one; all of a launcher
+    that starts ranks, or a single one of another.
+    Every node gets the same number of ranks (`ranks_on_each`; `part`: these nodes are some of a node set), and a like
+    share of memory within what Slurm has to give. `arguments` are further ones of test programs, by test.
     Raises NotLaunchableError.
     """
     nodes = tuple(cluster.by_name[name] for name in names)
     first = tests[0].program
     _check_needs(cluster, tests[0], nodes)
+    try:
+        ranks = ranks_on_each(cluster, first, nodes, part=part)
+    except RanksError as error:
+        raise NotLaunchableError(f"{tests[0].name} cannot run on {fold(names)}: {error}") from error
     gpus = min(node.gpus.count if node.gpus else 0 for node in nodes)
     real = gpus > 0 and not any(node.gpus and node.gpus.fake for node in nodes)
-    ranks = max(1, gpus) if first.launcher != "plain" and (real or not part) else 1
     cpus = max(1, min(cluster.job_cpus(node) for node in nodes))
-    ranks = min(ranks, *(node.gpus.most_ranks(cpus) if node.gpus else ranks for node in nodes))
     memory = min(cluster.job_memory_mib(node) for node in nodes)
     torch = cluster.pytorch if first.pytorch else None
     packaged = torch is not None and torch.build == "distribution"
@@ -141,6 +153,8 @@ def launch(
         Turn(test.name, test.time_limit_s, (*_options(test), *(arguments or {}).get(test.name, ())), test.program)
         for test in tests
     ]
+    started = [each.launcher for each in first.launches] or [first.launcher]
+    alone_mib = MEMORY_ALONE_MIB if any(LAUNCHERS[name].per_node == "one" for name in started) else 0
     return Launch(
         turns=_in_time(turns, partition),
         nodes=nodes,
@@ -150,7 +164,7 @@ def launch(
         ranks_per_node=ranks,
         gpus_per_node=gpus,
         cpus_per_node=cpus,
-        memory_mib=max(1, min(memory, MEMORY_ALONE_MIB if first.launcher == "plain" else ranks * MEMORY_MIB[real])),
+        memory_mib=max(1, min(memory, alone_mib or ranks * MEMORY_MIB[real])),
         launcher_options=_QUIRKS if packaged and old else (),
         libuv=not packaged or old,
     )
@@ -170,6 +184,24 @@ def _check_needs(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> No
         raise NotLaunchableError(f"{test.name} needs PyTorch: name a version under software.frameworks.pytorch")
     if len(nodes) < test.program.min_nodes:
         raise NotLaunchableError(f"{test.name} takes {test.program.min_nodes} nodes, and {len(nodes)} are usable")
+    why = why_not(cluster, test.program, nodes)
+    if why is not None:
+        raise NotLaunchableError(f"{test.name} cannot run on {fold(node.name for node in nodes)}: {why[0]}")
+
+
+def steps(job: Launch, scratch: str) -> tuple[Launch, ...]:
+    """Return the launches that the test of a job lists, in their order; `scratch` is the folder that they share."""
+    (turn,) = job.turns
+    return tuple(_step(job, turn, each, scratch) for each in turn.program.launches)
+
+
+def _step(job: Launch, turn: Turn, each: ProgramLaunch, scratch: str) -> Launch:
+    alone = LAUNCHERS[each.launcher].per_node == "one"
+    nodes, ranks = (len(job.nodes), 1) if alone else divided(len(job.nodes), job.ranks_per_node, each.ranks_divided_by)
+    told = (*turn.arguments, f"--launch={each.name}", f"--scratch={scratch}")
+    return replace(
+        job, turns=(replace(turn, arguments=told),), nodes=job.nodes[:nodes], ranks_per_node=ranks, step=each
+    )
 
 
 def _in_time(turns: Sequence[Turn], partition: Partition) -> tuple[Turn, ...]:
@@ -233,8 +265,10 @@ def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
     It is ended on the head after the time limits of all its tests, with exit code 124. A task that ends does not end
     the others at once: they are the witnesses of which rank failed first, or know nothing of it.
     """
-    together = job.launcher == "torchrun"
-    tasks = job.ranks_per_node if job.launcher == "srun" else 1
+    together = job.kind.ranked
+    tasks = 1 if together else job.ranks_per_node
+    kill_after_s = job.step.kill_after_s if job.step else None
+    killer = ["timeout", "--signal=KILL", str(kill_after_s)] if kill_after_s else []
     return [
         "timeout",
         "--kill-after=15",
@@ -243,6 +277,7 @@ def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
         f"--jobid={job_id}",
         "--overlap",
         f"--nodes={len(job.nodes)}",
+        *([f"--nodelist={job.nodelist}"] if job.step else []),  # it may have fewer nodes than the job
         f"--ntasks={len(job.nodes) * tasks}",
         f"--ntasks-per-node={tasks}",
         *_shares(job),
@@ -256,38 +291,35 @@ def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
         "--export=" + ",".join(f"{name}={value}" for name, value in _environment(job).items()),
         "/bin/sh",
         "-c",
-        *(_ranks(job, job_id, port) if together else [_BY_ITSELF, "hpcforge", job.python, *program(job)]),
+        *(_on_node(job, port) if together else [_BY_ITSELF, "hpcforge"]),
+        *killer,
+        *(_launcher(job, job_id, port) if together else [job.python]),
+        *program(job),
     ]
 
 
-def _ranks(job: Launch, job_id: str, port: int) -> list[str]:
-    nodes = [str(len(job.nodes)), *(node.name for node in job.nodes)]
-    return [_ON_NODE, "hpcforge", PORTS, str(port), *nodes, *torchrun(job, job_id, port), *program(job)]
+def _on_node(job: Launch, port: int) -> list[str]:
+    return [_ON_NODE, "hpcforge", PORTS, str(port), str(len(job.nodes)), *(node.name for node in job.nodes)]
 
 
-def torchrun(job: Launch, job_id: str, port: int) -> list[str]:
-    """The launcher's command line, but for the node's rank, which is set on the node.
-
-    Rendezvous is static: nodes and ranks are known, and the first node is named by its address, never by its name,
-    which on the node itself resolves to a loopback address. Options are spelled as torch 1.13 knows them.
-    """
-    return [
-        job.python,
-        *(("-m", "torch.distributed.run") if job.libuv else ("-c", RUN_WITHOUT_LIBUV)),
-        f"--nnodes={len(job.nodes)}",
-        f"--nproc_per_node={job.ranks_per_node}",
-        "--rdzv_backend=static",
-        f"--rdzv_id={job_id}",
-        f"--master_addr={job.nodes[0].address}",
-        f"--master_port={port}",
-        "--monitor_interval=0.5",
-        *job.launcher_options,
-    ]
+def _launcher(job: Launch, job_id: str, port: int) -> list[str]:
+    """The launcher's command line, but for the node's rank, which is set on the node."""
+    values: dict[str, str | tuple[str, ...]] = {
+        "python": job.python,
+        "torchrun": ("-m", "torch.distributed.run") if job.libuv else ("-c", RUN_WITHOUT_LIBUV),
+        "nodes": str(len(job.nodes)),
+        "per_node": str(job.ranks_per_node),
+        "job": job_id,
+        "address": job.nodes[0].address,
+        "port": str(port),
+        "torchrun_options": job.launcher_options,
+    }
+    return job.kind.words(values)
 
 
 def program(job: Launch) -> list[str]:
     """What every rank runs, whatever launches it."""
-    if job.launcher != "torchrun":
+    if not job.kind.ranked:
         (turn,) = job.turns
         return [f"{SMOKE_TESTS}/{turn.test}.py", "--json", *turn.arguments]
     timeout_s = max(10, min(turn.time_limit_s for turn in job.turns) // 2)  # ranks still report who is waiting, and why
@@ -356,7 +388,7 @@ def _shares(job: Launch) -> list[str]:
 
 
 def _environment(job: Launch) -> dict[str, str]:
-    sharing = 1 if job.launcher == "plain" else max(job.ranks_per_node, job.gpus_per_node)
+    sharing = 1 if job.kind.per_node == "one" else max(job.ranks_per_node, job.gpus_per_node)
     return {
         "PATH": PATH,
         "HOME": "/nonexistent",  # torch looks there for caches and writes none; nobody but root could make it
@@ -370,4 +402,5 @@ def _environment(job: Launch) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore:Failed to initialize NumPy",  # the smoke tests do not use it
         **({} if job.libuv else {"USE_LIBUV": "0"}),  # heard by the ranks, not by the launcher
+        **(dict(job.step.environment) if job.step else {}),
     }

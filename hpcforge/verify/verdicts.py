@@ -8,7 +8,7 @@ from typing import Literal
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.cluster.model import Launcher
+from hpcforge.launchers import LAUNCHERS, LauncherName
 
 Status = Literal[
     "passed",
@@ -22,6 +22,20 @@ Status = Literal[
 
 
 @dataclass(frozen=True)
+class LaunchVerdict:
+    """The result of one of several launches of a smoke test."""
+
+    name: str
+    launcher: LauncherName
+    ends: Literal["done", "killed"]  # the end that it must have
+    status: Status  # passed: it had this end
+    nodes: tuple[v.NodeName, ...]
+    ranks: int  # processes
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The result of one smoke test, with the blamed node and what to check next."""
 
@@ -30,7 +44,7 @@ class Verdict:
     nodes: tuple[v.NodeName, ...]  # that the test ran on, or was to run on
     left_out: Mapping[v.NodeName, str] = field(default_factory=dict)  # nodes of the test that it did not span, and why
     options: Mapping[str, str] = field(default_factory=dict)  # that the blueprint chose otherwise than the test
-    launcher: Launcher = "torchrun"
+    launcher: LauncherName = "torchrun"
     ranks: int = 0  # processes
     rank: int | None = None  # the rank to blame, where one can be told
     node: str | None = None  # the node to blame, where one can be told
@@ -42,6 +56,7 @@ class Verdict:
     torch_build: str | None = None  # "2.13.0+cpu from wheel": the one that really ran
     seconds: float = 0.0  # from submission to the end; the first of a launch has the start-up, others their own alone
     next_command: str | None = None  # what to type on the head to learn more
+    launches: tuple[LaunchVerdict, ...] = ()  # of a test that lists several
     waits_for: tuple[str, ...] = ()  # why nothing is amiss though it is pending: "job 20, ada's train on w[01-02]"
 
     @property
@@ -56,6 +71,8 @@ def summary_line(verdict: Verdict) -> str:
     parts = [verdict.test, status, _middle(verdict)]
     if verdict.passed:
         parts += [verdict.headline, _build(verdict)]
+    if verdict.passed and verdict.launches:
+        parts.append("launches: " + ", ".join(f"{launch.name} {launch.ends}" for launch in verdict.launches))
     if verdict.options:
         parts.append("options: " + "; ".join(f"{name} {text or 'none'}" for name, text in verdict.options.items()))
     if verdict.left_out:
@@ -63,11 +80,10 @@ def summary_line(verdict: Verdict) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def spread(launcher: Launcher, processes: int, nodelist: str) -> str:
+def spread(launcher: LauncherName, processes: int, nodelist: str) -> str:
     """How many processes ran where, e.g. `6 ranks on w[01-03]`."""
-    if launcher == "plain":
-        return f"each of {nodelist}"
-    return f"{processes} {'ranks' if launcher == 'torchrun' else 'tasks'} on {nodelist}"
+    process = LAUNCHERS[launcher].process
+    return f"{processes} {process}s on {nodelist}" if process else f"each of {nodelist}"
 
 
 def _middle(verdict: Verdict) -> str:

@@ -11,17 +11,15 @@ from typing import Literal
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
-from hpcforge.verify.head import Completed, Head
+from hpcforge.verify.head import Head
 from hpcforge.verify.job_end_reason import JobEndReason, end_of
-from hpcforge.verify.step_output import port_of
+from hpcforge.verify.launches import run_launches, run_step
 from hpcforge.verify.step_verdict import judge, unheard
-from hpcforge.verify.submit import JOB_NAME, PORT_S, Launch, NotLaunchableError, free_port, launch, srun
+from hpcforge.verify.submit import JOB_NAME, Launch, NotLaunchableError, launch
 from hpcforge.verify.verdicts import Verdict, spread
-from hpcforge.verify.watch import watched
 
 PENDING_S = 60.0  # how long a job may wait before that is the verdict
 PENDING_AGAIN_S = 5.0  # the same for launches after one that stayed pending: most likely for the same reason
-CUT_OFF_S = 45.0  # after its time limit a step is killed on the head; the connection waits this much longer
 
 Progress = Callable[[str, str], None]  # the test or tests of a launch, what it is doing
 
@@ -70,8 +68,8 @@ def verify(
 
 
 def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], str]:
-    """What tests of one launch have alike: their nodes, and that torchrun starts them."""
-    return test.nodes, "" if test.program.launcher == "torchrun" else test.name
+    """What tests of one launch have alike: their nodes, and that ranks take turns in them."""
+    return test.nodes, "" if test.program.ranked and not test.program.launches else test.name
 
 
 def _enough(cluster: Cluster, tests: Sequence[SmokeTest], left_out: Mapping[str, str]) -> bool:
@@ -111,7 +109,9 @@ def _run(
             raise NotLaunchableError("none of its nodes is usable")
         job = launch(cluster, tests, names, arguments, part=part)
         tests = tests[: len(job.turns)]
-        verdicts, out = _submitted(head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s)
+        verdicts, out = _submitted(
+            cluster, head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s
+        )
     except NotLaunchableError as error:
         verdicts = [Verdict(test.name, "not_run", tuple(names), detail=str(error)) for test in tests]
     except jobs.RefusedError as error:
@@ -132,7 +132,7 @@ def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
 
 
 def _submitted(
-    head: Head, job: Launch, progress: Callable[[str], None], pending_s: float
+    cluster: Cluster, head: Head, job: Launch, progress: Callable[[str], None], pending_s: float
 ) -> tuple[list[Verdict], Mapping[str, str]]:
     progress(f"submitting for {job.nodelist}")
     with jobs.allocation(head, job, progress) as hold:
@@ -150,8 +150,11 @@ def _submitted(
         if state.state != "RUNNING" and not state.in_prolog:
             end = end_of(head, job, job_id, hold.stay, in_prolog=prolog)
             return _never_began(job, job_id, state, end), end.nodes if end else {}
+        if job.turns[0].program.launches:
+            verdict, out = run_launches(cluster, head, job, hold, progress)
+            return [verdict], out
         progress(spread(job.launcher, job.ranks, job.nodelist))
-        ran = _ran(head, job, hold)
+        ran = run_step(head, job, hold)
         ended_well = ran.rc in (0, None)
         end = None if ended_well else end_of(head, job, job_id, hold.stay)
     return list(judge(job, ran, end)), {} if ended_well else unheard(job, ran, end)
@@ -163,20 +166,6 @@ def _never_began(job: Launch, job_id: str, state: jobs.JobState, end: JobEndReas
         return _unstarted(job, end.status, end.detail, end.next_command, end.node)
     detail = f"job {job_id} ended before the test began: {state.state}, {state.reason}"
     return _unstarted(job, "failed", detail, f"scontrol show job {job_id}")
-
-
-def _ran(head: Head, job: Launch, hold: jobs.HeldAllocation) -> Completed:
-    """The step of the tests; or, where its ranks have no port to meet at, that which was to find one."""
-    port = 0
-    if job.launcher == "torchrun":
-        asked = free_port(job, hold.number)
-        named = head.run(watched(hold.number, asked), user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=hold.stay)
-        port = port_of(named.stdout) or 0
-        if not port:
-            return named
-    limit_s = job.time_limit_s + CUT_OFF_S
-    step = watched(hold.number, srun(job, hold.number, port))
-    return head.run(step, user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
 
 
 def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_s: float) -> list[Verdict]:

@@ -553,16 +553,68 @@ def test_a_build_of_pytorch_that_fails_leaves_what_works(site: Site) -> None:
     assert site.ssh("head", trains) == "tensor(2.)\n"
 
 
+APPEND = """\
+description: Files that killed launches have left.
+launcher: plain
+needs: {ranks: {multiple_of: 2}, modules: [numpy]}
+launches:
+  begin: {ends: killed, kill_after: 5s}
+  more: {launcher: torchrun, ends: killed}
+  read: {launcher: torchrun, ranks_divided_by: 2}
+measures: {nodes: {unit: 1}}
+headline: "more on {nodes} nodes"
+"""
+APPEND_PROGRAM = """
+import argparse, os, pathlib, signal, sys, time
+def lines(folder):
+    return (pathlib.Path(folder) / "lines").read_text().splitlines()
+def add(folder, line):
+    with (pathlib.Path(folder) / "lines").open("a") as file:
+        file.write(line + chr(10))
+def parser():
+    import ranks
+    return ranks.options_parser("lines")
+def run(job, options):
+    import torch.distributed as dist
+    if options.launch == "more":
+        add(options.scratch, "more")
+        job.agree(True)
+        if job.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        job.slowest([1.0])
+    told = [None] * job.world_size
+    dist.all_gather_object(told, lines(options.scratch))
+    job.agree(all(one[0] == "begin" and one.count("more") == 2 for one in told))
+    about = job.header()
+    if job.rank == 0:
+        job.say("", event="measurement", nodes=len(told))
+        job.say("", event="result", **about)
+if __name__ == "__main__":
+    given = argparse.ArgumentParser()
+    given.add_argument("--json", action="store_true")
+    given.add_argument("--launch")
+    given.add_argument("--scratch")
+    folder = given.parse_args().scratch
+    add(folder, "begin")
+    time.sleep(600)
+"""
+
+
 def test_a_test_that_is_added_is_brought_to_the_workers_and_each_of_them_reports(site: Site) -> None:
     """A shipped one, and one of the site's own; both with an option."""
     own = site.blueprint.parent / "our_tests" / "disk_write"
     own.mkdir(parents=True)
     (own / "test.yaml").write_text(DISK)
     (own / "disk_write.py").write_text(DISK_PROGRAM)
+    two = site.blueprint.parent / "our_tests" / "append"
+    two.mkdir()
+    (two / "test.yaml").write_text(APPEND)
+    (two / "append.py").write_text(APPEND_PROGRAM)
     tests = "  tests:\n    allreduce: {nodes: all}\n"
     added = """\
     memory_copy: {nodes: all, options: {seconds: 0.5}}
     disk_write: {nodes: all, options: {size_kib: 64}}
+    append: {nodes: all}
 """
     text = site.blueprint.read_text()
     site.blueprint.write_text(text.replace(tests, f"  folders: [our_tests]\n{tests}{added}"))
@@ -588,6 +640,21 @@ def test_a_test_that_is_added_is_brought_to_the_workers_and_each_of_them_reports
     assert "disk_write  missed  " in done.stdout
     assert "size_bytes must be at least 64 KiB: " in done.stdout
     assert "  options: size_kib 32\n" in done.stdout
+
+
+def test_launches_of_a_test_share_a_folder_and_end_as_they_must(site: Site) -> None:
+    """hpcforge kills the first on every node, the second kills its own rank 1, the last reads what they wrote."""
+    done = site.cli("verify", "BLUEPRINT", "--test", "append", "--json")
+    (verdict,) = json.loads(done.stdout)["verdicts"]
+    assert (done.returncode, verdict["status"], verdict["detail"]) == (0, "passed", "")
+    assert [(each["name"], each["ends"], each["status"], each["ranks"]) for each in verdict["launches"]] == [
+        ("begin", "killed", "passed", 3),
+        ("more", "killed", "passed", 6),
+        ("read", "done", "passed", 3),
+    ]
+    assert verdict["headline"] == "more on 3 nodes"
+    for worker in ("w01", "w02", "w03"):
+        assert site.ssh(worker, "ls /tmp | grep hpcforge- || :") == ""
 
 
 TASK = """

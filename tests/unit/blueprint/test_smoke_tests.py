@@ -50,7 +50,7 @@ def test_what_a_blueprint_may_ask_for_follows(tests: Path) -> None:
     ("old", "new", "where", "said", "hint"),
     [
         ("launcher:", "lanucher:", ":2:1:", "unknown key `lanucher`", "did you mean `launcher`?"),
-        ("plain", "ssh", ":2:11:", "`ssh` is not accepted here", "known: torchrun, srun, plain"),
+        ("plain", "ssh", ":2:11:", "`ssh` is not accepted here", "known: plain, srun, torchrun"),
         ("unit: ms", "unti: ms", ":6:13:", "unknown key `unti`", "did you mean `unit`?"),
         ("{sync_ms} ms", "{sync_s} ms", ":8:11:", "`sync_s` is not a measure of this test", "did you mean `sync_ms`?"),
         ("{sync_ms} ms", "{sync_ms!r} ms", ":8:11:", "braces without a measure", "write {NAME}, "),
@@ -59,7 +59,7 @@ def test_what_a_blueprint_may_ask_for_follows(tests: Path) -> None:
         ("{at_most: 50, at_most_of_median: 1.5}", "{}", ":10:3:", "no limit is set", "at_least, at_most"),
         ("at_most: 50", "at_most: fast", ":10:22:", "`fast` is not a number", "digits and a point"),
         ("1.5", "0.5", ":10:45:", "`at_most_of_median` must be at least 1", ""),
-        ("plain", "torchrun", ":10:26:", "there is no median: nodes do not report separately", "with torchrun"),
+        ("plain", "torchrun", ":10:26:", "there is no median: nodes do not report separately", "rank 0 reports"),
         (", better: lower", "", ":8:11:", "`sync_ms` does not set whether higher or lower is better", "add `better`"),
         ("90s", "ninety", ":4:13:", "`ninety` is not a time such as", ""),
         ("sync_ms: {unit", "host: {unit", ":6:3:", "`host` is a reserved name", "choose another"),

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.cluster import load
+from hpcforge.cluster.launches import ProgramLaunch
 from hpcforge.cluster.model import SmokeTest
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
@@ -105,3 +107,72 @@ def test_the_folder_is_relative_to_the_blueprint_or_anywhere(tmp_path: Path, els
     acceptance = load(path).cluster.acceptance
     assert acceptance is not None
     assert {one.name for one in acceptance.tests} == {"allreduce", "disk_write"}
+
+
+TWO = """\
+description: Two launches.
+launcher: torchrun
+needs: {modules: [numpy], ranks: {multiple_of: 2}}
+launches: {save: {ends: killed, environment: {A: b}}, load: {launcher: srun, ranks_divided_by: 2}}
+measures: {words: {unit: 1}}
+headline: done
+"""
+
+
+def site(folder: Path, test: str, more: str = "") -> Path:
+    """A blueprint that asks for one test of its own on all nodes."""
+    (folder / "ours" / "two").mkdir(parents=True)
+    (folder / "ours" / "two" / "two.py").touch()
+    (folder / "ours" / "two" / "test.yaml").write_text(test)
+    path = folder / "a.yaml"
+    asks = "acceptance: {run_as: ada, folders: [ours], tests: {two: {nodes: all}}}\n"
+    text = (CASES / "valid.yaml").read_text().partition("acceptance:")[0] + asks + more
+    path.write_text(text.replace('release: "12"}', 'release: "12"}\n  frameworks: {pytorch: "2.13.0"}'))
+    return path
+
+
+def test_a_test_of_two_launches_is_one_folder(tmp_path: Path) -> None:
+    program = asked("two", site(tmp_path, TWO)).program
+    assert program.launches == (
+        ProgramLaunch("save", "torchrun", "killed", environment=(("A", "b"),)),
+        ProgramLaunch("load", "srun", ranks_divided_by=2),
+    )
+    assert (program.ranked, program.pytorch, program.modules) == (True, True, ("numpy",))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said", "hint"),
+    [
+        ("[numpy]", "[numpy, scipy]", "no wheel of PyTorch's brings scipy", "the wheels bring filelock, "),
+        (
+            "multiple_of: 2",
+            "multiple_of: 2, at_most: 2",
+            "it needs a multiple of 2 and at most 2 ranks: ",
+            "name another number of workers",
+        ),
+        ("needs: {", "needs: {scratch: shared, ", "it needs storage that all of ", "add it under `storage`"),
+        ("needs: {", "needs: {container: ubuntu, ", "hpcforge runs no containers yet", "remove the test"),
+    ],
+)
+def test_what_the_cluster_lacks_is_said_before_anything_runs(
+    tmp_path: Path, old: str, new: str, said: str, hint: str
+) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        load(site(tmp_path, TWO.replace(old, new)))
+    assert "`two` can never run: " in raised.value.shown()
+    assert said in raised.value.shown()
+    assert hint in raised.value.shown()
+
+
+def test_shared_storage_is_enough_for_a_shared_folder(tmp_path: Path) -> None:
+    storage = 'storage: {projects: {kind: nfs, external: "192.0.2.40:/export", mount: /projects}}\n'
+    path = site(tmp_path, TWO.replace("needs: {", "needs: {scratch: shared, "), storage)
+    cluster = load(path).cluster
+    assert [system.mount for system in cluster.shared_by(asked("two", path).nodes)] == ["/projects"]
+
+
+def test_a_module_of_a_test_without_wheels_is_a_package(tmp_path: Path) -> None:
+    test = TWO.replace("torchrun", "srun").replace("[numpy]", "[numpy, ruamel_yaml, json]")
+    assert load(site(tmp_path, test)).cluster.test_packages == ("python3-numpy", "python3-ruamel-yaml")
+    (tmp_path / "wheels").mkdir()
+    assert load(site(tmp_path / "wheels", TWO)).cluster.test_packages == ()

@@ -1,0 +1,53 @@
+"""The launchers of smoke tests: a file `NAME.yaml` here is one, and nothing else is told of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+
+class Launcher(BaseModel):
+    """How the processes of a smoke test are started through Slurm."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    description: str
+    process: str = ""  # what verdicts call a process; "": there is one on each node
+    per_node: Literal["gpus", "one"]  # processes on a node: one for each GPU, at least one; or one
+    pytorch: bool = False  # it is part of PyTorch
+    # What a task on each node runs to start the processes; Slurm starts each of them where this is empty. In braces:
+    # python, nodes, per_node, job, address and port of the first node, torchrun, torchrun_options (words of the build).
+    command: tuple[str, ...] = ()
+
+    @property
+    def ranked(self) -> bool:
+        """Whether the processes are ranks: they meet at a port of the first node, and rank 0 reports for all."""
+        return bool(self.command)
+
+    def words(self, values: Mapping[str, str | tuple[str, ...]]) -> list[str]:
+        """The command with its values; a word that is only a name becomes all the words of its value."""
+        found: list[str] = []
+        for word in self.command:
+            value = values.get(word[1:-1], "")
+            found += value if isinstance(value, tuple) else [word.format_map(values)]
+        return found
+
+
+def load_launchers(folder: Traversable | None = None) -> dict[str, Launcher]:
+    """Every launcher of a folder, by name; None: of this package. Raises ValidationError."""
+    files = [file for file in (folder or resources.files(__name__)).iterdir() if file.name.endswith(".yaml")]
+    texts = {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in files}
+    read = {name: yaml.load(texts[name], Loader=yaml.CSafeLoader) for name in sorted(texts)}
+    return TypeAdapter(dict[str, Launcher]).validate_python(read)
+
+
+LAUNCHERS = load_launchers()
+if TYPE_CHECKING:
+    LauncherName = str
+else:
+    LauncherName = Literal[tuple(LAUNCHERS)]

@@ -1,0 +1,171 @@
+"""Run the launches of a test in its allocation, one after the other, and judge the test by all of them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.errors import ExpectedError
+from hpcforge.launchers import LAUNCHERS
+from hpcforge.verify import scratch
+from hpcforge.verify.attribution import Blame, blamed, last_line
+from hpcforge.verify.head import Completed, Head
+from hpcforge.verify.job_end_reason import end_of
+from hpcforge.verify.jobs import HeldAllocation
+from hpcforge.verify.measurements import headline, missed, numbers, unreported
+from hpcforge.verify.step_output import clean, port_of, scratch_of
+from hpcforge.verify.step_verdict import judge, unheard
+from hpcforge.verify.submit import PORT_S, Launch, free_port, srun, steps
+from hpcforge.verify.verdicts import LaunchVerdict, Verdict, spread
+from hpcforge.verify.watch import watched
+
+CUT_OFF_S = 45.0  # after its time limit a step is killed on the head; the connection waits this much longer
+
+Progress = Callable[[str], None]
+
+
+class NoScratchError(ExpectedError):
+    """The scratch folder that a test needs could not be made; says why."""
+
+
+def run_step(head: Head, job: Launch, hold: HeldAllocation) -> Completed:
+    """The step of a launch; or, where its ranks have no port to meet at, that which was to find one."""
+    port = 0
+    if job.kind.ranked:
+        asked = free_port(job, hold.number)
+        named = head.run(watched(hold.number, asked), user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=hold.stay)
+        port = port_of(named.stdout) or 0
+        if not port:
+            return named
+    limit_s = job.time_limit_s + CUT_OFF_S
+    step = watched(hold.number, srun(job, hold.number, port))
+    return head.run(step, user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
+
+
+def run_launches(
+    cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress
+) -> tuple[Verdict, Mapping[str, str]]:
+    """Run every launch that the test of a job lists, up to the first that does not end as it must.
+
+    Also the nodes because of which Slurm ended the first before it began, with why. The test's time limit is for all.
+    """
+    reached: list[tuple[Verdict, float]] = []
+    out: Mapping[str, str] = {}
+    due_s = time.monotonic() + job.time_limit_s
+    try:
+        with _scratch(cluster, head, job, hold, progress) as folder:
+            for step in steps(job, folder):
+                verdict, out_now, took_s = _run(head, step, hold, progress, due_s)
+                reached.append((verdict, took_s))
+                out = out if reached[1:] else out_now
+                if not verdict.passed:
+                    break
+    except NoScratchError as error:
+        (turn,) = job.turns
+        nodes = tuple(node.name for node in job.nodes)
+        verdict = Verdict(turn.test, "not_run", nodes, launcher=job.launcher, ranks=job.ranks, detail=str(error))
+        return replace(verdict, launches=_each(job, ())), {}
+    return combined(job, reached), out
+
+
+def _run(
+    head: Head, step: Launch, hold: HeldAllocation, progress: Progress, due_s: float
+) -> tuple[Verdict, Mapping[str, str], float]:
+    """One launch; and how long it took, seconds."""
+    began = time.monotonic()
+    left_s = max(1, round(due_s - began))
+    step = replace(step, turns=tuple(replace(turn, time_limit_s=left_s) for turn in step.turns))
+    progress(f"launch {step.step.name if step.step else ''}: {spread(step.launcher, step.ranks, step.nodelist)}")
+    ran = run_step(head, step, hold)
+    ended_well = ran.rc in (0, None)
+    end = None if ended_well else end_of(head, step, hold.number, hold.stay)
+    (verdict,) = judge(step, ran, end)
+    return verdict, {} if ended_well else unheard(step, ran, end), time.monotonic() - began
+
+
+def combined(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> Verdict:
+    """The verdict on a test by those on its launches, in their order, up to the first that did not end as it must.
+
+    Each with its seconds. Measures are those of all launches together.
+    """
+    (turn,) = job.turns
+    verdicts = [verdict for verdict, _ in reached]
+    measurements = tuple(measurement for verdict in verdicts for measurement in verdict.measurements)
+    of = numbers(turn.program, measurements)
+    last = verdicts[-1]
+    names = tuple(node.name for node in job.nodes)
+    whole = replace(
+        last,
+        nodes=names,
+        launcher=job.launcher,
+        ranks=job.ranks,
+        measurements=measurements,
+        headline=headline(turn.program, of),
+        backend=next((verdict.backend for verdict in verdicts if verdict.backend), None),
+        device=next((verdict.device for verdict in verdicts if verdict.device), None),
+        torch_build=next((verdict.torch_build for verdict in verdicts if verdict.torch_build), None),
+        seconds=0.0,
+        launches=_each(job, reached),
+    )
+    if not last.passed:
+        name = turn.program.launches[len(verdicts) - 1].name
+        return replace(whole, detail=f"launch {name}: {last.detail}")
+    alone = all(LAUNCHERS[each.launcher].per_node == "one" for each in turn.program.launches)
+    if short := unreported(turn.program, of, names if alone else ()):
+        return blamed(job, whole, Blame("failed", short.text, None, short.node))
+    short = missed(turn.program, of)
+    return blamed(job, whole, Blame("missed", short.text, None, short.node) if short else None)
+
+
+def _each(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> tuple[LaunchVerdict, ...]:
+    """The launches of a test: those that were reached, and those that were not run."""
+    (turn,) = job.turns
+    found = []
+    for number, step in enumerate(steps(job, "")):
+        each = turn.program.launches[number]
+        launch = LaunchVerdict(
+            each.name, each.launcher, each.ends, "not_run", tuple(node.name for node in step.nodes), step.ranks
+        )
+        if number < len(reached):
+            verdict, seconds = reached[number]
+            launch = replace(launch, status=verdict.status, detail=verdict.detail, seconds=round(seconds, 1))
+        found.append(launch)
+    return tuple(found)
+
+
+@contextmanager
+def _scratch(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress) -> Iterator[str]:
+    """The folder that the launches share, removed whatever happens. Raises NoScratchError."""
+    path, shared = _made(cluster, head, job, hold, progress)
+    try:
+        yield path
+    finally:
+        command = watched(hold.number, scratch.remove(job, hold.number, path, shared=shared))
+        removed = head.run(command, user=job.user, timeout_s=scratch.LIMIT_S + CUT_OFF_S, aside=True)
+        if removed.rc != 0:
+            progress(f"{path} may still be there; a later test removes it: {last_line(removed.stderr.splitlines())}")
+
+
+def _made(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Progress) -> tuple[str, bool]:
+    """The path of a new folder, and whether it is on storage that all nodes share."""
+    name = f"hpcforge-scratch.{hold.number}.{secrets.token_hex(8)}"
+    names = [node.name for node in job.nodes]
+    shared_parents = scratch.shared_parents(cluster, names, job.user)
+    must = job.turns[0].program.scratch == "shared" and len(names) > 1
+    why = ""
+    for shared, parents in ((True, shared_parents), *([] if must else [(False, scratch.LOCAL)])):
+        if not parents:
+            continue
+        command = watched(hold.number, scratch.make(job, hold.number, name, parents, shared=shared))
+        made = head.run(command, user=job.user, timeout_s=scratch.LIMIT_S + CUT_OFF_S, meanwhile=hold.stay)
+        number = scratch_of(made.stdout)
+        if made.rc == 0 and number is not None and number < len(parents):
+            return f"{parents[number]}/{name}", shared
+        words = [line for line in made.stderr.splitlines() if "srun: error" not in line]
+        why = clean(last_line(words or made.stderr.splitlines())) or "nothing was heard"
+        progress(f"no scratch folder on {'shared storage' if shared else 'the nodes'}: {why}")
+    raise NoScratchError(f"no scratch folder could be made: {why}")

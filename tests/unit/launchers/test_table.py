@@ -1,0 +1,42 @@
+"""Launchers: a file in the folder is one."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from hpcforge.launchers import LAUNCHERS, load_launchers
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in LAUNCHERS:
+        shutil.copy(str(resources.files("hpcforge.launchers").joinpath(f"{name}.yaml")), tmp_path)
+    return tmp_path
+
+
+def test_a_file_is_a_launcher(folder: Path) -> None:
+    (folder / "mpirun.yaml").write_text(
+        'description: of MPI\nprocess: process\nper_node: gpus\ncommand: [mpirun, -n, "{per_node}", "{more}"]\n'
+    )
+    found = load_launchers(folder)
+    assert sorted(found) == ["mpirun", *LAUNCHERS]
+    assert found["mpirun"].words({"per_node": "2", "more": ("a", "b c")}) == ["mpirun", "-n", "2", "a", "b c"]
+
+
+def test_a_wrong_file_is_refused(folder: Path) -> None:
+    (folder / "mpirun.yaml").write_text("description: processes of MPI\nper_node: cores\n")
+    with pytest.raises(ValidationError, match=r"mpirun\.per_node"):
+        load_launchers(folder)
+
+
+def test_those_there_are() -> None:
+    assert {name: (each.ranked, each.pytorch, each.per_node) for name, each in LAUNCHERS.items()} == {
+        "plain": (False, False, "one"),
+        "srun": (False, False, "gpus"),
+        "torchrun": (True, True, "gpus"),
+    }
