@@ -18,6 +18,8 @@ from hpcforge.blueprint.role_declarations import ROLES
 from hpcforge.blueprint.untrusted_files import OutsideError, files_inside, having, is_inside, read_inside
 from hpcforge.blueprint.validate import validate
 from hpcforge.errors import ExpectedError
+from hpcforge.plan.collections import collection
+from hpcforge.plan.desired import Collection
 from hpcforge.plan.render import Template, speaks_of_node
 from hpcforge.plan.role_spec import ROLE_SPEC, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
 from hpcforge.plan.secrets import OURS, Secret
@@ -57,6 +59,7 @@ class Code:
     engine: Literal["pyinfra", "ansible"]
     source: Path
     digest: str
+    collections: tuple[Collection, ...] = ()
     removes: tuple[TreeSpec, ...] = ()
     leaves: tuple[LeavesSpec, ...] = ()
 
@@ -115,7 +118,7 @@ def load_role(folder: Path) -> Role:
     files = [outcome for outcome in found if isinstance(outcome, tuple)]
     texts = {file.source: text for file, text in files if file.source is not None and text is not None}
     spec = spec.model_copy(update={"files": tuple(file for file, _ in files)})
-    return Role(folder, spec, texts, _load_code(folder), document)
+    return Role(folder, spec, texts, _load_code(folder, spec), document)
 
 
 def _files(
@@ -219,10 +222,12 @@ def site_role_code(folder: Path) -> Code:
         raise RoleError.of_file(folder, "not an Ansible role: it has no tasks/main.yml")
     there = is_inside(folder, ROLES.file)
     going = _read_spec(folder, GoingSpec)[1] if there else GoingSpec.model_validate({})
-    return Code("ansible", folder, _digest_folder(folder), going.delete_on_removal, going.keep_on_removal)
+    collections = tuple(map(collection, going.collections))
+    digest = _digest_folder(folder)
+    return Code("ansible", folder, digest, collections, going.delete_on_removal, going.keep_on_removal)
 
 
-def _load_code(folder: Path) -> Code | None:
+def _load_code(folder: Path, spec: RoleSpec) -> Code | None:
     name = next((name for name in ("deploy.py", "tasks/main.yml") if is_inside(folder, name)), None)
     if name is None:
         return None
@@ -234,7 +239,7 @@ def _load_code(folder: Path) -> Code | None:
         raise RoleError.of_file(folder / name, f"cannot be read: {error.strerror}") from error
     if name == "deploy.py":
         return Code("pyinfra", folder / name, hashlib.sha256(content).hexdigest())
-    return Code("ansible", folder, _digest_folder(folder))
+    return Code("ansible", folder, _digest_folder(folder), tuple(map(collection, spec.collections)))
 
 
 def _read_spec(folder: Path, kind: type[G]) -> tuple[Document, G]:
