@@ -17,11 +17,11 @@ from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.role_declarations import ROLES
 from hpcforge.blueprint.untrusted_files import OutsideError, files_inside, having, is_inside, read_inside
 from hpcforge.blueprint.validate import validate
+from hpcforge.catalog import ansible_wheel
 from hpcforge.errors import ExpectedError
-from hpcforge.plan.collections import collection
-from hpcforge.plan.desired import Collection
+from hpcforge.plan.desired import Artifact, Collection
 from hpcforge.plan.render import Template, speaks_of_node
-from hpcforge.plan.role_spec import ROLE_SPEC, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
+from hpcforge.plan.role_spec import ROLE_SPEC, CollectionSpec, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
 from hpcforge.plan.secrets import OURS, Secret
 
 G = TypeVar("G", bound=GoingSpec)
@@ -225,6 +225,17 @@ def site_role_code(folder: Path) -> Code:
     collections = tuple(map(collection, going.collections))
     digest = _digest_folder(folder)
     return Code("ansible", folder, digest, collections, going.delete_on_removal, going.keep_on_removal)
+
+
+def collection(spec: CollectionSpec) -> Collection:
+    """Return a collection with its archive; by default that is the wheel that the catalog pins."""
+    if spec.source is None or spec.sha256 is None:
+        pinned = ansible_wheel()
+        archive = Artifact(f"collections/{pinned.wheel}", "pip", pinned.sha256, pinned.size_bytes)
+    else:
+        file = f"{spec.name.replace('.', '-')}-{spec.version}.tar.gz"
+        archive = Artifact(f"collections/{file}", spec.source, spec.sha256)
+    return Collection(spec.name, spec.version, archive)
 
 
 def _load_code(folder: Path, spec: RoleSpec) -> Code | None:

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from hpcforge.catalog.ansible import ansible_wheel
-from hpcforge.plan.collections import collection
+from hpcforge.catalog import ansible_wheel
+from hpcforge.plan.role import collection
 from hpcforge.plan.role_spec import CollectionSpec
 
 
