@@ -1,10 +1,13 @@
-"""Pins of collections, from role.yaml to an archive."""
+"""Collections of a role, from role.yaml to an archive."""
+
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from hpcforge.catalog import ansible_wheel
-from hpcforge.plan.role import collection
+from hpcforge.plan.role import Code, collection, load_role, site_role_code
 from hpcforge.plan.role_spec import CollectionSpec
 
 
@@ -37,3 +40,15 @@ def test_an_archive_of_its_own() -> None:
 def test_what_is_not_pinned_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         CollectionSpec.model_validate({"name": "community.mysql", "version": "3.16.1", **wrong})
+
+
+@pytest.mark.parametrize("read", [lambda folder: load_role(folder).code, site_role_code])
+def test_a_role_and_a_site_role_have_collections(tmp_path: Path, read: Callable[[Path], Code | None]) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks/main.yml").write_text("[]\n")
+    spec = "collections: [{name: community.mysql, version: 3.16.1}]\n"
+    own = "" if read is site_role_code else 'on: "true"\n'
+    (tmp_path / "role.yaml").write_text(f"description: Mine.\n{own}{spec}")
+    code = read(tmp_path)
+    assert code is not None
+    assert [(entry.name, entry.version) for entry in code.collections] == [("community.mysql", "3.16.1")]
