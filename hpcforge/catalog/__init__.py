@@ -138,6 +138,20 @@ class Catalog:
         return tuple(build for build in of_device if _number(build.libc) <= _number(system.libc))
 
 
+class AnsibleWheel(_Entry):
+    """The wheel of the PyPI package `ansible`, which collections come from by default."""
+
+    wheel: str
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    size_bytes: int
+
+
+@cache
+def ansible_wheel() -> AnsibleWheel:
+    """Return the pinned wheel."""
+    return AnsibleWheel.model_validate(_read("ansible.yaml"))
+
+
 @cache
 def load_catalog() -> Catalog:
     """Return the catalog that ships with hpcforge."""

@@ -33,8 +33,11 @@ _UNKNOWN_MIB = 1024.0  # where the kernel does not say
 class Playbooks:
     """Runs Ansible tasks in plays, each in a thread that waits for its process. `put` receives the events."""
 
-    def __init__(self, work_dir: Path, put: Callable[[Event], None], via: Target | None = None) -> None:
+    def __init__(
+        self, work_dir: Path, put: Callable[[Event], None], artifacts: Path, via: Target | None = None
+    ) -> None:
         self._work_dir = work_dir
+        self._artifacts = artifacts
         self._via = via
         self._jump = JumpConnection(via) if via else None
         self._put = put
@@ -147,7 +150,7 @@ class Playbooks:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     cwd=folder,
-                    env=environment(folder, hosts[0].task.source.parent),
+                    env=environment(folder, hosts[0].task, self._artifacts),
                     start_new_session=True,
                 )
                 self._running[threading.current_thread()] = process

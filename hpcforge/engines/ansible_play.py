@@ -138,15 +138,18 @@ def write(folder: Path, hosts: Sequence[Host], role: PlayRole, sockets: Path) ->
     (folder / "bin/ansible-playbook").chmod(0o700)
 
 
-def environment(folder: Path, roles: Path) -> dict[str, str]:
-    """The environment of a play whose files are in `folder`; `roles` is where its role lies."""
+def environment(folder: Path, task: Ansible, artifacts: Path) -> dict[str, str]:
+    """The environment of a play whose files are in `folder`; collections of its role are below `artifacts`."""
     made = {
         "PATH": f"{folder}/bin:{Path(sys.executable).parent}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),
         "LANG": "C.UTF-8",
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
-        "ANSIBLE_ROLES_PATH": str(roles.absolute()),
+        "ANSIBLE_ROLES_PATH": str(task.source.parent.absolute()),
     }
+    if task.collections:  # the pinned ones, and none that the operator has installed
+        made["ANSIBLE_COLLECTIONS_PATH"] = ":".join(str(artifacts / collection) for collection in task.collections)
+        made["ANSIBLE_COLLECTIONS_SCAN_SYS_PATH"] = "False"
     agent = os.environ.get("SSH_AUTH_SOCK")
     return made | ({"SSH_AUTH_SOCK": agent} if agent else {})

@@ -54,7 +54,7 @@ class Engines:
         self._pending: dict[str, str] = {}  # task -> node, of those the child has
         self._ended = False  # the child has, and what it was given has failed
         self._process: ChildProcess | None = None
-        self._playbooks = Playbooks(self._work_dir, self._events.put, via)
+        self._playbooks = Playbooks(self._work_dir, self._events.put, self._artifacts, via)
 
     @property
     def _known_hosts(self) -> Path:

@@ -94,6 +94,7 @@ class Command:
 class Ansible:
     """One Ansible role (its folder) on one node, as root. Inputs are variables there, never templates.
 
+    `collections` are folders below the engines' folder of artifacts; with some, it finds no others.
     It waits a little for other nodes with the same role, and longer while plays run; `timeout_s` counts from the start
     of its play.
     """
@@ -103,6 +104,7 @@ class Ansible:
     source: Path
     inputs: Mapping[str, Any]
     timeout_s: float
+    collections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def _change(wanted: DesiredRole, difference: Difference, changed: _Changed, forc
     failed = () if due else tuple((check["name"], str(check["detail"])) for check in difference.get("checks", ()))
     packages = _named(wanted.packages, difference.get("packages", ()))
     resources = _resources(wanted, difference)
-    opaque = _opaque(wanted, difference, failed, forced)
+    opaque = _opaque(wanted, difference, failed, changed.names, forced)
     own_work = bool(packages or resources or found or opaque)
     again = "forced" if forced else None if own_work or not failed else f"check failed: {failed[0][0]}"
     units = [_unit(unit, found.get(unit.name), resources, changed, again) for unit in wanted.units]
@@ -272,7 +272,7 @@ def _reread(unit: Unit, own: Sequence[ResourceChange], changed: _Changed) -> set
 
 
 def _opaque(
-    wanted: DesiredRole, difference: Difference, failed: tuple[tuple[str, str], ...], forced: bool
+    wanted: DesiredRole, difference: Difference, failed: tuple[tuple[str, str], ...], changed: Set[str], forced: bool
 ) -> OpaqueChange | None:
     if wanted.opaque is None:
         return None
@@ -282,4 +282,6 @@ def _opaque(
         return OpaqueChange(wanted.opaque, why.get(old["digest"], "its code or inputs changed"))
     if forced:
         return OpaqueChange(wanted.opaque, "forced", repeats=True)
+    if touched := [path for path in wanted.opaque.watches if path in changed]:
+        return OpaqueChange(wanted.opaque, f"{', '.join(touched)} changed", repeats=True)
     return OpaqueChange(wanted.opaque, f"check failed: {failed[0][0]}", repeats=True) if failed else None

@@ -216,7 +216,8 @@ def _site_roles(
 
 def _opaque(code: Code, inputs: Mapping[str, Any]) -> Opaque:
     spelled = json.dumps(inputs, sort_keys=True)
-    return Opaque(code.engine, str(code.source), inputs, hashlib.sha256(f"{code.digest}{spelled}".encode()).hexdigest())
+    digest = hashlib.sha256(f"{code.digest}{spelled}".encode()).hexdigest()
+    return Opaque(code.engine, str(code.source), inputs, digest, code.collections)
 
 
 @contextmanager
@@ -319,7 +320,7 @@ class _Compiler:
         )
         specs += (*spec.checks, *spec.delete_on_removal, *spec.keep_on_removal)
         texts = [text for spec in specs for text in _texts_of(self.role, spec)]
-        return MadeOnce(asked_of([*texts, *spec.inputs.values()]), self._context)
+        return MadeOnce(asked_of([*texts, *spec.inputs.values(), *spec.rerun_on]), self._context)
 
     def _wanted(self, node: Node, here: Collection[str]) -> DesiredRole:
         spec = self.role.spec
@@ -504,8 +505,11 @@ class _Compiler:
             return None
         with _explained(self.role, "inputs"):
             context: Context = {**self._context, "node": node}
-            inputs = {name: _plain(evaluate(text, context)) for name, text in self.role.spec.inputs.items()}
-            return _opaque(self.role.code, inputs)
+            spec = self.role.spec
+            inputs = {name: _plain(evaluate(text, context)) for name, text in spec.inputs.items()}
+            return dataclasses.replace(
+                _opaque(self.role.code, inputs), watches=tuple(render(w, context) for w in spec.rerun_on)
+            )
 
 
 def _artifact(spec: ArtifactSpec, context: Context) -> Artifact:

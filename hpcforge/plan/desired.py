@@ -80,6 +80,20 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection of Ansible, and the archive of it that the operator host fetches: a wheel or a tarball."""
+
+    name: str  # NAMESPACE.NAME
+    version: str
+    archive: Artifact
+
+    @property
+    def folder(self) -> str:
+        """Where the operator host unpacks it, below its folder of artifacts."""
+        return f"{self.archive.sha256}.unpacked/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """A command with an expected outcome. Run after the role's work until it passes, for `wait_s` at most.
 
@@ -102,6 +116,8 @@ class Opaque:
     source: str  # deploy.py, or the Ansible role's folder, on the operator host
     inputs: Mapping[str, Any]  # plain data handed to it
     digest: str  # SHA-256 over code and inputs
+    collections: tuple[Collection, ...] = ()  # that the Ansible role uses
+    watches: Annotated[tuple[str, ...], LocalName.PATH] = ()  # paths of its role: where one changes, it runs again
 
 
 @dataclass(frozen=True, slots=True)

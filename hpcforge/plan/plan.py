@@ -16,6 +16,7 @@ from hpcforge.plan.desired import (
     DISRUPTIONS,
     Artifact,
     Check,
+    Collection,
     Disruption,
     KeptPath,
     OnRemove,
@@ -249,6 +250,13 @@ class Plan:
         until = "hpcforge changes nothing there until it is fixed"
         found = {obstacle.node: f"{obstacle.role}: {obstacle.said}; {until}" for obstacle in reversed(self.obstacles)}
         return found | {clock.node: f"{clock.said}: {until}" for clock in self.clocks if clock.refused}
+
+    @cached_property
+    def collections(self) -> tuple[Collection, ...]:
+        """Collections of Ansible that its code uses, each once, by name."""
+        changes = (change for step in self.steps for change in step.changes.values())
+        used = {entry for change in changes if change.opaque for entry in change.opaque.opaque.collections}
+        return tuple(sorted(used, key=lambda entry: (entry.name, entry.version)))
 
     def disruption(self, node: str) -> Disruption:
         """The worst that its changes do to a node."""

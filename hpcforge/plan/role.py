@@ -18,10 +18,12 @@ from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.role_declarations import ROLES
 from hpcforge.blueprint.untrusted_files import OutsideError, files_inside, having, is_inside, read_inside
 from hpcforge.blueprint.validate import validate
+from hpcforge.catalog import ansible_wheel
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.alike import speaks_of_node
+from hpcforge.plan.desired import Artifact, Collection
 from hpcforge.plan.render import Template
-from hpcforge.plan.role_spec import ROLE_SPEC, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
+from hpcforge.plan.role_spec import ROLE_SPEC, CollectionSpec, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
 from hpcforge.plan.secrets import OURS, Secret
 
 G = TypeVar("G", bound=GoingSpec)
@@ -59,6 +61,7 @@ class Code:
     engine: Literal["pyinfra", "ansible"]
     source: Path
     digest: str
+    collections: tuple[Collection, ...] = ()
     removes: tuple[TreeSpec, ...] = ()
     leaves: tuple[LeavesSpec, ...] = ()
 
@@ -118,7 +121,7 @@ def load_role(folder: Path) -> Role:
     texts = {file.source: text for file, text in files if file.source is not None and text is not None}
     texts |= dict(_contributed_texts(folder, spec, document))
     spec = spec.model_copy(update={"files": tuple(file for file, _ in files)})
-    return Role(folder, spec, texts, _load_code(folder), document)
+    return Role(folder, spec, texts, _load_code(folder, spec), document)
 
 
 def _files(
@@ -234,10 +237,23 @@ def site_role_code(folder: Path) -> Code:
         raise RoleError.of_file(folder, "not an Ansible role: it has no tasks/main.yml")
     there = is_inside(folder, ROLES.file)
     going = _read_spec(folder, GoingSpec)[1] if there else GoingSpec.model_validate({})
-    return Code("ansible", folder, _digest_folder(folder), going.delete_on_removal, going.keep_on_removal)
+    collections = tuple(map(collection, going.collections))
+    digest = _digest_folder(folder)
+    return Code("ansible", folder, digest, collections, going.delete_on_removal, going.keep_on_removal)
 
 
-def _load_code(folder: Path) -> Code | None:
+def collection(spec: CollectionSpec) -> Collection:
+    """Return a collection with its archive; by default that is the wheel that the catalog pins."""
+    if spec.source is None or spec.sha256 is None:
+        pinned = ansible_wheel()
+        archive = Artifact(f"collections/{pinned.wheel}", "pip", pinned.sha256, pinned.size_bytes)
+    else:
+        file = f"{spec.name.replace('.', '-')}-{spec.version}.tar.gz"
+        archive = Artifact(f"collections/{file}", spec.source, spec.sha256)
+    return Collection(spec.name, spec.version, archive)
+
+
+def _load_code(folder: Path, spec: RoleSpec) -> Code | None:
     name = next((name for name in ("deploy.py", "tasks/main.yml") if is_inside(folder, name)), None)
     if name is None:
         return None
@@ -249,7 +265,7 @@ def _load_code(folder: Path) -> Code | None:
         raise RoleError.of_file(folder / name, f"cannot be read: {error.strerror}") from error
     if name == "deploy.py":
         return Code("pyinfra", folder / name, hashlib.sha256(content).hexdigest())
-    return Code("ansible", folder, _digest_folder(folder))
+    return Code("ansible", folder, _digest_folder(folder), tuple(map(collection, spec.collections)))
 
 
 def _read_spec(folder: Path, kind: type[G]) -> tuple[Document, G]:

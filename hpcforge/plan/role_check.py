@@ -157,11 +157,14 @@ def _manners(role: Role) -> Iterator[Diagnostic]:
     if not ROLE_NAME.fullmatch(role.name):
         yield _said(role, f"{role.name!r} is no name for a role", (), A_ROLE_NAME)
     if role.code is None:
-        for key in ("inputs", "delete_on_removal"):
+        for key in ("inputs", "rerun_on", "collections", "delete_on_removal"):
             if getattr(spec, key):
                 hint = "write deploy.py or tasks/main.yml, or remove this"
                 yield _said(role, f"{key} without code that uses it", (key,), hint)
     else:
+        if spec.collections and role.code.engine != "ansible":
+            hint = "remove this: deploy.py imports pyinfra's operations"
+            yield _said(role, "collections without Ansible tasks", ("collections",), hint)
         yield from _code(role)
     for place, file in enumerate(spec.files):
         if not _MODE.fullmatch(file.mode):

@@ -225,10 +225,40 @@ class CheckSpec(ResourceSpec):
     )
 
 
+class CollectionSpec(_Spec):
+    """A collection that `tasks/main.yml` uses, pinned by its version and the digest of its archive.
+
+    The operator host fetches the archive; nodes get nothing of it but the modules that run there. By default the
+    collection comes with the PyPI package `ansible` that hpcforge pins.
+    """
+
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$", description="NAMESPACE.NAME, as in `community.mysql`."
+    )
+    version: str = Field(pattern=r"^[0-9][0-9A-Za-z.+-]*$", description="Its exact version, as in `3.16.1`.")
+    source: str | None = Field(
+        None,
+        pattern=r"^(https?://[^\s/@]+/|file:///)\S+$",
+        description="The address of its archive (`.tar.gz`; https, http, file). Default: the PyPI package `ansible`.",
+    )
+    sha256: str | None = Field(
+        None, pattern="^[0-9a-f]{64}$", description="SHA-256 of that archive, 64 digits of 0-9 and a-f."
+    )
+
+    @model_validator(mode="after")
+    def _pinned(self) -> Self:
+        if (self.source is None) != (self.sha256 is None):
+            raise refusal(f"{self.name}: give source and sha256 together, or neither")
+        return self
+
+
 class GoingSpec(_Spec):
-    """What becomes of what a role's own code makes when the role goes: all that a site's Ansible role may say."""
+    """What a site's Ansible role may say: its collections, and what becomes of its results when the role goes."""
 
     description: str = Field("", description="What the role is for.")
+    collections: tuple[CollectionSpec, ...] = Field(
+        (), description="Collections of Ansible that `tasks/main.yml` uses, each pinned."
+    )
     delete_on_removal: tuple[Annotated[TreeSpec, ShortForm("path")], ...] = Field(
         (), description="Paths that only its own code creates: they are removed with all their content."
     )
@@ -278,6 +308,9 @@ class RoleSpec(GoingSpec):
     checks: tuple[CheckSpec, ...] = Field((), description="Commands with an expected result, run in every plan.")
     inputs: Mapping[str, Expression] = Field(
         {}, description="Inputs of `deploy.py` or `tasks/main.yml`: an expression by name."
+    )
+    rerun_on: tuple[Template, ...] = Field(
+        (), description="Paths of files of this role: where one changes, its code runs again. Default: none."
     )
     on_removal: OnRemove = Field(
         "stop",

@@ -154,7 +154,9 @@ def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
     if change.opaque:
         opaque = change.opaque.opaque
         watched = "" if change.checks else "; no checks: drift inside it is not watched"
-        yield f"  ! run {opaque.engine} code {opaque.digest[:12]} ({change.opaque.reason}{watched})"
+        used = ", ".join(f"{entry.name} {entry.version}" for entry in opaque.collections)
+        with_ = f" with {used}" if used else ""
+        yield f"  ! run {opaque.engine} code {opaque.digest[:12]}{with_} ({change.opaque.reason}{watched})"
     for name, detail in change.failed_checks:
         yield f"  ! check failed: {name}: {detail}"
     if change.reboot:

@@ -13,6 +13,7 @@ from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.run.admit import Admission, admit
 from hpcforge.run.artifacts import fetch
+from hpcforge.run.collections import unpack
 from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.executor import execute
 from hpcforge.run.lease import Lease
@@ -130,13 +131,18 @@ def left_out(result: RunResult, admission: Admission) -> dict[str, str]:
 
 
 def _fetch_artifacts(engine: Engine, plan: Plan, folder: Path, listener: Listener) -> None:
-    """Fetch what the depot will be handed. It can take minutes, in which the lease must stay alive."""
+    """Fetch what the depot will be handed, and Ansible's collections.
+
+    It can take minutes, in which the lease must stay alive.
+    """
 
     def progress(text: str) -> None:
         listener.detail(text)
         if isinstance(engine, Lease):
             engine.stay_alive()
 
-    if plan.artifacts:
+    archives = tuple(dict.fromkeys(collection.archive for collection in plan.collections))
+    if plan.artifacts or archives:
         with listener.phase("fetch artifacts"):
-            fetch(plan.artifacts, folder, progress)
+            fetch((*plan.artifacts, *archives), folder, progress)
+            unpack(plan.collections, folder)

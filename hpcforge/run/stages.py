@@ -259,8 +259,9 @@ def _opaque(
     if changes[role].units:
         yield _finish_stage(node, roles, after, changes, act=True, checks=False)
     opaque = change.opaque
-    kind = Deploy if opaque.engine == "pyinfra" else Ansible
-    task = kind(f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
+    words = (f"opaque:{role}:{node}", node, Path(opaque.source), dict(opaque.inputs), _OPAQUE_TIMEOUT_S)
+    collections = tuple(collection.folder for collection in opaque.collections)
+    task = Deploy(*words) if opaque.engine == "pyinfra" else Ansible(*words, collections)
     yield OpaqueStage(roles, after, task, ())
     reboots = "opaque" in changes[role].reboot
     record: requests.RecordRequest = {"verb": "record", "role": role, "digest": opaque.digest, "reboot": reboots}

@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 from pyinfra import host
+from pyinfra.api.exceptions import PyinfraError
 from pyinfra.facts.files import Sha256File
 from pyinfra.operations import files, server
 
@@ -16,11 +17,8 @@ for artifact in host.data.serves:
     folder, _, file = name.partition("/")
     arriving = f"{FOLDER}/{folder}/.{file}.arriving"  # under its own name only when it is whole
     files.put(name=f"Send {name}", src=str(Path(host.data.artifacts) / sha256), dest=arriving, mode="644", force=True)
-    check = shlex.quote(f"{sha256}  {arriving}")
-    server.shell(
-        name=f"Check {name}",
-        commands=[
-            f"echo {check} | sha256sum --check --quiet -"
-            f" && mv -f {shlex.quote(arriving)} {shlex.quote(f'{FOLDER}/{name}')}"
-        ],
-    )
+    found = host.get_fact(Sha256File, path=arriving)
+    if found != sha256:
+        raise PyinfraError(f"{name} arrived with SHA-256 {found}, but {sha256} is pinned")
+    # files.move removes what is there first: for a moment nodes would find nothing.
+    server.shell(name=f"Serve {name}", commands=[shlex.join(["mv", "-f", arriving, f"{FOLDER}/{name}"])])

@@ -2,7 +2,7 @@
 
 from pyinfra import host
 from pyinfra.facts.server import Command
-from pyinfra.operations import server
+from pyinfra.operations import apt, server, systemd
 
 OTHERS = (
     "dpkg-query -W -f '${db:Status-Abbrev} ${source:Package} ${source:Upstream-Version} ${Package}\\n' | "
@@ -17,11 +17,14 @@ PUT = (
 
 names = " ".join((host.get_fact(Command, OTHERS) or "").split())
 if names:
-    server.shell(name="Read the package lists", commands=["apt-get -q -o DPkg::Lock::Timeout=300 update"])
+    # An apt that somebody else runs has the lists locked: apt-get update does not wait for it.
+    apt.update(name="Read the package lists", _retries=10, _retry_delay=30)
+    # Not apt.packages: it leaves held packages as they are, and upgrades without --no-remove.
     server.shell(
         name=f"Put driver {host.data.driver} in place",
         commands=[
-            f'held=$(apt-mark showhold {names}) && {PUT} {names} && {{ test -z "$held" || apt-mark hold $held; }}',
-            *(["systemctl try-restart nvidia-dcgm.service"] if "datacenter-gpu-manager" in names else []),
+            f'held=$(apt-mark showhold {names}) && {PUT} {names} && {{ test -z "$held" || apt-mark hold $held; }}'
         ],
     )
+    if "datacenter-gpu-manager" in names:
+        systemd.service(name="Restart DCGM", service="nvidia-dcgm.service", running=None, restarted=True)

@@ -9,12 +9,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hpcforge.engines.ansible_play import Host, read_role, write
 from hpcforge.engines.tasks import Ansible, Target
+from hpcforge.plan.role import Code, load_role, site_role_code
+from hpcforge.run.artifacts import fetch
+from hpcforge.run.collections import unpack
+from hpcforge.run.site import artifacts_path
 
 ROOT = Path(__file__).parents[2]
 TARGET = Target("n1", "192.0.2.1", "ops", "sudo", Path("/key"), ("ssh-ed25519 AAAA",))
@@ -25,6 +29,20 @@ def roles() -> Iterator[Path]:
     """Folders that Ansible gets as roles."""
     for shipped in ("roles", "blueprints", "docs"):
         yield from sorted(tasks.parents[1] for tasks in (ROOT / shipped).rglob("tasks/main.yml"))
+
+
+def collections(found: Iterable[Path]) -> list[str]:
+    """Folders of the collections that the roles pin, fetched and unpacked as for an apply."""
+    pinned = {collection for role in found if (role / "role.yaml").exists() for collection in _code(role).collections}
+    fetch([*{collection.archive for collection in pinned}], artifacts_path(), lambda _: None)
+    unpack(pinned, artifacts_path())
+    return sorted(str(artifacts_path() / collection.folder) for collection in pinned)
+
+
+def _code(role: Path) -> Code:
+    code = load_role(role).code if "\non:" in (role / "role.yaml").read_text() else site_role_code(role)
+    assert code is not None
+    return code
 
 
 def lay_out(folder: Path, role: Path) -> Path:
@@ -43,6 +61,7 @@ def main() -> int:
         folder = Path(name)
         env = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": name, "LANG": "C.UTF-8"}
         env |= {"ANSIBLE_ROLES_PATH": f"{name}/roles", "NO_COLOR": "1"}
+        env["ANSIBLE_COLLECTIONS_PATH"] = ":".join(collections(found))
         plays = [lay_out(folder, role) for role in found]
         books = [str(play.relative_to(folder) / "project/site.yml") for play in plays]
         inventories = [f"--inventory={play}/inventory" for play in plays]

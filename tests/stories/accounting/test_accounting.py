@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -193,7 +194,11 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     meanwhile = a_job(site, "ada")
     silent = "its state is unknown: the accounting database does not answer"
     told = planned(site)
-    assert told["slurm_database"] == ["~ unit mariadb.service: start (inactive)"]
+    start, run = told["slurm_database"]
+    assert start == "~ unit mariadb.service: start (inactive)"
+    assert re.fullmatch(
+        r"! run ansible code \w+ with community.mysql [\d.]+ \(check failed: the database answers\)", run
+    )
     assert told["slurm_accounts"] == [
         f"? qos high: {silent}",
         f"? account research: {silent}",
@@ -213,7 +218,7 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     password = "sudo sed -n s/^StoragePass=//p /etc/slurm/slurmdbd.conf"
     assert site.ssh("head", f"{password} | wc -c") == "41\n"
     found = f"{password} | sudo grep -rlF -f - /etc /var/log /var/lib/hpcforge /run 2>/dev/null | sort"
-    assert site.ssh("head", found).split() == ["/etc/mysql/hpcforge.sql", "/etc/slurm/slurmdbd.conf"]
+    assert site.ssh("head", found).split() == ["/etc/mysql/hpcforge_slurm.cnf", "/etc/slurm/slurmdbd.conf"]
 
     # Without the service Slurm is as it was; what the database has stays there.
     edited(site, ", accounting: {on: head}", "")

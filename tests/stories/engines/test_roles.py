@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 import textwrap
 import time
 from dataclasses import replace
@@ -13,6 +15,8 @@ import pytest
 
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Ansible, Deploy, Event
+from hpcforge.plan.desired import Artifact, Collection
+from hpcforge.run.collections import unpack
 from tests.stories.engines.conftest import Nodes, finish
 
 pytestmark = pytest.mark.lab
@@ -144,6 +148,38 @@ def test_an_ansible_role_gets_values_as_they_are(engines: Engines, nodes: Nodes,
     while (left := sorted(path.name for path in (tmp_path / "work").iterdir())) != ["known_hosts"]:
         assert time.monotonic() < until, left
         time.sleep(0.1)
+
+
+MODULE = """from ansible.module_utils.basic import AnsibleModule
+
+module = AnsibleModule({"text": {"type": "str", "no_log": True}})
+with open("/etc/engines-collection", "w") as file:
+    file.write(module.params["text"])
+module.exit_json(changed=True)
+"""
+
+
+def test_a_role_finds_the_collection_that_it_pins_and_no_other(engines: Engines, nodes: Nodes, tmp_path: Path) -> None:
+    artifacts = tmp_path / "artifacts"
+    artifacts.mkdir()
+    info = {"collection_info": {"namespace": "site", "name": "tools", "version": "1.2.3"}}
+    with tarfile.open(artifacts / "aa", "w:gz") as tarball:
+        for name, text in {"MANIFEST.json": json.dumps(info), "plugins/modules/put.py": MODULE}.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            tarball.addfile(entry, io.BytesIO(text.encode()))
+    pinned = Collection("site.tools", "1.2.3", Artifact("collections/x.tar.gz", "https://example.org/x.tar.gz", "aa"))
+    unpack([pinned], artifacts)
+    role = tmp_path / "uses"
+    (role / "tasks").mkdir(parents=True)
+    (role / "tasks/main.yml").write_text("- {name: Put, site.tools.put: {text: '{{ text }}'}}\n")
+    inputs = {"text": "hidden words"}
+    events = finish(engines, Ansible("t", "n1", role, inputs, 120.0, (pinned.folder,)))["t"]
+    assert events[-1].data["ok"], events[-1].data
+    assert nodes.inside("n1", "cat /etc/engines-collection") == "hidden words"
+    assert "hidden words" not in str(events)
+    without = finish(engines, Ansible("t", "n1", role, inputs, 120.0))["t"][-1].data
+    assert "site.tools.put" in str(without["error"])
 
 
 def test_nodes_of_one_role_are_one_play_in_which_each_has_its_own_values_pace_and_end(

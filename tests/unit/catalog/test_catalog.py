@@ -3,10 +3,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from packaging.utils import parse_wheel_filename
 
 from hpcforge.blueprint.hardware import CatalogEntry
 from hpcforge.blueprint.values import counted
-from hpcforge.catalog import load_catalog
+from hpcforge.catalog import ansible_wheel, load_catalog
 
 CATALOG = load_catalog()
 
@@ -215,3 +216,9 @@ def test_builds_are_chosen_by_python_and_libc() -> None:
         assert build and f"-{python}-" in build.wheels[0].file
     assert [build.version for build in CATALOG.pytorch_builds("cpu", debian_12)] == ["2.13.0"]
     assert CATALOG.pytorch_builds("rocm", debian_12) == ()
+
+
+def test_the_wheel_of_collections_runs_anywhere() -> None:
+    name, _version, _build, tags = parse_wheel_filename(ansible_wheel().wheel)
+    assert name == "ansible"
+    assert {str(tag) for tag in tags} == {"py3-none-any"}

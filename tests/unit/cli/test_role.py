@@ -107,6 +107,9 @@ def test_a_wrong_text_is_named_with_its_line(tmp_path: Path, text: str, said: st
     assert hint in err
 
 
+COLLECTIONS = "collections: [{name: a.b, version: 1.2.3}]\n"
+
+
 @pytest.mark.parametrize(
     ("files", "more", "severity", "said"),
     [
@@ -116,6 +119,9 @@ def test_a_wrong_text_is_named_with_its_line(tmp_path: Path, text: str, said: st
         ({"tasks/main.yml": "a: b\n"}, "", "error", "not a list of tasks"),
         ({"files/etc/y": "y\n"}, "", "error", "role.yaml does not use this file"),
         ({}, "inputs: {x: cluster.name}\n", "error", "inputs without code that uses it"),
+        ({}, COLLECTIONS, "error", "collections without code that uses it"),
+        ({"deploy.py": "pass\n"}, COLLECTIONS, "error", "collections without Ansible tasks"),
+        ({}, "rerun_on: [/etc/x]\n", "error", "rerun_on without code that uses it"),
         ({"deploy.py": "pass\n"}, "delete_on_removal: [/etc]\n", "error", "/etc is not this role's alone"),
         ({}, "files: [{path: etc/x, content: x}]\n", "error", "'etc/x' is not an absolute path"),
         ({}, "files: [{path: /etc/../x, content: x}]\n", "error", "'/etc/../x' is not an absolute path"),

@@ -4,13 +4,14 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hpcforge.engines.ansible_events import DONE
-from hpcforge.engines.ansible_play import Host, PlayRole, inventory, playbook, read_role, refusal
+from hpcforge.engines.ansible_play import Host, PlayRole, environment, inventory, playbook, read_role, refusal
 from hpcforge.engines.inventories import ansible_inventory, unsafe
 from hpcforge.engines.tasks import Ansible, Target
 
@@ -147,3 +148,12 @@ def test_a_folder_without_tasks_is_no_role(tmp_path: Path) -> None:
 
 def test_a_roles_name_is_never_a_template(tmp_path: Path) -> None:
     assert "rename the folder" in str(refusal(Ansible("t", "n1", tmp_path / "{{ x }}", {}, 60.0)))
+
+
+def test_a_role_with_collections_finds_no_others() -> None:
+    task = Ansible("t", "n1", Path("/roles/db"), {}, 60.0, ("aa.unpacked/x.y", "bb.unpacked/x.z"))
+    made = environment(Path("/run"), task, Path("/kept"))
+    assert made["ANSIBLE_COLLECTIONS_PATH"] == "/kept/aa.unpacked/x.y:/kept/bb.unpacked/x.z"
+    assert made["ANSIBLE_COLLECTIONS_SCAN_SYS_PATH"] == "False"
+    without = environment(Path("/run"), replace(task, collections=()), Path("/kept"))
+    assert not [name for name in without if "COLLECTIONS" in name]

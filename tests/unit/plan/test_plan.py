@@ -15,7 +15,7 @@ from hpcforge.cli.plan import exit_code
 from hpcforge.cluster.model import Cluster, Rollout
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import Check, Desired
+from hpcforge.plan.desired import Artifact, Check, Collection, Desired
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.jobs import (
     SLURM_JOBS,
@@ -97,6 +97,35 @@ def test_a_forced_role_that_failed_is_due_in_the_next_plan(cluster: Cluster, des
     change = the_change(cluster, desired, seen({"role": "client", "opaque": {"digest": ""}}))
     assert change.opaque is not None
     assert change.opaque.reason == "an earlier run did not finish it"
+
+
+def test_code_runs_again_when_a_file_changes_that_it_names(cluster: Cluster, desired: Desired) -> None:
+    def with_watches(*paths: str) -> Desired:
+        nodes = {
+            name: tuple(replace(w, opaque=w.opaque and replace(w.opaque, watches=paths)) for w in wanted)
+            for name, wanted in desired.nodes.items()
+        }
+        return replace(desired, nodes=nodes)
+
+    [path] = file("aa", "aa")["files"]
+    assert the_change(cluster, desired, seen(file("aa", "aa"))).opaque is None
+    assert the_change(cluster, with_watches("/etc/other"), seen(file("aa", "aa"))).opaque is None
+    change = the_change(cluster, with_watches(path["path"]), seen(file("aa", "aa")))
+    assert change.opaque is not None
+    assert (change.opaque.reason, change.opaque.repeats) == (f"{path['path']} changed", True)
+
+
+def test_a_plan_says_which_collections_its_code_uses(cluster: Cluster, desired: Desired) -> None:
+    used = Collection("community.mysql", "3.16.1", Artifact("collections/x", "pip", "ab"))
+    nodes = {
+        name: tuple(replace(w, opaque=w.opaque and replace(w.opaque, collections=(used,))) for w in wanted)
+        for name, wanted in desired.nodes.items()
+    }
+    observed = {"w1": seen({"role": "client", "opaque": {"digest": "old"}})}
+    assert diff(cluster, desired, observed).collections == ()
+    plan = diff(cluster, replace(desired, nodes=nodes), observed)
+    assert plan.collections == (used,)
+    assert " with community.mysql 3.16.1 (its code or inputs changed" in plan_text(plan)
 
 
 def test_only_some_roles(cluster: Cluster, desired: Desired) -> None:
