@@ -113,7 +113,8 @@ def combined(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> Verdict:
     )
     if not last.passed:
         name = turn.program.launches[len(verdicts) - 1].name
-        return replace(whole, detail=f"launch {name}: {last.detail}")
+        limit = f"; {job.time_limit_s} s are for all launches" if last.status == "timed_out" else ""
+        return replace(whole, detail=f"launch {name}: {last.detail}{limit}")
     alone = all(LAUNCHERS[each.launcher].per_node == "one" for each in turn.program.launches)
     if short := unreported(turn.program, of, names if alone else ()):
         return blamed(job, whole, Blame("failed", short.text, None, short.node))

@@ -85,7 +85,7 @@ def test_both_end_as_they_must(build: Build) -> None:
     ("save", "said"),
     [
         (loaded(4), "launch save: ended by itself, and SIGKILL must end it"),
-        (Completed(124, KILLED.stdout, ""), "launch save: not done after 120 s"),
+        (Completed(124, KILLED.stdout, ""), "launch save: not done after 120 s; 120 s are for all launches"),
         (
             Completed(1, '1: {"event": "failed", "rank": 1, "host": "w1", "error": "no space"}\n', KILLED.stderr),
             "launch save: no space",
