@@ -128,7 +128,7 @@ def test_a_deploy_that_is_late_ends_and_the_node_goes_on(engines: Engines, tmp_p
     source.parent.mkdir()
     source.write_text("from pyinfra.operations import server\nserver.shell(name='Sleep', commands=['sleep 5'])\n")
     answer = engines.run(Deploy("t", "n1", source, {}, 1.0)).data
-    assert "not finished within 1 s on n1" in answer["error"]
+    assert "did not finish within 1 s on n1" in answer["error"]
     source.write_text("from pyinfra.operations import server\nserver.shell(name='True', commands=['true'])\n")
     assert engines.run(Deploy("t", "n1", source, {}, 30.0)).data["ok"]
 
