@@ -102,9 +102,15 @@ class PlayListener:
             error = f"{where}: not finished within {seen.task.timeout_s:g} s: stopped waiting; it may still run there"
         else:
             failed = [f"{name}: {last_line(message)}" for name, message in seen.failures[-1:]]
-            last = failed[0] if failed else last_line(self._output.text())
+            last = failed[0] if failed else _said(self._output.text())
             error = f"{where}: {last or f'exit status {rc}'}"
         return result(rc=rc, stdout=self._output.text(), error=error, changed=seen.changed)
+
+
+def _said(output: str) -> str:
+    """What ansible-playbook says of a play that did not begin: its last error, above the place in the file."""
+    errors = [line for line in output.splitlines() if "[ERROR]: " in line]
+    return errors[-1].partition("[ERROR]: ")[2][:500] if errors else last_line(output)
 
 
 def _event(line: str) -> dict[str, Any] | None:

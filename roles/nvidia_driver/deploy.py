@@ -18,7 +18,7 @@ PUT = (
 names = " ".join((host.get_fact(Command, OTHERS) or "").split())
 if names:
     # An apt that somebody else runs has the lists locked: apt-get update does not wait for it.
-    apt.update(name="Read the package lists", _retries=10, _retry_delay=30)
+    apt.update(name="Read the package lists", _retries=5, _retry_delay=10)
     # Not apt.packages: it leaves held packages as they are, and upgrades without --no-remove.
     server.shell(
         name=f"Put driver {host.data.driver} in place",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tarfile
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from hpcforge import bundled
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Ansible, Deploy, Event
 from hpcforge.plan.desired import Artifact, Collection
@@ -128,9 +130,23 @@ def test_a_deploy_that_is_late_ends_and_the_node_goes_on(engines: Engines, tmp_p
     source.parent.mkdir()
     source.write_text("from pyinfra.operations import server\nserver.shell(name='Sleep', commands=['sleep 5'])\n")
     answer = engines.run(Deploy("t", "n1", source, {}, 1.0)).data
-    assert "not finished within 1 s on n1" in answer["error"]
+    assert "did not finish within 1 s on n1" in answer["error"]
     source.write_text("from pyinfra.operations import server\nserver.shell(name='True', commands=['true'])\n")
     assert engines.run(Deploy("t", "n1", source, {}, 30.0)).data["ok"]
+
+
+def test_the_depot_serves_what_arrived_whole(engines: Engines, nodes: Nodes, tmp_path: Path) -> None:
+    source = bundled.roles() / "depot" / "deploy.py"
+    sha256 = hashlib.sha256(b"whole").hexdigest()
+    (tmp_path / "artifacts").mkdir()
+    (tmp_path / "artifacts" / sha256).write_bytes(b"cut of")
+    nodes.inside("n1", "mkdir -p /srv/hpcforge/depot/wheels")
+    task = Deploy("t", "n1", source, {"serves": [{"name": "wheels/x.whl", "sha256": sha256}]}, 60.0)
+    assert "but " + sha256 + " is pinned" in engines.run(task).data["error"]
+    (tmp_path / "artifacts" / sha256).write_bytes(b"whole")
+    first, again = engines.run(task).data, engines.run(task).data
+    assert (first["ok"], first["changed"], again["ok"], again["changed"]) == (True, True, True, False)
+    assert nodes.inside("n1", "cd /srv/hpcforge/depot/wheels && stat -c '%n %a %U' $(ls -A)") == "x.whl 644 root\n"
 
 
 def test_an_ansible_role_gets_values_as_they_are(engines: Engines, nodes: Nodes, role: Path, tmp_path: Path) -> None:

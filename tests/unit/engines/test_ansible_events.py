@@ -94,3 +94,15 @@ def test_a_play_that_does_not_come_to_its_end_has_failed_everywhere(rc: int, lin
 def test_lines_that_are_no_events_harm_nobody() -> None:
     odd = ["", "[]", "[" * 100_000, '{"event_data": 1}', '{"event": 1, "event_data": {"host": ["n1"], "res": 3}}']
     assert heard(hearing(), *odd, line("runner_on_ok", "n9", DONE, None)) == []
+
+
+def test_why_a_play_did_not_begin_is_its_error_and_not_the_place() -> None:
+    of = hearing()
+    said = (
+        "[WARNING]: first",
+        "[ERROR]: couldn't resolve module/action 'x.y.z'.",
+        "Origin: main.yml:1:3",
+        "  ^ column 3",
+    )
+    assert heard(of, *said) == []
+    assert ended(list(of.over(4)))["n1"] == (False, "motd on n1: couldn't resolve module/action 'x.y.z'.")

@@ -116,3 +116,22 @@ def test_the_depot_serves_only_what_is_whole(machine: Machine) -> None:
     assert before.st_mode & 0o777 == 0o644
     assert machine.run("depot", where, serves=serves, artifacts=str(kept)).returncode == 0
     assert (depot / "wheels/a b.whl").stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_package_lists_that_are_locked_are_read_again(machine: Machine) -> None:
+    machine.stub("dpkg-query", "echo ii x 1 libcuda1")
+    machine.stub("apt-get", f'[ "$1" != update ] || [ "$(grep -c update {machine.folder}/told)" -gt 2 ]')
+    machine.stub("apt-mark")
+    done = machine.run("nvidia_driver", {"_retry_delay=10": "_retry_delay=0"}, other="1", driver="550.1")
+    assert done.returncode == 0, done.stderr
+    assert machine.told("apt-get update") == ["apt-get update"] * 3
+    assert len(machine.told("apt-get -y")) == 1
+
+
+def test_package_lists_that_stay_locked_end_it(machine: Machine) -> None:
+    machine.stub("dpkg-query", "echo ii x 1 libcuda1")
+    machine.stub("apt-get", '[ "$1" != update ]')
+    machine.stub("apt-mark")
+    done = machine.run("nvidia_driver", {"_retry_delay=10": "_retry_delay=0"}, other="1", driver="550.1")
+    assert done.returncode != 0
+    assert machine.told("apt-get -y") == []
