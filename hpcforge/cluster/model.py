@@ -44,7 +44,7 @@ class Gpus:
         """True for a rehearsal's stand-ins."""
         return self.model == "fake"
 
-    @property
+    @cached_property
     def devices(self) -> tuple[str, ...]:
         """Device files, one a GPU, in index order."""
         stem, first = self._files
@@ -63,22 +63,22 @@ class Gpus:
             return "/dev/fakegpu", 0
         return ("/dev/dri/renderD", 128) if self.vendor == "amd" else ("/dev/nvidia", 0)
 
-    @property
+    @cached_property
     def gres(self) -> tuple[Gres, ...]:
         """What Slurm hands out of them."""
         return gres(self.model, self.mig) if self.mig else tuple(Gres(self.model, (device,)) for device in self.devices)
 
-    @property
+    @cached_property
     def types(self) -> tuple[tuple[str, int], ...]:
         """The types of that, with how many there are."""
         return tuple(Counter(gres.type for gres in self.gres).items())
 
-    @property
+    @cached_property
     def shared(self) -> tuple[tuple[str, int], ...]:
         """The device files of those that jobs can share, each with its shards."""
         return tuple((file, count) for file, count in zip(self.devices, self.shards, strict=False) if count)
 
-    @property
+    @cached_property
     def links(self) -> tuple[str, ...]:
         """Where MIG is, the files that the node makes once its instances are there."""
         return tuple(dict.fromkeys(file for gres in self.gres for file in gres.files)) if self.mig else ()
