@@ -74,6 +74,13 @@ class Gpus:
         return tuple(Counter(gres.type for gres in self.gres).items())
 
     @cached_property
+    def slurm_gres(self) -> str:
+        """All that a node has for jobs, as slurm.conf has it: `gpu:h100:8,shard:16`."""
+        kinds = [f"gpu:{type_}:{count}" for type_, count in self.types]
+        shards = sum(count for _, count in self.shared)
+        return ",".join([*kinds, f"shard:{shards}"] if self.shared else kinds)
+
+    @cached_property
     def shared(self) -> tuple[tuple[str, int], ...]:
         """The device files of those that jobs can share, each with its shards."""
         return tuple((file, count) for file, count in zip(self.devices, self.shards, strict=False) if count)
