@@ -59,7 +59,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hpcforge-bench-") as name:
         folder = Path(name)
         resources.write(folder)
-        debs = _download(folder)
+        debs = download(folder)
         measured = list(_measured(folder, debs, chosen.nodes, chosen.tools))
         grown = [] if chosen.no_growth else [_grow(folder, debs, nodes) for nodes in _GROWN]
     _print_targets(measured, _start_of_python())
@@ -86,7 +86,7 @@ def made(folder: Path, count: int) -> Iterator[Bench]:
         labs.down(name, None, lambda _: None)
 
 
-def _download(folder: Path) -> Path:
+def download(folder: Path) -> Path:
     """The packages and all that they need, fetched on a node of their own."""
     debs = folder / "debs"
     debs.mkdir()
@@ -99,7 +99,8 @@ def _download(folder: Path) -> Path:
     return debs
 
 
-def _measure(folder: Path, debs: Path, tool: str, nodes: int) -> Measured:
+def measure(folder: Path, debs: Path, tool: str, nodes: int) -> Measured:
+    """Measure a tool on new nodes: the first apply, and the median of those with nothing to do."""
     with made(folder, nodes) as bench:
         _say(f"{tool} on {nodes}")
         _prepare(bench, debs)
@@ -168,7 +169,7 @@ def _measured(folder: Path, debs: Path, sizes: Sequence[int], names: Sequence[st
     for nodes in sizes:
         floor: Measured | None = None
         for name in names:
-            one = _measure(folder, debs, name, nodes)
+            one = measure(folder, debs, name, nodes)
             floor = one if name == "floor" else floor
             cells = [str(nodes), name]
             cells += [*_cells(one.first, floor and floor.first), *_cells(one.again, floor and floor.again)]

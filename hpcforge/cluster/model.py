@@ -46,7 +46,7 @@ class Gpus:
         """True for a rehearsal's stand-ins."""
         return self.model == "fake"
 
-    @property
+    @cached_property
     def devices(self) -> tuple[str, ...]:
         """Device files, one a GPU, in index order."""
         stem, first = self._files
@@ -65,22 +65,29 @@ class Gpus:
             return "/dev/fakegpu", 0
         return ("/dev/dri/renderD", 128) if self.vendor == "amd" else ("/dev/nvidia", 0)
 
-    @property
+    @cached_property
     def gres(self) -> tuple[Gres, ...]:
         """What Slurm hands out of them."""
         return gres(self.model, self.mig) if self.mig else tuple(Gres(self.model, (device,)) for device in self.devices)
 
-    @property
+    @cached_property
     def types(self) -> tuple[tuple[str, int], ...]:
         """The types of that, with how many there are."""
         return tuple(Counter(gres.type for gres in self.gres).items())
 
-    @property
+    @cached_property
+    def slurm_gres(self) -> str:
+        """All that a node has for jobs, as slurm.conf has it: `gpu:h100:8,shard:16`."""
+        kinds = [f"gpu:{type_}:{count}" for type_, count in self.types]
+        shards = sum(count for _, count in self.shared)
+        return ",".join([*kinds, f"shard:{shards}"] if self.shared else kinds)
+
+    @cached_property
     def shared(self) -> tuple[tuple[str, int], ...]:
         """The device files of those that jobs can share, each with its shards."""
         return tuple((file, count) for file, count in zip(self.devices, self.shards, strict=False) if count)
 
-    @property
+    @cached_property
     def links(self) -> tuple[str, ...]:
         """Where MIG is, the files that the node makes once its instances are there."""
         return tuple(dict.fromkeys(file for gres in self.gres for file in gres.files)) if self.mig else ()

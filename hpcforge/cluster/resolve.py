@@ -195,14 +195,18 @@ def _nodes(
     known = inventory.nodes if inventory else {}
     nodes = []
     for key, group in blueprint.nodes.items():
+        usual = _hardware(group, None, catalog)
         for name in hostlist.expand(key):
             override = blueprint.overrides.get(name)
+            hardware = _hardware(group, override, catalog) if override else usual
             machine = known.get(name) or _UNKNOWN_MACHINE
             on = {network.name: addressed.addresses[network.name].get(name) for network in addressed.all}
             addresses = {network: address for network, address in on.items() if address}
             bmc = _bmc(machine, addresses.get(addressed.bmc or ""))
             reserve = blueprint.slurm.reserve if "worker" in group.functions else _NO_RESERVE
-            nodes.append(_node(name, key, group, override, machine, addresses, bmc, catalog, places.get(name), reserve))
+            nodes.append(
+                _node(name, key, group, override, machine, addresses, bmc, hardware, places.get(name), reserve)
+            )
     return nodes
 
 
@@ -214,11 +218,11 @@ def _node(
     machine: InventoryNode,
     addresses: dict[str, str],
     bmc: m.Bmc | None,
-    catalog: Catalog,
+    hardware: tuple[Shape, m.Gpus | None],
     place: tuple[str, int] | None,
     reserve: s.Reserve,
 ) -> m.Node:
-    declared = shape(group, override, catalog)
+    declared, gpus = hardware
     cores, memory_gib = reserve.cores, reserve.memory_gib
     (_, address), *others = addresses.items()  # its own first
     return m.Node(
@@ -230,7 +234,7 @@ def _node(
         cores_per_socket=declared.cores_per_socket,
         threads_per_core=declared.threads_per_core,
         memory_mib=declared.memory_gib * 1024,
-        gpus=_gpus(group, declared, catalog),
+        gpus=gpus,
         address=address,
         host_keys=machine.host_keys,
         rack=place[0] if place else None,
@@ -246,6 +250,12 @@ def _node(
         reserve_cores=usual_cores(declared.sockets, declared.cores_per_socket) if cores is None else cores,
         reserve_memory_mib=usual_memory_mib(declared.memory_gib) if memory_gib is None else memory_gib * 1024,
     )
+
+
+def _hardware(group: s.NodeGroup, override: s.Override | None, catalog: Catalog) -> tuple[Shape, m.Gpus | None]:
+    """What nodes of a group are declared to have, one object for all that are alike."""
+    declared = shape(group, override, catalog)
+    return declared, _gpus(group, declared, catalog)
 
 
 def _gpus(group: s.NodeGroup, declared: Shape, catalog: Catalog) -> m.Gpus | None:

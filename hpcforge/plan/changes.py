@@ -10,7 +10,7 @@ from typing import Any
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import ActualState
-from hpcforge.plan.desired import DesiredRole, Disruption, Unit, by_kind
+from hpcforge.plan.desired import DesiredRole, Disruption, RoleNeed, Unit, by_kind
 from hpcforge.plan.observation import Difference, Observation, nothing_there
 from hpcforge.plan.plan import (
     Change,
@@ -42,7 +42,8 @@ def node_changes(roles: Sequence[DesiredRole], seen: Observation, bare: Bare) ->
     scope = bare.scope
     wanted_roles = [wanted for wanted in roles if scope.only is None or wanted.role in scope.only]
     if not seen.python and seen.receipt is None:
-        yield from ((wanted, change.on(seen.node)) for wanted in wanted_roles if (change := bare.change(wanted)))
+        own: dict[str, RoleNeed] = {}
+        yield from ((wanted, change.on(seen.node, own)) for wanted in wanted_roles if (change := bare.change(wanted)))
         return
     differs = {w.role: seen.differs.get(w.role, {}) if seen.python else nothing_there(w) for w in wanted_roles}
     changed = _Changed(

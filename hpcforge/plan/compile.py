@@ -50,7 +50,7 @@ from hpcforge.plan.render import (
     render_filled,
 )
 from hpcforge.plan.resources import TYPES, rendered
-from hpcforge.plan.role import Code, Role, declared_secrets
+from hpcforge.plan.role import Code, Role, RoleError, declared_secrets
 from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
 from hpcforge.plan.role_spec import (
     AcceptSpec,
@@ -275,11 +275,13 @@ class _Compiler:
         nodes = self._nodes if node is None else (node,)
         for place, spec in enumerate(self.role.spec.contributes[kind.name] if nodes else ()):
             make = partial(self._item, kind)
-            with self._placed_error(spec):
+            try:
                 if node is None:
                     items = self._rendered_of(spec, make, self._context)
                 else:
                     items = self._one_by_one([spec], make, node)
+            except _WRONG as error:
+                raise self._wrong_at(spec, error) from error
             loc = ("contributes", kind.name, place)
             yield from (Contribution(self.role, loc, item, nodes) for item in items)
 
@@ -421,14 +423,10 @@ class _Compiler:
     def _made_once(self, specs: Sequence[ResourceSpec]) -> MadeOnce[tuple[Any, ...]]:
         return MadeOnce(asked_of(text for spec in specs for text in _texts_of(self.role, spec)), self._context)
 
-    @contextmanager
-    def _placed_error(self, spec: ResourceSpec) -> Iterator[None]:
-        """Turn what goes wrong inside into a `RoleError` that has the resource's place in role.yaml."""
-        try:
-            yield
-        except _WRONG as error:
-            name = next(filter(None, (getattr(spec, key, None) for key in ("name", "path", "key"))), "")
-            raise self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error)) from error
+    def _wrong_at(self, spec: ResourceSpec, error: Exception) -> RoleError:
+        """The error of a resource, with its place in role.yaml."""
+        name = next(filter(None, (getattr(spec, key, None) for key in ("name", "path", "key"))), "")
+        return self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error))
 
     def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
         """Where a resource stands in role.yaml."""
@@ -439,8 +437,10 @@ class _Compiler:
         return next((*loc, place) for loc, all_ in lists for place, candidate in enumerate(all_) if candidate is spec)
 
     def _made(self, spec: S, make: Callable[[S, Context], T], node: Node) -> tuple[T, ...]:
-        with self._placed_error(spec):
+        try:
             return self._rendered_of(spec, make, {**self._context, "node": node})
+        except _WRONG as error:
+            raise self._wrong_at(spec, error) from error
 
     @staticmethod
     def _rendered_of(spec: S, make: Callable[[S, Context], T], context: Context) -> tuple[T, ...]:

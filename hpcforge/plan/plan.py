@@ -132,11 +132,15 @@ class Change:
     shape: Shape = "free"
     reboot: tuple[RebootCause, ...] = ()  # the node restarts before this role's units and checks
 
-    def on(self, node: str) -> Change:
-        """The same with what it needs on its own node by that node's name."""
+    def on(self, node: str, own: dict[str, RoleNeed] | None = None) -> Change:
+        """The same with what it needs on its own node by that node's name; `own` has such needs of the node by role."""
         if all(need.nodes for need in self.needs):
             return self
-        return Change(tuple(n if n.nodes else RoleNeed(n.role, (node,)) for n in self.needs), *self.but_needs)
+        own = {} if own is None else own
+        for need in self.needs:
+            if not need.nodes and need.role not in own:
+                own[need.role] = RoleNeed(need.role, (node,))
+        return Change(tuple([need if need.nodes else own[need.role] for need in self.needs]), *self.but_needs)
 
     @property
     def but_needs(self) -> tuple[Any, ...]:

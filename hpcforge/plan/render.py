@@ -224,11 +224,16 @@ def render(source: str, context: Context) -> str:
 
 
 def _rendered(template: jinja2.Template, context: Context) -> str:
-    with _bounds():
+    sandbox.METER.begin()
+    try:
         try:
             return sandbox.joined(template.root_render_func(template.new_context(context)), sandbox.MAX_TEXT)
         except Exception:  # as Template.render ends
             template.environment.handle_exception()
+    except _ENDS as error:
+        raise _as_role_error(error) from error
+    finally:
+        sandbox.METER.end()
 
 
 def evaluate(source: str, context: Context) -> Any:
@@ -247,24 +252,24 @@ def attribute(of: object, name: str) -> object:
 
 
 def _evaluated(expression: TemplateExpression, context: Context) -> Any:
-    with _bounds():
+    sandbox.METER.begin()
+    try:
         found = expression(**context)
         if isinstance(found, StrictUndefined):
             str(found)  # raises what is wrong with it
         return list(found) if isinstance(found, Iterator) else found
-
-
-@contextmanager
-def _bounds() -> Iterator[None]:
-    """Count what a rendering takes, and have whatever ends it be an error of the role."""
-    sandbox.METER.begin()
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, MemoryError) as error:
-        raised = TemplateRuntimeError(f"{type(error).__name__}: {error}")
-        raise raised.with_traceback(error.__traceback__) from error
+    except _ENDS as error:
+        raise _as_role_error(error) from error
     finally:
         sandbox.METER.end()
+
+
+_ENDS = (ArithmeticError, AttributeError, LookupError, RecursionError, MemoryError)  # errors of what a role writes
+
+
+def _as_role_error(error: Exception) -> TemplateRuntimeError:
+    raised = TemplateRuntimeError(f"{type(error).__name__}: {error}")
+    return raised.with_traceback(error.__traceback__)
 
 
 class _Mark:

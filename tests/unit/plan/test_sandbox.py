@@ -8,6 +8,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -312,6 +313,17 @@ def test_the_shipped_roles_take_a_quarter_of_the_bounds(path: Path) -> None:
     compile_desired(loaded.cluster, load_roles(ROOT / "roles"), {}, _no_code(loaded.cluster.site_roles))
     all_of_it = sandbox._ALL_A_NODE * len(loaded.cluster.nodes)
     assert sandbox._ALL + all_of_it - sandbox.METER.of_all < (sandbox._ALL + all_of_it) / 4
+
+
+@pytest.mark.parametrize("text", ["cluster.bricks(node)", "cluster.file_systems(node)", "cluster.interfaces(node)"])
+def test_a_question_about_one_node_is_no_walk_through_all(context: dict[str, Any], text: str) -> None:
+    node, *_ = context["cluster"].nodes
+    many = tuple(replace(node, name=f"n{number}") for number in range(5_000))
+    cluster = replace(context["cluster"], nodes=many)
+    begin(len(many))
+    left = sandbox.METER.of_all
+    evaluate(text, {**context, "cluster": cluster, "node": many[0]})
+    assert left - sandbox.METER.of_all < 500
 
 
 def _no_code(roles: Any) -> Any:
