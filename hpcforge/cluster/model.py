@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpcforge.catalog import load_catalog
 from hpcforge.cluster.amd import Amd
 from hpcforge.cluster.collectives import Collectives, collectives
 from hpcforge.cluster.interfaces import Interface, interfaces
@@ -287,12 +288,17 @@ class OperatingSystem:
     openssh: str  # the distribution's own, "9.2"
     names: Names = Names()  # where they are others than Debian 12's
     suite: str | None = None  # its name in the archive
-    slurm_settings: tuple[str, ...] | None = None  # the names that its Slurm knows in slurm.conf; None: not known
 
     @property
     def slurm_version(self) -> tuple[int, ...]:
         """Slurm's version as numbers that compare, (22, 5)."""
         return tuple(int(part) for part in self.slurm.split("."))
+
+    @property
+    def slurm_settings(self) -> tuple[str, ...] | None:
+        """The names that its Slurm takes in slurm.conf; None for a release that the catalog does not have."""
+        release = load_catalog().slurm.get(self.slurm)
+        return release.settings if release else None
 
     @property
     def openssh_version(self) -> tuple[int, ...]:

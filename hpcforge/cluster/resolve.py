@@ -341,7 +341,6 @@ def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
     os = blueprint.software.os
     found = catalog.distributions[os.name, os.release]
     names = m.Names(found.packages, found.units, found.paths, found.accounts)
-    release = catalog.slurm.get(found.slurm)
     return m.OperatingSystem(
         name=found.name,
         release=found.release,
@@ -351,7 +350,6 @@ def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
         openssh=found.openssh,
         names=names,
         suite=found.suite,
-        slurm_settings=release.settings if release else None,
     )
 
 

@@ -90,7 +90,7 @@ def test_a_connection_that_ends_is_made_again_and_nothing_is_heard_twice(engines
     assert [event.kind for event in rest].count("done") == 1
     said = [event.data["detail"] for event in rest if event.kind == "warning"]
     assert "the connection was lost" in said[0]
-    assert "reached again" in said[1]
+    assert "reconnected after" in said[1]
     assert nodes.inside("n1", f"cat {marks}") == "0\n1\n2\n"
 
 
@@ -105,7 +105,7 @@ def test_the_jump_hosts_connection_may_end_as_well(nodes: Nodes, tmp_path: Path)
         go(nodes, "n2", marks)
         rest = lost + until(engines, "result")
     assert rest[-1].data["ok"], rest[-1].data
-    assert any("reached again" in event.data["detail"] for event in rest if event.kind == "warning")
+    assert any("reconnected after" in event.data["detail"] for event in rest if event.kind == "warning")
     assert done_roles(first + rest) == ["r0", "r1", "r2"]
     assert nodes.inside("n2", f"cat {marks}") == "0\n1\n2\n"
 

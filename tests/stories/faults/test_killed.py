@@ -72,7 +72,7 @@ def test_interrupted(site: Site, wanted: dict[str, str], presses: int) -> None:
     run.until("changed", node="n02", kind="account")
     os.killpg(run.process.pid, signal.SIGINT)  # as a terminal does: to the whole group
     end = time.monotonic() + 60
-    while "running steps finish" not in run.said():  # before that a second press would be one with the first
+    while "stopping after the running steps" not in run.said():  # a second press before would be one with the first
         assert time.monotonic() < end, run.said()
         time.sleep(0.05)
     if presses == 2:
@@ -94,7 +94,7 @@ def test_terminated_it_stops_in_good_order(site: Site, wanted: dict[str, str]) -
     run.until("changed", node="n02", kind="account")
     run.send(signal.SIGTERM)
     assert run.end() == 130
-    assert "terminated: running steps finish" in run.said()
+    assert "terminated: stopping after the running steps" in run.said()
     assert run.events[-1]["event"] == "result"
     assert site.inside("n01", "cat /var/lib/hpcforge/lease.json 2>/dev/null || true") == ""
     site.apply()

@@ -115,7 +115,7 @@ def test_an_account_of_before_stays_open_and_is_named(node, work, before):
     assert asked == [{"role": "files", "accounts": ["guest"], "on_remove": "stop", "stays": [stays]}]
     events = node.send(converge("remove", asked))
     (said,) = of(events, "warning")
-    assert "not locked: guest; to lock an account: usermod --lock --expiredate 1 NAME" in said["detail"]
+    assert "not locked, since they existed before hpcforge: guest; to lock an account: usermod" in said["detail"]
     assert of(events, "remains") == [{"event": "remains", "stays": [stays]}]
     assert node.shell("sudo getent shadow guest") == shadow
     assert node.observed()["receipt"]["surplus"] == {}
@@ -176,8 +176,8 @@ def test_what_is_not_ours_is_left_alone(node, work, before):
     events = node.send(converge("remove", asked))
     assert events[-1]["failed"] == []
     warnings = " ".join(one["detail"] for one in of(events, "warning"))
-    assert "files: /etc/passwd, ssh.service: not ours" in warnings
-    assert "never: ops, /etc/hostname, bash: not ours" in warnings
+    assert "files: /etc/passwd, ssh.service: not in this node's record" in warnings
+    assert "never: ops, /etc/hostname, bash: not in this node's record" in warnings
     assert "/etc/same was changed since hpcforge wrote it" in warnings
     assert node.shell("cat /etc/same; ls /srv/made/data; test -s /etc/passwd; systemctl is-active ssh").split() == [
         "edited",

@@ -77,8 +77,9 @@ def _role_with(place: Place, text: str) -> dict[str, Any]:
     """A role that has an expression at one place, and else what it must have."""
     spec: dict[str, Any] = {"description": "x", "on": "true"}
     value = text if PLACES[place] is Expression else f"{{{{ {text} }}}}"
-    if place == ("inputs",):
-        return {**spec, "inputs": {"x": value}, "keep_on_removal": [{"path": "/x", "why": "x"}]}
+    if place in (("inputs",), ("rerun_on",)):
+        tried: dict[str, Any] = {"inputs": {"x": value}} if place == ("inputs",) else {"rerun_on": [value]}
+        return {**spec, **tried, "keep_on_removal": [{"path": "/x", "why": "x"}]}
     if place[0] in ("accepts", "contributes"):
         kind = "_".join(place)
         accepted = {"description": "X.", "fields": {"key": {"type": "text", "description": "X."}}, "unique": ["key"]}
@@ -107,7 +108,7 @@ def _judged(folder: Path, text: str) -> dict[str, str]:
         role = folder / "_".join(place)
         role.mkdir(parents=True)
         (role / "role.yaml").write_text(yaml.safe_dump(_role_with(place, text)))
-        if place in (("inputs",), ("delete_on_removal", place[-1]), ("keep_on_removal", place[-1])):
+        if place in (("inputs",), ("rerun_on",), ("delete_on_removal", place[-1]), ("keep_on_removal", place[-1])):
             (role / "deploy.py").write_text("")
     loaded = load(ROOT / "blueprints" / "rehearsal.yaml")
     found = judge(role_folders(folder), load_roles(ROOT / "roles"), loaded.cluster)

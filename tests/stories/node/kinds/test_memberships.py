@@ -26,8 +26,8 @@ def test_an_account_joins_and_leaves_and_others_stay(life: Life) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("ops:nogrp", "there is no group 'nogrp'"),
-        ("ghost:audio", "there is no account 'ghost'"),
+        ("ops:nogrp", "this node has no group 'nogrp'"),
+        ("ghost:audio", "this node has no account 'ghost'"),
         ("--help:audio", "ACCOUNT:GROUP"),
     ],
 )

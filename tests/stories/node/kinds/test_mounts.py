@@ -28,7 +28,7 @@ def test_a_mount_comes_changes_and_goes_with_its_directory(life: Life) -> None:
 @pytest.mark.lab
 def test_what_would_be_hidden_is_in_the_way(life: Life) -> None:
     assert "/etc/apt is not an empty directory" in life.refused({**SCRATCH, "path": "/etc/apt"})
-    assert "something is mounted at /proc already" in life.refused({**SCRATCH, "path": "/proc"})
+    assert "another file system is mounted at /proc" in life.refused({**SCRATCH, "path": "/proc"})
     assert "one word each" in life.refused({**SCRATCH, "options": "size=1M nosuid"})
 
 

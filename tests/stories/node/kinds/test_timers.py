@@ -43,7 +43,7 @@ def test_a_timer_runs_its_command_as_it_is_spelled_and_goes(life: Life) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"calendar": "whenever"}, "systemd does not take 'whenever' for a time"),
+        ({"calendar": "whenever"}, "systemd rejects the time 'whenever'"),
         ({"command": ["touch", "x"]}, "an absolute path"),
         ({"name": "fstrim/x"}, "cannot be the name of a timer"),
     ],
