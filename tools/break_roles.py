@@ -176,19 +176,23 @@ class Goldens:
     def _read(folder: Path) -> dict[str, str]:
         return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*.txt")}
 
-    def differ(self, broken: dict[str, Any], again: bool = False) -> set[str]:
+    def differ(self, broken: dict[str, Any], alone: bool = False) -> set[str]:
         """Which of these roles, as they are given, have other golden files; of none given, which of all roles.
 
-        `again`: blueprints are read again, too. Raises what rendering raises.
+        `alone`: other roles hear of the break. So blueprints are read again, and files of all roles compared. Raises
+        what rendering raises.
         """
         roles = {**self._roles, **broken}
+        looked_at = frozenset(roles if alone or not broken else broken)
         found: set[str] = set()
         if self._goldens.handed_on(roles.values()) != self._handed_on:
-            found = {name for name in broken or roles if self._hands_on_another(name, roles[name])}
+            found = {name for name in looked_at if self._hands_on_another(name, roles[name])}
         for name in self._paths:
-            left = frozenset(broken or roles) - found
+            if alone and found:
+                break
+            left = looked_at - found
             if any(file.partition("/")[0] in left for file in self._files[name]):
-                found |= self._of_blueprint(name, roles, left, again)
+                found |= self._of_blueprint(name, roles, left, alone)
         return found
 
     def _hands_on_another(self, name: str, role: Any) -> bool:
@@ -230,8 +234,9 @@ def _caught(goldens: Goldens, breaks: Sequence[Break]) -> set[Break]:
             read[one.role] = load_role(goldens.root / "roles" / one.role)
         except RoleError:
             found.add(one)
-    differ = goldens.differ(read, any(one.alone for one in breaks)) if read else set()
-    return found | {one for one in breaks if one.role in differ}
+    alone = any(one.alone for one in breaks)
+    differ = goldens.differ(read, alone) if read else set()
+    return found | {one for one in breaks if one.role in differ or (alone and differ)}
 
 
 def rounds(root: Path, roles: Sequence[str]) -> Iterator[list[Break]]:
