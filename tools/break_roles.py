@@ -160,10 +160,11 @@ class Goldens:
     def __init__(self, root: Path) -> None:
         # of the copy, where this runs
         from hpcforge.cluster import load  # noqa: PLC0415
+        from hpcforge.cluster.load import _declared  # noqa: PLC0415
         from hpcforge.plan.role import load_roles  # noqa: PLC0415
         from tests.unit.roles import goldens  # noqa: PLC0415
 
-        self.root, self._goldens, self._load = root, goldens, load
+        self.root, self._goldens, self._load, self._declared = root, goldens, load, _declared
         self._roles = {role.name: role for role in load_roles(root / "roles")}
         self._shown = goldens.shown()
         paths = {path.stem: path for path in goldens.BLUEPRINTS if path.stem in self._shown}
@@ -179,20 +180,21 @@ class Goldens:
     def differ(self, broken: dict[str, Any], alone: bool = False) -> set[str]:
         """Which of these roles, as they are given, have other golden files; of none given, which of all roles.
 
-        `alone`: other roles hear of the break. So blueprints are read again, and files of all roles compared. Raises
-        what rendering raises.
+        `alone`: other roles hear of the break. So blueprints are read again, and where the role's own files are the
+        same, those of all roles are compared. Raises what rendering raises.
         """
         roles = {**self._roles, **broken}
-        looked_at = frozenset(roles if alone or not broken else broken)
+        found = self._of(roles, frozenset(broken or roles), alone)
+        return found or self._of(roles, frozenset(roles), alone) if alone else found
+
+    def _of(self, roles: dict[str, Any], looked_at: frozenset[str], again: bool) -> set[str]:
         found: set[str] = set()
         if self._goldens.handed_on(roles.values()) != self._handed_on:
             found = {name for name in looked_at if self._hands_on_another(name, roles[name])}
         for name in self._paths:
-            if alone and found:
-                break
             left = looked_at - found
             if any(file.partition("/")[0] in left for file in self._files[name]):
-                found |= self._of_blueprint(name, roles, left, alone)
+                found |= self._of_blueprint(name, roles, left, again)
         return found
 
     def _hands_on_another(self, name: str, role: Any) -> bool:
@@ -200,6 +202,8 @@ class Goldens:
         return not lines.issuperset(self._goldens.handed_on([role]).splitlines()) or role is self._roles[name]
 
     def _of_blueprint(self, name: str, roles: dict[str, Any], of: frozenset[str], again: bool) -> set[str]:
+        if again:
+            self._declared.cache_clear()
         cluster = self._load(self._paths[name]).cluster if again else self._clusters[name]
         desired = self._goldens.compiled(cluster, tuple(roles.values()))
         shown = self._shown[name]
