@@ -111,13 +111,16 @@ def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]]
 
 
 def _refresh(name: str, command: Sequence[str]) -> None:
-    """NodeError where it fails, and why the unit stopped if it did: `scontrol reconfigure` only says that it failed."""
+    """NodeError where it fails, with the reason of the unit: `scontrol reconfigure` only says that it failed.
+
+    A unit that stopped gets its state, too. One that runs on logged the reason since the command began, or nothing.
+    """
+    since_s = time.time()
     try:
         commands.succeed(command, _REFRESH_S)
     except NodeError as error:
-        if query([name])[name].runs:
-            raise
-        raise NodeError(f"{error}\n{why(name)}") from error
+        reason = _journal(name, f"--since=@{since_s:.3f}") if query([name])[name].runs else why(name)
+        raise NodeError(f"{error}\n{reason}".rstrip()) from error
 
 
 def take_down(name: str, *, stop: bool, disable: bool) -> str | None:
@@ -141,9 +144,14 @@ def why(name: str) -> str:
     facts = [f"{name} is {unit.active} ({unit.sub})" + ("" if unit.result == "success" else f", result {unit.result}")]
     status = commands.run(["systemctl", "status", "--no-pager", "--full", "--lines=0", "--", name], _QUERY_S).stdout
     facts += [line.strip() for line in status.splitlines() if "was not met" in line or "start condition failed" in line]
-    commands.run(["journalctl", "--sync"], _QUERY_S)  # journald may not have written down a unit's last words yet
-    journal = commands.run(["journalctl", "-u", name, "-b", "-n", "8", "-o", "cat", "--no-pager", "-q"], _QUERY_S)
-    return readable("\n".join(facts) + "\n" + journal.stdout, 2000)
+    return readable("\n".join(facts) + "\n" + _journal(name, "-b"), 2000)
+
+
+def _journal(name: str, since: str) -> str:
+    """The last eight lines of a unit's journal."""
+    commands.run(["journalctl", "--sync"], _QUERY_S)  # journald may not have written down a unit's last lines yet
+    asked = ["journalctl", "-u", name, since, "-n", "8", "-o", "cat", "--no-pager", "-q"]
+    return readable(commands.run(asked, _QUERY_S).stdout, 2000)
 
 
 def _wait(name: str) -> None:

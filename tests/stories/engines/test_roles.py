@@ -311,7 +311,7 @@ def test_a_play_that_is_late_is_late_for_those_that_are_still_at_it(nodes: Nodes
         )
         seen = finish(engines, *late)
     assert seen["n2"][-1].data["ok"]
-    assert "did not finish within 40 s" in seen["n1"][-1].data["error"]
+    assert "not finished within 40 s" in seen["n1"][-1].data["error"]
     nodes.inside("n1", "pkill -f 'sleep 815[5]' || true")
 
 
