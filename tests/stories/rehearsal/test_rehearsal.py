@@ -515,9 +515,13 @@ time.sleep(3600)
 """
 
 
+# Slurm kills a job of a node that goes down with SIGKILL, and so what removes its folder: tests above do that.
+FORGET_KILLED = "sudo rm -rf /tmp/hpcforge-tests.*"
+
+
 def test_names_in_tmp_and_ports_that_a_user_took_stop_no_role_and_no_test(site: Site) -> None:
     for worker in ("w01", "w02", "w03"):
-        site.ssh(worker, "sudo -u ada touch /tmp/torchinductor_root /tmp/torchinductor_tests")
+        site.ssh(worker, f"{FORGET_KILLED}; sudo -u ada touch /tmp/torchinductor_root /tmp/torchinductor_tests")
     site.ssh("w01", f"sudo -u ada python3 -c {shlex.quote(HOLD)} </dev/null >/tmp/held 2>&1 &")
     site.becomes("w01", "cut -d' ' -f1 /tmp/held", "500\n")
     done = site.cli("apply", "BLUEPRINT", "--yes", "--force", "pytorch", "--only", "pytorch")
@@ -644,6 +648,8 @@ def test_a_test_that_is_added_is_brought_to_the_workers_and_each_of_them_reports
 
 def test_launches_of_a_test_share_a_folder_and_end_as_they_must(site: Site) -> None:
     """hpcforge kills the first on every node, the second kills its own rank 1, the last reads what they wrote."""
+    for worker in ("w01", "w02", "w03"):
+        site.ssh(worker, FORGET_KILLED)
     done = site.cli("verify", "BLUEPRINT", "--test", "append", "--json")
     (verdict,) = json.loads(done.stdout)["verdicts"]
     assert (done.returncode, verdict["status"], verdict["detail"]) == (0, "passed", "")
