@@ -41,8 +41,8 @@ class Question:
     def answers(self, context: Context) -> Callable[[Node], Hashable]:
         """Return what answers it for a node.
 
-        Where it cannot be answered, as of a list that there is not, rendering fails for each node that comes to ask.
-        So all nodes are alike in it.
+        If there is no answer, because a list is missing for example, rendering fails on every node that asks. So all
+        nodes have the same answer.
         """
         try:
             about = evaluate_tree(self.about, context)

@@ -283,6 +283,6 @@ def _opaque(
         return OpaqueChange(wanted.opaque, why.get(old["digest"], "its code or inputs changed"))
     if forced:
         return OpaqueChange(wanted.opaque, "forced", repeats=True)
-    if touched := [path for path in wanted.opaque.watches if path in changed]:
+    if touched := [path for path in wanted.opaque.rerun_on if path in changed]:
         return OpaqueChange(wanted.opaque, f"{', '.join(touched)} changed", repeats=True)
     return OpaqueChange(wanted.opaque, f"check failed: {failed[0][0]}", repeats=True) if failed else None

@@ -112,7 +112,7 @@ def compile_desired(
         common = (cluster, texts, secret_digests, placed, depot, contributions)
         return [_Compiler(role, needs[role.name], may_use[role.name], *common) for role in ordered]
 
-    depot, first_pass = the_depot(roles), compilers_with(DepotContents(), Contributions())
+    depot, first_pass = the_depot(roles), compilers_with(DepotContents(), {})
     serves = served(cluster, depot, ((compiler.role, compiler.artifacts()) for compiler in first_pass))
     compilers = compilers_with(serves, _contributions(cluster, first_pass))
     first = tuple(RoleNeed(role.name) for role in ordered if role.spec.before_site_roles)
@@ -148,13 +148,13 @@ def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
 def _contributions(cluster: Cluster, compilers: Sequence[_Compiler]) -> Contributions:
     """What roles contribute to others, by kind; for a kind of nodes, by node."""
     kinds = kinds_of((compiler.role for compiler in compilers), partial(_known, cluster))
-    found = Contributions()
+    found: dict[str, object] = {}
     for kind in kinds.values():
         having = [compiler for compiler in compilers if kind.name in compiler.role.spec.contributes]
         if kind.spec.scope == "cluster":
-            found.by_kind[kind.name] = merged(kind, (item for each in having for item in each.contributed(kind)))
+            found[kind.name] = merged(kind, (item for each in having for item in each.contributed(kind)))
         else:
-            found.by_kind[kind.name] = {
+            found[kind.name] = {
                 node.name: merged(
                     kind, (item for each in having if each.runs_on(node) for item in each.contributed(kind, node))
                 )
@@ -384,7 +384,8 @@ class _Compiler:
 
     @cached_property
     def _context(self) -> Context:
-        known = {"artifacts": self.served.artifacts, "contributions": self.contributions.of(self.role)}
+        accepted = {name: self.contributions[name] for name in self.role.spec.accepts if name in self.contributions}
+        known = {"artifacts": self.served.artifacts, "contributions": accepted}
         return {**role_context(self.cluster, self.role.name), **known}
 
     @cached_property
@@ -508,7 +509,7 @@ class _Compiler:
             spec = self.role.spec
             inputs = {name: _plain(evaluate(text, context)) for name, text in spec.inputs.items()}
             return dataclasses.replace(
-                _opaque(self.role.code, inputs), watches=tuple(render(w, context) for w in spec.rerun_on)
+                _opaque(self.role.code, inputs), rerun_on=tuple(render(w, context) for w in spec.rerun_on)
             )
 
 

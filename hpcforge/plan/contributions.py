@@ -7,7 +7,7 @@ Slurm's templates find them as `contributions.KIND`. So neither role has to know
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,8 @@ from hpcforge.plan.render import Template
 from hpcforge.plan.role import Role
 from hpcforge.plan.role_spec import AcceptSpec, ContributionSpec
 
+# What templates get by kind: for `scope: cluster` a list of items, for `scope: node` such a list by node.
+Contributions = Mapping[str, object]
 Item = Mapping[str, Any]  # the fields of a kind, typed, with `role`, `nodes` and perhaps `text`: what templates get
 
 
@@ -75,17 +77,6 @@ class Contribution:
     nodes: tuple[Node, ...]
 
 
-@dataclass
-class Contributions:
-    """All that is contributed, as templates get it: for `scope: cluster` a list, for `scope: node` a list by node."""
-
-    by_kind: dict[str, object] = field(default_factory=dict)
-
-    def of(self, role: Role) -> Mapping[str, object]:
-        """What the templates of a role get: the kinds that it accepts."""
-        return {name: self.by_kind.get(name, ()) for name in role.spec.accepts}
-
-
 def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[str, ...] | None]) -> dict[str, Kind]:
     """The kinds that roles accept, by name. Raises `RoleError` where two roles accept the same, and for an item of a
     kind that no role accepts, or with other fields than it has."""
@@ -112,9 +103,8 @@ def merged(kind: Kind, contributions: Iterable[Contribution]) -> tuple[Item, ...
     for contribution in contributions:
         item: Item = {**contribution.item, "role": contribution.role.name, "nodes": contribution.nodes}
         unique = tuple(contribution.item[name] for name in kind.spec.unique) or (contribution.role.name, len(found))
-        if unique in found:
-            item = _merged(kind, *found[unique], contribution)
-        found[unique] = (found[unique][0] if unique in found else contribution, item)
+        first, before = found.get(unique, (contribution, None))
+        found[unique] = (first, item if before is None else _merged(kind, first, before, contribution))
     return tuple(item for _, item in found.values())
 
 

@@ -117,7 +117,7 @@ class Opaque:
     inputs: Mapping[str, Any]  # plain data handed to it
     digest: str  # SHA-256 over code and inputs
     collections: tuple[Collection, ...] = ()  # that the Ansible role uses
-    watches: Annotated[tuple[str, ...], LocalName.PATH] = ()  # paths of its role: where one changes, it runs again
+    rerun_on: Annotated[tuple[str, ...], LocalName.PATH] = ()  # paths of its role: where one changes, it runs again
 
 
 @dataclass(frozen=True, slots=True)

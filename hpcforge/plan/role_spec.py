@@ -188,6 +188,8 @@ class AcceptSpec(_Spec):
                 raise refusal(f"{quote(name)} cannot be a field: every item has it")
         if self.joined and self.fields[self.joined].type not in ("text", "setting"):
             raise refusal("`joined` is for a field of type text or setting")
+        if self.joined_if and (not self.joined or self.fields[self.joined_if].type != "truth"):
+            raise refusal("`joined_if` is for a field of type truth, beside `joined`")
         if self.known is not None and not self.unique:
             raise refusal("`known` without `unique`")
         return self

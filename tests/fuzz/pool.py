@@ -101,7 +101,7 @@ def answers(inputs: Iterable[Input], folder: Path, workers: int | None = None) -
     def work(own: Path) -> None:
         try:
             try_inputs(own)
-        except BaseException as error:  # without an end, whoever waits for answers would wait for ever
+        except BaseException as error:  # else `answers` waits without end
             found.put(error)
         else:
             found.put(None)

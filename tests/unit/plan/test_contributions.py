@@ -225,6 +225,8 @@ def test_a_text_that_is_missing_or_outside_is_refused(cluster: Cluster, tmp_path
         ("unique: [key]", "unique: [kye]", "`kye` is none of its fields"),
         ("      list:", "      nodes: {type: text, description: Nodes.}\n      list:", "`nodes` cannot be a field"),
         ("    joined: value", "    joined: list", "`joined` is for a field of type text or setting"),
+        ("    joined_if: list", "    joined_if: key", "`joined_if` is for a field of type truth"),
+        ("    joined: value\n", "", "`joined_if` is for a field of type truth, beside `joined`"),
         ("    unique: [key]\n", "", "`known` without `unique`"),
     ],
 )

@@ -102,7 +102,7 @@ def test_a_forced_role_that_failed_is_due_in_the_next_plan(cluster: Cluster, des
 def test_code_runs_again_when_a_file_changes_that_it_names(cluster: Cluster, desired: Desired) -> None:
     def with_watches(*paths: str) -> Desired:
         nodes = {
-            name: tuple(replace(w, opaque=w.opaque and replace(w.opaque, watches=paths)) for w in wanted)
+            name: tuple(replace(w, opaque=w.opaque and replace(w.opaque, rerun_on=paths)) for w in wanted)
             for name, wanted in desired.nodes.items()
         }
         return replace(desired, nodes=nodes)
