@@ -175,7 +175,7 @@ class Goldens:
 
     @staticmethod
     def _read(folder: Path) -> dict[str, str]:
-        return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*.txt")}
+        return {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.txt")}
 
     def differ(self, broken: dict[str, Any], alone: bool = False) -> set[str]:
         """Which of these roles, as they are given, have other golden files; of none given, which of all roles.
@@ -193,7 +193,7 @@ class Goldens:
             found = {name for name in looked_at if self._hands_on_another(name, roles[name])}
         for name in self._paths:
             left = looked_at - found
-            if any(file.partition("/")[0] in left for file in self._files[name]):
+            if left & self._files[name].keys():
                 found |= self._of_blueprint(name, roles, left, again)
         return found
 
@@ -208,8 +208,8 @@ class Goldens:
         desired = self._goldens.compiled(cluster, tuple(roles.values()))
         shown = self._shown[name]
         texts = self._goldens.golden_texts(cluster, roles.values(), desired, of if shown is None else of & shown)
-        there = {file: text for file, text in self._files[name].items() if file.partition("/")[0] in of}
-        return {file.partition("/")[0] for file in {**there, **texts} if texts.get(file) != there.get(file)}
+        there = {role: text for role, text in self._files[name].items() if role in of}
+        return {role for role in {**there, **texts} if texts.get(role) != there.get(role)}
 
 
 def caught(goldens: Goldens, breaks: Sequence[Break]) -> set[Break]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from tools import break_roles
@@ -56,8 +55,8 @@ def test_what_no_golden_file_shows_is_missed(tmp_path: Path) -> None:
     roles = tmp_path / "tests" / "unit" / "roles"
     (roles / "shown.yaml").write_text("whole: []\nroles: {rehearsal: [names]}\n")
     for golden in (roles / "golden").glob("*/*"):
-        if golden.parts[-2:] != ("rehearsal", "names"):
-            shutil.rmtree(golden)
+        if golden.parts[-2:] != ("rehearsal", "names.txt"):
+            golden.unlink()
     lines = break_roles.begun(tmp_path, ["names", "munge"]).communicate()[0].splitlines()
     assert len(lines) > 40
     missed = {line for line in lines if line.startswith("MISSED")}

@@ -1,8 +1,8 @@
-"""What the roles make of a blueprint, as texts to compare: golden/BLUEPRINT/ROLE has one file for each name here.
+"""What the roles make of a blueprint, as texts to compare: golden/BLUEPRINT/ROLE.txt has a section for each of these.
 
-    resources.txt   packages, directories, accounts, units, checks and inputs, by node set; also each file that is
-                    handed on as it is, or that is a secret
-    PATH.txt        a rendered file's content, by node set; slashes of its path are __
+    resources   packages, directories, accounts, units, checks and inputs, by node set; also each file that is
+                handed on as it is, or that is a secret
+    PATH        a rendered file's content, by node set
 
 Which roles of which blueprint have golden files is in shown.yaml. golden/handed_on.txt has the digest of each file
 that roles hand on as it is.
@@ -57,10 +57,13 @@ def compiled(cluster: Cluster, roles: tuple[Role, ...]) -> Desired:
 def golden_texts(
     cluster: Cluster, roles: Iterable[Role], desired: Desired, only: frozenset[str] | None
 ) -> dict[str, str]:
-    """The text of each golden file of a blueprint, by name."""
+    """The text of each golden file of a blueprint, by role."""
     whole = {digest: f"<{file}>" for digest, file in _handed_on(roles)}
     whole |= {hashlib.sha256(one.text.encode()).hexdigest(): f"<smoke_tests/{one.name}.py>" for one in cluster.programs}
-    return dict(texts(desired, whole, only))
+    sections: dict[str, list[str]] = {}
+    for role, name, text in texts(desired, whole, only):
+        sections.setdefault(role, []).append(f"{'#' * 20} {name}\n{text}")
+    return {role: "\n".join(parts) for role, parts in sections.items()}
 
 
 def handed_on(roles: Iterable[Role]) -> str:
@@ -79,20 +82,22 @@ def _handed_on(roles: Iterable[Role]) -> Iterator[tuple[str, str]]:
 
 def texts(
     desired: Desired, whole: Mapping[str, str] | None = None, only: frozenset[str] | None = None
-) -> Iterator[tuple[str, str]]:
-    """Names and texts, of all roles or of some. `whole` has, by digest, what stands for the text of a file."""
+) -> Iterator[tuple[str, str, str]]:
+    """Role, name and text of each section, of all roles or of some.
+
+    `whole` has, by digest, what stands for the text of a file.
+    """
     whole = whole or {}
     roles = dict.fromkeys(wanted.role for wanteds in desired.nodes.values() for wanted in wanteds)
     for role in roles:
         if only is not None and role not in only:
             continue
         on = {node: wanted for node, wanteds in desired.nodes.items() for wanted in wanteds if wanted.role == role}
-        yield f"{role}/resources.txt", _by_nodes({node: _resources(node, one, whole) for node, one in on.items()})
+        yield role, "resources", _by_nodes({node: _resources(node, one, whole) for node, one in on.items()})
         rendered = {node: [file for file in one.of(File) if _listed(file, whole) is None] for node, one in on.items()}
         for path in dict.fromkeys(file.path for files in rendered.values() for file in files):
             found = {node: file for node, files in rendered.items() for file in files if file.path == path}
-            name = f"{role}/{path.lstrip('/').replace('/', '__')}.txt"
-            yield name, _by_nodes({node: _file_text(file, desired) for node, file in found.items()})
+            yield role, path, _by_nodes({node: _file_text(file, desired) for node, file in found.items()})
 
 
 def _listed(file: File, whole: Mapping[str, str]) -> str | None:

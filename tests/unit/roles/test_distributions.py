@@ -63,7 +63,7 @@ def on(name: str, release: str) -> Cluster:
 
 
 def whole(desired: Desired) -> list[str]:
-    return [line for name, text in texts(desired) for line in (f"*** {name}", *text.splitlines())]
+    return [line for role, name, text in texts(desired) for line in (f"*** {role}: {name}", *text.splitlines())]
 
 
 @pytest.mark.parametrize("key", [key for key in SHIPPED if key != ("debian", "12")], ids="-".join)
