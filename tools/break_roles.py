@@ -40,7 +40,7 @@ OTHERS = {
     "tcp": "udp", "udp": "tcp",
 }  # fmt: skip
 # What other roles hear of: such a break is tried alone, so that it is not taken for one of theirs.
-HEARD = {"on", "vars", "accepts", "contributes", "artifacts"}
+HEARD = {"on", "before_site_roles", "vars", "accepts", "contributes", "artifacts"}
 _OF_FEW = {"disrupts", "on_remove", "shape"}  # keys of role.yaml whose values are some of OTHERS
 _CONDITION = re.compile(r"\{%-?\s*(?:el)?if\s+(.*?)\s*-?%\}")
 _EXPRESSION = re.compile(r"\{\{.*?\}\}")
@@ -185,12 +185,13 @@ class Goldens:
         """
         roles = {**self._roles, **broken}
         found = self._of(roles, frozenset(broken or roles), alone)
-        return found or self._of(roles, frozenset(roles), alone) if alone else found
+        everything = frozenset(roles).union(*self._files.values())  # with a site's roles
+        return found or self._of(roles, everything, alone) if alone else found
 
     def _of(self, roles: dict[str, Any], looked_at: frozenset[str], again: bool) -> set[str]:
         found: set[str] = set()
         if self._goldens.handed_on(roles.values()) != self._handed_on:
-            found = {name for name in looked_at if self._hands_on_another(name, roles[name])}
+            found = {name for name in looked_at & roles.keys() if self._hands_on_another(name, roles[name])}
         for name in self._paths:
             left = looked_at - found
             if left & self._files[name].keys():

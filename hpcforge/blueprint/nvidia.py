@@ -47,7 +47,7 @@ class NvidiaSection(Section):
         description="Driver version, pinned and held: modules and libraries, and Fabric Manager from NVIDIA's "
         "repository on machines with NVSwitches. docs/software.md lists the versions."
     )
-    modules: Literal["open", "closed"] = Field(description="Which kernel modules: open or proprietary.")
+    modules: Literal["open", "closed"] = Field(description="Which kernel modules: `open` or `closed` (proprietary).")
     cuda: tuple[_CudaVersion, ...] = Field(
         (),
         max_length=6,
