@@ -38,7 +38,9 @@ class Present(Section):
         None, description="The signer of the kernel modules; owner: an enrolled machine owner key."
     )
     driver: DriverVersion | None = Field(None, description="Version of NVIDIA's driver.")
-    modules: Literal["open", "closed"] | None = Field(None, description="Which kernel modules: `open` or `closed` (proprietary).")
+    modules: Literal["open", "closed"] | None = Field(
+        None, description="Which kernel modules: `open` or `closed` (proprietary)."
+    )
     fabric_manager: _Matched | None = Field(
         None, description="Version of Fabric Manager; matched: the driver's version."
     )
