@@ -37,8 +37,8 @@ _EPILOG = "\n".join(
 # Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
-_VERBS = ("design", "inventory", "validate", "show", "explain", "pin", "image", "rehearse", "plan", "apply", "verify",
-          "status", "nodes", "trust", "secrets", "role", "schema")  # fmt: skip
+_VERBS = ("design", "inventory", "validate", "show", "explain", "catalog", "pin", "image", "rehearse", "plan", "apply",
+          "verify", "status", "nodes", "trust", "secrets", "role", "schema")  # fmt: skip
 
 
 def run(arguments: list[str], began_s: float | None = None) -> int:

@@ -93,6 +93,16 @@ def saves(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+def catalog_kinds(incomplete: str) -> list[str]:
+    """Kinds of models in the catalog."""
+    return list(dict.fromkeys(kind for kind, _ in _models() if kind.startswith(incomplete)))
+
+
+def catalog_models(incomplete: str) -> list[str]:
+    """Models of the catalog."""
+    return [name for _, name in _models() if name.startswith(incomplete)]
+
+
 def images(incomplete: str) -> list[str]:
     """Node images of this machine."""
     from hpcforge.image import store  # noqa: PLC0415
@@ -101,6 +111,14 @@ def images(incomplete: str) -> list[str]:
         return [name for name in store.names() if name.startswith(incomplete)]
     except OSError:
         return []
+
+
+def _models() -> list[tuple[str, str]]:
+    """Kind and name of each model."""
+    from hpcforge.catalog import load_catalog  # noqa: PLC0415
+    from hpcforge.report.catalog_text import models_of  # noqa: PLC0415
+
+    return [(model.kind, model.name) for model in models_of(load_catalog())]
 
 
 def _lab(context: typer.Context) -> Any:

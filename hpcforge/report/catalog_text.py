@@ -1,0 +1,106 @@
+"""The catalog's models as text: a table of several, and one with its facts and their sources. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from hpcforge.blueprint.hardware import CatalogEntry
+from hpcforge.catalog import Catalog
+from hpcforge.report.text import table
+
+_ABOUT_THE_ENTRY = {"like", "sources", "description"}  # no facts of a machine
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the catalog. `kind`: its table, such as `gpus`."""
+
+    kind: str
+    name: str
+    entry: CatalogEntry
+
+
+def models_of(catalog: Catalog) -> list[Model]:
+    """Return every hardware model, kind by kind."""
+    tables = {kind: getattr(catalog, kind, {}) for kind in catalog.names()}
+    return [
+        Model(kind, name, entry)
+        for kind, models in tables.items()
+        if isinstance(models, Mapping)
+        for name, entry in models.items()
+        if isinstance(entry, CatalogEntry)
+    ]
+
+
+def facts(entry: CatalogEntry) -> dict[str, Any]:
+    """Return what is known of a model, as JSON has it; unknown facts are left out."""
+    return dict(entry.model_dump(mode="json", exclude_none=True, exclude={"like"}))
+
+
+def found(models: Sequence[Model], words: Sequence[str]) -> list[Model]:
+    """Return the models that have each word in name, description or facts; those first that need no facts for it.
+
+    Case does not matter. Sources are not searched.
+    """
+    asked = [word.lower() for word in words]
+
+    def has(text: str) -> bool:
+        return all(word in text.lower() for word in asked)
+
+    named = [model for model in models if has(f"{model.kind} {model.name} {model.entry.description}")]
+    others = [model for model in models if model not in named and has(f"{model.name} {_searched(model)}")]
+    return named + others
+
+
+def _searched(model: Model) -> str:
+    known = facts(model.entry)
+    known.pop("sources", None)
+    return str(yaml.safe_dump(known))
+
+
+def models_text(models: Sequence[Model], columns: int | None = None) -> str:
+    """Return a table: a row for each model."""
+    rows = [(model.kind, model.name, model.entry.description or "") for model in models]
+    return table(("kind", "model", "description"), rows, columns=columns)
+
+
+def model_text(model: Model, columns: int | None = None) -> str:
+    """Return one model: a line for each fact, with its source, and the words that name it in a blueprint."""
+    known = facts(model.entry)
+    sources = model.entry.sources
+    rows = [
+        (name, _value(value), sources.get(name, sources.get("*", "")))
+        for name, value in known.items()
+        if name not in _ABOUT_THE_ENTRY
+    ]
+    use = _USE.get(model.kind)
+    return (
+        f"{model.name}: {model.entry.description or model.kind}\n\n"
+        + table(("fact", "value", "source"), rows, columns=columns)
+        + (f"\nIn a blueprint: {use.format(name=model.name)}\n" if use else "")
+    )
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict | list):
+        return str(yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)).strip()
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# How a blueprint names a model of a kind, where one line can show it.
+_USE = {
+    "servers": 'nodes: {{"n[01-04]": {{functions: [worker], hardware: {name}, addresses: ...}}}}',
+    "gpus": "gpus: {{model: {name}, count: 8}}",
+    "cpus": "cpu: {name}",
+    "nics": "nics: 2 x {name}",
+    "drives": "nvme: 4 x {name}",
+    "switches": "fabrics: {{NAME: {{switch: {name}, ...}}}}",
+    "racks": "site: {{racks: {{r1: {{model: {name}, ...}}}}}}",
+    "pdus": "site: {{racks: {{r1: {{pdu: {name}, ...}}}}}}",
+}
