@@ -21,7 +21,8 @@ _ABOUT = "Builds a Slurm cluster for GPU training from a blueprint and an invent
 _NEXT = (
     ("hpcforge rehearse up blueprints/rehearsal.yaml", "start 4 nodes here (as root)"),
     ("hpcforge apply blueprints/rehearsal.yaml", "configure and test them"),
-    ("hpcforge validate SITE.yaml", "check your own blueprint"),
+    ("hpcforge init SITE.yaml", "write a blueprint of your own"),
+    ("hpcforge validate SITE.yaml", "check it"),
     ("hpcforge plan SITE.yaml", "see what would change"),
     ("hpcforge COMMAND --help", "options, with an example"),
 )
@@ -37,8 +38,8 @@ _EPILOG = "\n".join(
 # Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
-_VERBS = ("design", "inventory", "validate", "show", "explain", "catalog", "pin", "image", "rehearse", "plan", "apply",
-          "verify", "status", "nodes", "trust", "secrets", "role", "schema")  # fmt: skip
+_VERBS = ("init", "design", "inventory", "validate", "show", "explain", "catalog", "pin", "image", "rehearse", "plan",
+          "apply", "verify", "status", "nodes", "trust", "secrets", "role", "schema")  # fmt: skip
 
 
 def run(arguments: list[str], began_s: float | None = None) -> int:

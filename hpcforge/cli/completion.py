@@ -103,6 +103,13 @@ def catalog_models(incomplete: str) -> list[str]:
     return [name for _, name in _models() if name.startswith(incomplete)]
 
 
+def templates(incomplete: str) -> list[str]:
+    """Templates of `hpcforge init`."""
+    from hpcforge.starter.draft import OF_MACHINES, templates  # noqa: PLC0415
+
+    return [name for name in templates() if name.startswith(incomplete) and name != OF_MACHINES]
+
+
 def images(incomplete: str) -> list[str]:
     """Node images of this machine."""
     from hpcforge.image import store  # noqa: PLC0415

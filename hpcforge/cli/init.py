@@ -1,0 +1,172 @@
+"""`hpcforge init`: a first blueprint and its inventory."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from hpcforge.atomic import rewrite
+from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cluster import load
+from hpcforge.command_hint import command_line
+from hpcforge.errors import UsageError
+from hpcforge.report import printing
+from hpcforge.report.text import table
+from hpcforge.starter.draft import OF_MACHINES, Answers, Template, checked, draft, templates
+from hpcforge.starter.machines import Machine, Source, read
+
+_MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
+_NETWORK = "10.20.0.0/22"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the options say; None is asked on a terminal, and otherwise has its default."""
+
+    name: str | None
+    domain: str | None
+    user: str | None
+    network: str | None
+    workers: int | None
+    server: str | None
+
+
+def init(
+    file: Path | None,
+    template: str | None,
+    machines: Path | None,
+    source: Source | None,
+    given: Given,
+    as_json: bool,
+) -> int:
+    """Run `hpcforge init`. Returns the exit status."""
+    known = templates()
+    if file is None:
+        return _list(known, as_json)
+    inventory = file.with_name(f"{file.stem}.inventory.yaml")
+    for path in (file, inventory):
+        if path.exists():
+            raise UsageError(f"{path} already exists; nothing was written", "choose another name")
+    found = read(_text(machines), source) if machines else []
+    chosen = known[OF_MACHINES] if machines else _chosen(known, template, file)
+    answers = checked(_answers(given, chosen, file, found))
+    texts = draft(chosen, answers, inventory.name, found)
+    nodes = _nodes_of(dict(zip((file.name, inventory.name), texts, strict=True)), file.name)
+    for path, text in zip((file, inventory), texts, strict=True):
+        rewrite(path, text)
+    follow = command_line("validate", file)
+    if as_json:
+        result = {
+            "schema_version": 1,
+            "blueprint": str(file),
+            "inventory": str(inventory),
+            "nodes": nodes,
+            "next": follow,
+        }
+        printing.result(json.dumps(result, indent=2) + "\n")
+        return Exit.DONE
+    printing.result(f"{file}\n{inventory}\n")
+    guesses = sum(text.count("# guess") for text in texts)
+    eyes = f"; {guesses} lines with `guess` need your eyes" if guesses else ""
+    printing.note(f"{nodes} node{'s' if nodes > 1 else ''}{eyes}. Edit both files, then: {follow}\n")
+    printing.note(f"On this machine alone, as root: {command_line('rehearse', 'up', file)}\n")
+    return Exit.DONE
+
+
+def _nodes_of(texts: dict[str, str], blueprint: str) -> int:
+    """Read the two files in a folder of their own, so that only valid ones are written; return the number of nodes."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in texts.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        return len(load(Path(folder, blueprint)).cluster.nodes)
+
+
+def _list(known: dict[str, Template], as_json: bool) -> int:
+    shown = [template for template in known.values() if template.name != OF_MACHINES]
+    if as_json:
+        entries = [{"name": template.name, "description": template.description} for template in shown]
+        printing.result(json.dumps({"schema_version": 1, "templates": entries}, indent=2) + "\n")
+        return Exit.DONE
+    rows = [(template.name, template.description, str(template.workers), template.server) for template in shown]
+    printing.result(table(("template", "description", "workers", "server"), rows, columns=printing.columns()))
+    printing.note("Next: hpcforge init site.yaml --template NAME, or: hpcforge init site.yaml --from FILE\n")
+    return Exit.DONE
+
+
+def _chosen(known: dict[str, Template], name: str | None, file: Path) -> Template:
+    names = [template for template in known if template != OF_MACHINES]
+    if name is None:
+        if not sys.stdin.isatty():
+            raise UsageError("which kind of cluster?", f"{command_line('init', file)} --template {'|'.join(names)}")
+        for template in names:
+            printing.note(f"  {template:<12} {known[template].description}\n")
+        name = typer.prompt("Template", default=names[0], err=True)
+    if name not in names:
+        raise UsageError(f"there is no template {name}", did_you_mean(str(name), names) or "hpcforge init lists them")
+    return known[name]
+
+
+def _answers(given: Given, template: Template, file: Path, machines: Sequence[Machine]) -> Answers:
+    name = given.name or _asked("Name of the cluster", _name_of(file))
+    workers, server = template.workers, template.server
+    if not machines:
+        asks = "{{ workers }}" in template.text
+        workers = given.workers or (
+            int(_asked("Number of GPU workers", str(workers), number=True)) if asks else workers
+        )
+        server = given.server or _asked("Their model (hpcforge catalog list servers)", server)
+    return Answers(
+        name=name,
+        domain=given.domain or _asked("DNS domain", f"{name}.internal"),
+        user=given.user or _asked("Account on the nodes that may use sudo", "ops"),
+        network=given.network or _asked("Network of the nodes", _network_of(machines)),
+        workers=workers,
+        server=server,
+    )
+
+
+def _asked(question: str, usual: str, number: bool = False) -> str:
+    """The answer on a terminal, else the usual one."""
+    if not sys.stdin.isatty():
+        return usual
+    if number:
+        return str(typer.prompt(question, default=int(usual), type=int, err=True))
+    return str(typer.prompt(question, default=usual, err=True))
+
+
+def _name_of(file: Path) -> str:
+    """A cluster's name from a file's: lower-case letters, digits and -."""
+    return re.sub(r"[^a-z0-9-]+", "-", file.stem.lower()).strip("-")[:31] or "cluster"
+
+
+def _network_of(machines: Sequence[Machine]) -> str:
+    """The smallest network of at least 256 addresses that has the addresses of all machines."""
+    addresses = [ipaddress.IPv4Address(machine.address) for machine in machines if machine.address]
+    if not addresses:
+        return _NETWORK
+    network = ipaddress.IPv4Network((min(addresses), 24), strict=False)
+    while max(addresses) not in network and network.prefixlen > 8:
+        network = network.supernet()
+    return str(network)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise UsageError(f"{path} is larger than {_MOST_BYTES // 1024**2} MiB")
+        return content.decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "name a file that you can read") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text") from error

@@ -1,0 +1,214 @@
+"""The text of a first blueprint and of its inventory. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from itertools import groupby
+
+import yaml
+from jinja2 import Environment, StrictUndefined
+
+from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge.blueprint.hardware import Server
+from hpcforge.blueprint.hostlist import expand, fold
+from hpcforge.catalog import Catalog, load_catalog
+from hpcforge.starter.machines import Machine, StarterError
+
+OF_MACHINES = "machines"  # the template that has the machines of a file
+_HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
+_WORD = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(\.[a-z0-9][a-z0-9-]{0,62}){0,8}")
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+_USUAL_CPU = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory_gib": 256}
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a template asks. `network` is a CIDR; `workers` a number of nodes; `server` a model of the catalog."""
+
+    name: str
+    domain: str
+    user: str
+    network: str
+    workers: int
+    server: str
+
+
+@dataclass(frozen=True)
+class Template:
+    """A kind of cluster to begin with."""
+
+    name: str
+    description: str
+    workers: int
+    server: str
+    text: str
+
+
+def templates() -> dict[str, Template]:
+    """Return the shipped templates by name."""
+    files = resources.files(__package__).joinpath("templates").iterdir()
+    return {template.name: template for template in sorted(map(_template, files), key=lambda found: found.name)}
+
+
+def _template(file: resources.abc.Traversable) -> Template:
+    front, _, text = file.read_text(encoding="utf-8").partition("---\n")
+    about = yaml.safe_load(front)
+    return Template(file.name.removesuffix(".yaml"), about["description"], about["workers"], about["server"], text)
+
+
+def checked(answers: Answers, catalog: Catalog | None = None) -> Answers:
+    """Return answers that make a blueprint. Raises `StarterError` for one that does not, with the words to use."""
+    for what, text, pattern in (
+        ("name", answers.name, _WORD),
+        ("domain", answers.domain, _DOMAIN),
+        ("user", answers.user, _USER),
+    ):
+        if not pattern.fullmatch(text):
+            raise StarterError(
+                f"{text[:80]!r} is not a valid {what}", "lower-case letters, digits and -, a letter first"
+            )
+    try:
+        network = ipaddress.IPv4Network(answers.network)
+    except ValueError as error:
+        raise StarterError(f"network: {error}", "such as 10.20.0.0/22, with zeros after its length") from error
+    if network.num_addresses < _WORKERS_AT + answers.workers + 1:
+        raise StarterError(f"network: {network} has no room for {answers.workers} workers", "choose a shorter prefix")
+    servers = (catalog or load_catalog()).servers
+    if answers.server and answers.server not in servers and answers.server not in _own_models():
+        raise StarterError(f"the catalog has no server {answers.server}", did_you_mean(answers.server, servers) or "")
+    return answers
+
+
+def _own_models() -> set[str]:
+    """Servers that templates describe themselves."""
+    return {template.server for template in templates().values()}
+
+
+def draft(template: Template, answers: Answers, inventory: str, machines: Sequence[Machine] = ()) -> tuple[str, str]:
+    """Return the texts of a blueprint and of its inventory. `inventory`: the file's name, as the blueprint has it.
+
+    Raises `StarterError` for answers or machines that make no blueprint.
+    """
+    checked(answers)
+    gpus = not machines or any(machine.gpus for machine in machines)
+    words: dict[str, object] = {**vars(answers), "inventory": inventory, "gpus": gpus, "pytorch": _pytorch(gpus)}
+    if machines:
+        machines = _with_head(machines)
+        words |= _words_of(machines)
+    else:
+        width = max(2, len(str(answers.workers)))
+        words["workers"] = fold(f"g{number:0{width}d}" for number in range(1, answers.workers + 1))
+    environment = Environment(  # noqa: S701 - YAML; answers are checked
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    text = environment.from_string(template.text).render(words)
+    known = {machine.name: machine.address for machine in machines}
+    return text, _inventory(text, ipaddress.IPv4Network(answers.network), known)
+
+
+def _pytorch(gpus: bool) -> str:
+    """The first build of PyTorch that the catalog pins for Debian 12: the one that its drivers run."""
+    catalog = load_catalog()
+    return catalog.pytorch_builds("cuda" if gpus else "cpu", catalog.distributions["debian", "12"])[0].version
+
+
+def _inventory(blueprint: str, network: ipaddress.IPv4Network, known: Mapping[str, str | None]) -> str:
+    """An inventory line for each node: the address that is known, or the next free one."""
+    nodes = yaml.load(blueprint, Loader=yaml.CSafeLoader)["nodes"]
+    taken = {address for address in known.values() if address}
+    heads = (str(network[number]) for number in range(_HEAD_AT, network.num_addresses - 1))
+    workers = (str(network[number]) for number in range(_WORKERS_AT, network.num_addresses - 1))
+    lines = ["# yaml-language-server: $schema=./inventory.schema.json"]
+    lines += [
+        "# Also, where you know them: mac, serial, host_keys, bmc: {address: ..., mac: ...}",
+        "schema: 1",
+        "nodes:",
+    ]
+    for names, node in nodes.items():
+        free = workers if node["functions"] == ["worker"] else heads
+        for name in expand(names):
+            address = known.get(name) or next(address for address in free if address not in taken)
+            taken.add(address)
+            lines.append(f"  {name}: {{address: {address}}}" + ("" if known.get(name) else "   # guess"))
+    return "\n".join(lines) + "\n"
+
+
+def _with_head(machines: Sequence[Machine]) -> list[Machine]:
+    """The machines with a head: the first of them runs the services if no name says which."""
+    if any("head" in machine.functions for machine in machines):
+        return list(machines)
+    first = replace(machines[0], functions=("head", *machines[0].functions))
+    return [first, *machines[1:]]
+
+
+def _words_of(machines: Sequence[Machine]) -> dict[str, object]:
+    catalog = load_catalog()
+    hardware: dict[str, str] = {}
+    nodes: list[str] = []
+    for (functions, entry, guess), group in groupby(machines, lambda each: (each.functions, *_hardware(each, catalog))):
+        name, text = entry
+        if text:
+            hardware[name] = text
+        names = fold(machine.name for machine in group)
+        comment = f"   # {guess}" if guess else ""
+        nodes.append(f'"{names}": {{functions: [{", ".join(functions)}], hardware: {name}}}{comment}')
+    servers = {name: catalog.servers[name] for name in catalog.servers}
+    used = [_hardware(machine, catalog)[0][0] for machine in machines if machine.gpus]
+    return {
+        "hardware": [f"{name}: {text}" for name, text in hardware.items()] or ["{}"],
+        "nodes": nodes,
+        "head": next(machine.name for machine in machines if "head" in machine.functions),
+        "nvswitch": any(servers[name].nvswitch for name in used if name in servers),
+    }
+
+
+def _hardware(machine: Machine, catalog: Catalog) -> tuple[tuple[str, str], str]:
+    """Name and text of the hardware of a machine (no text: a model of the catalog), and what was guessed."""
+    values = {name: getattr(machine, name) or usual for name, usual in _USUAL_CPU.items()}
+    guesses = [*machine.guesses, *(["hardware"] if machine.memory_gib is None else [])]
+    facts = ", ".join(f"{name}: {value}" for name, value in values.items())
+    if machine.gpus:
+        model, sure = _gpu(machine, catalog)
+        if not sure:
+            guesses.append("GPU model")
+        whole = next((name for name, server in _with_gpus(catalog, model, machine.gpus)), None)
+        if whole:
+            return (whole, ""), _guess(guesses)
+        chassis = next(_that_take(catalog, model, machine.gpus), "supermicro-421ge-tnrt")
+        text = f"{{like: {chassis}, {facts}, gpus: {{model: {model}, count: {machine.gpus}}}}}"
+        return (f"gpu-{machine.gpus}x-{model}", text), _guess([*guesses, "chassis"])
+    name = f"cpu-{values['sockets']}x{values['cores_per_socket']}-{values['memory_gib']}"
+    return (name, f"{{like: generic-2u, {facts}}}"), _guess(guesses)
+
+
+def _guess(guesses: Iterable[str]) -> str:
+    words = list(guesses)
+    return f"guess: {', '.join(words)}" if words else ""
+
+
+def _gpu(machine: Machine, catalog: Catalog) -> tuple[str, bool]:
+    """The catalog's model for a GPU's type, and whether the name leaves no choice."""
+    said = re.sub(r"[^a-z0-9]+", "-", machine.gpu or "").strip("-")
+    if said in catalog.gpus:
+        return said, True
+    alike = [name for name in catalog.gpus if said and (name.startswith(said) or name.split("-")[0] in said.split("-"))]
+    whole = [name for name in alike if any(_with_gpus(catalog, name, machine.gpus))]
+    return next(iter(whole or alike), "h100-pcie"), len(alike) == 1
+
+
+def _with_gpus(catalog: Catalog, model: str, count: int) -> Iterator[tuple[str, Server]]:
+    for name, server in catalog.servers.items():
+        if server.gpus and (server.gpus.model, server.gpus.count) == (model, count):
+            yield name, server
+
+
+def _that_take(catalog: Catalog, model: str, count: int) -> Iterator[str]:
+    form = catalog.gpus[model].form_factor
+    for name, server in catalog.servers.items():
+        if form in (server.gpu_form_factors or ()) and (server.gpus_max or 0) >= count:
+            yield name

@@ -1,0 +1,219 @@
+"""The machines of a file that a site has: a hosts file, an Ansible inventory or Slurm's configuration. Pure.
+
+Each reader takes the whole text and returns machines in the order of the file. What a file does not say is None, and
+the draft marks its guess. Nothing of a file is evaluated: words that hpcforge does not know are skipped.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import yaml
+
+from hpcforge.blueprint.hostlist import HostlistError, expand
+from hpcforge.errors import ExpectedError
+
+Source = Literal["hosts", "ansible", "slurm"]
+MOST_MACHINES = 10_000
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+_GRES = re.compile(r"gpu(?::([A-Za-z0-9_.-]{1,40}))?(?::(\d{1,2}))?(?:\(|,|$)")
+_HEADS = ("head", "master", "mgmt", "ctl", "controller", "slurmctld")
+_LOGINS = ("login", "submit", "gateway")
+_STORES = ("stor", "nfs", "nas", "oss", "mds")
+
+
+class StarterError(ExpectedError):
+    """A file of a site that has no machines, or answers that make no blueprint."""
+
+    kind = "invalid"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is known of a machine. Memory is in GiB; `guesses` names what the file did not say."""
+
+    name: str
+    address: str | None = None
+    functions: tuple[str, ...] = ("worker",)
+    sockets: int | None = None
+    cores_per_socket: int | None = None
+    threads_per_core: int | None = None
+    memory_gib: int | None = None
+    gpu: str | None = None  # the type in the words of the file
+    gpus: int = 0
+    guesses: tuple[str, ...] = field(default=("functions",))
+
+
+def source_of(text: str) -> Source:
+    """Return which kind of file a text is."""
+    for line in _lines(text):
+        if re.match(r"(NodeName|ClusterName|SlurmctldHost)\s*=", line, re.IGNORECASE):
+            return "slurm"
+        if line.startswith("[") or line.endswith(":"):
+            return "ansible"
+    first = next(_lines(text), "").split()
+    return "hosts" if first and _address(first[0]) else "ansible"
+
+
+def read(text: str, source: Source | None = None) -> list[Machine]:
+    """Return the machines of a file. Raises `StarterError` where it has none, too many, or the same name twice."""
+    kind = source or source_of(text)
+    machines = list(_READERS[kind](text))
+    names = [machine.name for machine in machines]
+    if not machines:
+        raise StarterError(f"no machine was found in this file, read as {kind}", "--from-format hosts|ansible|slurm")
+    if len(machines) > MOST_MACHINES:
+        raise StarterError(f"more than {MOST_MACHINES} machines")
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise StarterError(
+                f"{name[:80]!r} is not a host name that a blueprint accepts", "lower-case letters, digits, -"
+            )
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise StarterError(f"{twice} is there twice")
+    return machines
+
+
+def _hosts(text: str) -> Iterator[Machine]:
+    for line in _lines(text):
+        address, *names = line.split()
+        if _address(address) and names and not ipaddress.ip_address(address).is_loopback:
+            yield _guessed(names[0].partition(".")[0].lower(), address)
+
+
+def _ansible(text: str) -> Iterator[Machine]:
+    """An inventory in INI or YAML: hosts of all groups; a group's name says the functions of its hosts."""
+    found: dict[str, tuple[str | None, str]] = {}
+    for name, address, group in _ansible_yaml(text) if _is_yaml(text) else _ansible_ini(text):
+        known = found.get(name, (None, ""))
+        found[name] = (address or known[0], f"{known[1]} {group}")
+    for name, (address, groups) in found.items():
+        short = name.partition(".")[0].lower() if not _address(name) else f"node-{name.replace('.', '-')}"
+        yield _guessed(short, address or (name if _address(name) else None), groups)
+
+
+def _is_yaml(text: str) -> bool:
+    return not any(line.startswith("[") for line in _lines(text))
+
+
+def _ansible_ini(text: str) -> Iterator[tuple[str, str | None, str]]:
+    group = ""
+    for line in _lines(text):
+        if line.startswith("["):
+            group = line.strip("[]")
+        elif not group.endswith((":vars", ":children")):
+            name, *words = line.split()
+            values = dict(word.split("=", 1) for word in words if "=" in word)
+            for host in _expanded(name):
+                yield host, values.get("ansible_host"), group
+
+
+def _ansible_yaml(text: str) -> Iterator[tuple[str, str | None, str]]:
+    try:
+        tree = yaml.load(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise StarterError(f"it is not YAML: {' '.join(str(error).split())}") from error
+    yield from _of_groups(tree, 0)
+
+
+def _of_groups(groups: Any, depth: int) -> Iterator[tuple[str, str | None, str]]:
+    for group, content in (groups if isinstance(groups, dict) and depth < 20 else {}).items():
+        body = content if isinstance(content, dict) else {}
+        hosts = body.get("hosts")
+        for name, values in (hosts if isinstance(hosts, dict) else {}).items():
+            address = values.get("ansible_host") if isinstance(values, dict) else None
+            for host in _expanded(str(name)):
+                yield host, None if address is None else str(address), str(group)
+        yield from _of_groups(body.get("children"), depth + 1)
+
+
+def _slurm(text: str) -> Iterator[Machine]:
+    """NodeName lines, with `NodeName=DEFAULT`; SlurmctldHost becomes the head if it is not a node."""
+    usual: dict[str, str] = {}
+    names: set[str] = set()
+    control: list[str] = []
+    for line in _lines(text.replace("\\\n", " ")):
+        words = {key.lower(): value for key, _, value in (word.partition("=") for word in line.split()) if value}
+        if "slurmctldhost" in words:
+            control.append(words["slurmctldhost"])
+        if "nodename" not in words:
+            continue
+        if words["nodename"].upper() == "DEFAULT":
+            usual.update(words)
+            continue
+        for machine in _of_slurm({**usual, **words}):
+            names.add(machine.name)
+            yield machine
+    for host in control:
+        name, _, address = host.lower().partition("(")
+        if name not in names:
+            yield Machine(name, address.rstrip(")") or None, ("head",), guesses=())
+
+
+def _of_slurm(words: Mapping[str, str]) -> Iterator[Machine]:
+    names = _expanded(words["nodename"].lower())
+    addresses = _expanded(words["nodeaddr"]) if "nodeaddr" in words else []
+    gres = _GRES.match(words.get("gres", "").lower())
+    memory = _whole(words.get("realmemory"))
+    cpus, sockets, threads = (_whole(words.get(key)) for key in ("cpus", "sockets", "threadspercore"))
+    cores = _whole(words.get("corespersocket"))
+    if cores is None and cpus is not None:  # Slurm's own reading of a line with CPUs alone: one socket, one thread
+        sockets, threads = sockets or 1, threads or 1
+        cores = max(1, cpus // (sockets * threads))
+    for number, name in enumerate(names):
+        yield Machine(
+            name,
+            addresses[number] if number < len(addresses) and _address(addresses[number]) else None,
+            sockets=sockets,
+            cores_per_socket=cores,
+            threads_per_core=threads,
+            memory_gib=None if memory is None else max(1, memory // 1024),
+            gpu=gres[1] if gres else None,
+            gpus=int(gres[2] or 1) if gres else 0,
+            guesses=(),
+        )
+
+
+def _guessed(name: str, address: str | None, groups: str = "") -> Machine:
+    """A machine whose function follows from its name or its groups."""
+    for functions, words in ((("head",), _HEADS), (("login",), _LOGINS), (("storage",), _STORES)):
+        if name.startswith(words) or any(word in groups.lower() for word in words):
+            return Machine(name, address, functions)
+    return Machine(name, address)
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if stripped := line.partition("#")[0].strip():
+            yield stripped
+
+
+def _expanded(name: str) -> list[str]:
+    """Names of a hostlist. `w[01:04]` is Ansible's way to write `w[01-04]`."""
+    try:
+        return list(expand(re.sub(r"\[(\d{1,9}):(\d{1,9})\]", r"[\1-\2]", name)))
+    except HostlistError:
+        return [name]
+
+
+def _address(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and len(text) < 12 else None
+
+
+_READERS: Mapping[Source, Callable[[str], Iterator[Machine]]] = {
+    "hosts": _hosts,
+    "ansible": _ansible,
+    "slurm": _slurm,
+}

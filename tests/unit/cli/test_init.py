@@ -1,0 +1,40 @@
+"""`hpcforge init` writes two valid files, once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hpcforge.cli import run
+
+
+def test_it_writes_a_valid_blueprint_and_its_inventory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "my_site.yaml"
+    assert run(["init", str(file), "--template", "nvlink", "--workers", "3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["nodes"] == 4
+    assert run(["validate", str(file)]) == 0
+    assert "name: my-site\n" in file.read_text()
+    assert "g03: {address: 10.20.0.103}" in Path(told["inventory"]).read_text()
+
+
+def test_it_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "site.yaml"
+    file.write_text("mine")
+    assert run(["init", str(file), "--template", "roce"]) == 3
+    assert file.read_text() == "mine"
+    assert "nothing was written" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_asked_or_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "site.yaml"
+    assert run(["init", str(file)]) == 3  # no terminal
+    assert "--template mixed|nvlink|one-machine|roce" in capsys.readouterr().err
+    assert run(["init"]) == 0
+    assert "nvlink" in capsys.readouterr().out
+    (tmp_path / "hosts").write_text("nothing here\n")
+    assert run(["init", str(file), "--from", str(tmp_path / "hosts")]) == 3
+    assert "no machine was found" in capsys.readouterr().err
+    assert not file.exists()

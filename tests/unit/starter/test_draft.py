@@ -1,0 +1,67 @@
+"""Templates and machines become a blueprint that validates and compiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcforge.cluster import load
+from hpcforge.starter.draft import OF_MACHINES, Answers, checked, draft, templates
+from hpcforge.starter.machines import StarterError, read
+from tests.unit.starter.test_machines import HOSTS, INI, SLURM, YAML
+
+TEMPLATES = templates()
+ANSWERS = Answers("first", "first.internal", "ops", "10.20.0.0/22", 4, "")
+
+
+def written(folder: Path, texts: tuple[str, str]) -> Path:
+    (folder / "first.yaml").write_text(texts[0])
+    (folder / "first.inventory.yaml").write_text(texts[1])
+    return folder / "first.yaml"
+
+
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if name != OF_MACHINES])
+@pytest.mark.parametrize("workers", [1, 120])
+def test_each_template_is_a_valid_cluster(name: str, workers: int, tmp_path: Path) -> None:
+    template = TEMPLATES[name]
+    answers = Answers("first", "first.internal", "ops", "10.20.0.0/22", workers, template.server)
+    cluster = load(written(tmp_path, draft(template, answers, "first.inventory.yaml"))).cluster
+    gpus = [node for node in cluster.nodes if node.gpus]
+    assert len(gpus) == (workers if "{{ workers }}" in template.text else 1)
+    assert cluster.acceptance
+    assert len({node.address for node in cluster.nodes}) == len(cluster.nodes)
+
+
+@pytest.mark.parametrize("text", [SLURM, HOSTS, INI, YAML])
+def test_machines_of_a_site_are_a_valid_cluster(text: str, tmp_path: Path) -> None:
+    machines = read(text)
+    network = f"10.{machines[0].address.split('.')[1]}.0.0/16" if machines[0].address else "10.5.0.0/16"
+    answers = Answers("first", "first.internal", "ops", network, 0, "")
+    cluster = load(written(tmp_path, draft(TEMPLATES[OF_MACHINES], answers, "first.inventory.yaml", machines))).cluster
+    assert {node.name for node in cluster.nodes} == {machine.name for machine in machines}
+    known = {machine.name: machine.address for machine in machines if machine.address}
+    assert known.items() <= {node.name: node.address for node in cluster.nodes}.items()
+    assert sum("head" in node.functions for node in cluster.nodes) == 1
+
+
+def test_a_gpu_server_of_the_catalog_is_found() -> None:
+    text, _ = draft(TEMPLATES[OF_MACHINES], Answers("a", "a.b", "ops", "10.3.0.0/16", 0, ""), "i.yaml", read(SLURM))
+    assert '"gpu[01-02]": {functions: [worker], hardware: dgx-h100}   # guess: GPU model' in text
+    assert "fabric_manager: matched" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": "a: {b"}, "not a valid name"),
+        ({"domain": "x y"}, "not a valid domain"),
+        ({"user": "Root!"}, "not a valid user"),
+        ({"network": "10.0.0.1/24"}, "network: "),
+        ({"network": "10.0.0.0/24", "workers": 500}, "no room for 500 workers"),
+        ({"server": "dgx-h10"}, "no server dgx-h10"),
+    ],
+)
+def test_answers_that_make_no_blueprint_are_refused(change: dict[str, object], said: str) -> None:
+    with pytest.raises(StarterError, match=said):
+        checked(Answers(**{**vars(ANSWERS), **change}))  # type: ignore[arg-type]
