@@ -225,7 +225,7 @@ def counts(root: Path, markers: Iterable[str], allowed: Mapping[str, Sequence[st
         marked("comments", of("comments"), phrases),
         _sized("doubled_classes", doubled_classes(of("classes"))),
         *(_sized(name.lower(), (use for use in of("names") if use.what == name)) for name in NAMES),
-        _sized("short_files", (Place(p, 1, f"{m.lines} lines") for p, m in modules.items() if m.lines < SHORT_LINES)),
+        _sized("short_files", (Place(p, 1, f"{m.lines} lines") for p, m in modules.items() if _is_short(p, m))),
         _sized("golden_files", (Place(str(path.relative_to(root)), 1, "golden") for path in golden)),
         Count("docs_words", sum(words.values()), tuple(Place(path, 1, f"{size} words") for path, size in largest)),
     )
@@ -234,6 +234,10 @@ def counts(root: Path, markers: Iterable[str], allowed: Mapping[str, Sequence[st
 def _read(root: Path, *globs: str) -> dict[str, str]:
     paths = sorted({path for glob in globs for path in root.glob(glob)})
     return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def _is_short(path: str, module: Module) -> bool:
+    return module.lines < SHORT_LINES and not path.endswith("/__init__.py")  # which says what a package is
 
 
 def _sized(key: str, places: Iterable[Place]) -> Count:

@@ -10,7 +10,7 @@ from hpcforge.catalog import load_catalog
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.catalog_text import Model, facts, found, model_text, models_of, models_text
+from hpcforge.report.catalog_text import CatalogModel, facts, found, model_text, models_of, models_text
 
 
 def list_(kind: str | None, as_json: bool) -> int:
@@ -46,7 +46,7 @@ def search(words: Sequence[str], as_json: bool) -> int:
     return Exit.DONE if models else Exit.ERROR
 
 
-def _print(models: Sequence[Model], as_json: bool) -> None:
+def _print(models: Sequence[CatalogModel], as_json: bool) -> None:
     if as_json:
         entries = [{"kind": model.kind, "name": model.name, "facts": facts(model.entry)} for model in models]
         printing.result(json.dumps({"schema_version": 1, "models": entries}, indent=2) + "\n")

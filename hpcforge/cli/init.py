@@ -21,8 +21,8 @@ from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.text import table
-from hpcforge.starter.draft import OF_MACHINES, Answers, Template, checked, draft, templates
-from hpcforge.starter.machines import Machine, Source, read
+from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, checked, draft, templates
+from hpcforge.starter.machines import FoundMachine, Source, read
 
 _MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
 _NETWORK = "10.20.0.0/22"
@@ -90,7 +90,7 @@ def _nodes_of(texts: dict[str, str], blueprint: str) -> int:
         return len(load(Path(folder, blueprint)).cluster.nodes)
 
 
-def _list(known: dict[str, Template], as_json: bool) -> int:
+def _list(known: dict[str, ClusterTemplate], as_json: bool) -> int:
     shown = [template for template in known.values() if template.name != OF_MACHINES]
     if as_json:
         entries = [{"name": template.name, "description": template.description} for template in shown]
@@ -102,7 +102,7 @@ def _list(known: dict[str, Template], as_json: bool) -> int:
     return Exit.DONE
 
 
-def _chosen(known: dict[str, Template], name: str | None, file: Path) -> Template:
+def _chosen(known: dict[str, ClusterTemplate], name: str | None, file: Path) -> ClusterTemplate:
     names = [template for template in known if template != OF_MACHINES]
     if name is None:
         if not sys.stdin.isatty():
@@ -115,7 +115,7 @@ def _chosen(known: dict[str, Template], name: str | None, file: Path) -> Templat
     return known[name]
 
 
-def _answers(given: Given, template: Template, file: Path, machines: Sequence[Machine]) -> Answers:
+def _answers(given: Given, template: ClusterTemplate, file: Path, machines: Sequence[FoundMachine]) -> Answers:
     name = given.name or _asked("Name of the cluster", _name_of(file))
     workers, server = template.workers, template.server
     if not machines:
@@ -148,7 +148,7 @@ def _name_of(file: Path) -> str:
     return re.sub(r"[^a-z0-9-]+", "-", file.stem.lower()).strip("-")[:31] or "cluster"
 
 
-def _network_of(machines: Sequence[Machine]) -> str:
+def _network_of(machines: Sequence[FoundMachine]) -> str:
     """The smallest network of at least 256 addresses that has the addresses of all machines."""
     addresses = [ipaddress.IPv4Address(machine.address) for machine in machines if machine.address]
     if not addresses:

@@ -16,7 +16,7 @@ _ABOUT_THE_ENTRY = {"like", "sources", "description"}  # no facts of a machine
 
 
 @dataclass(frozen=True)
-class Model:
+class CatalogModel:
     """A model of the catalog. `kind`: its table, such as `gpus`."""
 
     kind: str
@@ -24,11 +24,11 @@ class Model:
     entry: CatalogEntry
 
 
-def models_of(catalog: Catalog) -> list[Model]:
+def models_of(catalog: Catalog) -> list[CatalogModel]:
     """Return every hardware model, kind by kind."""
     tables = {kind: getattr(catalog, kind, {}) for kind in catalog.names()}
     return [
-        Model(kind, name, entry)
+        CatalogModel(kind, name, entry)
         for kind, models in tables.items()
         if isinstance(models, Mapping)
         for name, entry in models.items()
@@ -41,7 +41,7 @@ def facts(entry: CatalogEntry) -> dict[str, Any]:
     return dict(entry.model_dump(mode="json", exclude_none=True, exclude={"like"}))
 
 
-def found(models: Sequence[Model], words: Sequence[str]) -> list[Model]:
+def found(models: Sequence[CatalogModel], words: Sequence[str]) -> list[CatalogModel]:
     """Return the models that have each word in name, description or facts; those first that need no facts for it.
 
     Case does not matter. Sources are not searched.
@@ -56,19 +56,19 @@ def found(models: Sequence[Model], words: Sequence[str]) -> list[Model]:
     return named + others
 
 
-def _searched(model: Model) -> str:
+def _searched(model: CatalogModel) -> str:
     known = facts(model.entry)
     known.pop("sources", None)
     return str(yaml.safe_dump(known))
 
 
-def models_text(models: Sequence[Model], columns: int | None = None) -> str:
+def models_text(models: Sequence[CatalogModel], columns: int | None = None) -> str:
     """Return a table: a row for each model."""
     rows = [(model.kind, model.name, model.entry.description or "") for model in models]
     return table(("kind", "model", "description"), rows, columns=columns)
 
 
-def model_text(model: Model, columns: int | None = None) -> str:
+def model_text(model: CatalogModel, columns: int | None = None) -> str:
     """Return one model: a line for each fact, with its source, and the words that name it in a blueprint."""
     known = facts(model.entry)
     sources = model.entry.sources

@@ -16,7 +16,7 @@ from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.hostlist import expand, fold
 from hpcforge.catalog import Catalog, load_catalog
-from hpcforge.starter.machines import Machine, StarterError
+from hpcforge.starter.machines import FoundMachine, StarterError
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
 _HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
@@ -39,7 +39,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Template:
+class ClusterTemplate:
     """A kind of cluster to begin with."""
 
     name: str
@@ -49,16 +49,18 @@ class Template:
     text: str
 
 
-def templates() -> dict[str, Template]:
+def templates() -> dict[str, ClusterTemplate]:
     """Return the shipped templates by name."""
     files = resources.files(__package__).joinpath("templates").iterdir()
     return {template.name: template for template in sorted(map(_template, files), key=lambda found: found.name)}
 
 
-def _template(file: resources.abc.Traversable) -> Template:
+def _template(file: resources.abc.Traversable) -> ClusterTemplate:
     front, _, text = file.read_text(encoding="utf-8").partition("---\n")
     about = yaml.safe_load(front)
-    return Template(file.name.removesuffix(".yaml"), about["description"], about["workers"], about["server"], text)
+    return ClusterTemplate(
+        file.name.removesuffix(".yaml"), about["description"], about["workers"], about["server"], text
+    )
 
 
 def checked(answers: Answers, catalog: Catalog | None = None) -> Answers:
@@ -89,7 +91,9 @@ def _own_models() -> set[str]:
     return {template.server for template in templates().values()}
 
 
-def draft(template: Template, answers: Answers, inventory: str, machines: Sequence[Machine] = ()) -> tuple[str, str]:
+def draft(
+    template: ClusterTemplate, answers: Answers, inventory: str, machines: Sequence[FoundMachine] = ()
+) -> tuple[str, str]:
     """Return the texts of a blueprint and of its inventory. `inventory`: the file's name, as the blueprint has it.
 
     Raises `StarterError` for answers or machines that make no blueprint.
@@ -138,7 +142,7 @@ def _inventory(blueprint: str, network: ipaddress.IPv4Network, known: Mapping[st
     return "\n".join(lines) + "\n"
 
 
-def _with_head(machines: Sequence[Machine]) -> list[Machine]:
+def _with_head(machines: Sequence[FoundMachine]) -> list[FoundMachine]:
     """The machines with a head: the first of them runs the services if no name says which."""
     if any("head" in machine.functions for machine in machines):
         return list(machines)
@@ -146,7 +150,7 @@ def _with_head(machines: Sequence[Machine]) -> list[Machine]:
     return [first, *machines[1:]]
 
 
-def _words_of(machines: Sequence[Machine]) -> dict[str, object]:
+def _words_of(machines: Sequence[FoundMachine]) -> dict[str, object]:
     catalog = load_catalog()
     hardware: dict[str, str] = {}
     nodes: list[str] = []
@@ -167,7 +171,7 @@ def _words_of(machines: Sequence[Machine]) -> dict[str, object]:
     }
 
 
-def _hardware(machine: Machine, catalog: Catalog) -> tuple[tuple[str, str], str]:
+def _hardware(machine: FoundMachine, catalog: Catalog) -> tuple[tuple[str, str], str]:
     """Name and text of the hardware of a machine (no text: a model of the catalog), and what was guessed."""
     values = {name: getattr(machine, name) or usual for name, usual in _USUAL_CPU.items()}
     guesses = [*machine.guesses, *(["hardware"] if machine.memory_gib is None else [])]
@@ -191,7 +195,7 @@ def _guess(guesses: Iterable[str]) -> str:
     return f"guess: {', '.join(words)}" if words else ""
 
 
-def _gpu(machine: Machine, catalog: Catalog) -> tuple[str, bool]:
+def _gpu(machine: FoundMachine, catalog: Catalog) -> tuple[str, bool]:
     """The catalog's model for a GPU's type, and whether the name leaves no choice."""
     said = re.sub(r"[^a-z0-9]+", "-", machine.gpu or "").strip("-")
     if said in catalog.gpus:

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 
@@ -33,7 +33,7 @@ class StarterError(ExpectedError):
 
 
 @dataclass(frozen=True)
-class Machine:
+class FoundMachine:
     """What is known of a machine. Memory is in GiB; `guesses` names what the file did not say."""
 
     name: str
@@ -59,7 +59,7 @@ def source_of(text: str) -> Source:
     return "hosts" if first and _address(first[0]) else "ansible"
 
 
-def read(text: str, source: Source | None = None) -> list[Machine]:
+def read(text: str, source: Source | None = None) -> list[FoundMachine]:
     """Return the machines of a file. Raises `StarterError` where it has none, too many, or the same name twice."""
     kind = source or source_of(text)
     machines = list(_READERS[kind](text))
@@ -78,14 +78,14 @@ def read(text: str, source: Source | None = None) -> list[Machine]:
     return machines
 
 
-def _hosts(text: str) -> Iterator[Machine]:
+def _hosts(text: str) -> Iterator[FoundMachine]:
     for line in _lines(text):
         address, *names = line.split()
         if _address(address) and names and not ipaddress.ip_address(address).is_loopback:
             yield _guessed(names[0].partition(".")[0].lower(), address)
 
 
-def _ansible(text: str) -> Iterator[Machine]:
+def _ansible(text: str) -> Iterator[FoundMachine]:
     """An inventory in INI or YAML: hosts of all groups; a group's name says the functions of its hosts."""
     found: dict[str, tuple[str | None, str]] = {}
     for name, address, group in _ansible_yaml(text) if _is_yaml(text) else _ansible_ini(text):
@@ -120,7 +120,7 @@ def _ansible_yaml(text: str) -> Iterator[tuple[str, str | None, str]]:
     yield from _of_groups(tree, 0)
 
 
-def _of_groups(groups: Any, depth: int) -> Iterator[tuple[str, str | None, str]]:
+def _of_groups(groups: object, depth: int) -> Iterator[tuple[str, str | None, str]]:
     for group, content in (groups if isinstance(groups, dict) and depth < 20 else {}).items():
         body = content if isinstance(content, dict) else {}
         hosts = body.get("hosts")
@@ -131,7 +131,7 @@ def _of_groups(groups: Any, depth: int) -> Iterator[tuple[str, str | None, str]]
         yield from _of_groups(body.get("children"), depth + 1)
 
 
-def _slurm(text: str) -> Iterator[Machine]:
+def _slurm(text: str) -> Iterator[FoundMachine]:
     """NodeName lines, with `NodeName=DEFAULT`; SlurmctldHost becomes the head if it is not a node."""
     usual: dict[str, str] = {}
     names: set[str] = set()
@@ -151,10 +151,10 @@ def _slurm(text: str) -> Iterator[Machine]:
     for host in control:
         name, _, address = host.lower().partition("(")
         if name not in names:
-            yield Machine(name, address.rstrip(")") or None, ("head",), guesses=())
+            yield FoundMachine(name, address.rstrip(")") or None, ("head",), guesses=())
 
 
-def _of_slurm(words: Mapping[str, str]) -> Iterator[Machine]:
+def _of_slurm(words: Mapping[str, str]) -> Iterator[FoundMachine]:
     names = _expanded(words["nodename"].lower())
     addresses = _expanded(words["nodeaddr"]) if "nodeaddr" in words else []
     gres = _GRES.match(words.get("gres", "").lower())
@@ -165,7 +165,7 @@ def _of_slurm(words: Mapping[str, str]) -> Iterator[Machine]:
         sockets, threads = sockets or 1, threads or 1
         cores = max(1, cpus // (sockets * threads))
     for number, name in enumerate(names):
-        yield Machine(
+        yield FoundMachine(
             name,
             addresses[number] if number < len(addresses) and _address(addresses[number]) else None,
             sockets=sockets,
@@ -178,12 +178,12 @@ def _of_slurm(words: Mapping[str, str]) -> Iterator[Machine]:
         )
 
 
-def _guessed(name: str, address: str | None, groups: str = "") -> Machine:
+def _guessed(name: str, address: str | None, groups: str = "") -> FoundMachine:
     """A machine whose function follows from its name or its groups."""
     for functions, words in ((("head",), _HEADS), (("login",), _LOGINS), (("storage",), _STORES)):
         if name.startswith(words) or any(word in groups.lower() for word in words):
-            return Machine(name, address, functions)
-    return Machine(name, address)
+            return FoundMachine(name, address, functions)
+    return FoundMachine(name, address)
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -212,7 +212,7 @@ def _whole(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() and len(text) < 12 else None
 
 
-_READERS: Mapping[Source, Callable[[str], Iterator[Machine]]] = {
+_READERS: Mapping[Source, Callable[[str], Iterator[FoundMachine]]] = {
     "hosts": _hosts,
     "ansible": _ansible,
     "slurm": _slurm,
