@@ -21,6 +21,7 @@ class Timer(Resource):
     calendar: Annotated[str, "When, as systemd.time(7) has it: `daily`, `Mon *-*-* 04:00`."]
     user: Annotated[str, "Who runs it.", LocalName.ACCOUNT] = "root"
     delay_s: Annotated[int, "Each node waits a part of this, seconds, so that not all begin at once."] = 0
+    accuracy_s: Annotated[int, "How late it may begin, seconds: systemd begins what is due about then together."] = 60
 
     def line(self, found: ActualState) -> str:
         """With when and what."""
