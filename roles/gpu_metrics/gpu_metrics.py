@@ -99,7 +99,7 @@ def of_driver(library: Any, own: dict[int, str], buses: dict[str, int]) -> Itera
         if pci is not None:
             buses[place(pci.domain, pci.bus, pci.device)] = index
         for name, value in of_one(library, gpu):
-            yield name, {**labels, "job": own.get(index, "")} if name in WITH_JOB else labels, value
+            yield name, {**labels, "job_id": own.get(index, "")} if name in WITH_JOB else labels, value
         yield from (("gpu_nvlink_errors_total", {**labels, **link}, n) for link, n in nvlinks(library, gpu))
 
 
@@ -231,7 +231,7 @@ def main() -> None:
     now_s, own, buses = time.time(), jobs(), dict[str, int]()
     found: list[Sample] = [("gpu_declared", {"model": str(wanted["model"])}, wanted["count"])]
     found += present(wanted["devices"])
-    found += (("gpu_job", {"gpu": str(index), "job": job}, 1) for index, job in own.items())
+    found += (("gpu_job", {"gpu": str(index), "job_id": job}, 1) for index, job in own.items())
     if wanted["vendor"] == "nvidia":
         with contextlib.suppress(OSError):
             found += of_driver(ctypes.CDLL(LIBRARY), own, buses)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 WANTED = "/etc/hpcforge/slurm_metrics.json"
 LIMIT_S = 15
-OURS, HEALTH = "hpcforge: ", "hpcforge-health: "  # how reasons of hpcforge's drains begin, and those of its health check
+OURS = "hpcforge: "  # how reasons of hpcforge's own drains begin
 JOBS = (("State", 20), ("Partition", 64), ("tres-alloc", 256))
 NODES = (("NodeList", 64), ("StateComplete", 64), ("CPUsState", 32), ("GresUsed", 128), ("Gres", 128), ("Reason", 128))
 SDIAG = {
@@ -78,7 +78,6 @@ def nodes(text: str, racks: dict[str, list[str]]) -> Iterator[Sample]:
         yield "slurm_node_down", labels, bool(words & DOWN)
         yield "slurm_node_drained", {**labels, "reason": reason if drained else ""}, drained and not ours
         yield "slurm_node_maintenance", labels, drained and ours
-        yield "slurm_node_unhealthy", labels, drained and reason.startswith(HEALTH)
         allocated, _, _, total = [*cpus.split("/"), "", "", ""][:4]
         yield "slurm_node_cpus", labels, number(r"^(\d{1,9})$", total)
         yield "slurm_node_cpus_allocated", labels, number(r"^(\d{1,9})$", allocated)
