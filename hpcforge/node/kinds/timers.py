@@ -62,9 +62,10 @@ def room(wanted: Timer) -> list[SpaceNeed]:
 
 def _texts(wanted: Timer) -> dict[str, str]:
     name = wanted.name
+    level = "LogLevelMax=notice\n" if wanted.quiet else ""  # what systemd itself says of it counts, too
     service = (
         f"[Unit]\nDescription={name}\n\n"
-        f"[Service]\nType=oneshot\nUser={wanted.user}\nExecStart={' '.join(map(_word, wanted.command))}\n"
+        f"[Service]\nType=oneshot\nUser={wanted.user}\n{level}ExecStart={' '.join(map(_word, wanted.command))}\n"
     )
     accuracy = "" if wanted.accuracy_s == 60 else f"AccuracySec={wanted.accuracy_s}\n"  # systemd's own is 60 s
     timer = (
