@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -42,6 +42,7 @@ from hpcforge.fabric.fabrics import Fabrics, fabrics
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.placement import lay, mounts
 from hpcforge.facility.design import Remark
+from hpcforge.cluster.power_feeds import power_feeds
 from hpcforge.facility.design_of_room import Facility, facility
 from hpcforge.facility.layout import Layout
 from hpcforge.facility.placement import place
@@ -271,6 +272,7 @@ def _loaded(
         programs(blueprint),
         _repository_key(blueprint, folder),
     )
+    cluster = replace(cluster, feeds=power_feeds(floor))
     warnings += draft.place(interface_findings(cluster))
     warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(impossible_tests(blueprint, cluster))

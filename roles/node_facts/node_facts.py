@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from typing import Optional
 
 WANTED = "/etc/hpcforge/node_facts.json"
+LEASE = "/var/lib/hpcforge/lease.json"  # on the head: while hpcforge works on the cluster it is written again and again
+SILENT_S = 120
 RESTART = "/run/reboot-required"  # Debian's packages write it
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
@@ -38,6 +40,13 @@ def ends_s(path: str) -> Optional[float]:
         if found:
             return calendar.timegm(time.strptime(found[2], "%Y-%m-%dT%H:%M:%S")) if found[2] else float("inf")
     return None
+
+
+def run_active(path: str = LEASE) -> bool:
+    """Whether an apply is at work on the cluster."""
+    with contextlib.suppress(OSError):
+        return time.time() - os.stat(path).st_mtime < SILENT_S
+    return False
 
 
 def verdicts(path: str) -> Iterator[str]:
@@ -67,6 +76,7 @@ def main() -> None:
             print(f'hpcforge_certificate_ends_seconds{{path="{path}"}} {ends!r}')
     print(f"hpcforge_restart_due {int(os.path.exists(RESTART))}")
     if wanted["verdicts"]:
+        print(f"hpcforge_run_active {int(run_active())}")
         print("\n".join(verdicts(wanted["verdicts"])))
 
 
