@@ -28,7 +28,8 @@
   let drawn = 0;
 
   async function ask(path) {
-    const answer = await fetch(path, { credentials: "same-origin" });
+    // Of the address in the browser nothing but where it leads: it may hold a password, with which nothing is fetched.
+    const answer = await fetch(new URL(path, location.origin + location.pathname), { credentials: "same-origin" });
     if (!answer.ok) throw new Error(`${path.split("?")[0]}: ${answer.status} ${answer.statusText}`);
     return answer.json();
   }
@@ -71,18 +72,21 @@
         since_s: Date.parse(alert.activeAt) / 1000, ...alert.annotations })) };
   }
 
-  async function chart(box, [title, of], node, turn) {
+  const clock = (second) => new Date(second * 1000).toISOString().slice(11, 16);
+
+  async function chart(place, of, node, turn) {
     const end = Math.floor(Date.now() / 1000);
     const range = `start=${end - BACK_S}&end=${end}&step=60&query=${encodeURIComponent(of(node))}`;
     const rows = (await ask(`prometheus/api/v1/query_range?${range}`)).data.result;
-    if (!rows.length || turn !== drawn) return;
-    const place = page.make("div", null, "chart");
-    place.append(page.make("h3", title));
-    box.append(place);
+    if (turn !== drawn) return;
+    if (!rows.length) {
+      place.remove();
+      return;
+    }
     const ink = getComputedStyle(document.body).color;
     const values = rows[0].values;
     const axis = { stroke: ink, grid: { stroke: "#8886", width: 1 }, ticks: { stroke: "#8886" } };
-    new uPlot({ width: Math.max(240, place.clientWidth), height: 160, legend: { show: false }, axes: [axis, axis],
+    new uPlot({ width: Math.max(240, place.clientWidth), height: 160, legend: { show: false }, axes: [{ ...axis, values: (_, ticks) => ticks.map(clock) }, axis],
       scales: { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.1 : 1] } },
       series: [{}, { stroke: "#2f7fd6", width: 1.5, fill: "#2f7fd622" }] },
       [values.map((pair) => pair[0]), values.map((pair) => Number(pair[1]))], place);
@@ -97,7 +101,15 @@
       if (now !== drawn) return;
       const charts = page.draw(pictured(Object.fromEntries(names.map((name, at) => [name, rows[at]])), alerts.data.alerts), chosen, choose);
       page.at("trouble").hidden = true;
-      if (charts) for (const each of CHARTS) await chart(charts, each, chosen, now);
+      if (!charts) return;
+      // All places first: each is then as wide as it stays.
+      const places = CHARTS.map(([title]) => {
+        const place = page.make("div", null, "chart");
+        place.append(page.make("h3", `${title} (UTC)`));
+        charts.append(place);
+        return place;
+      });
+      await Promise.all(CHARTS.map(([, of], index) => chart(places[index], of, chosen, now)));
     } catch (error) {
       page.put("trouble", `Nothing new is shown: ${error.message}`);
       page.at("trouble").hidden = false;

@@ -70,7 +70,7 @@ const page = (() => {
       groups.set(rack, [...(groups.get(rack) || []), node]);
     }
     put("racks", ...[...groups].map(([rack, nodes]) => {
-      const box = make("div", null, "rack");
+      const box = make("div", null, rack ? "rack" : "rack loose");
       box.append(make("h3", rack ? `Rack ${rack}` : "In no rack"));
       nodes.sort((a, b) => (b.rack_u || 0) - (a.rack_u || 0));
       for (const node of nodes) {
