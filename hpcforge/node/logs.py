@@ -6,11 +6,12 @@ back as they may have such lines. A text is sought as it is: nothing in it is a 
 
 from __future__ import annotations
 
+import contextlib
 import gzip
-import io
 import os
 import re
 import stat
+import zlib
 from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
@@ -71,13 +72,16 @@ def _of_node(folder: int, names: list[str], node: str, wanted: bytes, since_s: f
 
 
 def _of_file(folder: int, name: str, wanted: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    with open(fd, "rb") as file:
+    """Those of one file. One that is a link, or was set aside meanwhile, has none; of a damaged one what can be read."""
+    with contextlib.suppress(OSError, EOFError, zlib.error), contextlib.ExitStack() as opened:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        file: BinaryIO = opened.enter_context(open(fd, "rb"))
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode) or info.st_mtime < since_s:
             return  # nothing in it is as new
-        whole = cast(BinaryIO, gzip.open(file)) if name.endswith(".gz") else file
-        for line in io.BufferedReader(cast(io.RawIOBase, whole), 1 << 18):
+        if name.endswith(".gz"):
+            file = cast(BinaryIO, opened.enter_context(gzip.open(file)))
+        for line in file:
             if wanted in line:
                 time_s = _time_s(line)
                 if time_s is not None and time_s >= since_s:

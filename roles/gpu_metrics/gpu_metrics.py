@@ -36,7 +36,8 @@ NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, float], ...] = (
     ("gpu_power_watts", "nvmlDeviceGetPowerUsage", (), UINT, 0.001),
     ("gpu_power_limit_watts", "nvmlDeviceGetEnforcedPowerLimit", (), UINT, 0.001),
     ("gpu_clock_hertz", "nvmlDeviceGetClockInfo", (1,), UINT, 1e6),
-    ("gpu_throttle_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", (), LONG, 1),
+    ("gpu_throttle_reasons", "nvmlDeviceGetCurrentClocksEventReasons", (), LONG, 1),
+    ("gpu_throttle_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", (), LONG, 1),  # its name before 535
     ("gpu_pcie_replays_total", "nvmlDeviceGetPcieReplayCounter", (), UINT, 1),
     ("gpu_pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", (), UINT, 1),
     ("gpu_ecc_uncorrected_total", "nvmlDeviceGetTotalEccErrors", (1, 0), LONG, 1),
@@ -104,9 +105,11 @@ def of_driver(library: Any, own: dict[int, str], buses: dict[str, int]) -> Itera
 
 
 def of_one(library: Any, gpu: Any) -> Iterator[tuple[str, float]]:
+    known: set[str] = set()
     for name, function, arguments, kind, factor in NUMBERS:
-        value = answer(library, function, gpu, arguments, kind)
+        value = None if name in known else answer(library, function, gpu, arguments, kind)
         if value is not None:
+            known.add(name)
             yield name, value.value * factor
             if name == "gpu_throttle_reasons":
                 yield "gpu_hardware_slowdown", bool(value.value & HARDWARE)
@@ -129,7 +132,7 @@ def of_one(library: Any, gpu: Any) -> Iterator[tuple[str, float]]:
 
 def nvlinks(library: Any, gpu: Any) -> Iterator[tuple[dict[str, str], float]]:
     """Yield the errors of active NVLinks by kind: replay, recovery, CRC of flits, CRC of data."""
-    for link in range(18):
+    for link in range(36):
         state = answer(library, "nvmlDeviceGetNvLinkState", gpu, (link,), UINT)
         if state is None or not state.value:
             continue

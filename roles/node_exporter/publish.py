@@ -49,15 +49,15 @@ def main(name: str, program: str) -> int:
         write(path, published(name, b"", False, 0.0))
         print(f"{program}: {error.strerror}", file=sys.stderr)
         return 1
-    try:
-        said, _ = child.communicate(timeout=LIMIT_S)
-        worked = child.returncode == 0 and len(said) <= MOST_BYTES
-    except subprocess.TimeoutExpired:
-        said, worked = b"", False
-        print(f"{program}: no end within {LIMIT_S:.0f} s", file=sys.stderr)
-        child.kill()
-    write(path, published(name, said, worked, time.monotonic() - began))
-    child.wait()
+    with child:  # at its end it is waited for
+        try:
+            said, _ = child.communicate(timeout=LIMIT_S)
+            worked = child.returncode == 0 and len(said) <= MOST_BYTES
+        except subprocess.TimeoutExpired:
+            said, worked = b"", False
+            print(f"{program}: no end within {LIMIT_S:.0f} s", file=sys.stderr)
+            child.kill()
+        write(path, published(name, said, worked, time.monotonic() - began))
     return 0 if worked else 1
 
 
