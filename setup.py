@@ -1,4 +1,4 @@
-"""Ship roles/, smoke_tests/, blueprints/, inventory/, vagrant/ and page/ in the wheel: hpcforge works without a clone."""
+"""Ship roles/, smoke_tests/, page/ and other folders of data in the wheel: hpcforge works without a clone."""
 
 import shutil
 from pathlib import Path

@@ -40,7 +40,8 @@ class Offer(BaseModel):
         False, description="It serves the `artifacts` of roles over HTTP at its node's address, by their names."
     )
     logs: str | None = Field(
-        None, description="A folder on its node that has what each node logs, in a file `NODE.log`: for `hpcforge logs`."
+        None,
+        description="A folder on its node that has what each node logs, in a file `NODE.log`: for `hpcforge logs`.",
     )
     certified: bool = Field(
         False,

@@ -20,7 +20,16 @@ from hpcforge.run.status import status as look_at
 _LOOK_BACK = 200  # runs among which each node's last change is sought
 
 
-def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history: bool, last: int, html: Path | None, as_json: bool) -> int:
+def status(
+    *,
+    blueprint: Path,
+    inventory: Path | None,
+    lab: str | None,
+    history: bool,
+    last: int,
+    html: Path | None,
+    as_json: bool,
+) -> int:
     """Run `hpcforge status`. Returns the exit status."""
     site = open_site(blueprint, inventory, lab, None)
     desired = compile_site(site_roles(site), {}, site.cluster)

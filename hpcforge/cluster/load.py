@@ -31,6 +31,7 @@ from hpcforge.cluster.key_files import key_file_problems, key_lines
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
+from hpcforge.cluster.power_feeds import power_feeds
 from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.rule_diagnostics import diagnostic, remark
@@ -42,7 +43,6 @@ from hpcforge.fabric.fabrics import Fabrics, fabrics
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.placement import lay, mounts
 from hpcforge.facility.design import Remark
-from hpcforge.cluster.power_feeds import power_feeds
 from hpcforge.facility.design_of_room import Facility, facility
 from hpcforge.facility.layout import Layout
 from hpcforge.facility.placement import place

@@ -1,7 +1,7 @@
 """The verb logs: lines out of what a log server keeps, a file NODE.log for each node.
 
-Lines begin with a time as RFC 3339 has it. Files that logrotate has set aside (NODE.log.1, NODE.log.2.gz) are read as far
-back as they may have such lines. A text is sought as it is: nothing in it is a pattern.
+Lines begin with a time as RFC 3339 has it. Files that logrotate has set aside (NODE.log.1, NODE.log.2.gz) are read
+as far back as they may have such lines. A text is sought as it is: nothing in it is a pattern.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def logs(request: LogsRequest, report: EventReporter) -> Json:
     wanted = request["text"].encode("utf-8", "surrogateescape")
     count, found = 0, deque[tuple[float, str, bytes]](maxlen=max(request["last"], 1))
     try:
-        names = os.listdir(folder)
-        for time_s, node, line in sorted(
-            (one, node, line)
+        names = os.listdir(folder)  # noqa: PTH208 - an open folder has no path
+        for entry in sorted(
+            (time_s, node, line)
             for node in request["nodes"]
-            for one, line in _of_node(folder, names, node, wanted, request["since_s"])
+            for time_s, line in _of_node(folder, names, node, wanted, request["since_s"])
         ):
-            found.append((time_s, node, line))
+            found.append(entry)
             count += 1
     finally:
         os.close(folder)
@@ -72,10 +72,10 @@ def _of_node(folder: int, names: list[str], node: str, wanted: bytes, since_s: f
 
 
 def _of_file(folder: int, name: str, wanted: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
-    """Those of one file. One that is a link, or was set aside meanwhile, has none; of a damaged one what can be read."""
+    """Those of one file. A link, or a file that has gone, has none; of a damaged one what can be read."""
     with contextlib.suppress(OSError, EOFError, zlib.error), contextlib.ExitStack() as opened:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-        file: BinaryIO = opened.enter_context(open(fd, "rb"))
+        file: BinaryIO = opened.enter_context(os.fdopen(fd, "rb"))
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode) or info.st_mtime < since_s:
             return  # nothing in it is as new

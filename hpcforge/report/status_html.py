@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from hpcforge import bundled
 from hpcforge.cluster.model import Cluster, Node
@@ -25,9 +24,7 @@ _LINKED = re.compile(r'<(?:link rel="stylesheet"|script src=)[^\n]*\n')
 def status_page(found: Status, cluster: Cluster, now_s: float) -> str:
     """Return the page. `now_s`: when the nodes were asked, seconds since 1970."""
     folder = bundled.page()
-    page, style, script = (
-        (folder / name).read_text("utf-8") for name in ("index.html", "page.css", "page.js")
-    )
+    page, style, script = ((folder / name).read_text("utf-8") for name in ("index.html", "page.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = _POLICY.format(script=f"sha256-{digest}")
     data = json.dumps(picture(found, cluster, now_s), ensure_ascii=True).replace("<", "\\u003c")
@@ -37,7 +34,7 @@ def status_page(found: Status, cluster: Cluster, now_s: float) -> str:
     return plain.replace("</head>", head, 1).replace("</body>", tail, 1)
 
 
-def picture(found: Status, cluster: Cluster, now_s: float) -> Mapping[str, Any]:
+def picture(found: Status, cluster: Cluster, now_s: float) -> Mapping[str, object]:
     """Return the data that the page draws, as `page/live.js` makes it of Prometheus' answers."""
     states = {node.name: node for node in found.nodes}
     return {
@@ -54,7 +51,7 @@ def picture(found: Status, cluster: Cluster, now_s: float) -> Mapping[str, Any]:
     }
 
 
-def _node(node: Node, state: NodeStatus) -> Mapping[str, Any]:
+def _node(node: Node, state: NodeStatus) -> Mapping[str, object]:
     slurm, _, reason = (state.slurm or "").partition(": ")
     return {
         "name": node.name,
@@ -71,7 +68,7 @@ def _node(node: Node, state: NodeStatus) -> Mapping[str, Any]:
     }
 
 
-def _gpus(node: Node, state: NodeStatus) -> Iterator[Mapping[str, Any]]:
+def _gpus(node: Node, state: NodeStatus) -> Iterator[Mapping[str, object]]:
     """Each declared GPU, with what the driver said of it, if it was asked."""
     told = {gpu.get("index", place): gpu for place, gpu in enumerate((state.nvml or {}).get("gpus", ()))}
     for index in range(node.gpus.count if node.gpus else 0):
@@ -81,7 +78,7 @@ def _gpus(node: Node, state: NodeStatus) -> Iterator[Mapping[str, Any]]:
         yield {"index": index, "present": present, "job": None, "use": None, "watts": None, "celsius": celsius}
 
 
-def _alerts(found: Status) -> Iterator[Mapping[str, Any]]:
+def _alerts(found: Status) -> Iterator[Mapping[str, object]]:
     """What is wrong, in the form of alerts."""
     for node in found.nodes:
         if node.unreachable is not None:
@@ -93,5 +90,5 @@ def _alerts(found: Status) -> Iterator[Mapping[str, Any]]:
             yield _alert("TestFailed", "warning", kept.last.node or "", f"{kept.last.test}: {kept.last.detail}")
 
 
-def _alert(name: str, severity: str, node: str, summary: str) -> Mapping[str, Any]:
+def _alert(name: str, severity: str, node: str, summary: str) -> Mapping[str, object]:
     return {"name": name, "severity": severity, "node": node, "place": node, "summary": clean(summary), "next": ""}

@@ -83,7 +83,11 @@ def _of_authority(key: EllipticCurvePrivateKey, cluster: Cluster) -> x509.Certif
 
 
 def _of_node(
-    key: EllipticCurvePrivateKey, authority: EllipticCurvePrivateKey, cluster: Cluster, node: Node, valid: tuple[datetime, datetime]
+    key: EllipticCurvePrivateKey,
+    authority: EllipticCurvePrivateKey,
+    cluster: Cluster,
+    node: Node,
+    valid: tuple[datetime, datetime],
 ) -> x509.Certificate:
     made = _begun(key, _name(node.name), _issuer(cluster), valid, f"{node.name} {valid[0]} {node.address}")
     made = made.add_extension(x509.SubjectAlternativeName(_names(cluster, node)), critical=False)

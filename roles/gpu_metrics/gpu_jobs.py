@@ -32,6 +32,7 @@ def changed(lines: Iterable[str], job: str, begins: bool) -> list[str]:
 
 
 def main() -> None:
+    """Note the job that begins or ends, on each of its GPUs."""
     context, job = os.environ.get("SLURM_SCRIPT_CONTEXT", ""), os.environ.get("SLURM_JOB_ID", "")
     gpus = indices(os.environ.get("SLURM_JOB_GPUS", ""))
     if context not in ("prolog_slurmd", "epilog_slurmd") or not re.fullmatch(r"\d{1,10}", job) or not gpus:

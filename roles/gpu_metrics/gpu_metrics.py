@@ -3,7 +3,7 @@
 
 Device files are compared with what the blueprint declares. What NVIDIA's library (NVML) reports is added where it is
 installed; a function that a library or a GPU does not have costs that metric alone. Xid errors come from the kernel's
-messages, which no user can write. Gauges of use carry the number of the job that has the GPU (`hpcforge-gpu-jobs-or-true`).
+messages, which no user can write. Gauges of use carry the number of the job that has the GPU (`gpu_jobs.py`).
 Functions and numbers: nvml.h 13.3.29 (github.com/NVIDIA/go-nvml). Standard library, Python 3.9.
 """
 
@@ -25,7 +25,7 @@ CURSOR = "/var/lib/hpcforge_metrics/gpu_xids.cursor"
 LIBRARY = "libnvidia-ml.so.1"
 DAY_S = 86400
 MOST_XIDS = 1000  # of a node in a day
-# Of the program that ran, not of the GPU: graphics engine exception, MMU fault, reset channel verification, preemptive cleanup.
+# Of the program that ran, not of the GPU: engine exception, MMU fault, reset channel verification, preemptive cleanup.
 OF_PROGRAMS = {13, 31, 43, 45}
 XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{7,16})\): (\d{1,4})\b")
 UINT, LONG = ctypes.c_uint, ctypes.c_ulonglong
@@ -43,20 +43,32 @@ NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, float], ...] = (
     ("gpu_ecc_uncorrected_total", "nvmlDeviceGetTotalEccErrors", (1, 0), LONG, 1),
     ("gpu_energy_joules_total", "nvmlDeviceGetTotalEnergyConsumption", (), LONG, 0.001),
 )
-WITH_JOB = {"gpu_temperature_celsius", "gpu_power_watts", "gpu_utilization_ratio", "gpu_memory_used_bytes", "gpu_clock_hertz"}
-# nvmlClocksThrottleReasons of nvml.h: hardware slowdown, its thermal and power-brake parts; software and hardware thermal.
+WITH_JOB = {
+    "gpu_temperature_celsius",
+    "gpu_power_watts",
+    "gpu_utilization_ratio",
+    "gpu_memory_used_bytes",
+    "gpu_clock_hertz",
+}
+# nvmlClocksThrottleReasons: slowdown by hardware, for its temperature, by a power brake; by temperature of either kind.
 HARDWARE, THERMAL = 0x8 | 0x40 | 0x80, 0x20 | 0x40
 
 
 class Utilization(ctypes.Structure):
+    """nvmlUtilization_t, percent."""
+
     _fields_ = (("gpu", UINT), ("memory", UINT))
 
 
 class Memory(ctypes.Structure):
+    """nvmlMemory_t, bytes."""
+
     _fields_ = (("total", LONG), ("free", LONG), ("used", LONG))
 
 
 class Pci(ctypes.Structure):
+    """nvmlPciInfo_t."""
+
     _fields_ = (
         ("legacy", ctypes.c_char * 16), ("domain", UINT), ("bus", UINT), ("device", UINT), ("id", UINT),
         ("subsystem", UINT), ("bus_id", ctypes.c_char * 32),
@@ -105,6 +117,7 @@ def of_driver(library: Any, own: dict[int, str], buses: dict[str, int]) -> Itera
 
 
 def of_one(library: Any, gpu: Any) -> Iterator[tuple[str, float]]:
+    """Yield the metrics of one GPU."""
     known: set[str] = set()
     for name, function, arguments, kind, factor in NUMBERS:
         value = None if name in known else answer(library, function, gpu, arguments, kind)
@@ -125,7 +138,12 @@ def of_one(library: Any, gpu: Any) -> Iterator[tuple[str, float]]:
     remapped = getattr(library, "nvmlDeviceGetRemappedRows", None)
     if remapped is not None and remapped(gpu, *map(ctypes.byref, rows)) == 0:
         yield from zip(
-            ("gpu_remapped_rows_correctable", "gpu_remapped_rows_uncorrectable", "gpu_remap_pending", "gpu_remap_failed"),
+            (
+                "gpu_remapped_rows_correctable",
+                "gpu_remapped_rows_uncorrectable",
+                "gpu_remap_pending",
+                "gpu_remap_failed",
+            ),
             (row.value for row in rows),
         )
 
@@ -151,12 +169,13 @@ def answer(library: Any, function: str, gpu: Any, arguments: tuple[int, ...], ki
 
 
 def place(domain: int, bus: int, device: int) -> str:
+    """A place on the PCI bus, without the function."""
     return f"{domain:04x}:{bus:02x}:{device:02x}"
 
 
 def placed(text: str) -> Optional[str]:
     """A place on the bus as the kernel writes it, `0000:3b:00`, perhaps with a function."""
-    parts = text.split(".")[0].split(":")
+    parts = text.partition(".")[0].split(":")
     try:
         return place(*(int(part, 16) for part in parts)) if len(parts) == 3 else None
     except ValueError:
@@ -190,6 +209,7 @@ def of_xids(found: list[list[Any]], buses: dict[str, int], now_s: float) -> Iter
 
 
 def of_bus(bus: str, buses: dict[str, int]) -> dict[str, str]:
+    """The labels of a place on the bus; without NVML it is not known which GPU is there."""
     return {"gpu": str(buses[bus]) if bus in buses else "", "bus": bus}
 
 
@@ -229,6 +249,7 @@ def lines(samples: Iterable[Sample]) -> Iterator[str]:
 
 
 def main() -> None:
+    """Print all of it."""
     with open(WANTED, encoding="utf-8") as file:
         wanted = json.load(file)
     now_s, own, buses = time.time(), jobs(), dict[str, int]()

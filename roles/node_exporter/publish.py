@@ -3,8 +3,8 @@
 
     hpcforge-publish-metrics NAME PROGRAM
 
-What the program prints replaces /var/lib/hpcforge_metrics/NAME.prom at once and as a whole. If it fails or takes too long,
-its metrics go, and `hpcforge_collector_success` is 0. A program that hangs in the kernel is waited for: no second
+What the program prints replaces /var/lib/hpcforge_metrics/NAME.prom at once and as a whole. If it fails or takes too
+long, its metrics go, and `hpcforge_collector_success` is 0. A program that hangs in the kernel is waited for: no second
 one is started meanwhile. Standard library, Python 3.9.
 """
 
@@ -42,6 +42,7 @@ def write(path: str, text: bytes) -> None:
 
 
 def main(name: str, program: str) -> int:
+    """Run it once. Returns the exit status."""
     path, began = os.path.join(FOLDER, f"{name}.prom"), time.monotonic()
     try:
         child = subprocess.Popen([program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)

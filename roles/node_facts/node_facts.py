@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -IS
-"""Print what hpcforge knows of a node as metrics: when certificates end, whether a restart is due, how old test results are.
+"""Print what hpcforge knows of a node as metrics: certificates that end, a restart that is due, age of test results.
 
 Certificates in PEM are read by openssl, those of host keys by ssh-keygen. Standard library, Python 3.9.
 """
@@ -22,6 +22,7 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
 def said(*command: str) -> str:
+    """What a command prints, nothing where it fails."""
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False, env=ENVIRONMENT
     )
@@ -59,7 +60,9 @@ def verdicts(path: str) -> Iterator[str]:
             verdict, time_s = record["verdict"], float(record["time_s"])
             if record.get("part"):
                 verdict, time_s = record["part"], float(record["part_s"])
-            newest[verdict["test"]] = max(newest.get(verdict["test"], (0.0, False)), (time_s, verdict["status"] == "passed"))
+            newest[verdict["test"]] = max(
+                newest.get(verdict["test"], (0.0, False)), (time_s, verdict["status"] == "passed")
+            )
         for test, (time_s, passed) in sorted(newest.items()):
             if re.fullmatch(r"[a-z0-9_]{1,64}", test):
                 yield f'hpcforge_verdict_seconds{{test="{test}"}} {time_s!r}'
@@ -67,6 +70,7 @@ def verdicts(path: str) -> Iterator[str]:
 
 
 def main() -> None:
+    """Print all of it."""
     with open(WANTED, encoding="utf-8") as file:
         wanted = json.load(file)
     for path in wanted["certificates"]:

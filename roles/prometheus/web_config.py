@@ -29,6 +29,7 @@ def bcrypt(password: str) -> str:
 
 
 def main(password: str, certificate: str, key: str, web_config: str) -> None:
+    """Write it; the old one stays until the new one is whole."""
     with open(password, encoding="ascii") as file:
         hashed = bcrypt(file.read().strip())
     text = (

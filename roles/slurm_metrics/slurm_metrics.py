@@ -27,6 +27,7 @@ Sample = tuple[str, dict[str, str], float]
 
 
 def columns(fields: Iterable[tuple[str, int]]) -> str:
+    """As --Format takes them."""
     return ",".join(f"{name}:{width}" for name, width in fields)
 
 
@@ -95,11 +96,13 @@ def queues(text: str) -> Iterator[Sample]:
 
 
 def number(pattern: str, text: str) -> int:
+    """The first number that a pattern finds, or 0."""
     found = re.search(pattern, text)
     return int(found[1]) if found else 0
 
 
 def total_of(pattern: str, text: str) -> int:
+    """The sum of all that it finds."""
     return sum(map(int, re.findall(pattern, text)))
 
 
@@ -116,11 +119,13 @@ def lines(samples: Iterable[Sample]) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
+    """A text as the value of a label."""
     plain = "".join(char if char.isprintable() else "?" for char in text)
     return plain.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def said(*command: str) -> str:
+    """What a command prints. Where it fails so does this program: half a picture is none."""
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False,
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
@@ -131,6 +136,7 @@ def said(*command: str) -> str:
 
 
 def main() -> None:
+    """Print all of it."""
     with open(WANTED, encoding="utf-8") as file:
         racks = json.load(file)["racks"]
     found = [

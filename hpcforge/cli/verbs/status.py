@@ -26,7 +26,9 @@ def status(
     last: Annotated[int, typer.Option("--last", help="With --history: the number of runs.", min=1, metavar="N")] = 20,
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Write a page with racks and nodes to this file.", metavar="FILE", show_default=False),
+        typer.Option(
+            "--html", help="Write a page with racks and nodes to this file.", metavar="FILE", show_default=False
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> int:
@@ -36,4 +38,6 @@ def status(
     """
     from hpcforge.cli import status as work
 
-    return work.status(blueprint=blueprint, inventory=inventory, lab=lab, history=history, last=last, html=html, as_json=as_json)
+    return work.status(
+        blueprint=blueprint, inventory=inventory, lab=lab, history=history, last=last, html=html, as_json=as_json
+    )

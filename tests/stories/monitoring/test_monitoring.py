@@ -72,7 +72,10 @@ except urllib.error.HTTPError as error:
 FAULTS = {
     "w01": ("sudo systemctl stop prometheus-node-exporter", "ExporterDown"),
     "w02": ("sudo rm /dev/fakegpu1", "GpuMissing"),
-    "w03": ("sudo mkdir -p /srv/full && sudo mount -t tmpfs -o size=8M full /srv/full && sudo fallocate -l 7600K /srv/full/it", "DiskFull"),
+    "w03": (
+        "sudo mkdir -p /srv/full; sudo mount -t tmpfs -o size=8M full /srv/full; sudo fallocate -l 7600K /srv/full/it",
+        "DiskFull",
+    ),
 }
 REPAIRS = {
     "w01": "sudo systemctl start prometheus-node-exporter",
@@ -136,7 +139,7 @@ def told(site: Site) -> set[str]:
 
 def test_all_nodes_are_read_and_nothing_is_wrong(site: Site) -> None:
     wait_for(site, 'up{job="node"}', dict.fromkeys(("head", "w01", "w02", "w03"), 1.0))
-    wait_for(site, 'sum by (node) (gpu_present)', dict.fromkeys(("w01", "w02", "w03"), 2.0))
+    wait_for(site, "sum by (node) (gpu_present)", dict.fromkeys(("w01", "w02", "w03"), 2.0))
     wait_for(site, "slurm_node_cpus", dict.fromkeys(("w01", "w02", "w03"), 2.0))
     for row in asked(site, 'count by (node) ({__name__=~".+",node=~"w.*"})'):
         assert float(row["value"][1]) < 1000, row
@@ -180,7 +183,9 @@ def test_one_more_node_is_read_and_no_other_is_touched(site: Site) -> None:
 def test_a_line_of_one_node_is_found(site: Site) -> None:
     on_debian_12(site)
     site.ssh("w02", "logger -t kernel 'NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus'")
-    while not (found := json.loads(site.cli("logs", "BLUEPRINT", "w02", "--grep", "NVRM: Xid", "--json").stdout)["lines"]):
+    while not (
+        found := json.loads(site.cli("logs", "BLUEPRINT", "w02", "--grep", "NVRM: Xid", "--json").stdout)["lines"]
+    ):
         pass
     assert [line["node"] for line in found] == ["w02"]
     assert "Xid" not in site.cli("logs", "BLUEPRINT", "w01", "--grep", "NVRM: Xid").stdout

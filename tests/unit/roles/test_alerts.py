@@ -62,13 +62,17 @@ def _expected(name: str, rule: dict[str, Any], case: dict[str, Any]) -> dict[str
     """The alert of a case: labels are those of its first series, and annotations speak of them."""
     labels = case.get("labels", dict(_LABEL.findall(_long(next(iter(case["fires"]))))))
     labels = {key: text for key, text in labels.items() if key not in _SUMMED.get(name, ())}
-    following = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels.get(found[1], ""), rule["annotations"]["next"])
+    following = re.sub(
+        r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels.get(found[1], ""), rule["annotations"]["next"]
+    )
     place = {"place": "w01, rack r1, unit 4"} if "place" in rule["annotations"] else {}
     annotations = {"summary": case["summary"], "next": following, **place}
     return {"exp_labels": {**labels, **rule["labels"]}, "exp_annotations": annotations}
 
 
-def _tests(interval: str, rules: dict[str, dict[str, Any]], cases: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _tests(
+    interval: str, rules: dict[str, dict[str, Any]], cases: dict[str, dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
     for name, case in cases.items():
         if case.get("interval", _INTERVAL) != interval:
             continue
@@ -84,8 +88,11 @@ def _tests(interval: str, rules: dict[str, dict[str, Any]], cases: dict[str, dic
                 if other not in beside
             ]
             yield {
-                "name": f"{name} {kind}", "interval": interval, "input_series": _series(case[kind]), "alert_rule_test": asked,
-            }  # fmt: skip
+                "name": f"{name} {kind}",
+                "interval": interval,
+                "input_series": _series(case[kind]),
+                "alert_rule_test": asked,
+            }
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +119,18 @@ def test_each_rule_fires_in_its_case_and_in_no_other(promtool: str, tmp_path: Pa
         told = {"rule_files": files, "evaluation_interval": interval, "tests": tests}
         (tmp_path / f"{interval}.yaml").write_text(yaml.safe_dump(told, sort_keys=False))
     written = sorted(tmp_path.iterdir())
-    done = subprocess.run([promtool, "test", "rules", *written], capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        [promtool, "test", "rules", *written], capture_output=True, text=True, check=False, timeout=300
+    )
     assert done.returncode == 0, end_of(done.stdout + done.stderr)
 
 
 def test_promtool_accepts_each_file(promtool: str, roles: tuple[Role, ...]) -> None:
-    files = [role.folder / one.source for role in roles for one in role.spec.contributes.get("alert_rules", ()) if one.source]
-    assert {path.parent.name for path in files} == {path.parent.name for path in bundled.root().glob("roles/*/alerts.yaml")}
+    files = [
+        role.folder / one.source for role in roles for one in role.spec.contributes.get("alert_rules", ()) if one.source
+    ]
+    assert {path.parent.name for path in files} == {
+        path.parent.name for path in bundled.root().glob("roles/*/alerts.yaml")
+    }
     done = subprocess.run([promtool, "check", "rules", *files], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr

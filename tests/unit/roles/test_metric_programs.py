@@ -6,7 +6,6 @@ import ctypes
 import ctypes.util
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -80,7 +79,10 @@ def test_a_node_counts_once_and_has_its_place(slurm: ModuleType) -> None:
     first, second = {"node": "w01", "rack": "r1", "rack_u": "4"}, {"node": "w02", "rack": "", "rack_u": ""}
     assert found["slurm_node_state"][0] == ({**first, "state": "drain+mixed"}, 1)
     assert found["slurm_node_down"] == [(first, False), (second, True)]
-    assert found["slurm_node_drained"] == [({**first, "reason": "fan"}, True), ({**second, "reason": MARK + "run 7"}, False)]
+    assert found["slurm_node_drained"] == [
+        ({**first, "reason": "fan"}, True),
+        ({**second, "reason": MARK + "run 7"}, False),
+    ]
     assert found["slurm_node_maintenance"] == [(first, False), (second, True)]
     assert [value for _, value in found["slurm_node_cpus"]] == [8, 8]
     assert [value for _, value in found["slurm_node_cpus_allocated"]] == [6, 0]
@@ -98,7 +100,7 @@ def test_what_somebody_wrote_stays_within_its_label(slurm: ModuleType) -> None:
 
 
 def test_queues_are_those_of_sdiag(slurm: ModuleType) -> None:
-    text = "Server thread count:  3\nRPC queue enabled:    0\nAgent queue size:     1\nDBD Agent queue size: 12\nAgent count: x\n"
+    text = "Server thread count:  3\nAgent queue size:     1\nDBD Agent queue size: 12\nAgent count: x\n"
     assert by_name(slurm.queues(text)) == {
         "slurm_threads": [({}, 3)], "slurm_agent_queue": [({}, 1)], "slurm_dbd_queue": [({}, 12)],
     }  # fmt: skip
@@ -152,11 +154,16 @@ def test_xids_are_the_kernel_s_and_count_by_gpu(gpus: ModuleType) -> None:
     assert found == [[1000, "0000:3b:00", 79], [1010, "0000:3b:00", 31]]
     samples = by_name(gpus.of_xids(found, {"0000:3b:00": 5, "0000:5e:00": 6}, 1100))
     where = {"gpu": "5", "bus": "0000:3b:00"}
-    assert samples["gpu_xid_seconds"] == [({**where, "xid": "79", "of": "gpu"}, 1000), ({**where, "xid": "31", "of": "program"}, 1010)]
+    assert samples["gpu_xid_seconds"] == [
+        ({**where, "xid": "79", "of": "gpu"}, 1000),
+        ({**where, "xid": "31", "of": "program"}, 1010),
+    ]
     assert samples["gpu_fatal_xids_day"] == [(where, 1), ({"gpu": "6", "bus": "0000:5e:00"}, 0)]
 
 
-def test_jobs_of_gpus_are_noted_before_and_forgotten_after(gpus: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_of_gpus_are_noted_before_and_forgotten_after(
+    gpus: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     noted = loaded("gpu_metrics/gpu_jobs.py")
     monkeypatch.setattr(noted, "FOLDER", str(tmp_path / "jobs"))
 
@@ -176,7 +183,9 @@ def test_jobs_of_gpus_are_noted_before_and_forgotten_after(gpus: ModuleType, tmp
 
 def test_the_prolog_never_fails(tmp_path: Path) -> None:
     environment = {"SLURM_SCRIPT_CONTEXT": "prolog_slurmd", "SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "\udcff"}
-    subprocess.run([sys.executable, "-IS", ROLES / "gpu_metrics" / "gpu_jobs.py"], env=environment, check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-IS", ROLES / "gpu_metrics" / "gpu_jobs.py"], env=environment, check=True, timeout=60
+    )
 
 
 def test_certificates_say_when_they_end(tmp_path: Path) -> None:
@@ -194,7 +203,12 @@ def test_verdicts_say_how_old_they_are_and_damage_says_nothing(tmp_path: Path) -
     facts = loaded("node_facts/node_facts.py")
     kept = tmp_path / "verdicts.json"
     record = {"verdict": {"test": "allreduce", "status": "passed"}, "time_s": 5.0, "part": None, "part_s": 0.0}
-    part = {"verdict": {"test": "train", "status": "passed"}, "time_s": 5.0, "part": {"test": "train", "status": "failed"}, "part_s": 9.0}
+    part = {
+        "verdict": {"test": "train", "status": "passed"},
+        "time_s": 5.0,
+        "part": {"test": "train", "status": "failed"},
+        "part_s": 9.0,
+    }
     kept.write_text(json.dumps({"kept": [record, part]}))
     assert [*facts.verdicts(str(kept))] == [
         'hpcforge_verdict_seconds{test="allreduce"} 5.0', 'hpcforge_verdict_passed{test="allreduce"} 1',
@@ -217,7 +231,7 @@ def test_a_program_that_fails_or_hangs_is_told_and_publishes_nothing_else(tmp_pa
     assert run("echo a 1") == (0, (tmp_path / "x.prom").read_text())
     text = (tmp_path / "x.prom").read_text()
     assert text.startswith("a 1\n") and 'hpcforge_collector_success{collector="x"} 1\n' in text
-    assert os.stat(tmp_path / "x.prom").st_mode & 0o777 == 0o644
+    assert (tmp_path / "x.prom").stat().st_mode & 0o777 == 0o644
     for script in ("echo a 1; exit 3", "echo a 1; exec sleep 60"):
         code, text = run(script)
         assert code == 1 and "a 1" not in text and 'hpcforge_collector_success{collector="x"} 0\n' in text
