@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,15 +12,13 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
-from hpcforge.errors import UsageError
 from hpcforge.node.answer_types import LogsAnswer
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, plural
-from hpcforge.run.logs import kept_at, read_logs
+from hpcforge.run.logs import kept_at, read_logs, seconds
 from hpcforge.run.site import open_engines
 
 SCHEMA_VERSION = 1
-_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
 def logs(
@@ -36,7 +33,7 @@ def logs(
     as_json: bool,
 ) -> int:
     """Run `hpcforge logs`. Returns the exit status."""
-    back_s = _seconds(since)
+    back_s = seconds(since)
     site = open_site(blueprint, inventory, lab, None)
     chosen = select(site.cluster, nodes, ())
     keeper = kept_at(site)
@@ -62,10 +59,3 @@ def _summary(found: LogsAnswer, chosen: Sequence[str], since: str) -> str:
     if found["left_out"]:
         said += f"{plural(found['left_out'], 'older line')} not shown: --last N, --grep TEXT or a shorter --since\n"
     return said + (f"nothing is kept of {fold(tuple(without))}: it has not logged yet\n" if without else "")
-
-
-def _seconds(since: str) -> float:
-    found = re.fullmatch(r"([1-9][0-9]{0,4})(s|min|h|d)", since)
-    if found is None:
-        raise UsageError(f"--since {since}: not a time", "write 90s, 15min, 2h or 7d")
-    return float(found[1]) * _UNITS[found[2]]

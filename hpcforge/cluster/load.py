@@ -28,10 +28,10 @@ from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
 from hpcforge.cluster.interface_checks import interface_findings
 from hpcforge.cluster.key_files import key_file_problems, key_lines
+from hpcforge.cluster.machines import power_feeds
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
-from hpcforge.cluster.power_feeds import power_feeds
 from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.rule_diagnostics import diagnostic, remark

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from typing import cast
 
 from hpcforge.engines.tasks import Engine, NodeProgram
-from hpcforge.errors import ExpectedError
+from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.node.answer_types import LogsAnswer
 from hpcforge.node.requests import LogsRequest
 from hpcforge.run.fanout import exchange
 from hpcforge.run.site import Site, site_roles
 
 _TIMEOUT_S = 120.0
+_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
 def kept_at(site: Site) -> tuple[str, str]:
@@ -45,3 +47,11 @@ def read_logs(
     }
     answer = exchange(engine, NodeProgram(f"logs:{time.monotonic_ns()}", keeper[0], request, _TIMEOUT_S))
     return answer.error if answer.data is None else cast(LogsAnswer, answer.data)  # checked where it came in
+
+
+def seconds(since: str) -> float:
+    """Return a span such as 90s, 15min, 2h or 7d in seconds. Raises UsageError for what is none."""
+    found = re.fullmatch(r"([1-9][0-9]{0,4})(s|min|h|d)", since)
+    if found is None:
+        raise UsageError(f"--since {since}: not a time", "write 90s, 15min, 2h or 7d")
+    return float(found[1]) * _UNITS[found[2]]
