@@ -62,7 +62,7 @@ def room(wanted: Timer) -> list[SpaceNeed]:
 
 def _texts(wanted: Timer) -> dict[str, str]:
     name = wanted.name
-    level = "LogLevelMax=notice\n" if wanted.quiet else ""  # what systemd itself says of it counts, too
+    level = "LogLevelMax=notice\n" if wanted.quiet else ""  # that of systemd about it, too
     service = (
         f"[Unit]\nDescription={name}\n\n"
         f"[Service]\nType=oneshot\nUser={wanted.user}\n{level}ExecStart={' '.join(map(_word, wanted.command))}\n"
