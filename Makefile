@@ -8,7 +8,7 @@ HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-
 VM_PACKAGES := qemu-system-x86 qemu-utils
 VM_TEST_PACKAGES := nbdkit
 VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
-TEST_PACKAGES := chromium
+TEST_PACKAGES := chromium prometheus
 WORKERS ?= 3
 # What is installed is fixed by locks/: a site's constraints could only make it fail.
 PIP = PIP_CONSTRAINT=/dev/null $(BIN)/python -m pip
@@ -126,14 +126,14 @@ define have
   dpkg-query -Wf '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done; \
 if [ -n "$$missing" ]; then echo "installing on this machine, $(2):$$missing"; \
   apt-get update -q && \
-  { systemctl mask apt-cacher-ng.service >/dev/null 2>&1; \
+  { systemctl mask apt-cacher-ng.service prometheus.service >/dev/null 2>&1; \
   DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; }; fi
 endef
 
 host:
 	$(call have,$(HOST_PACKAGES),for rehearsals)
 
-# What only the tests need: the page of `hpcforge design` is looked at in a real browser.
+# What only the tests need: pages are looked at in a real browser, and promtool judges rules of alerts.
 host-test: host
 	$(call have,$(TEST_PACKAGES),for the tests)
 

@@ -1,4 +1,4 @@
-"""Ship roles/, smoke_tests/, blueprints/, inventory/ and vagrant/ in the wheel: hpcforge works without a clone."""
+"""Ship roles/, smoke_tests/, page/ and other folders of data in the wheel: hpcforge works without a clone."""
 
 import shutil
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED = ("roles", "smoke_tests", "blueprints", "inventory", "vagrant")
+SHIPPED = ("roles", "smoke_tests", "blueprints", "inventory", "vagrant", "page")
 
 
 class BuildWithShipped(build_py):

@@ -1,4 +1,4 @@
-"""Where roles/, smoke_tests/, blueprints/, inventory/, vagrant/ are: beside the package, inside it when installed."""
+"""Where roles/, smoke_tests/, page/ and other shipped folders are: beside the package, inside it when installed."""
 
 from __future__ import annotations
 
@@ -26,3 +26,8 @@ def vagrant() -> Path:
 def smoke_tests() -> Path:
     """The folder of the shipped smoke tests."""
     return root() / "smoke_tests"
+
+
+def page() -> Path:
+    """The folder of the page that shows a cluster: HTML, style and scripts."""
+    return root() / "page"

@@ -28,7 +28,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
-COPIED = ("hpcforge", "roles", "smoke_tests", "blueprints", "inventory", "tools", "tests/unit/roles")
+COPIED = ("hpcforge", "roles", "page", "smoke_tests", "blueprints", "inventory", "tools", "tests/unit/roles")
 PACKAGES = ("tests/__init__.py", "tests/unit/__init__.py")
 # What no node gets. `scope` is a promise that is checked when a role is read, `description` is for people, and the rest
 # is for rehearsals, the secret store and `validate`, whose own tests have it.

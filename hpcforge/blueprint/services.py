@@ -39,6 +39,10 @@ class Offer(BaseModel):
     serves_artifacts: bool = Field(
         False, description="It serves the `artifacts` of roles over HTTP at its node's address, by their names."
     )
+    logs: str | None = Field(
+        None,
+        description="A folder on its node that has what each node logs, in a file `NODE.log`: for `hpcforge logs`.",
+    )
     certified: bool = Field(
         False,
         description="Its node gets a certificate from the cluster's own authority: the secret `tls_certificate:NODE`.",

@@ -11,6 +11,7 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
+from hpcforge.report.status_html import status_page
 from hpcforge.report.status_text import certificates_note, history_table, status_json, status_text
 from hpcforge.report.text import one_line
 from hpcforge.run.site import compile_site, open_engines, site_roles
@@ -19,7 +20,16 @@ from hpcforge.run.status import status as look_at
 _LOOK_BACK = 200  # runs among which each node's last change is sought
 
 
-def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history: bool, last: int, as_json: bool) -> int:
+def status(
+    *,
+    blueprint: Path,
+    inventory: Path | None,
+    lab: str | None,
+    history: bool,
+    last: int,
+    html: Path | None,
+    as_json: bool,
+) -> int:
     """Run `hpcforge status`. Returns the exit status."""
     site = open_site(blueprint, inventory, lab, None)
     desired = compile_site(site_roles(site), {}, site.cluster)
@@ -28,6 +38,9 @@ def status(*, blueprint: Path, inventory: Path | None, lab: str | None, history:
     note = certificates_note(found, command_line("apply", blueprint, inventory=inventory, lab=lab))
     found = replace(found, notes=(*found.notes, *([note] if note else [])))
     shown = found.history.newest(last)
+    if html is not None:
+        html.write_text(status_page(found, site.cluster, time.time()), encoding="utf-8")
+        printing.note(f"written: {html}\n")
     if as_json:
         document = status_json(found, shown if history else None)
         printing.result(json.dumps(document, indent=2) + "\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -28,6 +28,7 @@ from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
 from hpcforge.cluster.interface_checks import interface_findings
 from hpcforge.cluster.key_files import key_file_problems, key_lines
+from hpcforge.cluster.machines import power_feeds
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
@@ -271,6 +272,7 @@ def _loaded(
         programs(blueprint),
         _repository_key(blueprint, folder),
     )
+    cluster = replace(cluster, feeds=power_feeds(floor))
     warnings += draft.place(interface_findings(cluster))
     warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(impossible_tests(blueprint, cluster))

@@ -515,6 +515,15 @@ class Rollout:
 
 
 @dataclass(frozen=True)
+class PowerFeed:
+    """A power feed of the site, as far as racks hang on it."""
+
+    name: str
+    limit_w: float | None  # for continuous load, after derating; None: not known
+    shares: Mapping[str, float]  # by rack, the part of its load that this feed carries while all feeds work
+
+
+@dataclass(frozen=True)
 class Cluster:
     """Everything hpcforge knows about a cluster before it contacts a node."""
 
@@ -540,6 +549,7 @@ class Cluster:
     driver: str | None = None  # version of NVIDIA's, installed or brought; None: not said
     nvidia: Nvidia | None = None  # None: hpcforge installs no driver
     amd: Amd | None = None  # None: hpcforge installs no ROCm
+    feeds: tuple[PowerFeed, ...] = ()  # of the site
 
     @cached_property
     def programs(self) -> tuple[SmokeTestProgram, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 MAX_LINE_BYTES = 8 * 2**20  # an "observed" event carries old texts of up to 256 KiB each
 CUT = " [rest of the line cut]"
 LAST_EVENTS = frozenset({"observed", "done", "no_python", "no_root"})
-_ON_THE_WAY = {"changed", "progress", "failed", "skipped", "role_done", "warning", "remains", "lease", "log"}
+_ON_THE_WAY = {"changed", "progress", "failed", "skipped", "role_done", "warning", "remains", "lease", "log", "logs"}
 NODE_EVENTS = LAST_EVENTS | _ON_THE_WAY
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

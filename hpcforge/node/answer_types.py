@@ -263,6 +263,22 @@ class LogAnswer(TypedDict):
     roster: str | None
 
 
+class LogLine(TypedDict):
+    """A line of a node's log."""
+
+    time_s: TimeS
+    node: Word
+    line: str
+
+
+class LogsAnswer(TypedDict):
+    """Lines of logs, the latest last; how many older ones there are, and of which nodes there is a log."""
+
+    lines: list[LogLine]
+    left_out: Count
+    kept: list[Word]
+
+
 class Changed(TypedDict):
     """Something was changed."""
 
@@ -345,6 +361,7 @@ EVENTS: dict[str, Any] = {
     "observed": ObserveAnswer,
     "lease": LeaseAnswer,
     "log": LogAnswer,
+    "logs": LogsAnswer,
     "changed": Changed,
     "progress": ProgressEvent,
     "warning": Warned,

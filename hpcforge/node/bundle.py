@@ -61,6 +61,7 @@ MODULES = (
     "hpcforge.node.converge",
     "hpcforge.node.reboot",
     "hpcforge.node.head_records",
+    "hpcforge.node.logs",
     "hpcforge.node.lease",
     "hpcforge.kinds",
     "hpcforge.node.kinds",

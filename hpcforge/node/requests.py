@@ -335,6 +335,17 @@ class KeepVerdictsRequest(AnyRequest):
     last: NotRequired[Count]
 
 
+class LogsRequest(AnyRequest):
+    """Lines that a log server keeps of nodes, not older than `since_s`, with this text in them: the last so many."""
+
+    verb: Literal["logs"]
+    folder: Path
+    nodes: list[Word]
+    since_s: TimeS
+    text: str
+    last: Count
+
+
 ConvergeRequest = Union[PrepareRequest, FinishRequest, RemoveRequest]
 LeaseRequest = Union[HoldLeaseRequest, ReadLeaseRequest]
 LogRequest = Union[WriteLogRequest, ReadLogRequest, KeepVerdictsRequest]
@@ -350,6 +361,7 @@ Request = Union[
     StopRequest,
     LeaseRequest,
     LogRequest,
+    LogsRequest,
 ]
 
 
@@ -372,6 +384,7 @@ TYPES: Mapping[tuple[str, str], Any] = {
     ("log", "write"): WriteLogRequest,
     ("log", "read"): ReadLogRequest,
     ("log", "verdicts"): KeepVerdictsRequest,
+    ("logs", ""): LogsRequest,
 }
 
 

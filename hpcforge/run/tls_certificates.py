@@ -13,10 +13,11 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, derive_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hpcforge.cluster.model import Cluster, Node
@@ -24,6 +25,7 @@ from hpcforge.cluster.model import Cluster, Node
 AUTHORITY = "tls_authority"
 _BEGAN = datetime(2020, 1, 1, tzinfo=UTC)
 _NEVER = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # RFC 5280, 4.1.2.5: no well-defined end
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256 (SEC 2, 2.4.2)
 _SLACK = timedelta(days=1)  # clocks differ
 
 
@@ -54,9 +56,11 @@ def span(certificate: bytes) -> tuple[float, float]:
     return found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
 
 
-def _key(seed: bytes, what: str) -> Ed25519PrivateKey:
-    info = f"hpcforge tls {what}".encode()
-    return Ed25519PrivateKey.from_private_bytes(HKDF(SHA256(), 32, salt=None, info=info).derive(seed))
+def _key(seed: bytes, what: str) -> EllipticCurvePrivateKey:
+    """A key on P-256: browsers take no Ed25519. 64 bits more than it has make its bias nothing (FIPS 186-5, A.2.1)."""
+    info = f"hpcforge tls p256 {what}".encode()
+    number = int.from_bytes(HKDF(SHA256(), 40, salt=None, info=info).derive(seed), "big")
+    return derive_private_key(number % (_ORDER - 1) + 1, SECP256R1())
 
 
 def _pem(certificate: x509.Certificate) -> bytes:
@@ -71,15 +75,19 @@ def _issuer(cluster: Cluster) -> x509.Name:
     return _name(f"{cluster.name} authority (hpcforge)")
 
 
-def _of_authority(key: Ed25519PrivateKey, cluster: Cluster) -> x509.Certificate:
+def _of_authority(key: EllipticCurvePrivateKey, cluster: Cluster) -> x509.Certificate:
     issuer = _issuer(cluster)
     made = _begun(key, issuer, issuer, (_BEGAN, _NEVER), cluster.name)
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    return made.add_extension(_usage(signs=True), critical=True).sign(key, None)
+    return made.add_extension(_usage(signs=True), critical=True).sign(key, SHA256(), ecdsa_deterministic=True)
 
 
 def _of_node(
-    key: Ed25519PrivateKey, authority: Ed25519PrivateKey, cluster: Cluster, node: Node, valid: tuple[datetime, datetime]
+    key: EllipticCurvePrivateKey,
+    authority: EllipticCurvePrivateKey,
+    cluster: Cluster,
+    node: Node,
+    valid: tuple[datetime, datetime],
 ) -> x509.Certificate:
     made = _begun(key, _name(node.name), _issuer(cluster), valid, f"{node.name} {valid[0]} {node.address}")
     made = made.add_extension(x509.SubjectAlternativeName(_names(cluster, node)), critical=False)
@@ -87,7 +95,7 @@ def _of_node(
     made = made.add_extension(_usage(signs=False), critical=True)
     made = made.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     by = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
-    return made.add_extension(by, critical=False).sign(authority, None)
+    return made.add_extension(by, critical=False).sign(authority, SHA256(), ecdsa_deterministic=True)
 
 
 def _names(cluster: Cluster, node: Node) -> Iterator[x509.GeneralName]:
@@ -97,10 +105,10 @@ def _names(cluster: Cluster, node: Node) -> Iterator[x509.GeneralName]:
 
 
 def _begun(
-    key: Ed25519PrivateKey, subject: x509.Name, issuer: x509.Name, valid: tuple[datetime, datetime], what: str
+    key: EllipticCurvePrivateKey, subject: x509.Name, issuer: x509.Name, valid: tuple[datetime, datetime], what: str
 ) -> x509.CertificateBuilder:
     digest = Hash(SHA256())
-    digest.update(what.encode() + key.public_key().public_bytes_raw())
+    digest.update(what.encode() + key.public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint))
     serial = int.from_bytes(digest.finalize()[:16], "big") | 1  # 128 bits, not 0: a function of what is certified
     made = x509.CertificateBuilder(issuer, subject, key.public_key(), serial, *valid)
     return made.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

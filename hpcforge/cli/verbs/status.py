@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,6 +24,12 @@ def status(
     lab: options.LabName = None,
     history: Annotated[bool, typer.Option("--history", help="Show past runs: user, time, commit and result.")] = False,
     last: Annotated[int, typer.Option("--last", help="With --history: the number of runs.", min=1, metavar="N")] = 20,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", help="Write a page with racks and nodes to this file.", metavar="FILE", show_default=False
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> int:
     """Show nodes, the last run and test results. Changes nothing.
@@ -31,4 +38,6 @@ def status(
     """
     from hpcforge.cli import status as work
 
-    return work.status(blueprint=blueprint, inventory=inventory, lab=lab, history=history, last=last, as_json=as_json)
+    return work.status(
+        blueprint=blueprint, inventory=inventory, lab=lab, history=history, last=last, html=html, as_json=as_json
+    )

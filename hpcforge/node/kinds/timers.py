@@ -62,13 +62,15 @@ def room(wanted: Timer) -> list[SpaceNeed]:
 
 def _texts(wanted: Timer) -> dict[str, str]:
     name = wanted.name
+    level = "LogLevelMax=notice\n" if wanted.quiet else ""  # that of systemd about it, too
     service = (
         f"[Unit]\nDescription={name}\n\n"
-        f"[Service]\nType=oneshot\nUser={wanted.user}\nExecStart={' '.join(map(_word, wanted.command))}\n"
+        f"[Service]\nType=oneshot\nUser={wanted.user}\n{level}ExecStart={' '.join(map(_word, wanted.command))}\n"
     )
+    accuracy = "" if wanted.accuracy_s == 60 else f"AccuracySec={wanted.accuracy_s}\n"  # systemd's own is 60 s
     timer = (
         f"[Unit]\nDescription={name}\n\n"
-        f"[Timer]\nOnCalendar={wanted.calendar}\nRandomizedDelaySec={wanted.delay_s}\nPersistent=true\n\n"
+        f"[Timer]\nOnCalendar={wanted.calendar}\nRandomizedDelaySec={wanted.delay_s}\n{accuracy}Persistent=true\n\n"
         "[Install]\nWantedBy=timers.target\n"
     )
     return {f"{name}.service": service, f"{name}.timer": timer}

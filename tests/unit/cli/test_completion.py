@@ -38,7 +38,7 @@ def tab(line: str, folder: Path = REPOSITORY) -> list[str]:
         ("hpcforge plan blueprints/re", [REHEARSAL]),
         (f"hpcforge plan {REHEARSAL} --limit w", ["w01", "w02", "w03", "worker"]),
         (f"hpcforge apply {REHEARSAL} --exclude w01,w03,h", ["w01,w03,head"]),
-        (f"hpcforge apply {REHEARSAL} --only m", ["munge"]),
+        (f"hpcforge apply {REHEARSAL} --only m", ["metrics_page", "munge"]),
         (f"hpcforge apply {REHEARSAL} --only si", ["site_motd"]),
         (f"hpcforge verify {REHEARSAL} --test ", ["allreduce", "train_ddp"]),
         (f"hpcforge verify {REHEARSAL} --limit w", ["w01", "w02", "w03", "worker"]),
@@ -57,7 +57,7 @@ def test_roles_of_the_folders_that_the_blueprint_names(tmp_path: Path) -> None:
         (tmp_path / "ours" / role / "role.yaml").touch()
     (tmp_path / "sites").mkdir()
     (tmp_path / "sites" / "a.yaml").write_text("name: a\nrole_folders: [../ours, nowhere]\n")
-    assert tab("hpcforge plan sites/a.yaml --only m", tmp_path) == ["munge", "monitor", "motd"]
+    assert tab("hpcforge plan sites/a.yaml --only m", tmp_path) == ["metrics_page", "munge", "monitor", "motd"]
 
 
 def test_blueprints_and_not_what_lies_beside_them(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""The verb logs: lines out of what a log server keeps, a file NODE.log for each node.
+
+Lines begin with a time as RFC 3339 has it. Files that logrotate has set aside (NODE.log.1, NODE.log.2.gz) are read
+as far back as they may have such lines. A text is sought as it is: nothing in it is a pattern.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import re
+import stat
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from hpcforge.node import paths
+from hpcforge.node.events import EventReporter, Json, NodeError
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import LogsRequest
+
+_LINE_LIMIT = 4096  # bytes of a line; the rest is left out
+_ANSWER_LIMIT = 4 << 20  # bytes of all lines: an answer has to fit a line of 8 MiB
+
+
+def logs(request: LogsRequest, report: EventReporter) -> Json:
+    """Answer with the last lines of these nodes, in the order of their times."""
+    try:
+        folder = paths.open_directory(request["folder"])
+    except OSError as error:
+        raise NodeError(f"{request['folder']}: {error.strerror}") from None
+    wanted = request["text"].encode("utf-8", "surrogateescape")
+    count, found = 0, deque[tuple[float, str, bytes]](maxlen=max(request["last"], 1))
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - an open folder has no path
+        for entry in sorted(
+            (time_s, node, line)
+            for node in request["nodes"]
+            for time_s, line in _of_node(folder, names, node, wanted, request["since_s"])
+        ):
+            found.append(entry)
+            count += 1
+    finally:
+        os.close(folder)
+    shown = _within(found)
+    lines = [{"time_s": time_s, "node": node, "line": line.decode("utf-8", "replace")} for time_s, node, line in shown]
+    kept = sorted(node for node in request["nodes"] if f"{node}.log" in names)
+    report.emit({"event": "logs", "lines": lines, "left_out": count - len(lines), "kept": kept})
+    return {}
+
+
+def _within(found: deque[tuple[float, str, bytes]]) -> list[tuple[float, str, bytes]]:
+    """The newest that an answer has room for."""
+    room, shown = _ANSWER_LIMIT, list[tuple[float, str, bytes]]()
+    for entry in reversed(found):
+        room -= len(entry[2]) + len(entry[1]) + 64
+        if room < 0:
+            break
+        shown.append(entry)
+    return shown[::-1]
+
+
+def _of_node(folder: int, names: list[str], node: str, wanted: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
+    mine = re.compile(re.escape(f"{node}.log") + r"(?:\.[0-9]{1,4}(?:\.gz)?)?")
+    for name in names:
+        if mine.fullmatch(name):
+            yield from _of_file(folder, name, wanted, since_s)
+
+
+def _of_file(folder: int, name: str, wanted: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
+    """Those of one file. A link, or a file that has gone, has none; of a damaged one what can be read."""
+    with contextlib.suppress(OSError, EOFError, zlib.error), contextlib.ExitStack() as opened:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        file: BinaryIO = opened.enter_context(os.fdopen(fd, "rb"))
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode) or info.st_mtime < since_s:
+            return  # nothing in it is as new
+        if name.endswith(".gz"):
+            file = cast(BinaryIO, opened.enter_context(gzip.open(file)))
+        for line in file:
+            if wanted in line:
+                time_s = _time_s(line)
+                if time_s is not None and time_s >= since_s:
+                    yield time_s, line[:_LINE_LIMIT].rstrip(b"\n")
+
+
+def _time_s(line: bytes) -> float | None:
+    """The time that a line begins with, seconds since 1970."""
+    text = line[:40].partition(b" ")[0].decode("ascii", "replace").replace("Z", "+00:00")
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,158 @@
+// Draws a picture of a cluster: one moment, as data. Every text is put in as text, never as markup.
+"use strict";
+const page = (() => {
+  const make = (tag, text, name) => {
+    const element = document.createElement(tag);
+    if (text !== undefined && text !== null) element.textContent = String(text);
+    if (name) element.className = name;
+    return element;
+  };
+  const at = (id) => document.getElementById(id);
+  const put = (id, ...parts) => at(id).replaceChildren(...parts);
+  const watts = (value) => value >= 10000 ? `${(value / 1000).toFixed(1)} kW` : `${Math.round(value)} W`;
+  const ago = (seconds) => {
+    if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s`;
+    if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+    return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} d`;
+  };
+  const KINDS = { good: "works", busy: "runs jobs", warn: "takes no jobs", bad: "down or with a fault", off: "not known" };
+  const SEVERITY = { critical: "bad", warning: "warn", info: "off" };
+
+  // What is shown of a node: a fault first, then what Slurm says.
+  function kind(node) {
+    if (node.up === false || /down|fail|not_responding/.test(node.state)) return "bad";
+    if (node.gpus.some((gpu) => gpu.present === false) || node.trouble) return "bad";
+    if (/drain|maint|reserved/.test(node.state)) return "warn";
+    if (/alloc|mix|completing/.test(node.state)) return "busy";
+    return node.up || node.state ? "good" : "off";
+  }
+
+  function totals(picture) {
+    const gpus = picture.nodes.flatMap((node) => node.gpus);
+    const sum = (values) => values.reduce((a, b) => a + b, 0);
+    const measured = picture.nodes.filter((node) => node.power_w !== null);
+    const figures = [
+      ["nodes that work", `${picture.nodes.filter((node) => !["bad", "off"].includes(kind(node))).length} of ${picture.nodes.length}`],
+      ["GPUs in jobs", `${gpus.filter((gpu) => gpu.job).length} of ${gpus.length}`],
+      ["jobs running", picture.jobs ? picture.jobs.running : "not known"],
+      ["jobs waiting", picture.jobs ? picture.jobs.pending : "not known"],
+      ["alerts", picture.alerts.length],
+    ];
+    if (measured.length) {
+      figures.push([`power of ${measured.length} nodes`, watts(sum(measured.map((node) => node.power_w)))]);
+    }
+    put("totals", ...figures.map(([label, value]) => {
+      const box = make("div");
+      box.append(make("b", value), make("span", label, "soft"));
+      return box;
+    }));
+  }
+
+  function alerts(picture) {
+    const order = ["critical", "warning", "info"];
+    const sorted = [...picture.alerts].sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
+    put("alerts", ...(sorted.length ? sorted.map((alert) => {
+      const box = make("div", null, `alert ${SEVERITY[alert.severity] || "off"}`);
+      const head = make("p");
+      const since = alert.since_s ? `, for ${ago(picture.time_s - alert.since_s)}` : "";
+      head.append(make("strong", alert.name), make("span", ` ${alert.severity}${since}`, "soft"));
+      box.append(head, make("p", alert.place ? `${alert.place}: ${alert.summary}` : alert.summary));
+      if (alert.next) box.append(make("code", alert.next));
+      return box;
+    }) : [make("p", picture.alerts_known === false ? "not known" : "none", "soft")]));
+  }
+
+  function racks(picture, choose, chosen) {
+    put("legend", ...Object.entries(KINDS).map(([name, text]) => make("li", text, name)));
+    const groups = new Map();
+    for (const node of picture.nodes) {
+      const rack = node.rack || "";
+      groups.set(rack, [...(groups.get(rack) || []), node]);
+    }
+    put("racks", ...[...groups].map(([rack, nodes]) => {
+      const box = make("div", null, rack ? "rack" : "rack loose");
+      box.append(make("h3", rack ? `Rack ${rack}` : "In no rack"));
+      nodes.sort((a, b) => (b.rack_u || 0) - (a.rack_u || 0));
+      for (const node of nodes) {
+        const row = make("button", null, `node ${kind(node)}`);
+        row.type = "button";
+        row.setAttribute("aria-pressed", String(node.name === chosen));
+        const name = make("span", node.name, "name");
+        name.append(make("span", [node.state, KINDS[kind(node)]].find(Boolean), "state"));
+        const gpus = make("span", null, "gpus");
+        for (const gpu of node.gpus) {
+          const cell = make("span", null, `gpu ${gpu.present === false ? "bad" : gpu.job ? "busy" : ""}`);
+          cell.title = `GPU ${gpu.index}: ${gpu.present === false ? "missing" : gpu.job ? `job ${gpu.job}` : "free"}`;
+          gpus.append(cell);
+        }
+        row.append(make("span", node.rack_u || "", "unit"), name, gpus);
+        row.addEventListener("click", () => choose(node.name));
+        box.append(row);
+      }
+      return box;
+    }));
+  }
+
+  function power(picture) {
+    at("power").hidden = !picture.feeds.length;
+    put("feeds", ...picture.feeds.map((feed) => {
+      const box = make("div");
+      const known = feed.load_w !== null;
+      const limit = feed.limit_w === null ? "its limit is not known" : `of ${watts(feed.limit_w)}`;
+      const part = known && feed.limit_w ? feed.load_w / feed.limit_w : 0;
+      box.append(make("h3", `Feed ${feed.name}: ${known ? watts(feed.load_w) : "not measured"} ${limit}`));
+      const bar = make("div", null, `bar ${part > 1 ? "bad" : part > 0.9 ? "warn" : ""}`);
+      const inner = make("span");
+      inner.style.width = `${Math.min(100, part * 100)}%`;
+      bar.append(inner);
+      box.append(bar);
+      if (known) box.append(make("p", `measured: ${feed.measured} of ${feed.nodes} nodes`, "soft"));
+      return box;
+    }));
+  }
+
+  function one(picture, name) {
+    const node = picture.nodes.find((each) => each.name === name);
+    at("node").hidden = !node;
+    if (!node) return null;
+    const list = make("dl");
+    const row = (label, value) => { if (value !== "" && value !== null) list.append(make("dt", label), make("dd", value)); };
+    row("place", node.rack ? `rack ${node.rack}${node.rack_u ? `, unit ${node.rack_u}` : ""}` : "");
+    row("functions", node.functions.join(", "));
+    row("Slurm", node.state || "not a worker");
+    row("reason", node.reason || "");
+    row("trouble", node.trouble || "");
+    row("CPUs in jobs", node.cpus ? `${node.cpus[0]} of ${node.cpus[1]}` : "");
+    for (const gpu of node.gpus) {
+      const parts = [gpu.present === false ? "missing" : gpu.job ? `job ${gpu.job}` : "free"];
+      if (gpu.use !== null) parts.push(`${Math.round(gpu.use * 100)} %`);
+      if (gpu.celsius !== null) parts.push(`${Math.round(gpu.celsius)} \u00b0C`);
+      if (gpu.watts !== null) parts.push(watts(gpu.watts));
+      row(`GPU ${gpu.index}`, parts.join(", "));
+    }
+    const charts = make("div", null, "charts");
+    put("node", make("h2", node.name), list, charts);
+    return charts;
+  }
+
+  // Draw all of it; returns where charts of the chosen node go.
+  function draw(picture, chosen, choose) {
+    document.title = `${picture.cluster}: ${picture.alerts.length} alerts`;
+    put("name", picture.cluster);
+    put("when", `${new Date(picture.time_s * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC, by ${picture.source}`);
+    totals(picture);
+    alerts(picture);
+    racks(picture, choose, chosen);
+    power(picture);
+    return one(picture, chosen);
+  }
+
+  // Once, of data in the page itself.
+  const told = document.getElementById("picture");
+  if (told) {
+    const picture = JSON.parse(told.textContent);
+    const choose = (name) => draw(picture, name, choose);
+    draw(picture, null, choose);
+  }
+  return { draw, make, put, at };
+})();

@@ -1,0 +1,66 @@
+#!/usr/bin/python3 -IS
+"""Run a program and publish the metrics that it prints, for node exporter to hand on.
+
+    hpcforge-publish-metrics NAME PROGRAM
+
+What the program prints replaces /var/lib/hpcforge_metrics/NAME.prom at once and as a whole. If it fails or takes too
+long, its metrics go, and `hpcforge_collector_success` is 0. A program that hangs in the kernel is waited for: no second
+one is started meanwhile. Standard library, Python 3.9.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+FOLDER = "/var/lib/hpcforge_metrics"
+LIMIT_S = 20.0
+MOST_BYTES = 4 << 20
+
+
+def published(name: str, said: bytes, worked: bool, took_s: float) -> bytes:
+    """Return the text of the file: what the program said, and how that went."""
+    label = f'{{collector="{name}"}}'
+    own = (
+        "# HELP hpcforge_collector_success Whether the program that collects these metrics ended well.\n"
+        "# TYPE hpcforge_collector_success gauge\n"
+        f"hpcforge_collector_success{label} {int(worked)}\n"
+        "# HELP hpcforge_collector_seconds How long it took.\n"
+        "# TYPE hpcforge_collector_seconds gauge\n"
+        f"hpcforge_collector_seconds{label} {took_s:.3f}\n"
+    )
+    return (said if worked else b"") + own.encode()
+
+
+def write(path: str, text: bytes) -> None:
+    """Replace a file, which node exporter reads: never half of it."""
+    new = f"{path}.new"  # node exporter reads *.prom alone
+    with open(new, "wb") as file:
+        file.write(text)
+    os.chmod(new, 0o644)
+    os.replace(new, path)
+
+
+def main(name: str, program: str) -> int:
+    """Run it once. Returns the exit status."""
+    path, began = os.path.join(FOLDER, f"{name}.prom"), time.monotonic()
+    try:
+        child = subprocess.Popen([program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    except OSError as error:
+        write(path, published(name, b"", False, 0.0))
+        print(f"{program}: {error.strerror}", file=sys.stderr)
+        return 1
+    with child:  # at its end it is waited for
+        try:
+            said, _ = child.communicate(timeout=LIMIT_S)
+            worked = child.returncode == 0 and len(said) <= MOST_BYTES
+        except subprocess.TimeoutExpired:
+            said, worked = b"", False
+            print(f"{program}: no end within {LIMIT_S:.0f} s", file=sys.stderr)
+            child.kill()
+        write(path, published(name, said, worked, time.monotonic() - began))
+    return 0 if worked else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

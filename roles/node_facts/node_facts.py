@@ -1,0 +1,88 @@
+#!/usr/bin/python3 -IS
+"""Print what hpcforge knows of a node as metrics: certificates that end, a restart that is due, age of test results.
+
+Certificates in PEM are read by openssl, those of host keys by ssh-keygen. Standard library, Python 3.9.
+"""
+
+import calendar
+import contextlib
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Optional
+
+WANTED = "/etc/hpcforge/node_facts.json"
+LEASE = "/var/lib/hpcforge/lease.json"  # on the head: while hpcforge works on the cluster it is written again and again
+SILENT_S = 120
+RESTART = "/run/reboot-required"  # Debian's packages write it
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+
+
+def said(*command: str) -> str:
+    """What a command prints, nothing where it fails."""
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False, env=ENVIRONMENT
+    )
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
+
+
+def ends_s(path: str) -> Optional[float]:
+    """When a certificate ends, seconds since 1970; None if it cannot be read, infinite if never."""
+    with contextlib.suppress(OSError, ValueError):
+        with open(path, "rb") as file:
+            begin = file.read(64)
+        if begin.startswith(b"-----BEGIN"):
+            text = said("openssl", "x509", "-noout", "-enddate", "-in", path).strip().rpartition("=")[2]
+            return calendar.timegm(time.strptime(text, "%b %d %H:%M:%S %Y GMT"))
+        found = re.search(r"Valid: (forever|from \S+ to (\S+))", said("ssh-keygen", "-L", "-f", path))
+        if found:
+            return calendar.timegm(time.strptime(found[2], "%Y-%m-%dT%H:%M:%S")) if found[2] else float("inf")
+    return None
+
+
+def run_active(path: str = LEASE) -> bool:
+    """Whether an apply is at work on the cluster."""
+    with contextlib.suppress(OSError):
+        return time.time() - os.stat(path).st_mtime < SILENT_S
+    return False
+
+
+def verdicts(path: str) -> Iterator[str]:
+    """Yield for each smoke test when it last ended, and whether it passed."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with open(path, encoding="utf-8") as file:
+            kept = json.load(file)["kept"]
+        newest: dict[str, tuple[float, bool]] = {}
+        for record in kept:
+            verdict, time_s = record["verdict"], float(record["time_s"])
+            if record.get("part"):
+                verdict, time_s = record["part"], float(record["part_s"])
+            newest[verdict["test"]] = max(
+                newest.get(verdict["test"], (0.0, False)), (time_s, verdict["status"] == "passed")
+            )
+        for test, (time_s, passed) in sorted(newest.items()):
+            if re.fullmatch(r"[a-z0-9_]{1,64}", test):
+                yield f'hpcforge_verdict_seconds{{test="{test}"}} {time_s!r}'
+                yield f'hpcforge_verdict_passed{{test="{test}"}} {int(passed)}'
+
+
+def main() -> None:
+    """Print all of it."""
+    with open(WANTED, encoding="utf-8") as file:
+        wanted = json.load(file)
+    for path in wanted["certificates"]:
+        ends = ends_s(path)
+        print(f'hpcforge_certificate_readable{{path="{path}"}} {int(ends is not None)}')
+        if ends is not None and ends != float("inf"):
+            print(f'hpcforge_certificate_ends_seconds{{path="{path}"}} {ends!r}')
+    print(f"hpcforge_restart_due {int(os.path.exists(RESTART))}")
+    if wanted["verdicts"]:
+        print(f"hpcforge_run_active {int(run_active())}")
+        print("\n".join(verdicts(wanted["verdicts"])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Metrics, alerts, logs and the page, on real nodes: three faults at once, one more node, and who is let in.
+
+On Debian 13 the same set starts, and nothing is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.site import BECOMES_S, Site
+
+pytestmark = pytest.mark.lab
+
+BLUEPRINT = """
+schema: 1
+name: watched
+domain: watched.example.org
+inventory: {lab: nspawn}
+access: {user: ops}
+nodes:
+  head: {functions: [head], hardware: rehearsal-node, addresses: 10.78.0.10}
+  w[01-03]: {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}, addresses: "10.78.0.[11-13]"}
+networks: {mgmt: {cidr: 10.78.0.0/23}}
+services: {dns: {on: head}, time: {on: head}, syslog: {on: head}, metrics: {on: head}}
+software: {os: {name: debian, release: "RELEASE"}}
+roles:
+  prometheus: {scrape_s: 3, evaluate_s: 3}
+  node_exporter: {collect_s: 5}
+  alertmanager: {webhooks: ["http://127.0.0.1:9999/"], group_wait_s: 1}
+slurm:
+  controller: head
+  reserve: {cores: 0, memory_gib: 1}
+  enforce: []
+  partitions: {main: {nodes: all, default: true}}
+users: {ada: {uid: 2001}}
+"""
+# Notes each alert that Alertmanager posts, a line each.
+RECEIVER = """
+import http.server, json
+class Receiver(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with open("/var/tmp/alerts", "a") as file:
+            for alert in told["alerts"]:
+                print(alert["status"], alert["labels"]["alertname"], alert["labels"].get("node", "-"), file=file)
+        self.send_response(200)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", 9999), Receiver).serve_forever()
+"""
+# The status of a page, as curl is not on nodes: with a password or none.
+STATUS = """
+import base64, ssl, sys, urllib.error, urllib.request
+url, password = sys.argv[1:3]
+asked = urllib.request.Request(url)
+if password:
+    asked.add_header("Authorization", "Basic " + base64.b64encode(("hpcforge:" + password).encode()).decode())
+trusted = ssl.create_default_context(cafile="/etc/prometheus/hpcforge_authority.pem")
+try:
+    with urllib.request.urlopen(asked, context=trusted, timeout=20) as answer:
+        sys.stdout.write(str(answer.status) + " " + answer.read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+FAULTS = {
+    "w01": ("sudo systemctl stop prometheus-node-exporter", "ExporterDown"),
+    "w02": ("sudo rm /dev/fakegpu1", "GpuMissing"),
+    "w03": (
+        "sudo mkdir -p /srv/full; sudo mount -t tmpfs -o size=8M full /srv/full; sudo fallocate -l 7600K /srv/full/it",
+        "DiskFull",
+    ),
+}
+REPAIRS = {
+    "w01": "sudo systemctl start prometheus-node-exporter",
+    "w02": "sudo systemctl restart hpcforge-fakegpu",
+    "w03": "sudo umount /srv/full",
+}
+
+
+@pytest.fixture(scope="module", params=["12", "13"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("watched")
+    (folder / "blueprints").mkdir()
+    (folder / "blueprints" / "rehearsal.yaml").write_text(BLUEPRINT.replace("RELEASE", request.param))
+    here = Site(folder, f"test-watched{request.param}-{os.getpid()}")
+    try:
+        assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+        assert here.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+        here.ssh("head", f"sudo systemd-run -q --unit=receiver python3 -c {shlex.quote(RECEIVER)}")
+        yield here
+    finally:
+        here.cli("rehearse", "down")
+
+
+def on_debian_12(site: Site) -> None:
+    if 'release: "12"' not in site.blueprint.read_text():
+        pytest.skip("the release is not asked for this")
+
+
+def address(site: Site) -> str:
+    return site.ssh("w01", "getent ahostsv4 head").split()[0]
+
+
+def got(site: Site, url: str, password: str) -> str:
+    return site.ssh("head", f"sudo python3 -c {shlex.quote(STATUS)} {shlex.quote(url)} {shlex.quote(password)}")
+
+
+def password(site: Site) -> str:
+    return site.ssh("head", "sudo cat /etc/prometheus/hpcforge_password").strip()
+
+
+def asked(site: Site, query: str) -> list[dict[str, Any]]:
+    """What Prometheus answers, through the web server."""
+    text = got(site, f"https://{address(site)}/prometheus/api/v1/query?query={quote(query)}", password(site))
+    found: list[dict[str, Any]] = json.loads(text.partition(" ")[2])["data"]["result"]
+    return found
+
+
+def wait_for(site: Site, query: str, wanted: dict[str, float]) -> float:
+    """Wait until a query has these values by node. Returns how long it took, seconds."""
+    began = time.monotonic()
+    while (found := {row["metric"]["node"]: float(row["value"][1]) for row in asked(site, query)}) != wanted:
+        assert time.monotonic() < began + BECOMES_S, found
+        time.sleep(0.5)
+    return time.monotonic() - began
+
+
+def told(site: Site) -> set[str]:
+    """What the receiver was told so far."""
+    return set(site.ssh("head", "cat /var/tmp/alerts 2>/dev/null || :").splitlines())
+
+
+def test_all_nodes_are_read_and_nothing_is_wrong(site: Site) -> None:
+    wait_for(site, 'up{job="node"}', dict.fromkeys(("head", "w01", "w02", "w03"), 1.0))
+    wait_for(site, "sum by (node) (gpu_present)", dict.fromkeys(("w01", "w02", "w03"), 2.0))
+    wait_for(site, "slurm_node_cpus", dict.fromkeys(("w01", "w02", "w03"), 2.0))
+    for row in asked(site, 'count by (node) ({__name__=~".+",node=~"w.*"})'):
+        assert float(row["value"][1]) < 1000, row
+    wait_for(site, 'ALERTS{alertstate="firing",severity!="none"}', {})
+    assert told(site) == set()
+    # Root alone reads what opens the page; systemd hands a copy to Alertmanager, which is another user.
+    rights = site.ssh("head", "sudo stat -c %a:%U /etc/prometheus/hpcforge_password; ps -o uid= -C prometheus-aler")
+    assert rights.split()[0] == "400:prometheus"
+    assert 61184 <= int(rights.split()[1]) <= 65519  # a dynamic user, systemd.exec(5)
+    assert "nothing to do" in site.cli("plan", "BLUEPRINT").stdout.lower()
+
+
+def test_only_who_knows_the_password_is_let_in(site: Site) -> None:
+    head = address(site)
+    for url in (f"https://{head}/", f"https://{head}/cluster.json", f"https://{head}:9090/", f"https://{head}:9093/",
+                f"https://{head}/prometheus/api/v1/query?query=up"):  # fmt: skip
+        assert got(site, url, "").startswith("401"), url
+        assert got(site, url, "wrong").startswith("401"), url
+    assert got(site, f"https://{head}/", password(site)).startswith("200 <!doctype html>")
+    for port in (443, 9090, 9093):
+        assert got(site, f"http://{head}:{port}/", password(site)).startswith("400")
+    listening = site.ssh("head", "ss -Hltn | awk '{print $4}' | grep -E ':(80|443|909[0-9]|9100|9115)$' | sort")
+    assert listening.split() == sorted([f"{head}:{port}" for port in (443, 9090, 9093, 9100)] + ["127.0.0.1:9115"])
+
+
+def test_one_more_node_is_read_and_no_other_is_touched(site: Site) -> None:
+    on_debian_12(site)
+    pid = "systemctl show -P MainPID prometheus"
+    before = site.ssh("head", pid)
+    text = site.blueprint.read_text().replace("w[01-03]", "w[01-04]").replace("[11-13]", "[11-14]")
+    site.blueprint.write_text(text)
+    assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 0
+    assert "2 nodes to change: head,w04; unchanged: w[01-03]" in done.stdout + done.stderr
+    assert wait_for(site, 'up{job="node",node="w04"}', {"w04": 1.0}) < 30
+    assert site.ssh("head", pid) == before
+    assert told(site) == set()  # what an apply brings about is held back
+
+
+def test_a_line_of_one_node_is_found(site: Site) -> None:
+    on_debian_12(site)
+    site.ssh("w02", "logger -t kernel 'NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus'")
+    while not (
+        found := json.loads(site.cli("logs", "BLUEPRINT", "w02", "--grep", "NVRM: Xid", "--json").stdout)["lines"]
+    ):
+        pass
+    assert [line["node"] for line in found] == ["w02"]
+    assert "Xid" not in site.cli("logs", "BLUEPRINT", "w01", "--grep", "NVRM: Xid").stdout
+
+
+def test_each_fault_raises_its_own_alert_and_no_other(site: Site) -> None:
+    on_debian_12(site)
+    # Whatever the last apply began is over: only then nothing is held back any more.
+    wait_for(site, 'ALERTS{alertname="HpcforgeRun"}', {})
+    for node, (fault, _) in FAULTS.items():
+        site.ssh(node, fault)
+    wanted = {f"firing {alert} {node}" for node, (_, alert) in FAULTS.items()}
+    until = time.monotonic() + BECOMES_S
+    while not wanted <= told(site):
+        assert time.monotonic() < until, told(site)
+        time.sleep(1)
+    wait_for(site, 'slurm_node_drained{node="w02"}', {"w02": 1.0})  # the health check found it, too
+    for node, repair in REPAIRS.items():
+        site.ssh(node, repair)
+    repaired = {line.replace("firing", "resolved") for line in wanted}
+    while not repaired <= told(site):
+        assert time.monotonic() < until + BECOMES_S, told(site)
+        time.sleep(1)
+    assert told(site) == wanted | repaired

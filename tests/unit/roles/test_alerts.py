@@ -1,0 +1,136 @@
+"""Alert rules of roles, judged by promtool: each fires in its case, is quiet near its limit, and for other faults.
+
+The cases are in `alerts/ROLE.yaml`; prometheus.yaml there says how they are written.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hpcforge import bundled
+from hpcforge.plan.role import Role
+from tests.support.said import end_of
+
+_CASES = Path(__file__).parent / "alerts"
+_INTERVAL = "30s"
+_SHORT = {
+    "NODE": 'node="w01",rack="r1",rack_u="4"',
+    "GPU": 'node="w01",rack="r1",rack_u="4",gpu="3"',
+    "IB": 'node="w01",rack="r1",rack_u="4",device="mlx5_0",port="1"',
+    "FS": 'node="w01",rack="r1",rack_u="4",mountpoint="/home"',
+}
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_SUMMED = {"NvlinkErrors": {"link", "kind"}}  # labels that a rule sums over
+
+
+def _rules() -> dict[str, dict[str, Any]]:
+    """All alerts of all roles, by name."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(bundled.root().glob("roles/*/alerts.yaml")):
+        for group in yaml.safe_load(path.read_text())["groups"]:
+            for rule in group["rules"]:
+                assert rule["alert"] not in found, rule["alert"]
+                found[rule["alert"]] = rule
+    return found
+
+
+def _cases() -> dict[str, dict[str, Any]]:
+    """All cases. Nothing in them is a number: YAML would read `0x10` as 16."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(_CASES.glob("*.yaml")):
+        found |= yaml.load(path.read_text(), yaml.BaseLoader)
+    return found
+
+
+def _series(written: dict[str, str]) -> list[dict[str, str]]:
+    return [{"series": _long(name), "values": values} for name, values in written.items()]
+
+
+def _long(name: str) -> str:
+    return re.sub(r"\b(NODE|GPU|IB|FS)\b", lambda found: _SHORT[found[0]], name)
+
+
+def _expected(name: str, rule: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
+    """The alert of a case: labels are those of its first series, and annotations speak of them."""
+    labels = case.get("labels", dict(_LABEL.findall(_long(next(iter(case["fires"]))))))
+    labels = {key: text for key, text in labels.items() if key not in _SUMMED.get(name, ())}
+    following = re.sub(
+        r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels.get(found[1], ""), rule["annotations"]["next"]
+    )
+    place = {"place": "w01, rack r1, unit 4"} if "place" in rule["annotations"] else {}
+    annotations = {"summary": case["summary"], "next": following, **place}
+    return {"exp_labels": {**labels, **rule["labels"]}, "exp_annotations": annotations}
+
+
+def _tests(
+    interval: str, rules: dict[str, dict[str, Any]], cases: dict[str, dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    for name, case in cases.items():
+        if case.get("interval", _INTERVAL) != interval:
+            continue
+        for kind in ("fires", "quiet"):
+            beside = {*case.get("with", ())} if kind == "fires" else set()
+            asked = [
+                {
+                    "eval_time": case["at"],
+                    "alertname": other,
+                    "exp_alerts": [_expected(name, rules[name], case)] if kind == "fires" and other == name else [],
+                }
+                for other in rules
+                if other not in beside
+            ]
+            yield {
+                "name": f"{name} {kind}",
+                "interval": interval,
+                "input_series": _series(case[kind]),
+                "alert_rule_test": asked,
+            }
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    found = shutil.which("promtool")
+    assert found, "promtool is not installed: make host-test"
+    return found
+
+
+def test_each_rule_has_a_case_and_each_case_a_rule() -> None:
+    rules = _rules()
+    assert sorted(_cases()) == sorted(rules)
+    assert len(rules) >= 24
+    for rule in rules.values():
+        assert {"summary", "next"} <= {*rule["annotations"]}
+        assert rule["labels"]["severity"] in ("critical", "warning", "info", "none")
+
+
+def test_each_rule_fires_in_its_case_and_in_no_other(promtool: str, tmp_path: Path) -> None:
+    rules, cases = _rules(), _cases()
+    files = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
+    for interval in sorted({case.get("interval", _INTERVAL) for case in cases.values()}):
+        tests = [*_tests(interval, rules, cases)]
+        told = {"rule_files": files, "evaluation_interval": interval, "tests": tests}
+        (tmp_path / f"{interval}.yaml").write_text(yaml.safe_dump(told, sort_keys=False))
+    written = sorted(tmp_path.iterdir())
+    done = subprocess.run(
+        [promtool, "test", "rules", *written], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, end_of(done.stdout + done.stderr)
+
+
+def test_promtool_accepts_each_file(promtool: str, roles: tuple[Role, ...]) -> None:
+    files = [
+        role.folder / one.source for role in roles for one in role.spec.contributes.get("alert_rules", ()) if one.source
+    ]
+    assert {path.parent.name for path in files} == {
+        path.parent.name for path in bundled.root().glob("roles/*/alerts.yaml")
+    }
+    done = subprocess.run([promtool, "check", "rules", *files], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
