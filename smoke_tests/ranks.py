@@ -5,6 +5,7 @@ a line. With `--json` each is one JSON object, written by a single write(2) so t
 
     {"event": "started",     "rank": 3, "host": "w2"}                 # every rank, as it begins the test
     {"event": "measurement", ...}                                     # rank 0, numbers of the test
+    {"event": "assertion",   "what": ..., "expected": x, "got": y, "error": e, "tolerance": t, "at_least": l}
     {"event": "result",      "schema_version": 1, ...}                # rank 0, once, if all ranks were right
     {"event": "wrong",       "rank": 3, "host": "w2", "where": ..., "expected": x, "got": y}
     {"event": "failed",      "rank": 3, "host": "w2", "during": "collective", "error": ...}
@@ -111,6 +112,23 @@ class Job:
         """Say that this rank's result is wrong."""
         text = f"rank {self.rank} on {self.host}: wrong result, {where}: expected {expected!r}, got {got!r}"
         self.say(text, event="wrong", rank=self.rank, host=self.host, where=where, expected=str(expected), got=str(got))
+
+    def check(
+        self, what: str, expected: float, got: float, error: float, tolerance: float, *, at_least: float = 0.0
+    ) -> bool:
+        """Whether a relative error is at least `at_least` and at most `tolerance`; NaN is not.
+
+        Rank 0 says what was compared, and another rank what is not as expected. Too good is wrong, too: then something
+        else was measured than was to be.
+        """
+        right = at_least <= error <= tolerance
+        if self.rank == 0 or not right:
+            said = {"what": what, "expected": expected, "got": got, "error": min(error, 1e300), "tolerance": tolerance}
+            self.say("", event="assertion", rank=self.rank, host=self.host, at_least=at_least, **said)
+        if not right:
+            bound = f"at most {tolerance:g}" if error > tolerance else f"at least {at_least:g}"
+            self.wrong(f"{what} (relative error {error:.3g}, must be {bound})", expected, got)
+        return right
 
     def agree(self, right: bool) -> None:
         """Raise WrongResultError on every rank if any rank is not right, so that all end alike."""

@@ -34,7 +34,7 @@ from hpcforge.verify.job_end_reason import JobEndReason
 from hpcforge.verify.measurements import headline, missed, numbers, unreported
 from hpcforge.verify.step_output import RankEnd, Transcript, read
 from hpcforge.verify.submit import Launch
-from hpcforge.verify.verdicts import Verdict
+from hpcforge.verify.verdicts import Verdict, assertion_row
 
 
 def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) -> Verdict:
@@ -50,6 +50,7 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
         launcher=job.launcher,
         ranks=job.ranks,
         measurements=seen.measurements,
+        assertions=seen.assertions,
         headline=headline(turn.program, of),
         torch_build=text_of(seen, "torch"),
         backend=text_of(seen, "backend"),
@@ -70,6 +71,7 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | No
         lambda: head_lost(seen, ran),
         lambda: _said(job, seen.wrong, "wrong"),
         lambda: _said(job, seen.failed, "failed"),
+        lambda: next((Blame("wrong", assertion_row(one)) for one in seen.assertions if not one.holds), None),
         lambda: by_slurm(seen, end),
         lambda: _ended(seen, [host for host in seen.task_ends if host in seen.task_exits]),
         lambda: _past_its_limit(job, seen, ran),

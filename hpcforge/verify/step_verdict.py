@@ -41,7 +41,7 @@ from hpcforge.verify.measurements import headline, missed, numbers, unreported
 from hpcforge.verify.process_verdict import judge_tasks
 from hpcforge.verify.step_output import RankEnd, Transcript, clean, finite, read
 from hpcforge.verify.submit import Launch, Turn
-from hpcforge.verify.verdicts import Status, Verdict
+from hpcforge.verify.verdicts import Status, Verdict, assertion_row
 
 _ENDED_BY_LAUNCHER = -signal.SIGTERM  # torchrun ends the neighbours of a rank that failed
 _ENDED_WELL = Completed(0, "", "")
@@ -85,6 +85,7 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
         nodes=tuple(node.name for node in job.nodes),
         ranks=job.ranks,
         measurements=seen.measurements,
+        assertions=seen.assertions,
         headline=headline(turn.program, of),
         torch_build=_build(seen),
         backend=text_of(seen, "backend"),
@@ -101,6 +102,8 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
 
 def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     """What a step that ended well did not report."""
+    if untrue := next((one for one in seen.assertions if not one.holds), None):
+        return Blame("wrong", assertion_row(untrue))
     if seen.result is None or not (seen.measurements or job.step):
         return Blame("failed", "ended without an error but reported no result: nothing was measured")
     ranks = seen.result.get("world_size")
