@@ -1,6 +1,7 @@
 """The modes of parallel training: each trains the model of `tiny_gpt` and is compared with its reference.
 
-A mode runs in groups of `ranks` ranks, whose dimensions are those of its mesh. All groups do the same at once. Rank r is in group r mod the number of groups: a group spans as many nodes as it can.
+A mode runs in groups of `ranks` ranks, whose dimensions are those of its mesh. All groups do the same at once.
+Rank r is in group r mod the number of groups: a group spans as many nodes as it can.
 
 A fault can be injected into a mode, to test these tests. `lost`: what rank 1 of a group, or one microbatch of a
 pipeline, contributes counts nothing; `doubled`: it counts twice.

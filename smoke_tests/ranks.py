@@ -108,7 +108,7 @@ class Job:
         if line:
             os.write(1, (line + "\n").encode())
 
-    def wrong(self, where: str, expected: float, got: float) -> None:
+    def wrong(self, where: str, expected: object, got: object) -> None:
         """Say that this rank's result is wrong."""
         text = f"rank {self.rank} on {self.host}: wrong result, {where}: expected {expected!r}, got {got!r}"
         self.say(text, event="wrong", rank=self.rank, host=self.host, where=where, expected=str(expected), got=str(got))

@@ -4,7 +4,8 @@ The reference is the same training in one process, in float64: the losses of all
 Rank 0 computes it and sends it to the others, so it costs the same for any number of ranks.
 
 Tolerances are relative. Measured on CPUs in float32, every mode differs by 1e-7 to 3e-7 (loss, and 2-norm of all
-gradients), so `FLOAT32` has a margin of 30. A lost or doubled share of one of n ranks changes gradients by about 1/n. In bfloat16 they differ by 3e-3 to 5e-3: a lost rank of more than 50 would pass, hence at most eight ranks
+gradients), so `FLOAT32` has a margin of 30. A lost or doubled share of one of n ranks changes gradients by about 1/n.
+In bfloat16 they differ by 3e-3 to 5e-3: a lost rank of more than 50 would pass, hence at most eight ranks
 are compared at once. An error below `at_least` is wrong, too: then something else was measured than was to be.
 """
 
