@@ -102,6 +102,8 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
 
 def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     """What a step that ended well did not report."""
+    if seen.wrong:
+        return _wrong(job, seen, _ENDED_WELL)
     if untrue := next((one for one in seen.assertions if not one.holds), None):
         return Blame("wrong", assertion_row(untrue))
     if seen.result is None or not (seen.measurements or job.step):

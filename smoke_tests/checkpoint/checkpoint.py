@@ -5,7 +5,7 @@
     torchrun --standalone --nproc_per_node 2 smoke_tests/checkpoint/checkpoint.py --launch load --scratch /tmp/here
 
 The first launch trains, saves, trains on and keeps its losses. The second reads every file and compares size and
-SHA-256 with what was written, loads, compares each weight bit for bit and each rank's shard of a tensor of known numbers,
+SHA-256 with what was written, loads, compares each weight bit for bit and each rank's shard of known numbers,
 and trains on: each loss must be that of the first launch within 1e-6, and that of one process in float64 within 1e-5.
 
 The write rate is all bytes over the time of the slowest rank, synced. The files are read soon after they were written,
