@@ -17,21 +17,25 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from ranks import Job, collective
-from tiny_gpt import GLOBAL_BATCH, TinyGpt, batch, loss_of
+from tiny_gpt import TinyGpt, batch, loss_of
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
 RATE = 3e-3  # of AdamW
+SAMPLES = 4  # of a rank, where as many ranks continue a training as began it
 _PRIME = 16_777_213  # below 2^24: every whole number up to it is a float32
 
 
 class Resumable:
-    """The training as one rank sees it, after `steps` steps."""
+    """The training as one rank sees it, after `steps` steps.
 
-    def __init__(self, job: Job, known_numbers: int = 0) -> None:
-        self.job, self.steps = job, 0
+    The size of the batch and the number of known numbers are those of the whole job, and multiples of its ranks.
+    """
+
+    def __init__(self, job: Job, batch_size: int, known_numbers: int) -> None:
+        self.job, self.batch_size, self.steps = job, batch_size, 0
         self.mesh = init_device_mesh(job.device.type, (job.world_size,))
         self.model = TinyGpt().to(job.device)
         for part in (*self.model.blocks.values(), self.model):
@@ -42,8 +46,9 @@ class Resumable:
 
     def step(self) -> float:
         """One step of training; returns the loss of the whole batch."""
-        each = GLOBAL_BATCH // self.job.world_size
-        inputs, targets = (part[self.job.rank * each :][:each].to(self.job.device) for part in batch(self.steps))
+        each = self.batch_size // self.job.world_size
+        whole = batch(self.steps, self.batch_size)
+        inputs, targets = (part[self.job.rank * each :][:each].to(self.job.device) for part in whole)
         with collective():
             loss = loss_of(self.model(inputs), targets)
             loss.backward()
@@ -97,13 +102,18 @@ def known(first: int, count: int) -> torch.Tensor:
     return ((places * 2_654_435_761) % _PRIME).float()
 
 
-def alone(steps: int) -> list[float]:
+def sizes(job: Job, size_mib: int) -> tuple[int, int]:
+    """The size of the batch for a training that begins on these ranks, and known numbers of so many MiB at least."""
+    return SAMPLES * job.world_size, -(-(size_mib << 18) // job.world_size) * job.world_size
+
+
+def alone(steps: int, batch_size: int) -> list[float]:
     """The losses of the same training in one process, in float64."""
     model = TinyGpt().double()
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, foreach=False)
     losses = []
     for step in range(steps):
-        inputs, targets = batch(step)
+        inputs, targets = batch(step, batch_size)
         loss = loss_of(model(inputs), targets)
         loss.backward()
         optimizer.step()

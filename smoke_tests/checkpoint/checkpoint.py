@@ -20,16 +20,17 @@ import time
 from pathlib import Path
 
 from ranks import Job, Turn, collective, main, options_parser
-from resumable import Resumable, alone, checksums, write_synced
+from resumable import Resumable, alone, checksums, sizes, write_synced
 from tiny_gpt import relative
 
 BEFORE, AFTER = 4, 4  # steps of training
 CURVE, ONE_PROCESS = 1e-6, 1e-5  # relative errors of losses
 
 
-def save(job: Job, folder: Path, known_numbers: int) -> None:
+def save(job: Job, folder: Path, size_mib: int) -> None:
     """Train, save, and train on."""
-    training = Resumable(job, known_numbers)
+    batch_size, known_numbers = sizes(job, size_mib)
+    training = Resumable(job, batch_size, known_numbers)
     for _ in range(BEFORE):
         training.step()
     began = time.perf_counter()
@@ -41,14 +42,17 @@ def save(job: Job, folder: Path, known_numbers: int) -> None:
         return
     names = sorted(path.name for path in (folder / "saved").iterdir())
     files = checksums(folder / "saved", names)
-    write_synced(folder / "saved.json", {"files": files, "weights": weights, "losses": losses})
+    write_synced(
+        folder / "saved.json",
+        {"files": files, "weights": weights, "losses": losses, "batch": batch_size, "known": known_numbers},
+    )
     total = sum(size for size, _ in files.values())
     rate = round(total / seconds / 1e6, 1)
     job.say("", event="measurement", checkpoint_bytes=total, files=len(files), write_mb_per_s=rate, write_s=seconds)
     job.say(f"saved {total} bytes in {len(files)} files in {seconds:.2f} s: {rate} MB/s")
 
 
-def load(job: Job, folder: Path, known_numbers: int, fault: str) -> None:
+def load(job: Job, folder: Path, fault: str) -> None:
     """Check what was saved, load it, and train on."""
     written = json.loads((folder / "saved.json").read_text(encoding="utf-8"))
     mine = sorted(written["files"])[job.rank :: job.world_size]
@@ -61,7 +65,7 @@ def load(job: Job, folder: Path, known_numbers: int, fault: str) -> None:
         elif digest != expected:
             job.wrong(f"SHA-256 of {name}", expected, digest)
     job.agree(checksums(folder / "saved", mine) == {name: tuple(written["files"][name]) for name in mine})
-    training = Resumable(job, known_numbers)
+    training = Resumable(job, written["batch"], written["known"])
     training.load(folder / "saved")
     if fault == "shard" and job.rank == 1:
         training.spoil()
@@ -81,7 +85,7 @@ def _continue(job: Job, training: Resumable, before: list[float]) -> None:
     if job.fault.falsifies(job.rank):
         training.spoil()
     losses = [training.step() for _ in range(AFTER)]
-    reference = alone(BEFORE + AFTER)[BEFORE:] if job.rank == 0 else losses
+    reference = alone(BEFORE + AFTER, training.batch_size)[BEFORE:] if job.rank == 0 else losses
     right, worst = True, 0.0
     for step, loss in enumerate(losses):
         if job.rank == 0:
@@ -116,11 +120,11 @@ def run(job: Job, options: argparse.Namespace) -> None:
     if options.launch not in ("save", "load") or not options.scratch:
         raise RuntimeError("it takes --launch save or --launch load, and --scratch FOLDER")
     job.fault.strike(job.rank)
-    folder, known_numbers = Path(options.scratch), options.size_mib << 18
+    folder = Path(options.scratch)
     if options.launch == "save":
-        save(job, folder, known_numbers)
+        save(job, folder, options.size_mib)
     else:
-        load(job, folder, known_numbers, options.fault)
+        load(job, folder, options.fault)
     with collective():
         job.agree(right=True)
     if job.rank == 0:

@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 
 from ranks import Job, Turn, main, options_parser
-from resumable import Resumable, alone, write_synced
+from resumable import Resumable, alone, sizes, write_synced
 from tiny_gpt import relative
 
 EVERY, STEPS, KILLED_RANK, KILL_STEP = 3, 12, 1, 7
@@ -77,7 +77,7 @@ def train(job: Job, training: Resumable, folder: Path, start: int, options: argp
 
 def judge(job: Job, folder: Path, options: argparse.Namespace) -> bool:
     """Rank 0: compare what was done with one process."""
-    done, reference, right = lines(folder), alone(options.steps), True
+    done, reference, right = lines(folder), alone(options.steps, sizes(job, 0)[0]), True
     last = {int(line["step"]): line for line in done}
     for line in done:
         step = int(line["step"])
@@ -117,7 +117,7 @@ def run(job: Job, options: argparse.Namespace) -> None:
         raise RuntimeError("it takes --scratch FOLDER, the same for every start")
     header, began = job.header(), time.perf_counter()
     job.fault.strike(job.rank)
-    folder, training, start = Path(options.scratch), Resumable(job, options.size_mib << 18), time.time()
+    folder, training, start = Path(options.scratch), Resumable(job, *sizes(job, options.size_mib)), time.time()
     step = last_complete(folder)
     if step:
         training.load(folder / f"step{step}")
