@@ -114,20 +114,33 @@ class Job:
         self.say(text, event="wrong", rank=self.rank, host=self.host, where=where, expected=str(expected), got=str(got))
 
     def check(
-        self, what: str, expected: float, got: float, error: float, tolerance: float, *, at_least: float = 0.0
+        self,
+        what: str,
+        expected: float,
+        got: float,
+        error: float,
+        tolerance: float,
+        *,
+        at_least: float = 0.0,
+        of_all: bool = False,
     ) -> bool:
         """Whether a relative error is at least `at_least` and at most `tolerance`; NaN is not.
 
-        Rank 0 says what was compared, and another rank what is not as expected. Too good is wrong, too: then something
-        else was measured than was to be.
+        Rank 0 reports what was compared, and any rank what is not as expected: as its own result, or as that of all.
+        Too good is wrong, too: then something else was measured than was to be.
         """
         right = at_least <= error <= tolerance
+        said = {"what": what, "expected": expected, "got": got, "error": min(error, 1e299), "tolerance": tolerance}
+        place = {} if of_all else {"rank": self.rank, "host": self.host}
+        bound = f"at most {tolerance:g}" if error > tolerance else f"at least {at_least:g}"
+        text = f"{what} (relative error {error:.3g}, must be {bound})"
         if self.rank == 0 or not right:
-            said = {"what": what, "expected": expected, "got": got, "error": min(error, 1e300), "tolerance": tolerance}
-            self.say("", event="assertion", rank=self.rank, host=self.host, at_least=at_least, **said)
-        if not right:
-            bound = f"at most {tolerance:g}" if error > tolerance else f"at least {at_least:g}"
-            self.wrong(f"{what} (relative error {error:.3g}, must be {bound})", expected, got)
+            wrong = (
+                f"wrong result of all ranks, {text}: expected {expected!r}, got {got!r}" if of_all and not right else ""
+            )
+            self.say(wrong, event="assertion", at_least=at_least, **place, **said)
+        if not right and not of_all:
+            self.wrong(text, expected, got)
         return right
 
     def agree(self, right: bool) -> None:

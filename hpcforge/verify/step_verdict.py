@@ -2,7 +2,7 @@
 
 When one rank fails, the others fail too, a moment later and often louder. So witnesses are heard in this order:
 
-1. a rank that says its result is wrong;
+1. a rank that says its result is wrong, or an assertion that does not hold;
 2. a rank that says it failed by itself, outside of a collective;
 3. Slurm, that it ended the job, that a node failed, or that a task used too much memory;
 4. ranks that ended themselves at the test's time limit, if none had waited in vain for another;
@@ -102,10 +102,8 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
 
 def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     """What a step that ended well did not report."""
-    if seen.wrong:
-        return _wrong(job, seen, _ENDED_WELL)
-    if untrue := next((one for one in seen.assertions if not one.holds), None):
-        return Blame("wrong", assertion_row(untrue))
+    if wrong := _wrong(job, seen, _ENDED_WELL) or _untrue(job, seen, _ENDED_WELL):
+        return wrong
     if seen.result is None or not (seen.measurements or job.step):
         return Blame("failed", "ended without an error but reported no result: nothing was measured")
     ranks = seen.result.get("world_size")
@@ -124,6 +122,7 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | No
     witnesses: tuple[Callable[[Launch, Transcript, Completed], Blame | None], ...] = (
         lambda _job, seen, ran: head_lost(seen, ran),
         _wrong,
+        _untrue,
         _failed_alone,
         lambda _job, seen, _ran: by_slurm(seen, end),
         _overdue,
@@ -152,6 +151,12 @@ def _wrong(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
     )
     hosts = {said.host for said in seen.wrong}
     return Blame("wrong", detail, None, first.host if len(hosts) == 1 else None)
+
+
+def _untrue(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    """What is not as expected of all ranks together, or of one that did not say that it is wrong."""
+    first = next((one for one in seen.assertions if not one.holds), None)
+    return Blame("wrong", assertion_row(first)) if first else None
 
 
 def _failed_alone(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:

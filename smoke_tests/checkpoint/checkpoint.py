@@ -98,9 +98,11 @@ def _continue(job: Job, training: Resumable, before: list[float]) -> None:
             job.say("", event="measurement", **told)
         error = relative(loss, before[step])
         worst = max(worst, error)
-        right &= job.check(f"loss of step {BEFORE + step} after loading", before[step], loss, error, CURVE)
+        right &= job.check(f"loss of step {BEFORE + step} after loading", before[step], loss, error, CURVE, of_all=True)
         of_one = relative(loss, reference[step])
-        right &= job.check(f"loss of step {BEFORE + step}, one process", reference[step], loss, of_one, ONE_PROCESS)
+        right &= job.check(
+            f"loss of step {BEFORE + step}, one process", reference[step], loss, of_one, ONE_PROCESS, of_all=True
+        )
     job.agree(right)
     if job.rank == 0:
         job.say(f"continued on {job.world_size} ranks: largest error of a loss {worst:.2g}")

@@ -76,39 +76,43 @@ def train(job: Job, training: Resumable, folder: Path, start: int, options: argp
 
 
 def judge(job: Job, folder: Path, options: argparse.Namespace) -> bool:
-    """Rank 0: compare what was done with one process."""
+    """On rank 0: whether what was done is what one process does."""
     done, reference, right = lines(folder), alone(options.steps, sizes(job, 0)[0]), True
     last = {int(line["step"]): line for line in done}
     for line in done:
-        step = int(line["step"])
-        error = relative(line["loss"], reference[step - 1])
-        job.say("", event="measurement", step=step, loss=line["loss"], loss_expected=reference[step - 1])
-        right &= job.check(f"loss of step {step}, one process", reference[step - 1], line["loss"], error, ONE_PROCESS)
+        step, loss = int(line["step"]), line["loss"]
+        expected, again = reference[step - 1], last[step]["loss"]
+        job.say("", event="measurement", step=step, loss=loss, loss_expected=expected)
+        error = relative(loss, expected)
+        right &= job.check(f"loss of step {step}, one process", expected, loss, error, ONE_PROCESS, of_all=True)
         if line is not last[step]:
-            again = last[step]["loss"]
-            right &= job.check(
-                f"loss of step {step}, trained twice", line["loss"], again, relative(again, line["loss"]), TWICE
-            )
-    starts = sorted({line["start"] for line in done}, key=[line["start"] for line in done].index)
-    finished = [int(line["step"]) for line in done if line["start"] == starts[-1]]
-    first = int(finished[0])
-    if finished != list(range(first, options.steps + 1)) or sorted(last) != list(range(1, options.steps + 1)):
-        right = False
-        job.wrong("steps after the last start", f"{first} to {options.steps}, each once", finished)
-    if (folder / "killed").exists():
-        resumed_after = options.kill_step - options.kill_step % EVERY
-        if first != resumed_after + 1:
-            right = False
-            job.wrong("the first step after the restart", resumed_after + 1, first)
+            what = f"loss of step {step}, trained twice"
+            right &= job.check(what, loss, again, relative(again, loss), TWICE, of_all=True)
+    finished = [int(line["step"]) for line in done if line["start"] == done[-1]["start"]]
+    first = last_complete_before(options.kill_step) + 1 if (folder / "killed").exists() else finished[0]
+    right &= _same(job, "first step after the last start", first, finished[0])
+    whole = finished == list(range(finished[0], options.steps + 1)) and len(last) == options.steps
+    right &= _same(job, "steps, each once", options.steps, len(last), whole)
+    if options.kill_step:
+        right &= _same(job, "ranks that were killed", 1, int((folder / "killed").exists()))
+    if right and options.kill_step:
         killed_s = json.loads((folder / "killed").read_text())
-        back_s = next(line["at_s"] for line in done if line["start"] == starts[-1]) - killed_s
-        measured = {"resume_s": round(back_s, 2), "resumed_after_step": first - 1, "starts": len(starts)}
-        job.say("", event="measurement", loss_last=round(last[options.steps]["loss"], 6), **measured)
-        job.say(f"resumed after step {first - 1}, {back_s:.1f} s after the kill")
-    elif options.kill_step:
-        right = False
-        job.wrong("ranks that were killed", 1, 0)
+        back_s = next(line["at_s"] for line in done if line["start"] == done[-1]["start"]) - killed_s
+        measured = {"resume_s": round(back_s, 2), "resumed_after_step": finished[0] - 1}
+        starts = len({line["start"] for line in done})
+        job.say("", event="measurement", loss_last=round(last[options.steps]["loss"], 6), starts=starts, **measured)
+        job.say(f"resumed after step {finished[0] - 1}, {back_s:.1f} s after the kill")
     return right
+
+
+def last_complete_before(step: int) -> int:
+    """The last step before a kill that has a complete checkpoint."""
+    return step - step % EVERY
+
+
+def _same(job: Job, what: str, expected: int, got: int, same: bool = True) -> bool:
+    """Whether two counts are equal, and more is `same`."""
+    return job.check(what, expected, got, 0.0 if same and got == expected else 1.0, 0.0, of_all=True)
 
 
 def run(job: Job, options: argparse.Namespace) -> None:
