@@ -398,8 +398,8 @@ def train(job: Job, mode: Mode, meshes: Meshes, reference: Reference, fault: str
     return right, error
 
 
-def compare(job: Job, modes: Sequence[Mode], fault: tuple[str, str]) -> None:
-    """Train in each mode, and report all. `fault` is a mode and what is wrong in it."""
+def compare(job: Job, modes: Sequence[Mode], faults: Mapping[str, str]) -> None:
+    """Train in each mode, and report all. `faults` are what is wrong in a mode, or in all."""
     ranks = max(mode.ranks for mode in modes)
     if job.world_size % ranks:
         raise RuntimeError(f"these modes take a multiple of {ranks} ranks, and there are {job.world_size}")
@@ -409,7 +409,7 @@ def compare(job: Job, modes: Sequence[Mode], fault: tuple[str, str]) -> None:
     for number, mode in enumerate(modes):
         if number == min(1, len(modes) - 1):
             job.fault.strike(job.rank)
-        good, error = train(job, mode, meshes, reference, fault[1] if fault[0] in (mode.name, "all") else "")
+        good, error = train(job, mode, meshes, reference, faults.get(mode.name, faults.get("all", "")))
         right, worst = right and good, max(worst, error)
     job.agree(right)
     if job.rank == 0:
@@ -432,4 +432,4 @@ def fault_of(text: str) -> tuple[str, str]:
 def fault_option(options: argparse.ArgumentParser) -> None:
     """Add the option that injects a fault."""
     text = "for testing this test: what one rank or microbatch contributes to a mode is lost or doubled"
-    options.add_argument("--fault", type=fault_of, default=("", ""), metavar="MODE:FAULT", help=text)
+    options.add_argument("--fault", type=fault_of, action="append", default=[], metavar="MODE:FAULT", help=text)

@@ -68,10 +68,10 @@ def verify(
     return tuple(verdicts[test] for test in tests)
 
 
-def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], RankNeeds, str]:
-    """What tests of one launch have alike: their nodes, how many ranks they need, and that these take turns in them."""
+def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], RankNeeds, str, str]:
+    """What tests of one launch have alike: nodes, how many ranks they need, the launcher; these take turns in them."""
     turns = test.program.ranked and not test.program.launches
-    return test.nodes, test.program.ranks, "" if turns else test.name
+    return test.nodes, test.program.ranks, test.program.launcher, "" if turns else test.name
 
 
 def _enough(cluster: Cluster, tests: Sequence[SmokeTest], left_out: Mapping[str, str]) -> bool:

@@ -16,7 +16,7 @@ from ranks import Job, Turn, main, options_parser
 
 def run(job: Job, options: argparse.Namespace) -> None:
     """The one mode."""
-    compare(job, (THREE,), options.fault)
+    compare(job, (THREE,), dict(options.fault))
 
 
 def parser() -> argparse.ArgumentParser:

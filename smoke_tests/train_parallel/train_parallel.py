@@ -19,7 +19,7 @@ def run(job: Job, options: argparse.Namespace) -> None:
     asked = [mode for mode in MODES if not options.modes or mode.name in options.modes]
     if unknown := set(options.modes) - {mode.name for mode in MODES}:
         raise RuntimeError(f"no such mode: {', '.join(sorted(unknown))}; there are {', '.join(m.name for m in MODES)}")
-    compare(job, asked, options.fault)
+    compare(job, asked, dict(options.fault))
 
 
 def parser() -> argparse.ArgumentParser:
