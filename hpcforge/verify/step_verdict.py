@@ -34,6 +34,7 @@ from hpcforge.verify.attribution import (
     last_words,
     required,
     text_of,
+    untrue,
 )
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
@@ -41,7 +42,7 @@ from hpcforge.verify.measurements import headline, missed, numbers, unreported
 from hpcforge.verify.process_verdict import judge_tasks
 from hpcforge.verify.step_output import RankEnd, Transcript, clean, finite, read
 from hpcforge.verify.submit import Launch, Turn
-from hpcforge.verify.verdicts import Status, Verdict, assertion_row
+from hpcforge.verify.verdicts import Status, Verdict
 
 _ENDED_BY_LAUNCHER = -signal.SIGTERM  # torchrun ends the neighbours of a rank that failed
 _ENDED_WELL = Completed(0, "", "")
@@ -102,7 +103,7 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
 
 def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     """What a step that ended well did not report."""
-    if wrong := _wrong(job, seen, _ENDED_WELL) or _untrue(job, seen, _ENDED_WELL):
+    if wrong := _wrong(job, seen, _ENDED_WELL) or untrue(seen):
         return wrong
     if seen.result is None or not (seen.measurements or job.step):
         return Blame("failed", "ended without an error but reported no result: nothing was measured")
@@ -122,7 +123,7 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | No
     witnesses: tuple[Callable[[Launch, Transcript, Completed], Blame | None], ...] = (
         lambda _job, seen, ran: head_lost(seen, ran),
         _wrong,
-        _untrue,
+        lambda _job, seen, _ran: untrue(seen),
         _failed_alone,
         lambda _job, seen, _ran: by_slurm(seen, end),
         _overdue,
@@ -151,12 +152,6 @@ def _wrong(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
     )
     hosts = {said.host for said in seen.wrong}
     return Blame("wrong", detail, None, first.host if len(hosts) == 1 else None)
-
-
-def _untrue(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    """What is not as expected of all ranks together, or of one that did not say that it is wrong."""
-    first = next((one for one in seen.assertions if not one.holds), None)
-    return Blame("wrong", assertion_row(first)) if first else None
 
 
 def _failed_alone(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:

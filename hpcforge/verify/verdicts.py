@@ -35,6 +35,11 @@ class Assertion:
     host: str = ""
 
     @property
+    def numbers(self) -> tuple[float, ...]:
+        """Each of its numbers."""
+        return self.expected, self.got, self.error, self.tolerance, self.at_least
+
+    @property
     def holds(self) -> bool:
         """Whether the error is within its bounds."""
         return self.at_least <= self.error <= self.tolerance
