@@ -17,7 +17,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 pictures test test-stories test-all test-landing landing test-every-kill test-kills test-newest test-nvidia test-shared-storage test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick
+.PHONY: rehearse full-lab full-lab-13 pictures test test-stories test-all test-landing landing test-every-kill test-kills test-newest test-nvidia test-shared-storage test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -48,7 +48,7 @@ test-stories: host-test host-vm develop $(VENV)/.torch
 
 # Hours: all there is. It goes on where one of them fails.
 test-all:
-	$(MAKE) -k test test-stories test-every-kill test-kills test-nvidia test-shared-storage test-vm test-vagrant
+	$(MAKE) -k test test-stories test-every-kill test-kills test-nvidia test-shared-storage test-training test-vm test-vagrant
 
 # What CI runs after `make test`, USED_MIN minutes after it began: the stories that fit (tools/stories.py).
 USED_MIN ?= 10
@@ -97,6 +97,9 @@ test-nvidia: host-test develop
 # what it last printed.
 test-shared-storage: host-test develop
 	$(BIN)/python -m pytest -s tests/stories/storage/test_shared_storage.py tests/stories/storage/test_served_glusterfs.py --shared-storage
+
+test-training: host-test develop
+	$(BIN)/python -m pytest -s tests/stories/training/test_faults.py --training
 
 # 10,000 files instead of 500 for `validate`; another SEED, other files.
 SEED ?= 2

@@ -5,6 +5,7 @@ a line. With `--json` each is one JSON object, written by a single write(2) so t
 
     {"event": "started",     "rank": 3, "host": "w2"}                 # every rank, as it begins the test
     {"event": "measurement", ...}                                     # rank 0, numbers of the test
+    {"event": "assertion",   "what": ..., "expected": x, "got": y, "error": e, "tolerance": t, "at_least": l}
     {"event": "result",      "schema_version": 1, ...}                # rank 0, once, if all ranks were right
     {"event": "wrong",       "rank": 3, "host": "w2", "where": ..., "expected": x, "got": y}
     {"event": "failed",      "rank": 3, "host": "w2", "during": "collective", "error": ...}
@@ -107,10 +108,40 @@ class Job:
         if line:
             os.write(1, (line + "\n").encode())
 
-    def wrong(self, where: str, expected: float, got: float) -> None:
+    def wrong(self, where: str, expected: object, got: object) -> None:
         """Say that this rank's result is wrong."""
         text = f"rank {self.rank} on {self.host}: wrong result, {where}: expected {expected!r}, got {got!r}"
         self.say(text, event="wrong", rank=self.rank, host=self.host, where=where, expected=str(expected), got=str(got))
+
+    def check(
+        self,
+        what: str,
+        expected: float,
+        got: float,
+        error: float,
+        tolerance: float,
+        *,
+        at_least: float = 0.0,
+        of_all: bool = False,
+    ) -> bool:
+        """Whether a relative error is at least `at_least` and at most `tolerance`; NaN is not.
+
+        Rank 0 reports what was compared, and any rank what is not as expected: as its own result, or as that of all.
+        Too good is wrong, too: then something else was measured than was to be.
+        """
+        right = at_least <= error <= tolerance
+        said = {"what": what, "expected": expected, "got": got, "error": min(error, 1e299), "tolerance": tolerance}
+        place = {} if of_all else {"rank": self.rank, "host": self.host}
+        bound = f"at most {tolerance:g}" if error > tolerance else f"at least {at_least:g}"
+        text = f"{what} (relative error {error:.3g}, must be {bound})"
+        if self.rank == 0 or not right:
+            wrong = (
+                f"wrong result of all ranks, {text}: expected {expected!r}, got {got!r}" if of_all and not right else ""
+            )
+            self.say(wrong, event="assertion", at_least=at_least, **place, **said)
+        if not right and not of_all:
+            self.wrong(text, expected, got)
+        return right
 
     def agree(self, right: bool) -> None:
         """Raise WrongResultError on every rank if any rank is not right, so that all end alike."""

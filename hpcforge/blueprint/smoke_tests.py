@@ -64,6 +64,11 @@ _Package = Annotated[str, v.Matches(r"[a-z0-9][a-z0-9.+-]{1,63}", "the name of a
 _Module = Annotated[
     str, v.Matches(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "a module as Python imports it, without a point", "numpy")
 ]
+_Beside = Annotated[
+    str,
+    v.Matches(r"[a-z][a-z0-9_]{0,30}", "a module beside the test's folder: lower-case letters, digits and _", "model"),
+]
+_Version = Annotated[str, v.Matches(r"[1-9][0-9]?\.[0-9]{1,3}", "a version of two numbers, in quotes", "2.6")]
 _Image = Annotated[str, v.Matches(r"[A-Za-z0-9][A-Za-z0-9._/:@#+-]{0,255}", "the name of an image", "ubuntu:24.04")]
 _Part = Annotated[float, Field(ge=0.01, le=1), BeforeValidator(v.number)]
 _Times = Annotated[float, Field(ge=1, le=100), BeforeValidator(v.number)]
@@ -120,6 +125,10 @@ class TestNeedsSection(Section):
     )
     pytorch: v.Truth = Field(
         False, description="PyTorch from `software.frameworks`; always true with the launcher torchrun."
+    )
+    pytorch_at_least: _Version | None = Field(None, description="Lowest version of PyTorch.")
+    imports: tuple[_Beside, ...] = Field(
+        (), description="Modules NAME.py beside the test's folder that its program imports, besides ranks."
     )
     packages: tuple[_Package, ...] = Field((), description="Packages of the distribution, installed on every worker.")
     modules: tuple[_Module, ...] = Field(
@@ -202,7 +211,8 @@ def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
     found, wrong = {}, list[Diagnostic]()
     for path in (path for folder in folders for path in having(folder, SMOKE_TESTS.file)):
         draft, said = validate(SmokeTestSpec, with_new_keys(read_inside_of(path, SMOKE_TESTS.file), "test.yaml"))
-        said += [*draft.place(_findings(draft)), *_of_folder(path)]
+        spec = draft.model if isinstance(draft.model, SmokeTestSpec) else None
+        said += [*draft.place(_findings(draft)), *draft.place(_of_imports(path, spec)), *_of_folder(path)]
         errors = [entry for entry in said if entry.severity == "error"]
         wrong += said if errors else ()
         if isinstance(draft.model, SmokeTestSpec) and not errors:
@@ -210,6 +220,18 @@ def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
     if wrong:
         raise InvalidInput(wrong)
     return found
+
+
+def _of_imports(folder: Path, spec: SmokeTestSpec | None) -> Iterator[Finding]:
+    """Yield modules that are not beside a test's folder, or whose names are taken."""
+    for number, name in enumerate(spec.needs.imports if spec else ()):
+        place = ("needs", "imports", number)
+        if not _is_name(name):
+            yield Finding(place, f"{quote(name)} is a reserved name", f"rename the module: {SMOKE_TESTS.a_name}")
+        elif not os.path.lexists(folder.parent / f"{name}.py"):
+            yield Finding(
+                place, f"there is no `{name}.py` beside the folder {folder.name}", f"write {folder.parent}/{name}.py"
+            )
 
 
 def _of_folder(folder: Path) -> Iterator[Diagnostic]:

@@ -441,6 +441,14 @@ class Threshold:
 
 
 @dataclass(frozen=True)
+class ImportedModule:
+    """A module beside smoke tests' folders, which programs import."""
+
+    name: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True)
 class SmokeTestProgram:
     """What a smoke test runs, and what it must say: its folder, read."""
 
@@ -453,7 +461,9 @@ class SmokeTestProgram:
     options: tuple[tuple[str, str], ...] = ()  # with their defaults, as the program is told
     pytorch: bool = True
     gpus: Literal["any", "real"] | None = None
+    pytorch_at_least: str | None = None  # the lowest version, two numbers
     min_nodes: int = 1
+    imports: tuple[ImportedModule, ...] = ()
     packages: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()  # that it imports
     ranks: RankNeeds = field(default=RankNeeds())
@@ -556,6 +566,11 @@ class Cluster:
         """Of the smoke tests that can run here, each once."""
         programs = [test.program for test in self.acceptance.tests] if self.acceptance else []
         return tuple(dict.fromkeys(program for program in programs if self.pytorch or not program.pytorch))
+
+    @property
+    def test_imports(self) -> tuple[ImportedModule, ...]:
+        """The modules that programs of smoke tests share, each once."""
+        return tuple(dict.fromkeys(module for program in self.programs for module in program.imports))
 
     @property
     def test_packages(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.acceptance_checks import findings_of
@@ -16,7 +16,7 @@ from hpcforge.blueprint.validate import Finding
 from hpcforge.blueprint.values import minutes
 from hpcforge.cluster.launches import ProgramLaunch, RankNeeds, RanksError
 from hpcforge.cluster.launches import ranks_per_node as fitting_ranks
-from hpcforge.cluster.model import Cluster, Measure, Node, SmokeTestProgram, Threshold
+from hpcforge.cluster.model import Cluster, ImportedModule, Measure, Node, SmokeTestProgram, Threshold
 from hpcforge.cluster.select import worker_words
 from hpcforge.launchers import LAUNCHERS
 
@@ -30,7 +30,10 @@ def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
         folder = blueprint.acceptance.tests.folders[name]
         try:
             text = read_inside(folder.path, folder.program.name, MAX_YAML).decode("utf-8")
-            found[name] = program(name, folder.spec, text)
+            beside = {
+                each: read_inside(folder.path.parent, f"{each}.py", MAX_YAML) for each in folder.spec.needs.imports
+            }
+            found[name] = program(name, folder.spec, text, {each: beside[each].decode("utf-8") for each in beside})
         except (OSError, ValueError) as error:
             why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
             wrong.append(Diagnostic("error", f"the program cannot be read: {why}", SourceFile(str(folder.program))))
@@ -39,8 +42,8 @@ def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
     return found
 
 
-def program(name: str, spec: SmokeTestSpec, text: str) -> SmokeTestProgram:
-    """What a smoke test's folder says, and its program's text."""
+def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str] | None = None) -> SmokeTestProgram:
+    """What a smoke test's folder says, its program's text, and those of the modules beside it that it imports."""
     launches = tuple(
         ProgramLaunch(
             each,
@@ -73,6 +76,8 @@ def program(name: str, spec: SmokeTestSpec, text: str) -> SmokeTestProgram:
         gpus=spec.needs.gpus,
         min_nodes=spec.needs.nodes,
         packages=spec.needs.packages,
+        pytorch_at_least=spec.needs.pytorch_at_least,
+        imports=tuple(ImportedModule(each, of) for each, of in (beside or {}).items()),
         modules=tuple(name for name in spec.needs.modules if name not in sys.stdlib_module_names),
         ranks=RankNeeds(ranks.per_node, ranks.multiple_of, ranks.at_most),
         scratch=spec.needs.scratch,
@@ -107,6 +112,9 @@ def why_not(cluster: Cluster, program: SmokeTestProgram, nodes: Sequence[Node]) 
     if lacking:
         has = ", ".join(sorted(wheels.modules)) if wheels else ""
         return f"no wheel of PyTorch's brings {', '.join(lacking)}", f"the wheels bring {has}"
+    lowest, torch = program.pytorch_at_least, cluster.pytorch
+    if lowest and torch and _release(torch.version) < _release(lowest):
+        return f"it needs PyTorch {lowest}, and the cluster has {torch.version}", "name a newer one, or remove the test"
     if program.scratch == "shared" and len(nodes) > 1 and not cluster.shared_by([node.name for node in nodes]):
         where = hostlist.fold(node.name for node in nodes)
         return f"it needs storage that all of {where} mount, for its scratch folder", "add it under `storage`"
@@ -115,6 +123,11 @@ def why_not(cluster: Cluster, program: SmokeTestProgram, nodes: Sequence[Node]) 
     except RanksError as error:
         return str(error), "name another number of workers"
     return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version."""
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:

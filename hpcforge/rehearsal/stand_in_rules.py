@@ -26,7 +26,7 @@ from hpcforge.cluster.model import (
 from hpcforge.cluster.people import User
 from hpcforge.cluster.storage import FileSystem
 from hpcforge.fabric.topology_conf import shrunk
-from hpcforge.rehearsal.lab_facts import LabFacts
+from hpcforge.rehearsal.lab_facts import SHARED_FOLDER, LabFacts
 from hpcforge.rehearsal.stand_ins import StandInRule
 
 Said = tuple[str, str] | None
@@ -227,23 +227,32 @@ def _out_of_reach(cluster: Cluster) -> dict[str, Mounted]:
     return {name: instead for name, instead in found.items() if instead}
 
 
-def _storage_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+def _storage_said(cluster: Cluster, lab: LabFacts) -> Said:
     instead = _out_of_reach(cluster)
     systems = [file_system for file_system in cluster.storage if file_system.name in instead]
     if not systems:
         return None
     what = ", ".join(f"{file_system.mount} ({file_system.kind})" for file_system in systems)
+    if not lab.boots:
+        return (
+            "shared storage",
+            f"{what} is one folder of this machine, which all nodes share; what it measures is no storage",
+        )
     types = ", ".join(dict.fromkeys(instead[file_system.name].type for file_system in systems))
     return "shared storage", f"of {what} each node has its own, a small {types}: what one writes there no other sees"
 
 
-def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:
+    """Containers share a folder of their host; nodes with a kernel of their own have something small in memory."""
     instead = _out_of_reach(cluster)
 
     def near(file_system: FileSystem) -> FileSystem:
         mounted = instead.get(file_system.name)
         if mounted is None:
             return file_system
+        mounted = (
+            mounted if lab.boots else Mounted(what=SHARED_FOLDER, type="none", options=("bind", "nosuid", "nodev"))
+        )
         options = ",".join(mounted.options)
         here = replace(file_system, what=mounted.what, type=mounted.type, options=options, packages=(), mounted_by="")
         ours = replace(here, servers=(), path=None, replicas=1, arbiter=None, spread=False, try_s=0, fuse=False)

@@ -10,7 +10,9 @@ from hpcforge.plan.test_selection import SmokeRun
 from hpcforge.report.text import duration, one_line
 from hpcforge.run.smoke_tests import Verified, waits
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
-from hpcforge.verify.verdicts import Verdict, summary_line
+from hpcforge.verify.verdicts import Verdict, assertion_row, summary_line
+
+_ROWS = 8  # of what is not as expected in a verdict
 
 
 def verdicts_text(tests: Verified, again: str, away: Collection[str], now_s: float) -> str:
@@ -38,6 +40,10 @@ def verdicts_text(tests: Verified, again: str, away: Collection[str], now_s: flo
 
 def _verdict(verdict: Verdict, again: str) -> Iterator[str]:
     yield summary_line(verdict)
+    untrue = [assertion for assertion in verdict.assertions if not assertion.holds] if not verdict.passed else []
+    yield from (f"  {assertion_row(assertion)}" for assertion in untrue[:_ROWS])
+    if len(untrue) > _ROWS:
+        yield f"  and {len(untrue) - _ROWS} more; `hpcforge verify --json` has all"
     if verdict.next_command:
         yield f"  next: {verdict.next_command}" + (f"; {again}   (when that has ended)" if verdict.waits_for else "")
 

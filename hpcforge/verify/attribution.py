@@ -11,7 +11,7 @@ from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
 from hpcforge.verify.step_output import Transcript, clean
 from hpcforge.verify.submit import Launch
-from hpcforge.verify.verdicts import Status, Verdict
+from hpcforge.verify.verdicts import Status, Verdict, assertion_row
 
 TIMED_OUT = 124  # of timeout(1)
 
@@ -69,6 +69,12 @@ def by_slurm(seen: Transcript, end: JobEndReason | None) -> Blame | None:
     if full is None:
         return None
     return Blame("failed", f"used more memory than the job has there (Slurm: {full[1]})", None, full[0])
+
+
+def untrue(seen: Transcript) -> Blame | None:
+    """An assertion that does not hold: of all processes together, or of a process that did not say that it is wrong."""
+    first = next((assertion for assertion in seen.assertions if not assertion.holds), None)
+    return Blame("wrong", assertion_row(first)) if first else None
 
 
 def required(

@@ -104,6 +104,7 @@ def combined(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> Verdict:
         launcher=job.launcher,
         ranks=job.ranks,
         measurements=measurements,
+        assertions=tuple(assertion for verdict in verdicts for assertion in verdict.assertions),
         headline=headline(turn.program, of),
         backend=next((verdict.backend for verdict in verdicts if verdict.backend), None),
         device=next((verdict.device for verdict in verdicts if verdict.device), None),

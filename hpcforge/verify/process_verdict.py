@@ -2,7 +2,7 @@
 
 Where each process is, is known from what starts it, not from what it says. Witnesses are heard in this order:
 
-1. a process that says its result is wrong, or that it failed;
+1. a process that says its result is wrong, or that it failed; an assertion that does not hold;
 2. Slurm, that it ended the job, that a node failed, or that a process used too much memory;
 3. a process that ended with an exit code;
 4. at the time limit, those that have not reported yet;
@@ -28,6 +28,7 @@ from hpcforge.verify.attribution import (
     last_words,
     required,
     text_of,
+    untrue,
 )
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
@@ -50,6 +51,7 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
         launcher=job.launcher,
         ranks=job.ranks,
         measurements=seen.measurements,
+        assertions=seen.assertions,
         headline=headline(turn.program, of),
         torch_build=text_of(seen, "torch"),
         backend=text_of(seen, "backend"),
@@ -70,6 +72,7 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | No
         lambda: head_lost(seen, ran),
         lambda: _said(job, seen.wrong, "wrong"),
         lambda: _said(job, seen.failed, "failed"),
+        lambda: untrue(seen),
         lambda: by_slurm(seen, end),
         lambda: _ended(seen, [host for host in seen.task_ends if host in seen.task_exits]),
         lambda: _past_its_limit(job, seen, ran),

@@ -10,10 +10,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeGuard
 
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.verify.head import Completed
+from hpcforge.verify.verdicts import Assertion
 
 _LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$")  # srun --label pads the task number
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
@@ -26,6 +28,7 @@ _REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
 _MAX_EVENT = 1 << 20
 _MAX_RANK = 10**9
 _LARGEST = 1e300
+_ASSERTIONS = 1000  # of one test that are kept
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Transcript:
     overdue: Mapping[int, float] = field(default_factory=dict)  # ranks that ended themselves at a limit -> that, s
     wrong: tuple[RankEnd, ...] = ()
     measurements: tuple[Mapping[str, float | int | str], ...] = ()
+    assertions: tuple[Assertion, ...] = ()
     result: Mapping[str, Any] | None = None
     hosts: Mapping[int, str] = field(default_factory=dict)  # task -> host
     exits: Mapping[int, int] = field(default_factory=dict)  # rank -> exit code, negative for a signal
@@ -98,6 +102,9 @@ def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Tran
         overdue={e["rank"]: _limit_s(e) for _, e in events if e["event"] == "overdue" and _names_rank(e)},
         wrong=tuple(_mistake(e) for _, e in events if e["event"] == "wrong" and _names_rank(e)),
         measurements=tuple(_measurement(e) for _, e in events if e["event"] == "measurement"),
+        assertions=tuple(
+            islice(filter(None, (_assertion(e) for _, e in events if e["event"] == "assertion")), _ASSERTIONS)
+        ),
         result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
         hosts=hosts,
         exits=_exits(line for lines in stderr.values() for line in lines),
@@ -181,6 +188,19 @@ def _failure(event: Mapping[str, Any]) -> RankEnd:
 def _mistake(event: Mapping[str, Any]) -> RankEnd:
     where, expected, got = (clean(event.get(key, "?"), 100) for key in ("where", "expected", "got"))
     return RankEnd(event["rank"], clean(event["host"], 64), f"{where}: expected {expected}, got {got}")
+
+
+def _assertion(event: Mapping[str, Any]) -> Assertion | None:
+    """What was compared; None where a number of it is missing, which proves nothing."""
+    expected, got, error, tolerance, at_least = (
+        event.get(key, 0.0 if key == "at_least" else None)
+        for key in ("expected", "got", "error", "tolerance", "at_least")
+    )
+    if not (finite(expected) and finite(got) and finite(error) and finite(tolerance) and finite(at_least)):
+        return None
+    place = (event["rank"], clean(event["host"], 64)) if _names_rank(event) else (None, "")
+    what = clean(event.get("what", "?"), 100)
+    return Assertion(what, float(expected), float(got), float(error), float(tolerance), float(at_least), *place)
 
 
 def _measurement(event: Mapping[str, Any]) -> dict[str, float | int | str]:

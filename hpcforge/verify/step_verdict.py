@@ -2,7 +2,7 @@
 
 When one rank fails, the others fail too, a moment later and often louder. So witnesses are heard in this order:
 
-1. a rank that says its result is wrong;
+1. a rank that says its result is wrong, or an assertion that does not hold;
 2. a rank that says it failed by itself, outside of a collective;
 3. Slurm, that it ended the job, that a node failed, or that a task used too much memory;
 4. ranks that ended themselves at the test's time limit, if none had waited in vain for another;
@@ -34,6 +34,7 @@ from hpcforge.verify.attribution import (
     last_words,
     required,
     text_of,
+    untrue,
 )
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
@@ -85,6 +86,7 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
         nodes=tuple(node.name for node in job.nodes),
         ranks=job.ranks,
         measurements=seen.measurements,
+        assertions=seen.assertions,
         headline=headline(turn.program, of),
         torch_build=_build(seen),
         backend=text_of(seen, "backend"),
@@ -101,6 +103,8 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
 
 def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     """What a step that ended well did not report."""
+    if wrong := _wrong(job, seen, _ENDED_WELL) or untrue(seen):
+        return wrong
     if seen.result is None or not (seen.measurements or job.step):
         return Blame("failed", "ended without an error but reported no result: nothing was measured")
     ranks = seen.result.get("world_size")
@@ -119,6 +123,7 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | No
     witnesses: tuple[Callable[[Launch, Transcript, Completed], Blame | None], ...] = (
         lambda _job, seen, ran: head_lost(seen, ran),
         _wrong,
+        lambda _job, seen, _ran: untrue(seen),
         _failed_alone,
         lambda _job, seen, _ran: by_slurm(seen, end),
         _overdue,

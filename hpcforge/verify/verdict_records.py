@@ -140,6 +140,8 @@ def load(text: str | None) -> Recorded:
                     return Recorded(problem=f"damaged: its time is {time_s:g}")
             for verdict in (record.verdict, record.last):
                 summary_line(verdict)  # what cannot be told is found here
+                if not all(math.isfinite(number) for held in verdict.assertions for number in held.numbers):
+                    return Recorded(problem="damaged: a number of an assertion is not finite")
                 for name, value in (pair for measured in verdict.measurements for pair in measured.items()):
                     if not isinstance(value, str) and not math.isfinite(value):
                         return Recorded(problem=f"damaged: {name} is {value}")

@@ -22,6 +22,30 @@ Status = Literal[
 
 
 @dataclass(frozen=True)
+class Assertion:
+    """What a test compared with what is right: two numbers, and the relative error with its bounds."""
+
+    what: str
+    expected: float
+    got: float
+    error: float
+    tolerance: float  # highest error
+    at_least: float = 0.0  # lowest error: a smaller one shows that something else was measured
+    rank: int | None = None
+    host: str = ""
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """Each of its numbers."""
+        return self.expected, self.got, self.error, self.tolerance, self.at_least
+
+    @property
+    def holds(self) -> bool:
+        """Whether the error is within its bounds."""
+        return self.at_least <= self.error <= self.tolerance
+
+
+@dataclass(frozen=True)
 class LaunchVerdict:
     """The result of one of several launches of a smoke test."""
 
@@ -50,6 +74,7 @@ class Verdict:
     node: str | None = None  # the node to blame, where one can be told
     detail: str = ""  # one line
     measurements: tuple[Mapping[str, float | int | str], ...] = ()  # as the test reports them; of each node its `host`
+    assertions: tuple[Assertion, ...] = ()  # what it compared with what is right
     headline: str = ""  # what one would quote of them
     backend: str | None = None  # "gloo" or "nccl"
     device: str | None = None  # "cpu", or the GPU's name
@@ -78,6 +103,15 @@ def summary_line(verdict: Verdict) -> str:
     if verdict.left_out:
         parts.append("left out: " + ", ".join(f"{nodes} ({why})" for why, nodes in _by_reason(verdict.left_out)))
     return "  ".join(part for part in parts if part)
+
+
+def assertion_row(assertion: Assertion) -> str:
+    """One line for people: what is not as expected, with the numbers."""
+    low = assertion.error < assertion.at_least
+    bound = f"at least {assertion.at_least:.3g}" if low else f"at most {assertion.tolerance:.3g}"
+    where = f"rank {assertion.rank} on {assertion.host}: " if assertion.rank is not None and assertion.host else ""
+    numbers = f"expected {assertion.expected:.7g}, got {assertion.got:.7g}"
+    return f"{where}{assertion.what}: {numbers}; relative error {assertion.error:.3g}, must be {bound}"
 
 
 def spread(launcher: LauncherName, processes: int, nodelist: str) -> str:

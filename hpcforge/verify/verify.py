@@ -9,6 +9,7 @@ from functools import partial
 from typing import Literal
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.launches import RankNeeds
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
 from hpcforge.verify.head import Head
@@ -67,9 +68,10 @@ def verify(
     return tuple(verdicts[test] for test in tests)
 
 
-def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], str]:
-    """What tests of one launch have alike: their nodes, and that ranks take turns in them."""
-    return test.nodes, "" if test.program.ranked and not test.program.launches else test.name
+def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], RankNeeds, str, str]:
+    """What tests of one launch have alike: nodes, how many ranks they need, the launcher; these take turns in them."""
+    turns = test.program.ranked and not test.program.launches
+    return test.nodes, test.program.ranks, test.program.launcher, "" if turns else test.name
 
 
 def _enough(cluster: Cluster, tests: Sequence[SmokeTest], left_out: Mapping[str, str]) -> bool:

@@ -13,6 +13,7 @@ from hpcforge.lab.errors import LabError
 from hpcforge.lab.nspawn import cgroups, disks
 from hpcforge.lab.ssh import greets
 from hpcforge.lab.state import Lab, PlacedNode
+from hpcforge.rehearsal.lab_facts import SHARED_FOLDER
 
 _POWER_OFF = signal.SIGRTMIN + 4  # systemd as process 1: an orderly power-off
 _POWER_OFF_S = 15
@@ -113,6 +114,10 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
         "--resolv-conf=off",
         "--link-journal=no",
     ]
+    shared = lab.directory / "shared"  # what stands in for storage that a site's nodes share
+    shared.mkdir(exist_ok=True)
+    shared.chmod(0o1777)
+    nspawn.append(f"--bind={shared}:{SHARED_FOLDER}")
     if Path("/dev/fuse").exists():  # for file systems that need no module of the kernel's
         nspawn.append("--bind=/dev/fuse")
     console = _console(lab, node)

@@ -151,6 +151,7 @@ def test_a_test_of_two_launches_is_one_folder(tmp_path: Path) -> None:
             "name another number of workers",
         ),
         ("needs: {", "needs: {scratch: shared, ", "it needs storage that all of ", "add it under `storage`"),
+        ("needs: {", 'needs: {pytorch_at_least: "9.0", ', "it needs PyTorch 9.0, and the cluster has 2.13.0", "newer"),
         ("needs: {", "needs: {container: ubuntu, ", "hpcforge runs no containers yet", "remove the test"),
     ],
 )
@@ -176,3 +177,20 @@ def test_a_module_of_a_test_without_wheels_is_a_package(tmp_path: Path) -> None:
     assert load(site(tmp_path, test)).cluster.test_packages == ("python3-numpy", "python3-ruamel-yaml")
     (tmp_path / "wheels").mkdir()
     assert load(site(tmp_path / "wheels", TWO)).cluster.test_packages == ()
+
+
+def test_modules_beside_the_folder_are_read_and_each_is_there_once(tmp_path: Path) -> None:
+    path = site(tmp_path, TWO.replace("needs: {", "needs: {imports: [shared_model], "))
+    with pytest.raises(InvalidInput) as raised:
+        load(path)
+    assert "there is no `shared_model.py` beside the folder two" in raised.value.shown()
+    (folder,) = (each.parent for each in tmp_path.rglob("two") if each.is_dir())
+    (folder / "shared_model.py").write_text("WIDTH = 64\n")
+    (module,) = load(path).cluster.test_imports
+    assert (module.name, module.text) == ("shared_model", "WIDTH = 64\n")
+
+
+@pytest.mark.parametrize("name", ["ranks", "json", "allreduce.py"])
+def test_a_module_beside_the_folder_has_a_name_of_its_own(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        load(site(tmp_path, TWO.replace("needs: {", f"needs: {{imports: [{name}], ")))

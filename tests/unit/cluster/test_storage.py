@@ -129,14 +129,20 @@ def test_units_are_named_as_the_node_names_them(cluster: Cluster, mount: str) ->
     assert one.unit == f"{unit_files.escaped(mount)}.mount"
 
 
-def test_a_rehearsal_has_something_in_memory_instead(cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    ("boots", "what", "kind"),
+    [(True, "tmpfs", "tmpfs"), (False, "/srv/hpcforge-rehearsal", "none")],
+    ids=["in memory", "one folder"],
+)
+def test_a_rehearsal_has_something_instead(cluster: Cluster, boots: bool, what: str, kind: str) -> None:
     machines = {name: LabMachine(node.address, node.host_keys) for name, node in cluster.by_name.items()}
-    lab = LabFacts(machines, "10.1.0.0/24", "ops", None, 1, 2, 1, 1024, boots=False)
+    lab = LabFacts(machines, "10.1.0.0/24", "ops", None, 1, 2, 1, 1024, boots=boots)
     inside, stand_ins = rehearsed(cluster, lab, RULES)
     [said] = [one for one in stand_ins if one.name == "storage"]
     assert "/projects (nfs)" in said.sentence
     assert "/fast (gpfs)" in said.sentence
+    assert ("is one folder of this machine, which all nodes share" in said.sentence) is not boots
     for was, now in zip(cluster.storage, inside.storage, strict=True):
         assert (now.mount, now.on) == (was.mount, was.on)
-        assert (now.type, now.what, now.server, now.packages) == ("tmpfs", "tmpfs", None, ())
+        assert (now.type, now.what, now.server, now.packages) == (kind, what, None, ())
     assert {user.homes for user in inside.users} == {"/home"}  # what is in memory is no place for a home

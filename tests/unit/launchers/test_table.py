@@ -39,4 +39,14 @@ def test_those_there_are() -> None:
         "plain": (False, False, "one"),
         "srun": (False, False, "gpus"),
         "torchrun": (True, True, "gpus"),
+        "torchrun_restarts": (True, True, "gpus"),
     }
+
+
+def test_restarts_meet_at_the_first_node_by_its_address() -> None:
+    values = {"python": "python3", "nodes": "2", "per_node": "4", "job": "7", "address": "10.0.0.1", "port": "29500"}
+    words = LAUNCHERS["torchrun_restarts"].words({**values, "torchrun_options": ()})
+    assert words[:2] == ["python3", "-c"]
+    compile(words[2], "launcher", "exec")
+    assert words[3] == "10.0.0.1"
+    assert {"--rdzv_backend=c10d", "--rdzv_endpoint=10.0.0.1:29500", "--max_restarts=2", "--nnodes=2"} <= {*words}

@@ -9,7 +9,7 @@ from hpcforge.plan.test_selection import DeferredTests, SmokeRun
 from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run.smoke_tests import Reached, Verified
 from hpcforge.verify.verdict_records import Recorded
-from hpcforge.verify.verdicts import Verdict
+from hpcforge.verify.verdicts import Assertion, Verdict
 
 NOW = 1_800_000_000.0
 SPAN = ("w01", "w02", "w03")
@@ -72,3 +72,16 @@ def test_what_stands_is_told_with_its_age() -> None:
     served = BEFORE.changed((), served=False)
     assert "what jobs need of other nodes changed since" in text(Verified(recorded=served))[0]
     assert "w01 was there then, and is away now" in text(Verified(recorded=BEFORE), ("w01",))[0]
+
+
+def test_what_does_not_hold_has_a_row_and_many_are_counted() -> None:
+    holds, wrong = (
+        Assertion(f"{name}: loss", 4.0, 3.0, error, 1e-5) for name, error in (("ddp", 1e-7), ("fsdp", 0.25))
+    )
+    run = SmokeRun(("allreduce",), SPAN, SPAN, "asked for")
+    verdict = Verdict("allreduce", "wrong", SPAN, detail="it is wrong", assertions=(holds, *[wrong] * 9))
+    lines = text(Verified((Reached(run, verdict),)))
+    assert lines[0] == "allreduce  wrong  w[01-03]: it is wrong"
+    assert lines[1:9] == ["  fsdp: loss: expected 4, got 3; relative error 0.25, must be at most 1e-05"] * 8
+    assert lines[9:] == ["  and 1 more; `hpcforge verify --json` has all"]
+    assert len(text(Verified((Reached(run, replace(verdict, status="passed")),)))) == 1

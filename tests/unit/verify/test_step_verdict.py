@@ -16,7 +16,7 @@ from hpcforge.verify import submit
 from hpcforge.verify.head import Completed
 from hpcforge.verify.step_output import clean, read
 from hpcforge.verify.step_verdict import judge
-from hpcforge.verify.verdicts import Verdict, summary_line
+from hpcforge.verify.verdicts import Assertion, Verdict, summary_line
 from tests.support.long_hostlists import LONG
 
 HERE = Path(__file__).parent
@@ -243,3 +243,49 @@ def test_who_holds_the_port_of_the_ranks_is_named(job: submit.Launch) -> None:
     verdict = only(job, Completed(1, stdout, stderr))
     assert (verdict.status, verdict.node) == ("failed", "w1")
     assert verdict.detail == "no rank started: port 20417 is held by ada; exit code 1"
+
+
+def asserted(**changed: object) -> str:
+    said = {"what": "ddp: loss", "expected": 4.0, "got": 4.0, "error": 1e-7, "tolerance": 1e-5, "at_least": 1e-9}
+    return f"0: {json.dumps({'event': 'assertion', **said, **changed})}\n"
+
+
+def test_what_was_compared_is_kept(job: submit.Launch) -> None:
+    verdict = only(job, Completed(0, asserted(rank=1, host="w1") + result(), ""))
+    assert verdict.passed
+    assert verdict.assertions == (Assertion("ddp: loss", 4.0, 4.0, 1e-7, 1e-5, 1e-9, 1, "w1"),)
+
+
+@pytest.mark.parametrize(
+    ("error", "bound"),
+    [(0.25, "must be at most 1e-05"), (1e-12, "must be at least 1e-09"), (0, "must be at least 1e-09")],
+)
+@pytest.mark.parametrize("rc", [0, 1])
+def test_what_does_not_hold_is_wrong_whatever_the_program_says(
+    job: submit.Launch, error: float, bound: str, rc: int
+) -> None:
+    verdict = only(job, Completed(rc, asserted(error=error, got=3.0) + result(), ""))
+    assert (verdict.status, verdict.rank, verdict.node) == ("wrong", None, None)
+    assert verdict.detail == f"ddp: loss: expected 4, got 3; relative error {error:.3g}, {bound}"
+
+
+def test_a_rank_that_was_wrong_is_wrong_though_all_ended_well(job: submit.Launch) -> None:
+    line = '0: {"event": "wrong", "rank": 1, "host": "w1", "where": "x", "expected": "1", "got": "2"}\n'
+    assert only(job, Completed(0, line + result(), "")).status == "wrong"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"error": None}, {"error": "0"}, {"error": float("nan")}, {"tolerance": 10**400}, {"got": []}, {"at_least": {}}],
+    ids=str,
+)
+def test_a_comparison_without_numbers_is_none(job: submit.Launch, changed: dict[str, object]) -> None:
+    assert only(job, Completed(0, asserted(**changed) + result(), "")).assertions == ()
+
+
+def test_comparisons_are_short_plain_and_not_endless(job: submit.Launch) -> None:
+    hostile = asserted(what="\x1b[31m\n" + "x" * 1000, rank=-1, host=7) * 1200
+    assertions = only(job, Completed(0, hostile + result(), "")).assertions
+    assert len(assertions) == 1000
+    assert (len(assertions[0].what), assertions[0].rank, assertions[0].host) == (100, None, "")
+    assert assertions[0].what.isprintable()

@@ -10,7 +10,7 @@ import pytest
 from hpcforge.cluster.model import Acceptance, SmokeTest
 from hpcforge.run.smoke_tests import chosen
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded, dump, load
-from hpcforge.verify.verdicts import Verdict
+from hpcforge.verify.verdicts import Assertion, Verdict
 from tests.support.three_nodes import CLUSTER
 from tests.unit.verify.test_verdicts import FAILED, PASSED, TRAINED
 
@@ -111,3 +111,10 @@ def test_another_version_is_told() -> None:
 def test_every_cut_of_a_record_is_noticed() -> None:
     text = dump(RECORD)
     assert all(load(text[:length]).problem for length in range(0, len(text.rstrip()), 7))
+
+
+def test_what_was_compared_is_kept_and_a_damaged_number_is_found() -> None:
+    held = Assertion("ddp: loss", 4.0, 4.0, 1e-7, 1e-5, 1e-9, 1, "w1")
+    recorded = Recorded((replace(RECORD.kept[0], verdict=replace(PASSED, assertions=(held,))),))
+    assert load(dump(recorded)) == recorded
+    assert load(dump(recorded).replace("1e-07", "1e999")).problem == "damaged: a number of an assertion is not finite"
