@@ -1,0 +1,62 @@
+"""What hpcforge needs of a machine's management controller, whatever protocol it talks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from hpcforge.errors import ExpectedError
+
+Reason = Literal["unreachable", "login", "certificate", "answer", "effect"]
+Power = Literal["on", "off", "changing", "unknown"]
+Device = Literal["network", "disk", "none"]  # none: as the firmware's own settings say
+Reset = Literal["on", "off", "hard-off"]
+
+
+class BmcError(ExpectedError):
+    """A management controller did not do what was asked; `reason` says of which kind."""
+
+    def __init__(self, message: str, reason: Reason, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.reason: Reason = reason
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where a controller is, and how hpcforge gets in."""
+
+    address: str
+    user: str
+    password: str = field(repr=False)
+    port: int = 443  # of Redfish
+    certificate: str | None = None  # SHA-256 of its TLS certificate, in hexadecimal
+    verified: bool = True  # False: any certificate will do
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What a machine boots from at its next start, and whether only then."""
+
+    device: Device
+    once: bool
+
+
+class Controller(Protocol):
+    """One machine's controller. Each call raises `BmcError`."""
+
+    @property
+    def quirks(self) -> Collection[str]:
+        """What it was seen to do wrong, by the names of quirks.yaml."""
+
+    def power(self) -> Power:
+        """Read the power state."""
+
+    def reset(self, kind: Reset) -> None:
+        """Ask for a change of power; that it happened is for the caller to see."""
+
+    def boot(self) -> Boot:
+        """Read the override of the next boot."""
+
+    def set_boot(self, device: Device) -> None:
+        """Ask for an override of the next boot."""
