@@ -8,7 +8,7 @@ HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-
 VM_PACKAGES := qemu-system-x86 qemu-utils
 VM_TEST_PACKAGES := nbdkit
 VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
-TEST_PACKAGES := chromium
+TEST_PACKAGES := chromium ipmitool openipmi
 WORKERS ?= 3
 # What is installed is fixed by locks/: a site's constraints could only make it fail.
 PIP = PIP_CONSTRAINT=/dev/null $(BIN)/python -m pip

@@ -50,7 +50,10 @@ class BmcsSection(Section):
         description="pinned: only the certificate that `nodes.<name>.bmc.certificate` names; unverified: any, so that "
         "any machine at the address gets the password.",
     )
-    port: v.Whole = Field(443, ge=1, le=65535, description="TCP port of Redfish.")
+    port: v.Whole | None = Field(
+        None, ge=1, le=65535, description="Port: TCP for Redfish, UDP for IPMI. Default: 443 and 623."
+    )
+    cipher_suite: Literal[3, 17] = Field(17, description="Cipher suite of IPMI. 3 is SHA-1, for old controllers.")
 
 
 class InventoryNode(Section):

@@ -29,9 +29,10 @@ class Access:
     address: str
     user: str
     password: str = field(repr=False)
-    port: int = 443  # of Redfish
+    port: int = 443
     certificate: str | None = None  # SHA-256 of its TLS certificate, in hexadecimal
     verified: bool = True  # False: any certificate will do
+    cipher_suite: int = 17  # of IPMI
 
 
 @dataclass(frozen=True)

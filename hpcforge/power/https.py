@@ -92,7 +92,9 @@ def _open(access: Access) -> http.client.HTTPSConnection:
     try:
         connection.connect()
     except (OSError, ValueError) as error:
-        raise BmcError(f"{access.address}: no connection to port {access.port}: {_words(error)}", "unreachable") from None
+        raise BmcError(
+            f"{access.address}: no connection to port {access.port}: {_words(error)}", "unreachable"
+        ) from None
     connection.sock.settimeout(EXCHANGE_S)
     return connection
 
@@ -120,7 +122,7 @@ def _object(access: Access, raw: bytes, status: int) -> Mapping[str, Any]:
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError):
-        if status >= 400:  # noqa: PLR2004 - errors are often pages of HTML: the status says enough
+        if status >= 400:
             return {}
         raise BmcError(f"{access.address}: the answer is not JSON", "answer") from None
     return data if isinstance(data, dict) else {}

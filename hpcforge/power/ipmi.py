@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from hpcforge.power.controller import Access, BmcError, Boot, Device, Power, Reset
 
 _LIMIT_S = 30.0
-_CIPHER_SUITE = "17"  # SHA-256, and AES-CBC-128 (IPMI 2.0, table 22-20); ipmitool's own choice where it is not known
 _RESETS: Mapping[Reset, str] = {"on": "on", "off": "soft", "hard-off": "off"}
 _DEVICES: Mapping[Device, str] = {"network": "pxe", "disk": "disk", "none": "none"}
 _SAID: Mapping[str, Device] = {"Force PXE": "network", "Force Boot from default Hard-Drive": "disk"}
@@ -37,10 +36,11 @@ class Ipmi:
     def boot(self) -> Boot:
         """Read the override of the next boot. Raises `BmcError`."""
         lines = [line.strip().lstrip("- ") for line in self._ask("chassis", "bootparam", "get", "5").splitlines()]
-        if "Boot Flag Valid" not in lines:
-            return Boot("none", once=False)
         chosen = next((line.partition(":")[2].strip() for line in lines if line.startswith("Boot Device Selector")), "")
-        return Boot(_SAID.get(chosen, "none"), once="Options apply to only next boot" in lines)
+        device = _SAID.get(chosen, "none")
+        if device != "none" and "Boot Flag Valid" not in lines:
+            self.quirks["boot-flag-invalid"] = None
+        return Boot(device, once=device != "none" and "Options apply to only next boot" in lines)
 
     def set_boot(self, device: Device) -> None:
         """Ask for an override of the next boot. Raises `BmcError`."""
@@ -48,12 +48,18 @@ class Ipmi:
 
     def _ask(self, *words: str) -> str:
         access = self.access
-        argv = ["ipmitool", "-I", "lanplus", "-C", _CIPHER_SUITE, "-H", access.address, "-U", access.user, "-E", *words]
+        argv = ["ipmitool", "-I", "lanplus", "-C", str(access.cipher_suite), "-H", access.address]
+        argv += ["-p", str(access.port), "-U", access.user, "-E", *words]
         own = {"IPMITOOL_PASSWORD": access.password, "IPMI_PASSWORD": access.password, "LC_ALL": "C"}
         try:
             done = subprocess.run(
-                argv, env={**os.environ, **own}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False
-            )  # fmt: skip
+                argv,
+                env={**os.environ, **own},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_LIMIT_S,
+                check=False,
+            )
         except FileNotFoundError:
             raise BmcError("ipmitool is not installed here", "answer", "apt-get install ipmitool") from None
         except subprocess.TimeoutExpired:

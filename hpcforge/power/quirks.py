@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
@@ -18,6 +19,7 @@ class Quirk(BaseModel):
     seen: str
     then: str
     source: str
+    protocol: Literal["redfish", "ipmi"] = "redfish"
     statuses: tuple[int, ...] = ()  # of HTTP
     wait_s: float = 0.0
     every_s: float = 0.0

@@ -140,7 +140,7 @@ class Redfish:
 
     def _done(self, answer: Answer) -> None:
         """Raise for an answer that is no success."""
-        if answer.status < 300:  # noqa: PLR2004
+        if answer.status < 300:
             return
         if answer.status in self._table["refused-login"].statuses:
             self._note("refused-login")

@@ -44,13 +44,13 @@ def test_power_goes_on_and_off_and_is_seen(tmp_path: Path) -> None:
 
 def test_a_machine_that_does_not_shut_down_is_named_and_not_forced(tmp_path: Path) -> None:
     fake = FakeBmc(on=True, shuts_down=False)
-    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="still on 0.2 s after") as raised:
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="is still on") as raised:
         done(machine, Wish("off", limit_s=0.2))
     assert fake.resets == ["GracefulShutdown"]
     assert "--hard" in raised.value.hint
 
 
-@pytest.mark.parametrize("quirk", sorted(quirks()))
+@pytest.mark.parametrize("quirk", sorted(name for name, row in quirks().items() if row.protocol == "redfish"))
 def test_each_quirk(tmp_path: Path, quirk: str) -> None:
     fake = FakeBmc(does=(quirk,))
     if quirk == "unavailable":
@@ -73,10 +73,12 @@ def test_each_quirk(tmp_path: Path, quirk: str) -> None:
 
 def test_a_success_that_never_becomes_true_is_a_failure(tmp_path: Path) -> None:
     with bmc(tmp_path, FakeBmc(does=("never-any-effect",))) as machine:
-        with pytest.raises(BmcError, match="answers with success, and is still off after 2 requests"):
+        why = "answers with success, and is still off after 2 requests"
+        with pytest.raises(BmcError, match=why):
             done(machine, Wish("on", limit_s=0.3))
     with bmc(tmp_path, FakeBmc(does=("forgets-the-override",))) as machine:
-        with pytest.raises(BmcError, match="asked to boot from network, and reads none"):
+        why = "asked to boot from network, and reads none"
+        with pytest.raises(BmcError, match=why):
             done(machine, Wish("boot-once"))
 
 
