@@ -76,13 +76,13 @@ def accesses(site: Site, names: Sequence[str]) -> dict[str, Access]:
             f"the user of the management controller is not known: {fold(nobody)}",
             "in the inventory: `bmcs: {user: admin}`",
         )
-    password = passwords(site, names)
+    password = password_of(site)
     port = bmcs.port or (443 if bmcs.protocol == "redfish" else 623)
     return {
         node.name: Access(
             address=node.bmc.address or "",
             user=user[node.name] or "",
-            password=password[node.name],
+            password=password(node.name),
             port=port,
             certificate=node.bmc.certificate,
             verified=bmcs.tls == "pinned",
@@ -93,22 +93,25 @@ def accesses(site: Site, names: Sequence[str]) -> dict[str, Access]:
     }
 
 
-def passwords(site: Site, names: Sequence[str]) -> dict[str, str]:
-    """Return the password of each node's controller. Raises `UsageError` and `SecretsError`."""
+def password_of(site: Site) -> Callable[[str], str]:
+    """Return what gives a node's or an address's password. Raises `SecretsError`; what it returns, `UsageError`."""
     kept = read_secrets(site.loaded.secrets_path, site.identity)
     own: dict[str, str] = {}
     for line in kept.get(BMC_PASSWORDS, b"").decode("utf-8", "replace").splitlines():
         name, _, value = line.strip().partition(" ")
         own[name] = value.strip()
     common = kept.get(BMC_PASSWORD, b"").decode("utf-8", "replace")
-    found = {name: own.get(name) or common for name in names}
-    missing = [name for name, value in found.items() if not value]
-    if missing:
-        raise UsageError(
-            f"the password of the management controller is not set: {fold(missing)}",
-            command_line("secrets", "set", site.loaded.blueprint_path, BMC_PASSWORD),
-        )
-    return found
+
+    def find(name: str) -> str:
+        found = own.get(name) or common
+        if not found:
+            raise UsageError(
+                f"the password of the management controller is not set: {name}",
+                command_line("secrets", "set", site.loaded.blueprint_path, BMC_PASSWORD),
+            )
+        return found
+
+    return find
 
 
 def controllers(site: Site, names: Sequence[str]) -> dict[str, Controller]:

@@ -26,7 +26,7 @@ nodes:
   head:   {functions: [head], hardware: plain, addresses: 10.78.0.10}
   w[1-2]: {functions: [worker], hardware: plain, addresses: "10.78.0.[11-12]"}
 hardware:
-  plain: {memory_gib: 64, sockets: 1, cores_per_socket: 16, threads_per_core: 2, gpus: {model: h100-sxm, count: 8}}
+  plain: {memory_gib: 64, sockets: 2, cores_per_socket: 16, threads_per_core: 2, gpus: {model: h100-sxm, count: 8}}
 networks: {cluster: {cidr: 10.78.0.0/24}}
 services: {dns: {on: head}, time: {on: head}}
 software: {os: {name: debian, release: "12"}}

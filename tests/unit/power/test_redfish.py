@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.power import https
 from hpcforge.power.controller import Access, BmcError, Boot
 from hpcforge.power.quirks import Quirk, quirks
 from hpcforge.power.redfish import Redfish
@@ -29,25 +28,6 @@ def bmc(folder: Path, fake: FakeBmc, password: str = PASSWORD, pinned: str | Non
 
 def done(controller: Redfish, wish: Wish, table: dict[str, Quirk] = SHORT) -> Done:
     return carry_out(controller, wish, table)
-
-
-def test_power_goes_on_and_off_and_is_seen(tmp_path: Path) -> None:
-    fake = FakeBmc()
-    with bmc(tmp_path, fake) as machine:
-        assert done(machine, Wish("status")).power == "off"
-        assert done(machine, Wish("on")).power == "on"
-        assert done(machine, Wish("on")).power == "on"
-        assert done(machine, Wish("cycle")).power == "on"
-        assert done(machine, Wish("off", hard=True)).power == "off"
-    assert fake.resets == ["On", "GracefulShutdown", "On", "ForceOff"]  # nothing where it is so already
-
-
-def test_a_machine_that_does_not_shut_down_is_named_and_not_forced(tmp_path: Path) -> None:
-    fake = FakeBmc(on=True, shuts_down=False)
-    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="is still on") as raised:
-        done(machine, Wish("off", limit_s=0.2))
-    assert fake.resets == ["GracefulShutdown"]
-    assert "--hard" in raised.value.hint
 
 
 @pytest.mark.parametrize("quirk", sorted(name for name, row in quirks().items() if row.protocol == "redfish"))
@@ -71,55 +51,7 @@ def test_each_quirk(tmp_path: Path, quirk: str) -> None:
         assert fake.resets == ["On", "On"]
 
 
-def test_a_success_that_never_becomes_true_is_a_failure(tmp_path: Path) -> None:
-    with bmc(tmp_path, FakeBmc(does=("never-any-effect",))) as machine:
-        why = "answers with success, and is still off after 2 requests"
-        with pytest.raises(BmcError, match=why):
-            done(machine, Wish("on", limit_s=0.3))
-    with bmc(tmp_path, FakeBmc(does=("forgets-the-override",))) as machine:
-        why = "asked to boot from network, and reads none"
-        with pytest.raises(BmcError, match=why):
-            done(machine, Wish("boot-once"))
-
-
 def test_503_for_longer_than_we_wait(tmp_path: Path) -> None:
     fake = FakeBmc(busy_until_s=time.monotonic() + 60)
     with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="HTTP 503"):
         done(machine, Wish("status"))
-
-
-@pytest.mark.parametrize(
-    ("does", "why"),
-    [
-        ("answers-too-much", "more than 1048576 bytes"),
-        ("answers-nonsense", "not JSON"),
-        ("answers-too-deep", "not JSON"),
-        ("breaks-off", "not an HTTP answer"),
-        ("trickles", "no whole answer within 0.5 s"),
-        ("sends-elsewhere", "outside its own service"),
-    ],
-)
-def test_liars_fail_alone_and_in_time(tmp_path: Path, does: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(https, "EXCHANGE_S", 0.5)
-    with bmc(tmp_path, FakeBmc(does=(does,))) as machine, pytest.raises(BmcError, match=why):
-        done(machine, Wish("on"))
-
-
-def test_the_password_goes_to_no_other_certificate(tmp_path: Path) -> None:
-    fake = FakeBmc()
-    for pinned, why in (("0" * 64, "another certificate"), (None, "not recorded")):
-        with bmc(tmp_path, fake, pinned=pinned) as machine, pytest.raises(BmcError, match=why) as raised:
-            done(machine, Wish("status"))
-        assert raised.value.reason == "certificate"
-    assert fake.asked == []
-
-
-def test_any_certificate_will_do_where_the_site_says_so(tmp_path: Path) -> None:
-    with serving(tmp_path, [FakeBmc()]) as at:
-        access = Access(at.addresses[0], USER, PASSWORD, at.port, None, verified=False)
-        assert Redfish(access, SHORT).power() == "off"
-        assert https.certificate(access) == at.certificate
-    assert PASSWORD not in repr(access)
-    with pytest.raises(BmcError, match="no connection") as raised:
-        Redfish(access, SHORT).power()
-    assert raised.value.reason == "unreachable"
