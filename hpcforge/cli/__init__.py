@@ -38,7 +38,7 @@ _EPILOG = "\n".join(
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 _VERBS = ("design", "inventory", "validate", "show", "explain", "pin", "image", "rehearse", "plan", "apply", "verify",
-          "status", "nodes", "discover", "power", "trust", "secrets", "role", "schema")  # fmt: skip
+          "status", "nodes", "discover", "power", "netboot", "trust", "secrets", "role", "schema")  # fmt: skip
 
 
 def run(arguments: list[str], began_s: float | None = None) -> int:
