@@ -17,8 +17,9 @@ from hpcforge.netboot import boot_loader
 
 PACKAGES = ("busybox-static", "fdisk", "e2fsprogs")
 _APPLETS = (
-    "cat", "chroot", "cut", "dd", "echo", "grep", "head", "ip", "ln", "ls", "mkdir", "mkfifo", "modprobe", "mount", "printf",
-    "reboot", "sha256sum", "sh", "sleep", "sync", "tail", "tee", "tr", "udhcpc", "umount", "wget", "chmod", "blockdev",
+    "blockdev", "cat", "chmod", "chroot", "cut", "dd", "echo", "grep", "head", "ip", "ln", "ls", "mkdir", "mkfifo",
+    "modprobe", "mount", "printf", "reboot", "sh", "sha256sum", "sleep", "sync", "tail", "tee", "tr", "udhcpc", "umount",
+    "wget",
 )  # fmt: skip
 _PROGRAMS = ("sfdisk", "e2fsck", "resize2fs")
 _UDHCPC = """#!/hpcforge/bin/sh
@@ -89,7 +90,8 @@ def _with_libraries(program: Path) -> _Entries:
         entries[f"hpcforge/lib/{library.name}"] = (0o755, library.read_bytes())
         if library.name.startswith("ld-linux"):
             loader = library.name
-    starts = f'#!/hpcforge/bin/sh\nexec /hpcforge/lib/{loader} --library-path /hpcforge/lib /hpcforge/lib/{program.name} "$@"\n'
+    lib = "/hpcforge/lib"
+    starts = f'#!/hpcforge/bin/sh\nexec {lib}/{loader} --library-path {lib} {lib}/{program.name} "$@"\n'
     entries[f"hpcforge/lib/{program.name}"] = (0o755, program.read_bytes())
     entries[f"hpcforge/bin/{program.name}"] = (0o755, starts.encode())
     return entries

@@ -23,11 +23,11 @@ http {{
   sendfile on;
   default_type application/octet-stream;
   client_max_body_size 64k;
-  client_body_temp_path {folder}/tmp/body;
-  proxy_temp_path {folder}/tmp/proxy;
-  fastcgi_temp_path {folder}/tmp/fastcgi;
-  uwsgi_temp_path {folder}/tmp/uwsgi;
-  scgi_temp_path {folder}/tmp/scgi;
+  client_body_temp_path {folder}/bodies/body;
+  proxy_temp_path {folder}/bodies/proxy;
+  fastcgi_temp_path {folder}/bodies/fastcgi;
+  uwsgi_temp_path {folder}/bodies/uwsgi;
+  scgi_temp_path {folder}/bodies/scgi;
   server {{
     listen {address}:{port};
     location = /files/installer.img {{ alias {folder}/installer.img; }}

@@ -50,7 +50,7 @@ def serving(what: Served) -> Iterator[Callable[[], None]]:
     place = what.place
     place.mkdir(parents=True, exist_ok=True)
     place.chmod(0o711)  # nginx's workers must reach the socket and the installer in it
-    for folder in ("tftp", "tmp"):
+    for folder in ("tftp", "bodies"):
         (place / folder).mkdir(exist_ok=True)
     for name in (BIOS_FILE, EFI_FILE):
         shutil.copyfile(IPXE / name, place / "tftp" / name)

@@ -10,8 +10,8 @@ import typer
 from hpcforge.cli import completion, options
 
 netboot = typer.Typer(
-    help="Install nodes that boot from the network.\n\nA node is installed only after `want` names it, once. Every other "
-    "machine boots its own disk."
+    help="Install nodes that boot from the network.\n\nA node is installed only after `want` names it, once. Every "
+    "other machine boots its own disk."
 )
 _Nodes = Annotated[
     str,
