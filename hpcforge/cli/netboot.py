@@ -13,6 +13,7 @@ from pathlib import Path
 import typer
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.cli import signals
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
 from hpcforge.cluster.select import select
@@ -70,6 +71,7 @@ def serve(
     """Run `hpcforge netboot serve`. Returns the exit status."""
     if os.geteuid():
         raise UsageError("DHCP and TFTP need root", "sudo hpcforge netboot serve")
+    signals.at_once()
     site = _site(blueprint, inventory)
     what = work.served(site, work.image_named(image), address, port, proxy, key, _say)
     with services.serving(what) as check:

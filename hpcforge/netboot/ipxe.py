@@ -27,7 +27,7 @@ def install(url: str, token: str, mac: str, files: Mapping[str, str], console: s
         f"echo hpcforge: installing ({named})\n"
         f"kernel {url}/files/vmlinuz initrd=initrd.img initrd=installer.img console={console} panic=60"
         f" hpcforge.url={url}/machine hpcforge.token={token} BOOTIF=01-{mac.replace(':', '-')}\n"
-        f"initrd {url}/files/initrd.img initrd.img\n"
-        f"initrd {url}/files/installer.img installer.img\n"
+        f"initrd --name initrd.img {url}/files/initrd.img\n"  # an argument would wrap it into another archive
+        f"initrd --name installer.img {url}/files/installer.img\n"
         "boot\n"
     )

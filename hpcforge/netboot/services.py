@@ -112,7 +112,8 @@ def _require_programs() -> None:
 @contextmanager
 def _running(argv: list[str], place: Path) -> Iterator[subprocess.Popen[bytes]]:
     with (place / f"{argv[0]}.log").open("wb") as log:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        ends_with_us = ["setpriv", "--pdeathsig", "TERM", *argv]  # even if this process is killed
+        process = subprocess.Popen(ends_with_us, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         yield process
     finally:
