@@ -6,9 +6,11 @@ BLUEPRINT ?= blueprints/rehearsal.yaml
 HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-keyring mmdebstrap systemd-container \
   apt-cacher-ng e2fsprogs
 VM_PACKAGES := qemu-system-x86 qemu-utils
+NETBOOT_PACKAGES := dnsmasq-base nginx-light ipxe busybox-static fdisk grub-common grub-pc-bin grub-efi-amd64-bin mtools \
+  dosfstools
 VM_TEST_PACKAGES := nbdkit
 VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
-TEST_PACKAGES := chromium ipmitool openipmi
+TEST_PACKAGES := chromium ipmitool openipmi curl $(NETBOOT_PACKAGES)
 WORKERS ?= 3
 # What is installed is fixed by locks/: a site's constraints could only make it fail.
 PIP = PIP_CONSTRAINT=/dev/null $(BIN)/python -m pip
