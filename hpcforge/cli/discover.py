@@ -10,7 +10,15 @@ from pathlib import Path
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.site import open_site
-from hpcforge.cluster.discovered import Machine, Matches, Remark, additions, differences, match, without_machine
+from hpcforge.cluster.discovered import (
+    Machine,
+    MachineDifference,
+    MachineMatches,
+    additions,
+    differences,
+    match,
+    without_machine,
+)
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
@@ -70,7 +78,7 @@ def discover(
     return _code(silent, remarks, named=bool(addresses))
 
 
-def _remarks(site: Site, matches: Matches) -> list[Remark]:
+def _remarks(site: Site, matches: MachineMatches) -> list[MachineDifference]:
     found = list(matches.remarks)
     for node in site.cluster.nodes:
         if machine := matches.nodes.get(node.name):
@@ -78,17 +86,17 @@ def _remarks(site: Site, matches: Matches) -> list[Remark]:
     return found
 
 
-def _machine(machine: Machine, matches: Matches) -> dict[str, object]:
+def _machine(machine: Machine, matches: MachineMatches) -> dict[str, object]:
     node = next((name for name, found in matches.nodes.items() if found is machine), None)
     return {"node": node, "by": matches.by.get(node) if node else None, **dataclasses.asdict(machine)}
 
 
-def _table(machines: Sequence[Machine], matches: Matches) -> str:
+def _table(machines: Sequence[Machine], matches: MachineMatches) -> str:
     header = ("controller", "node", "by", "serial", "model", "memory", "GPUs", "MACs")
     return table(header, [_row(machine, matches) for machine in machines], columns=printing.columns())
 
 
-def _row(machine: Machine, matches: Matches) -> list[str]:
+def _row(machine: Machine, matches: MachineMatches) -> list[str]:
     node = next((name for name, found in matches.nodes.items() if found is machine), None)
     memory = "-" if machine.memory_gib is None else f"{machine.memory_gib:g} GiB"
     gpus = "-" if not machine.gpus else f"{len(machine.gpus)} x {machine.gpus[0]}"
@@ -98,7 +106,7 @@ def _row(machine: Machine, matches: Matches) -> list[str]:
     return [machine.address, node or "-", by, machine.serial or "-", model, memory, gpus, macs]
 
 
-def _say_rest(remarks: Sequence[Remark], absent: Sequence[str]) -> None:
+def _say_rest(remarks: Sequence[MachineDifference], absent: Sequence[str]) -> None:
     for remark in remarks:
         printing.note(f"{remark.node}: {one_line(remark.text)}\n")
         if remark.line:
@@ -120,11 +128,11 @@ def _next(
     return command_line("power", "status", blueprint, inventory=inventory)
 
 
-def _code(silent: Sequence[Silent], remarks: Sequence[Remark], *, named: bool) -> Exit:
+def _code(silent: Sequence[Silent], remarks: Sequence[MachineDifference], *, named: bool) -> Exit:
     return worst(_codes(silent, remarks, named))
 
 
-def _codes(silent: Sequence[Silent], remarks: Sequence[Remark], named: bool) -> Iterator[Exit]:
+def _codes(silent: Sequence[Silent], remarks: Sequence[MachineDifference], named: bool) -> Iterator[Exit]:
     for other in silent:
         if other.reason != "unreachable":
             yield Exit.FAILED

@@ -18,7 +18,7 @@ from hpcforge.cluster.model import Node
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.power.controller import Controller, Device
+from hpcforge.power import Controller, Device
 from hpcforge.power.verbs import Wish
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, table

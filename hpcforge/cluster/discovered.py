@@ -38,7 +38,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Remark:
+class MachineDifference:
     """Something that differs, and the line that would settle it; `less`: the machine has less than is declared."""
 
     node: str
@@ -48,21 +48,21 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class Matches:
+class MachineMatches:
     """Which node each machine is."""
 
     nodes: Mapping[str, Machine]
     by: Mapping[str, By]
     unknown: tuple[Machine, ...]  # no node's
-    remarks: tuple[Remark, ...] = field(default=())
+    remarks: tuple[MachineDifference, ...] = field(default=())
 
 
-def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[str] = ()) -> Matches:
+def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[str] = ()) -> MachineMatches:
     """Return which node each machine is: by its serial number, else a MAC address, else its controller's address.
 
     The machines that are left become the nodes of `assign`, in the order of their addresses.
     """
-    remarks: list[Remark] = []
+    remarks: list[MachineDifference] = []
     twice = {serial for serial, count in Counter(machine.serial for machine in machines).items() if count > 1}
     shared = {mac for mac, count in Counter(mac for machine in machines for mac in machine.macs).items() if count > 1}
     keys: Mapping[By, dict[str, str]] = {
@@ -79,7 +79,7 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
             unknown.append(machine)
         elif name in found:
             text = f"is both the machine at {found[name].address} (by {by[name]}) and at {machine.address} (by {how})"
-            remarks.append(Remark(name, text))
+            remarks.append(MachineDifference(name, text))
             unknown.append(machine)
         else:
             found[name], by[name] = machine, how
@@ -87,7 +87,7 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
     for name, machine in zip(free, sorted(unknown, key=_place), strict=False):
         found[name], by[name] = machine, "assigned"
     unknown = [machine for machine in unknown if machine not in found.values()]
-    return Matches(found, by, tuple(unknown), tuple(remarks))
+    return MachineMatches(found, by, tuple(unknown), tuple(remarks))
 
 
 def _node_of(machine: Machine, keys: Mapping[By, Mapping[str, str]]) -> tuple[str | None, By | None]:
@@ -104,49 +104,59 @@ def _place(machine: Machine) -> tuple[int, ...]:
     return tuple(map(int, machine.address.split(".")))
 
 
-def differences(node: Node, machine: Machine) -> Iterator[Remark]:
+def differences(node: Node, machine: Machine) -> Iterator[MachineDifference]:
     """Yield what differs between a node as declared and its machine."""
     name = node.name
     if node.serial and machine.serial and node.serial != machine.serial:
         line = f"inventory: {name}: {{serial: {quoted(machine.serial)}}}"
-        yield Remark(name, f"serial number {machine.serial}, and the inventory has {node.serial}", line)
+        yield MachineDifference(name, f"serial number {machine.serial}, and the inventory has {node.serial}", line)
     if node.mac and machine.macs and node.mac not in machine.macs:
         line = f"inventory: {name}: {{mac: {machine.macs[0]}}}"
-        yield Remark(name, f"none of its MAC addresses is {node.mac}: {', '.join(machine.macs[:8])}", line)
+        yield MachineDifference(name, f"none of its MAC addresses is {node.mac}: {', '.join(machine.macs[:8])}", line)
     if not node.mac and _boot_mac(machine) is None and machine.macs:
         line = f"inventory: {name}: {{mac: {machine.macs[0]}}}"
-        yield Remark(name, f"which of its interfaces boots is not known: {', '.join(machine.macs[:8])}", line)
+        yield MachineDifference(
+            name, f"which of its interfaces boots is not known: {', '.join(machine.macs[:8])}", line
+        )
     if node.bmc and node.bmc.address and node.bmc.address != machine.address:
         line = f"inventory: {name}: {{bmc: {{address: {machine.address}}}}}"
-        yield Remark(name, f"its controller is at {machine.address}, and the inventory has {node.bmc.address}", line)
+        yield MachineDifference(
+            name, f"its controller is at {machine.address}, and the inventory has {node.bmc.address}", line
+        )
     yield from _hardware(node, machine)
 
 
-def _hardware(node: Node, machine: Machine) -> Iterator[Remark]:
+def _hardware(node: Node, machine: Machine) -> Iterator[MachineDifference]:
     declared_gib = node.memory_mib / 1024
     memory_gib = declared_gib if machine.memory_gib is None else machine.memory_gib
     if declared_gib and abs(memory_gib - declared_gib) > _MEMORY_SLACK * declared_gib:
         text = f"{memory_gib:g} GiB of memory, declared {declared_gib:g}"
-        yield Remark(node.name, text, _override(node, f"memory_gib: {int(memory_gib)}"), memory_gib < declared_gib)
+        yield MachineDifference(
+            node.name, text, _override(node, f"memory_gib: {int(memory_gib)}"), memory_gib < declared_gib
+        )
     if machine.sockets and node.sockets and machine.sockets != node.sockets:
         less = machine.sockets < node.sockets
         text = f"{machine.sockets} processors, declared {node.sockets}"
-        yield Remark(node.name, text, _override(node, f"sockets: {machine.sockets}"), less)
+        yield MachineDifference(node.name, text, _override(node, f"sockets: {machine.sockets}"), less)
     declared = node.gpus.count if node.gpus else 0
     if machine.gpus is not None and len(machine.gpus) != declared:
         if not machine.gpus:  # many controllers list none: that is no sign of a GPU that is missing
-            yield Remark(node.name, f"its controller lists no GPUs, declared {declared}: admission will count them")
+            yield MachineDifference(
+                node.name, f"its controller lists no GPUs, declared {declared}: admission will count them"
+            )
             return
         model = node.gpus.model if node.gpus else "MODEL"
         line = _override(node, f"gpus: {{model: {model}, count: {len(machine.gpus)}}}")
-        yield Remark(node.name, f"{len(machine.gpus)} GPUs, declared {declared}", line, len(machine.gpus) < declared)
+        yield MachineDifference(
+            node.name, f"{len(machine.gpus)} GPUs, declared {declared}", line, len(machine.gpus) < declared
+        )
 
 
 def _override(node: Node, what: str) -> str:
     return f"blueprint: overrides: {{{node.name}: {{{what}, reason: WHY}}}}"
 
 
-def additions(matches: Matches, nodes: Iterable[Node], inventory: Inventory) -> dict[tuple[str, str], object]:
+def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Inventory) -> dict[tuple[str, str], object]:
     """Return what the inventory lacks and machines say, by (node, key)."""
     added: dict[tuple[str, str], object] = {}
     serials = {known.serial for known in inventory.nodes.values()}
@@ -187,7 +197,7 @@ def _bmc(node: Node, known: InventoryNode, machine: Machine) -> dict[str, object
     return now if now != had else None
 
 
-def without_machine(nodes: Iterable[Node], matches: Matches, asked: Collection[str]) -> tuple[str, ...]:
+def without_machine(nodes: Iterable[Node], matches: MachineMatches, asked: Collection[str]) -> tuple[str, ...]:
     """The nodes that no machine is, although their controllers' addresses were asked."""
     return tuple(
         node.name

@@ -31,7 +31,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Disk:
+class TargetDisk:
     """A disk as the installer sees it."""
 
     name: str  # "sda"
@@ -45,7 +45,7 @@ class Disk:
 class Choice:
     """The disk to write, or why there is none."""
 
-    disk: Disk | None
+    disk: TargetDisk | None
     why: str = ""
 
 
@@ -80,7 +80,7 @@ def failed(record: Record, why: str) -> Record:
     return replace(record, state="failed", why=why, host_keys=())
 
 
-def choose(record: Record, disks: Sequence[Disk]) -> Choice:
+def choose(record: Record, disks: Sequence[TargetDisk]) -> Choice:
     """Which disk is written: the one that is named, else the smallest blank one."""
     large = [disk for disk in disks if disk.bytes >= MIN_DISK_BYTES]
     if not large:
@@ -98,7 +98,7 @@ def choose(record: Record, disks: Sequence[Disk]) -> Choice:
     return _unless_done(record, min(blank, key=lambda disk: (disk.bytes, disk.name)))
 
 
-def _unless_done(record: Record, disk: Disk) -> Choice:
+def _unless_done(record: Record, disk: TargetDisk) -> Choice:
     if disk.marker and disk.marker == record.token_sha256:
         return Choice(None, f"{disk.name} was installed with this token already")
     return Choice(disk)

@@ -17,8 +17,8 @@ from hpcforge.netboot import boot_loader
 
 PACKAGES = ("busybox-static", "fdisk", "e2fsprogs")
 _APPLETS = (
-    "blockdev", "cat", "chmod", "chroot", "cut", "dd", "echo", "grep", "head", "ip", "ln", "ls", "mkdir", "mkfifo",
-    "modprobe", "mount", "printf", "reboot", "sh", "sha256sum", "sleep", "sync", "tail", "tee", "tr", "udhcpc",
+    "blockdev", "cat", "chmod", "chroot", "cut", "dd", "echo", "grep", "head", "ip", "ln", "ls", "mkdir",
+    "modprobe", "mount", "printf", "reboot", "sh", "sha256sum", "sleep", "sync", "tail", "tr", "udhcpc",
     "umount", "wget",
 )  # fmt: skip
 _PROGRAMS = ("sfdisk", "e2fsck", "resize2fs")

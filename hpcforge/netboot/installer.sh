@@ -78,15 +78,14 @@ tries=0
 until [ -b ${part}3 ]; do tries=$((tries + 1)); [ $tries -gt 30 ] && die "no ${part}3 appears"; sleep 1; done
 
 files=${url%/machine}/files
-mkfifo /tmp/copy
-sha256sum < /tmp/copy > /tmp/sum &
-wget -q -O - "$files/root.ext4" | tee /tmp/copy > ${part}3 || die "the image ended early"
-wait
-[ "$(cut -d' ' -f1 < /tmp/sum)" = "$image_sha256" ] || {
+wget -q -O ${part}3 "$files/root.ext4" || die "the image ended early"
+say "image is fetched, $(cut -d. -f1 /proc/uptime) s"
+found=$(dd if=${part}3 bs=1M count=$((image_bytes / 1048576)) 2> /dev/null | sha256sum | cut -d' ' -f1)
+[ "$found" = "$image_sha256" ] || {
   dd if=/dev/zero of=${part}3 bs=1M count=1 2> /dev/null
   die "the image has another checksum than the server names"
 }
-say "image is written, $(cut -d. -f1 /proc/uptime) s"
+say "image is as the server names it, $(cut -d. -f1 /proc/uptime) s"
 e2fsck -fp ${part}3 > /dev/null 2>&1
 resize2fs ${part}3 > /tmp/said 2>&1 || die "resize2fs: $(tail -n 1 /tmp/said)"
 dd if=/hpcforge/esp.img of=${part}2 bs=1M 2> /dev/null || die "the EFI partition cannot be written"

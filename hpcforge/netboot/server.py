@@ -18,19 +18,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
-from hpcforge.netboot import decide, ipxe
-from hpcforge.netboot.decide import Disk, Record
-from hpcforge.netboot.dnsmasq import Host
-from hpcforge.netboot.records import Records
+from hpcforge.netboot import Records, configurations, decide
+from hpcforge.netboot.configurations import BootHost
+from hpcforge.netboot.decide import Record, TargetDisk
 
 _LARGEST = 64 * 1024  # bytes of a request's body; nginx has the same limit
 _WAIT_S = 30.0
-_DISKS: TypeAdapter[list[Disk]] = TypeAdapter(list[Disk])
+_DISKS: TypeAdapter[list[TargetDisk]] = TypeAdapter(list[TargetDisk])
 _HOST_KEY = re.compile(r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{40,1000}={0,2}")
 _MOST_DISKS, _MOST_KEYS = 256, 8
 
@@ -40,10 +38,11 @@ class Boots:
     """All that requests are answered from."""
 
     records: Records
-    hosts: Mapping[str, Host]  # by MAC address
+    hosts: Mapping[str, BootHost]  # by MAC address
     identities: Mapping[str, str]  # by node: shell assignments that the installer reads
     url: str
     image: str
+    image_bytes: int  # of its file system, a multiple of 1 MiB
     files: Mapping[str, str]  # its SHA-256 by name
     console: str = "ttyS0,115200"
     say: Callable[[str], None] = lambda _text: None
@@ -73,16 +72,16 @@ def boot_script(of: Boots, mac: str, platform: str, source: str) -> Reply:
             f", since image {of.image} is served and not {record.image}" if record and record.image != of.image else ""
         )
         of.say(f"{host.name}: boots its own disk{why}")
-        return Reply(200, ipxe.local(platform))
+        return Reply(200, configurations.local_script(platform))
     token = secrets.token_urlsafe(32)
 
     def offer(now: Record | None) -> Record | None:
         return decide.offered(now, _sha256(token)) if now and decide.boots(now, of.now_s()) == "install" else None
 
     if of.records.change(host.name, offer) is None:
-        return Reply(200, ipxe.local(platform))
+        return Reply(200, configurations.local_script(platform))
     of.say(f"{host.name}: boots the installer")
-    return Reply(200, ipxe.install(of.url, token, host.mac, of.files, of.console))
+    return Reply(200, configurations.install_script(of.url, token, host.mac, of.files, of.console))
 
 
 def begin(of: Boots, token: str, source: str, body: bytes) -> Reply:
@@ -108,7 +107,8 @@ def begin(of: Boots, token: str, source: str, body: bytes) -> Reply:
     of.records.change(now.node, lambda record: replace(record, disk=disk.serial or disk.name) if record else None)
     of.say(f"{now.node}: writes {disk.name} (serial number {disk.serial or 'none'})")
     image = of.files["root.ext4"]
-    said = f"disk={disk.name}\nimage_sha256={image}\nmarker={digest}\n{of.identities[now.node]}"
+    said = f"disk={disk.name}\nimage_sha256={image}\nimage_bytes={of.image_bytes}\nmarker={digest}\n"
+    said += of.identities[now.node]
     return Reply(200, said)
 
 
@@ -197,7 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing: what matters is said above."""
 
     def address_string(self) -> str:

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from hpcforge.errors import ExpectedError
 from hpcforge.netboot import server
-from hpcforge.netboot.dnsmasq import BIOS_FILE, EFI_FILE, BootNetwork, dnsmasq_conf
-from hpcforge.netboot.nginx import nginx_conf
+from hpcforge.netboot.configurations import BIOS_FILE, EFI_FILE, BootNetwork, dnsmasq_conf, nginx_conf
 from hpcforge.netboot.server import Boots
 
 IPXE = Path("/usr/lib/ipxe")  # of Debian's package ipxe

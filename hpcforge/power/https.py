@@ -13,12 +13,10 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-from hpcforge.power.controller import Access, BmcError
+from hpcforge.power import BmcError, JsonObject, Login
 
 EXCHANGE_S = 30.0  # controllers are slow: some take 10 s for a list of systems
 _CONNECT_S = 10.0
@@ -26,17 +24,17 @@ LARGEST = 1024 * 1024  # bytes of an answer
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """Status, the JSON object in the body ({} without one), and the ETag."""
 
     status: int
-    data: Mapping[str, Any]
+    data: JsonObject
     etag: str | None
 
 
 def exchange(
-    access: Access, method: str, path: str, body: Mapping[str, Any] | None = None, etag: str | None = None
-) -> Answer:
+    access: Login, method: str, path: str, body: JsonObject | None = None, etag: str | None = None
+) -> HttpAnswer:
     """Send one request and return the answer, of whatever status. Raises `BmcError`."""
     login = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
     headers = {"Authorization": f"Basic {login}", "Accept": "application/json", "OData-Version": "4.0"}
@@ -60,10 +58,10 @@ def exchange(
     finally:
         late.cancel()
         connection.close()
-    return Answer(response.status, _object(access, raw, response.status), response.getheader("ETag"))
+    return HttpAnswer(response.status, _object(access, raw, response.status), response.getheader("ETag"))
 
 
-def certificate(access: Access) -> str:
+def certificate(access: Login) -> str:
     """Return the SHA-256 of the certificate that the machine shows now; nothing is sent. Raises `BmcError`."""
     connection = _open(access)
     try:
@@ -72,7 +70,7 @@ def certificate(access: Access) -> str:
         connection.close()
 
 
-def _connect(access: Access) -> http.client.HTTPSConnection:
+def _connect(access: Login) -> http.client.HTTPSConnection:
     connection = _open(access)
     if access.verified and (shown := _shown(connection)) != access.certificate:
         connection.close()
@@ -85,7 +83,7 @@ def _connect(access: Access) -> http.client.HTTPSConnection:
     return connection
 
 
-def _open(access: Access) -> http.client.HTTPSConnection:
+def _open(access: Login) -> http.client.HTTPSConnection:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is compared as a whole, in `_connect`
     connection = http.client.HTTPSConnection(access.address, access.port, timeout=_CONNECT_S, context=context)
@@ -114,7 +112,7 @@ def _words(error: Exception) -> str:
     return (text or type(error).__name__)[:200]
 
 
-def _object(access: Access, raw: bytes, status: int) -> Mapping[str, Any]:
+def _object(access: Login, raw: bytes, status: int) -> JsonObject:
     if len(raw) > LARGEST:
         raise BmcError(f"{access.address}: an answer of more than {LARGEST} bytes", "answer")
     if not raw.strip():

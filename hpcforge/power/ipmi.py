@@ -9,7 +9,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 
-from hpcforge.power.controller import Access, BmcError, Boot, Device, Power, Reset
+from hpcforge.power import BmcError, Boot, Device, Login, Power, Reset
 
 _LIMIT_S = 30.0
 _RESETS: Mapping[Reset, str] = {"on": "on", "off": "soft", "hard-off": "off"}
@@ -18,9 +18,9 @@ _SAID: Mapping[str, Device] = {"Force PXE": "network", "Force Boot from default 
 
 
 class Ipmi:
-    """A controller that talks IPMI; see `hpcforge.power.controller.Controller`."""
+    """A controller that talks IPMI; see `hpcforge.power.Controller`."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Login) -> None:
         self.access = access
         self.quirks: dict[str, None] = {}
 

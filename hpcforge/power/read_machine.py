@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from hpcforge.cluster.discovered import Machine
-from hpcforge.power.controller import BmcError
+from hpcforge.power import BmcError, JsonObject
 from hpcforge.power.redfish import Redfish, mapping, number, text
 
 _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
@@ -34,14 +33,14 @@ def read_machine(bmc: Redfish, certificate: str | None) -> Machine:
     )
 
 
-def _gpus(bmc: Redfish, data: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _gpus(bmc: Redfish, data: JsonObject) -> tuple[str, ...] | None:
     if not text(mapping(data, "Processors"), "@odata.id", 500):
         return None
     found = _resources(bmc, data, "Processors")
     return tuple(text(processor, "Model") for processor in found if text(processor, "ProcessorType") == "GPU")
 
 
-def _resources(bmc: Redfish, data: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+def _resources(bmc: Redfish, data: JsonObject, name: str) -> Iterator[JsonObject]:
     """Yield the members of a collection that the system links to; a member that cannot be read is left out."""
     path = text(mapping(data, name), "@odata.id", 500)
     for member in bmc.members(path) if path else ():
@@ -52,7 +51,7 @@ def _resources(bmc: Redfish, data: Mapping[str, Any], name: str) -> Iterator[Map
                 raise
 
 
-def _mac(data: Mapping[str, Any]) -> str | None:
+def _mac(data: JsonObject) -> str | None:
     for key in ("PermanentMACAddress", "MACAddress"):
         mac = text(data, key).lower().replace("-", ":")
         if _MAC.fullmatch(mac) and mac != "00:00:00:00:00:00":

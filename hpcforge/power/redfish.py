@@ -6,11 +6,9 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from hpcforge.power.controller import Access, BmcError, Boot, Device, Power, Reason, Reset
-from hpcforge.power.https import Answer, exchange
-from hpcforge.power.quirks import Quirk, quirks
+from hpcforge.power import BmcError, Boot, Device, JsonObject, Login, Power, Quirk, Reason, Reset, quirks
+from hpcforge.power.https import HttpAnswer, exchange
 
 ROOT = "/redfish/v1"
 MOST_MEMBERS = 64  # of a collection; more are not read
@@ -28,14 +26,14 @@ class System:
     """A computer system's resource as it was read."""
 
     path: str
-    data: Mapping[str, Any]
+    data: JsonObject
     etag: str | None
 
 
 class Redfish:
-    """A controller that talks Redfish; see `hpcforge.power.controller.Controller`."""
+    """A controller that talks Redfish; see `hpcforge.power.Controller`."""
 
-    def __init__(self, access: Access, table: Mapping[str, Quirk] | None = None) -> None:
+    def __init__(self, access: Login, table: Mapping[str, Quirk] | None = None) -> None:
         self.access = access
         self.quirks: dict[str, None] = {}  # in the order in which they were seen
         self._table = table or quirks()
@@ -95,7 +93,7 @@ class Redfish:
         answer = self.get(path)
         return System(path, answer.data, answer.etag)
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> HttpAnswer:
         """Read a resource of this service. Raises `BmcError`."""
         answer = self._ask("GET", self._path(path))
         self._done(answer)
@@ -127,7 +125,7 @@ class Redfish:
             raise self._error("it names a resource outside its own service", "answer")
         return path
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, etag: str | None = None) -> Answer:
+    def _ask(self, method: str, path: str, body: JsonObject | None = None, etag: str | None = None) -> HttpAnswer:
         """Ask, again and again while it says that it is not ready."""
         quirk = self._table["unavailable"]
         until = time.monotonic() + quirk.wait_s
@@ -138,7 +136,7 @@ class Redfish:
             self._note("unavailable")
             time.sleep(quirk.every_s)
 
-    def _done(self, answer: Answer) -> None:
+    def _done(self, answer: HttpAnswer) -> None:
         """Raise for an answer that is no success."""
         if answer.status < 300:
             return
@@ -155,7 +153,7 @@ class Redfish:
         self.quirks[quirk] = None
 
 
-def text(data: Mapping[str, Any], key: str, most: int = 64) -> str:
+def text(data: JsonObject, key: str, most: int = 64) -> str:
     """Text that a controller says, without what could steer a terminal; "" where it says none."""
     value = data.get(key)
     if not isinstance(value, str):
@@ -163,14 +161,15 @@ def text(data: Mapping[str, Any], key: str, most: int = 64) -> str:
     return "".join(letter for letter in value[:most] if letter.isprintable()).strip()
 
 
-def number(data: Mapping[str, Any], key: str) -> float | None:
+def number(data: JsonObject, key: str) -> float | None:
     """A number from 0 to a million million that a controller says; None for anything else."""
     value = data.get(key)
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1e12
-    return float(value) if fits and value is not None else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= 1e12 else None
 
 
-def mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def mapping(data: JsonObject, key: str) -> JsonObject:
     """An object in another; {} for anything else."""
     value = data.get(key)
     return value if isinstance(value, dict) else {}

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcforge.power.controller import BmcError, Boot, Controller, Device, Power, Reset
-from hpcforge.power.quirks import Quirk, quirks
+from hpcforge.power import BmcError, Boot, Controller, Device, Power, Quirk, Reset, quirks
 
 Verb = Literal["on", "off", "cycle", "status", "boot-once"]
 
@@ -24,7 +23,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Done:
+class MachineState:
     """How it is now."""
 
     power: Power
@@ -32,7 +31,7 @@ class Done:
     notes: tuple[str, ...] = ()
 
 
-def carry_out(controller: Controller, wish: Wish, table: Mapping[str, Quirk] | None = None) -> Done:
+def carry_out(controller: Controller, wish: Wish, table: Mapping[str, Quirk] | None = None) -> MachineState:
     """Do what is asked for and see that it is so. Raises `BmcError`."""
     table = table or quirks()
     if wish.verb == "boot-once":
@@ -41,16 +40,16 @@ def carry_out(controller: Controller, wish: Wish, table: Mapping[str, Quirk] | N
         _become(controller, "off", "hard-off" if wish.hard else "off", wish.limit_s, table["no-effect"])
     if wish.verb in ("on", "cycle"):
         _become(controller, "on", "on", wish.limit_s, table["no-effect"])
-    return Done(controller.power(), controller.boot())
+    return MachineState(controller.power(), controller.boot())
 
 
-def _boot_once(controller: Controller, device: Device) -> Done:
+def _boot_once(controller: Controller, device: Device) -> MachineState:
     controller.set_boot(device)
     now = controller.boot()
     if now.device != device:
         raise BmcError(f"it was asked to boot from {device}, and reads {now.device}", "effect")
     notes = () if now.once or device == "none" else ("it boots that way until `boot-once --device none`",)
-    return Done(controller.power(), now, notes)
+    return MachineState(controller.power(), now, notes)
 
 
 def _become(controller: Controller, wanted: Power, reset: Reset, limit_s: float, no_effect: Quirk) -> None:

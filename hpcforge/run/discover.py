@@ -12,9 +12,9 @@ from hpcforge.blueprint.edit import with_values
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.blueprint.inventory import BmcsSection, Inventory
 from hpcforge.cluster import load
-from hpcforge.cluster.discovered import Machine, Matches, additions
+from hpcforge.cluster.discovered import Machine, MachineMatches, additions
 from hpcforge.errors import UsageError
-from hpcforge.power.controller import Access, BmcError
+from hpcforge.power import BmcError, Login
 from hpcforge.power.https import certificate
 from hpcforge.power.read_machine import read_machine
 from hpcforge.power.redfish import Redfish
@@ -97,7 +97,7 @@ def ask(
     )
 
 
-def _ask(access: Access, trust_new: bool) -> Machine | Silent:
+def _ask(access: Login, trust_new: bool) -> Machine | Silent:
     try:
         if access.verified and access.certificate is None:
             shown = certificate(access)
@@ -110,7 +110,7 @@ def _ask(access: Access, trust_new: bool) -> Machine | Silent:
         return Silent(access.address, str(error).removeprefix(f"{access.address}: "), error.reason)
 
 
-def _accesses(site: Site, asked: Sequence[str]) -> Mapping[str, Access]:
+def _accesses(site: Site, asked: Sequence[str]) -> Mapping[str, Login]:
     inventory = site.loaded.inventory or _EMPTY
     bmcs = inventory.bmcs or _USUAL
     if bmcs.protocol != "redfish":
@@ -123,7 +123,7 @@ def _accesses(site: Site, asked: Sequence[str]) -> Mapping[str, Access]:
     for address in asked:
         node = of.get(address)
         bmc = node.bmc if node else None
-        found[address] = Access(
+        found[address] = Login(
             address,
             (bmc.user if bmc else None) or bmcs.user,
             password(node.name if node else address),
@@ -134,7 +134,7 @@ def _accesses(site: Site, asked: Sequence[str]) -> Mapping[str, Access]:
     return found
 
 
-def record(site: Site, matches: Matches) -> dict[tuple[str, str], object]:
+def record(site: Site, matches: MachineMatches) -> dict[tuple[str, str], object]:
     """Write what the inventory lacks, all or nothing; return it by (node, key).
 
     Raises:

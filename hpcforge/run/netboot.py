@@ -17,11 +17,10 @@ from hpcforge.cluster.model import Network
 from hpcforge.errors import UsageError
 from hpcforge.image import disk, store
 from hpcforge.image.manifest import Manifest
-from hpcforge.netboot import services
+from hpcforge.netboot import Records, folder, services
+from hpcforge.netboot.configurations import BootHost, BootNetwork
 from hpcforge.netboot.decide import Record
-from hpcforge.netboot.dnsmasq import BootNetwork, Host
 from hpcforge.netboot.installer import installer
-from hpcforge.netboot.records import Records, folder
 from hpcforge.netboot.server import Boots, identity
 from hpcforge.run.site import Site
 
@@ -65,9 +64,7 @@ def image_named(name: str | None) -> Manifest:
     there = [image for image in store.all_images() if isinstance(image, Manifest) and image.disk is not None]
     if len(there) != 1:
         known = ", ".join(image.name for image in there) or "none"
-        raise UsageError(
-            f"which image is meant? With a disk there are: {known}", "--image NAME; hpcforge image build --disk"
-        )
+        raise UsageError(f"no single image has a disk: {known}", "--image NAME, or hpcforge image build --disk")
     return there[0]
 
 
@@ -92,7 +89,9 @@ def served(
     url = f"http://{address}:{port}"
     prefix = ipaddress.IPv4Network(network.cidr).prefixlen
     authorized = _public_key(key)
-    hosts = {node.mac: Host(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac is not None}
+    hosts = {
+        node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac is not None
+    }
     identities = {
         node.name: identity(
             node.name,
@@ -117,7 +116,7 @@ def served(
         network.gateway,
         proxy,
     )
-    boots = Boots(records_of(site), hosts, identities, url, image.name, files, say=say)
+    boots = Boots(records_of(site), hosts, identities, url, image.name, image.disk.bytes, files, say=say)
     return services.Served(boot, port, boots, here, place, archive)
 
 

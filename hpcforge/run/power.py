@@ -17,7 +17,7 @@ from hpcforge.engines.tasks import Command
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.facility.power_on import budgets, turns
 from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs
-from hpcforge.power.controller import Access, BmcError, Controller, Power
+from hpcforge.power import BmcError, Controller, Login, Power
 from hpcforge.power.ipmi import Ipmi
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.verbs import Wish, carry_out
@@ -53,7 +53,7 @@ class Outcome:
     quirks: tuple[str, ...] = ()
 
 
-def accesses(site: Site, names: Sequence[str]) -> dict[str, Access]:
+def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
     """Return where each node's management controller is, and how to get in.
 
     Raises:
@@ -79,7 +79,7 @@ def accesses(site: Site, names: Sequence[str]) -> dict[str, Access]:
     password = password_of(site)
     port = bmcs.port or (443 if bmcs.protocol == "redfish" else 623)
     return {
-        node.name: Access(
+        node.name: Login(
             address=node.bmc.address or "",
             user=user[node.name] or "",
             password=password(node.name),
@@ -118,7 +118,7 @@ def controllers(site: Site, names: Sequence[str]) -> dict[str, Controller]:
     """Return what talks to each node's controller. Raises as `accesses`."""
     inventory = site.loaded.inventory
     protocol = ((inventory.bmcs if inventory else None) or _USUAL).protocol
-    kind: Callable[[Access], Controller] = Ipmi if protocol == "ipmi" else Redfish
+    kind: Callable[[Login], Controller] = Ipmi if protocol == "ipmi" else Redfish
     return {name: kind(access) for name, access in accesses(site, names).items()}
 
 

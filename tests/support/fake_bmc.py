@@ -40,7 +40,8 @@ class FakeBmc:
     changed: Callable[[FakeBmc], None] = lambda _bmc: None  # after each change of power
     resets: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
-    busy_until_s: float = 0.0
+    busy_s: float = 0.0  # from the first request on
+    busy_until_s: float | None = None
     tries: int = 0
 
     def reset(self, kind: str) -> None:
@@ -64,6 +65,12 @@ class FakeBmc:
             self.enabled = "Continuous"
         if "forgets-the-override" in self.does:
             self.enabled, self.target = "Disabled", "None"
+
+    def busy(self) -> bool:
+        """Whether its controller is not ready."""
+        if self.busy_until_s is None:
+            self.busy_until_s = time.monotonic() + self.busy_s
+        return time.monotonic() < self.busy_until_s
 
     def system(self) -> dict[str, Any]:
         """The resource."""
@@ -135,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
         login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         if "refused-login" in does or self.headers["Authorization"] != f"Basic {login}":
             self._send(401, {"error": {"message": "who \x1b[2J are you?"}})
-        elif time.monotonic() < bmc.busy_until_s:
+        elif bmc.busy():
             self._send(503)
         elif "answers-too-much" in does:
             self._send(200, raw=b" " * (2 * 1024 * 1024))

@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from hpcforge.netboot import services
+from hpcforge.netboot import Records, services
+from hpcforge.netboot.configurations import BootHost, BootNetwork
 from hpcforge.netboot.decide import Record
-from hpcforge.netboot.dnsmasq import BootNetwork, Host
-from hpcforge.netboot.records import Records
 from hpcforge.netboot.server import Boots, identity
 from tests.support import pxe_client
 
@@ -86,9 +85,10 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Records]:
         (image / name).write_bytes(content)
     place = folder / "served"
     records = Records(place)
-    hosts = {mac: Host(f"w{address[-1]}", mac, address) for address, mac in MACS.items()}
-    boots = Boots(records, hosts, {"w1": identity("w1", {"user": "ops"}), "w2": ""}, f"http://{SERVER}:8080", "image",
-                  {"vmlinuz": "a" * 64, "root.ext4": "c" * 64})  # fmt: skip
+    hosts = {mac: BootHost(f"w{address[-1]}", mac, address) for address, mac in MACS.items()}
+    identities = {"w1": identity("w1", {"user": "ops"}), "w2": ""}
+    files = {"vmlinuz": "a" * 64, "root.ext4": "c" * 64}
+    boots = Boots(records, hosts, identities, f"http://{SERVER}:8080", "image", 3 << 20, files)
     ip("netns", "add", SPACE)
     try:
         ip("link", "add", HERE, "type", "veth", "peer", "name", THERE, "netns", SPACE)

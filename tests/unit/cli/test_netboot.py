@@ -11,7 +11,7 @@ from hpcforge.cli import netboot as verb
 from hpcforge.errors import UsageError
 from hpcforge.image.manifest import Disk, Lock, Manifest
 from hpcforge.image.request import ImageRequest
-from hpcforge.netboot.records import Records, folder
+from hpcforge.netboot import Records, folder
 from hpcforge.run import netboot
 from tests.support.fake_bmc import FakeBmc, serving
 from tests.support.metal_site import MetalSite, metal_site

@@ -8,12 +8,12 @@ from typing import get_args
 
 import pytest
 
-from hpcforge.netboot.decide import Disk, Record, State, boots, choose, claimed, failed, offered
+from hpcforge.netboot.decide import Record, State, TargetDisk, boots, choose, claimed, failed, offered
 
 GB = 1000**3
 WANTED = Record("w1", "wanted", 1000.0, "image")
-BLANK = Disk("sda", "S1", 500 * GB, blank=True)
-FULL = Disk("sdb", "S2", 500 * GB, blank=False)
+BLANK = TargetDisk("sda", "S1", 500 * GB, blank=True)
+FULL = TargetDisk("sdb", "S2", 500 * GB, blank=False)
 
 
 @pytest.mark.parametrize("state", get_args(State))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.netboot import Records, RecordsError
 from hpcforge.netboot.decide import Record
-from hpcforge.netboot.records import Records, RecordsError
 
 
 def test_records_are_kept_by_node(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from hpcforge.netboot import server
+from hpcforge.netboot import Records, server
+from hpcforge.netboot.configurations import BootHost
 from hpcforge.netboot.decide import Record
-from hpcforge.netboot.dnsmasq import Host
-from hpcforge.netboot.records import Records
 from hpcforge.netboot.server import Boots, begin, boot_script, broken, end, identity
 
 MAC, OTHER = "02:00:00:00:00:01", "02:00:00:00:00:02"
@@ -26,10 +25,10 @@ DISK = {"name": "vda", "serial": "S1", "bytes": 10**10, "blank": True, "marker":
 def of(tmp_path: Path) -> Boots:
     records = Records(tmp_path)
     records.change("w1", lambda _: Record("w1", "wanted", 100.0, "image"))
-    hosts = {MAC: Host("w1", MAC, "10.0.0.11"), OTHER: Host("w2", OTHER, "10.0.0.12")}
+    hosts = {MAC: BootHost("w1", MAC, "10.0.0.11"), OTHER: BootHost("w2", OTHER, "10.0.0.12")}
     files = {"vmlinuz": "a" * 64, "initrd.img": "b" * 64, "root.ext4": "c" * 64}
     identities = {"w1": identity("w1", {"user": "ops"}), "w2": ""}
-    return Boots(records, hosts, identities, "http://10.0.0.1", "image", files, now_s=lambda: 50.0)
+    return Boots(records, hosts, identities, "http://10.0.0.1", "image", 3 << 20, files, now_s=lambda: 50.0)
 
 
 def token(of: Boots) -> str:
@@ -47,7 +46,7 @@ def test_a_machine_is_installed_once(of: Boots) -> None:
     held = token(of)
     reply = begin(of, held, "10.0.0.11", body(DISK))
     assert reply.status == 200
-    assert reply.text.startswith(f"disk=vda\nimage_sha256={'c' * 64}\nmarker=")
+    assert reply.text.startswith(f"disk=vda\nimage_sha256={'c' * 64}\nimage_bytes=3145728\nmarker=")
     assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text  # power was lost: not again
     assert end(of, held, "10.0.0.11", f"{HOST_KEY} root@w1\n".encode()).status == 200
     record = of.records.read()["w1"]

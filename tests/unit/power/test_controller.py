@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hpcforge.power.controller import Access, BmcError
+from hpcforge.power import BmcError, Login
 
 
 def test_a_password_is_in_no_text() -> None:
-    access = Access("10.0.0.1", "admin", "hidden-away")
+    access = Login("10.0.0.1", "admin", "hidden-away")
     assert "hidden-away" not in f"{access} {access!r}"
     assert BmcError("no", "login").reason == "login"

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.power import https
-from hpcforge.power.controller import Access, BmcError
+from hpcforge.power import BmcError, Login, https
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.verbs import Wish
 from tests.support.fake_bmc import PASSWORD, USER, FakeBmc, serving
@@ -42,7 +41,7 @@ def test_the_password_goes_to_no_other_certificate(tmp_path: Path) -> None:
 
 def test_any_certificate_will_do_where_the_site_says_so(tmp_path: Path) -> None:
     with serving(tmp_path, [FakeBmc()]) as at:
-        access = Access(at.addresses[0], USER, PASSWORD, at.port, None, verified=False)
+        access = Login(at.addresses[0], USER, PASSWORD, at.port, None, verified=False)
         assert Redfish(access, SHORT).power() == "off"
         assert https.certificate(access) == at.certificate
     assert PASSWORD not in repr(access)

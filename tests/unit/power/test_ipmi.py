@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.power.controller import Access, BmcError, Boot
+from hpcforge.power import BmcError, Boot, Login, quirks
 from hpcforge.power.ipmi import Ipmi
-from hpcforge.power.quirks import quirks
 from hpcforge.power.verbs import Wish, carry_out
 from tests.support.fake_ipmi import PASSWORD, USER, serving
 
 SHORT = {name: row.model_copy(update={"wait_s": row.wait_s and 0.3, "every_s": 0.1}) for name, row in quirks().items()}
-ACCESS = Access("127.78.0.1", USER, PASSWORD, 21600, cipher_suite=3)
+ACCESS = Login("127.78.0.1", USER, PASSWORD, 21600, cipher_suite=3)
 
 
 def test_power_and_boot(tmp_path: Path) -> None:
@@ -34,7 +33,7 @@ def test_power_and_boot(tmp_path: Path) -> None:
 
 def test_a_wrong_password_is_an_error(tmp_path: Path) -> None:
     with serving(tmp_path), pytest.raises(BmcError, match="ipmitool: "):
-        Ipmi(Access("127.78.0.1", USER, "wrong", 21600, cipher_suite=3)).power()
+        Ipmi(Login("127.78.0.1", USER, "wrong", 21600, cipher_suite=3)).power()
 
 
 def test_the_password_is_in_no_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcforge.power.quirks import quirks
+from hpcforge.power import quirks
 
 SUPPORT = Path(__file__).parents[2] / "support"
-SHOWN_OTHERWISE = {"unavailable": "busy_until_s"}  # it ends after a while
+SHOWN_OTHERWISE = {"unavailable": "busy_s"}  # it ends after a while
 
 
 def test_each_quirk_has_a_fake_controller() -> None:

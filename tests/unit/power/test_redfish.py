@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from hpcforge.power.controller import Access, BmcError, Boot
-from hpcforge.power.quirks import Quirk, quirks
+from hpcforge.power import BmcError, Boot, Login, Quirk, quirks
 from hpcforge.power.redfish import Redfish
-from hpcforge.power.verbs import Done, Wish, carry_out
+from hpcforge.power.verbs import MachineState, Wish, carry_out
 from tests.support.fake_bmc import PASSWORD, USER, FakeBmc, serving
 
 # The table with waits that a test has time for.
@@ -23,10 +21,10 @@ SHORT = {name: row.model_copy(update={"wait_s": row.wait_s and 0.3, "every_s": 0
 def bmc(folder: Path, fake: FakeBmc, password: str = PASSWORD, pinned: str | None = "right") -> Iterator[Redfish]:
     with serving(folder, [fake]) as at:
         certificate = at.certificate if pinned == "right" else pinned
-        yield Redfish(Access(at.addresses[0], USER, password, at.port, certificate), SHORT)
+        yield Redfish(Login(at.addresses[0], USER, password, at.port, certificate), SHORT)
 
 
-def done(controller: Redfish, wish: Wish, table: dict[str, Quirk] = SHORT) -> Done:
+def done(controller: Redfish, wish: Wish, table: dict[str, Quirk] = SHORT) -> MachineState:
     return carry_out(controller, wish, table)
 
 
@@ -34,7 +32,7 @@ def done(controller: Redfish, wish: Wish, table: dict[str, Quirk] = SHORT) -> Do
 def test_each_quirk(tmp_path: Path, quirk: str) -> None:
     fake = FakeBmc(does=(quirk,))
     if quirk == "unavailable":
-        fake.busy_until_s = time.monotonic() + 0.2
+        fake.busy_s = 0.2
     with bmc(tmp_path, fake) as machine:
         if quirk == "refused-login":
             with pytest.raises(BmcError, match="refuses user admin"):
@@ -52,6 +50,6 @@ def test_each_quirk(tmp_path: Path, quirk: str) -> None:
 
 
 def test_503_for_longer_than_we_wait(tmp_path: Path) -> None:
-    fake = FakeBmc(busy_until_s=time.monotonic() + 60)
+    fake = FakeBmc(busy_s=60.0)
     with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="HTTP 503"):
         done(machine, Wish("status"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.power.controller import BmcError
+from hpcforge.power import BmcError
 from hpcforge.power.verbs import Wish
 from tests.support.fake_bmc import FakeBmc
 from tests.unit.power.test_redfish import bmc, done
