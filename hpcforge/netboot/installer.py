@@ -18,10 +18,10 @@ from hpcforge.netboot import boot_loader
 PACKAGES = ("busybox-static", "fdisk", "e2fsprogs")
 _APPLETS = (
     "blockdev", "cat", "chmod", "chroot", "cut", "dd", "echo", "grep", "head", "ip", "ln", "ls", "mkdir",
-    "modprobe", "mount", "printf", "reboot", "sh", "sha256sum", "sleep", "sync", "tail", "tr", "udhcpc",
+    "modprobe", "mount", "printf", "reboot", "sh", "sleep", "sync", "tail", "tr", "udhcpc",
     "umount", "wget",
 )  # fmt: skip
-_PROGRAMS = ("sfdisk", "e2fsck", "resize2fs")
+_PROGRAMS = ("sfdisk", "e2fsck", "resize2fs", "sha256sum")  # busybox has a sha256sum that is several times slower
 _UDHCPC = """#!/hpcforge/bin/sh
 [ "$1" = bound ] || [ "$1" = renew ] || exit 0
 /hpcforge/bin/ip addr flush dev $interface
