@@ -79,8 +79,9 @@ def network() -> Iterator[None]:
 
 
 @contextmanager
-def netboot(site: MetalSite, environment: dict[str, str], key: Path) -> Iterator[None]:
+def netboot(site: MetalSite, environment: dict[str, str], key: Path, image: str) -> Iterator[None]:
     argv = [sys.executable, "-m", "hpcforge", "netboot", "serve", str(site.blueprint), "--key", f"{key}.pub"]
+    argv += ["--image", image]
     log = site.folder / "serve.log"
     with log.open("w") as said:
         process = subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
@@ -134,7 +135,7 @@ def test_from_power_on_to_a_trusted_ssh_contact_and_again_on_a_disk_with_data(tm
             hpcforge("discover", there, at.addresses[0], "--trust-new", "--assign", "w1")
             hpcforge("image", "build", there, "--disk")
             name = hpcforge("image", "list").splitlines()[-1].split()[0]
-            with netboot(site, environment, key):
+            with netboot(site, environment, key, name):
                 hpcforge("netboot", "want", there, "w1", "--image", name, "--yes")
                 hpcforge("power", "boot-once", there, "w1")
                 hpcforge("power", "on", there, "w1", "--yes")
