@@ -47,7 +47,8 @@ def serving(what: Served) -> Iterator[Callable[[], None]]:
     """Serve while entered; what is given raises `NetbootError` once a server has ended."""
     _require_programs()
     place = what.place
-    place.mkdir(parents=True, exist_ok=True)
+    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    place.mkdir(exist_ok=True)
     place.chmod(0o711)  # nginx's workers must reach the socket and the installer in it
     for folder in ("tftp", "bodies"):
         (place / folder).mkdir(exist_ok=True)

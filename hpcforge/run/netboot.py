@@ -24,6 +24,9 @@ from hpcforge.netboot.installer import installer
 from hpcforge.netboot.server import Boots, identity
 from hpcforge.run.site import Site
 
+# Where nginx, as an ordinary user, reaches the socket: a folder of state may be below the home of root.
+_SERVED = Path("/run/hpcforge-netboot")
+
 
 def records_of(site: Site) -> Records:
     """The installations of a site's nodes."""
@@ -106,7 +109,7 @@ def served(
         )
         for node in site.cluster.nodes
     }
-    here = folder(site.cluster.name)
+    here = _SERVED / site.cluster.name
     boot = BootNetwork(
         services.interface_of(address),
         address,
