@@ -6,8 +6,10 @@ import base64
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,12 +75,11 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Records]:
+def records() -> Iterator[Records]:
     """The records of a server that serves while the module runs."""
-    folder = tmp_path_factory.mktemp("metal")
-    for parent in (folder, *folder.parents):
-        if parent.stat().st_mode & 0o001 == 0:  # nginx's workers are an ordinary user
-            parent.chmod(parent.stat().st_mode | 0o011)
+    # nginx's workers are an ordinary user; pytest closes its own folders to others whenever another pytest starts
+    folder = Path(tempfile.mkdtemp(prefix="hpcforge-metal-", dir="/run"))
+    folder.chmod(0o755)
     image = folder / "image"
     image.mkdir()
     for name, content in CONTENT.items():
@@ -105,6 +106,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Records]:
     finally:
         ip("netns", "del", SPACE)
         subprocess.run(["ip", "link", "del", HERE], check=False, capture_output=True)
+        shutil.rmtree(folder)
 
 
 def wanted(records: Records) -> None:
