@@ -6,9 +6,11 @@ BLUEPRINT ?= blueprints/rehearsal.yaml
 HOST_PACKAGES := python3-venv iproute2 openssh-client util-linux debian-archive-keyring mmdebstrap systemd-container \
   apt-cacher-ng e2fsprogs
 VM_PACKAGES := qemu-system-x86 qemu-utils
+NETBOOT_PACKAGES := dnsmasq-base nginx-light ipxe busybox-static fdisk grub-common grub-pc-bin grub-efi-amd64-bin mtools \
+  dosfstools
 VM_TEST_PACKAGES := nbdkit
 VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
-TEST_PACKAGES := chromium prometheus
+TEST_PACKAGES := chromium prometheus ipmitool openipmi curl $(NETBOOT_PACKAGES)
 WORKERS ?= 3
 # What is installed is fixed by locks/: a site's constraints could only make it fail.
 PIP = PIP_CONSTRAINT=/dev/null $(BIN)/python -m pip
@@ -17,7 +19,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 pictures test test-stories test-all test-landing landing test-every-kill test-kills test-newest test-nvidia test-shared-storage test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick
+.PHONY: rehearse full-lab full-lab-13 pictures test test-stories test-all test-landing landing test-every-kill test-kills test-metal test-newest test-nvidia test-shared-storage test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -48,7 +50,7 @@ test-stories: host-test host-vm develop $(VENV)/.torch
 
 # Hours: all there is. It goes on where one of them fails.
 test-all:
-	$(MAKE) -k test test-stories test-every-kill test-kills test-nvidia test-shared-storage test-training test-vm test-vagrant
+	$(MAKE) -k test test-stories test-every-kill test-kills test-metal test-nvidia test-shared-storage test-training test-vm test-vagrant
 
 # What CI runs after `make test`, USED_MIN minutes after it began: the stories that fit (tools/stories.py).
 USED_MIN ?= 10
@@ -84,6 +86,11 @@ test-newest: host-test
 # Minutes longer, most of all without KVM: machines boot and run a job. docs/virtual-machines.md has the last output.
 test-vm: host-vm-test develop
 	$(BIN)/python -m pytest -s tests/stories/vm --vm
+
+# A machine without an operating system, from its controller to ssh: minutes. docs/bare-metal.md says what was seen.
+test-metal: host-vm-test develop
+	$(call have,$(NETBOOT_PACKAGES) ipxe-qemu,for machines that boot from the network)
+	$(BIN)/python -m pytest -s tests/stories/metal --metal
 
 # As many minutes: Vagrant starts two machines, by hand and by hpcforge. docs/virtual-machines.md has the last output.
 test-vagrant: host-vagrant develop

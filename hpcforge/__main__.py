@@ -7,7 +7,7 @@ import sys
 
 from hpcforge import core_dumps
 
-_REACHES_NODES = ("plan", "apply", "verify", "status", "logs", "trust")
+_REACHES_NODES = ("plan", "apply", "verify", "status", "logs", "trust", "power")
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ _TEST_LAB = re.compile(r"test-[a-z0-9-]+-([0-9]+)(?:-[kx])?")  # every lab that 
 
 ON_DEMAND = {
     "kills": "that kill applies of a cluster with Slurm, for hours",
+    "metal": "that install a machine that boots from the network",
     "nvidia": "of NVIDIA's repository, with stubs, on a node",
     "training": "of faults in training: in each mode, in checkpoints, of a node under a job",
     "shared-storage": "of storage between real nodes (GlusterFS, a bucket)",

@@ -7,6 +7,7 @@ do not know is refused, and stays as it is.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,21 +68,29 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) -> str:
     """Return the text with a value for each (entry of a section, key of it), over one reading: for thousands of nodes.
 
-    Raises `EditError`; the text must be valid YAML.
+    An entry may get several values. Raises `EditError`; the text must be valid YAML.
     """
     data = plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root)
     for (entry, key), value in values.items():
         data = _applied(data, SetValue((section, entry, key), value))
     root = _spans(text)
     there = root.entries[section][1].entries if section in root.entries else {}
-    new = {entry: {key: value} for (entry, key), value in values.items() if entry not in there}
+    new: dict[str, dict[str, Any]] = {}
+    for (entry, key), value in values.items():
+        if entry not in there:
+            new.setdefault(entry, {})[key] = value
     if new and not there:
         text = _set(text, root, SetValue((section,), new))
     else:  # from the end of the file on, so that what was read of the places before still holds
         for entry in reversed(new):
             text = _set(text, root, SetValue((section, entry), new[entry]))
     old = [(entry, key) for entry, key in values if entry in there]
-    for entry, key in sorted(old, key=lambda place: there[place[0]][0].start, reverse=True):
+
+    def place(of: tuple[str, str]) -> tuple[float, float]:
+        known = there[of[0]][1].entries
+        return there[of[0]][0].start, known[of[1]][0].start if of[1] in known else math.inf
+
+    for entry, key in sorted(old, key=place, reverse=True):
         text = _set(text, root, SetValue((section, entry, key), values[entry, key]))
     after = read_bytes(text.encode(), "after", MAX_MACHINE_VALUES)
     if after.diagnostics or plain(after.root) != data:

@@ -32,6 +32,28 @@ class BmcSection(Section):
         None, description="IPv4 address; default: chosen by the node's name, if the blueprint has a network for BMCs."
     )
     mac: v.Mac | None = Field(None, description="MAC address.")
+    certificate: v.Fingerprint | None = Field(
+        None, description="SHA-256 of its TLS certificate; `hpcforge discover --trust-new` writes it."
+    )
+    user: v.BmcUser | None = Field(None, description="Its user; default: that of `bmcs`.")
+
+
+class BmcsSection(Section):
+    """How hpcforge talks to management controllers."""
+
+    user: v.BmcUser | None = Field(None, description="The user on every management controller.")
+    protocol: Literal["redfish", "ipmi"] = Field(
+        "redfish", description="Redfish over HTTPS, or IPMI over LAN by ipmitool, which has no certificates."
+    )
+    tls: Literal["pinned", "unverified"] = Field(
+        "pinned",
+        description="pinned: only the certificate that `nodes.<name>.bmc.certificate` names; unverified: any, so that "
+        "any machine at the address gets the password.",
+    )
+    port: v.Whole | None = Field(
+        None, ge=1, le=65535, description="Port: TCP for Redfish, UDP for IPMI. Default: 443 and 623."
+    )
+    cipher_suite: Literal[3, 17] = Field(17, description="Cipher suite of IPMI. 3 is SHA-1, for old controllers.")
 
 
 class InventoryNode(Section):
@@ -89,6 +111,7 @@ class Inventory(Section):
         {}, description="Subnets that differ from the blueprint's, by name."
     )
     nodes: dict[v.NodeName, InventoryNode] = Field({}, description="Machines by node name.")
+    bmcs: BmcsSection | None = Field(None, description="Access to management controllers.")
     switches: dict[v.NodeName, InventorySwitch] = Field(
         {}, description="Names and addresses that switches report, by their names in the design."
     )

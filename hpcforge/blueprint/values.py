@@ -357,6 +357,13 @@ Truth = Annotated[bool, BeforeValidator(_truth)]
 NodeName = Annotated[str, NODE_NAME]
 NodeHostlist = Annotated[str, Checked(_node_names)]
 NodeSet = Annotated[str, Checked(_node_set)]
+BmcUser = Annotated[
+    str, Matches(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,31}", "a user of a BMC: up to 32 letters, digits and ._@-", "admin")
+]
+Fingerprint = Annotated[
+    str,
+    Matches("[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits in lower case", "0" * 60 + "beef"),
+]
 Ipv4 = Annotated[str, Checked(_ipv4), Field(json_schema_extra={"format": "ipv4"})]
 Ipv4Hostlist = Annotated[str, Checked(_ipv4_hostlist)]
 Cidr = Annotated[str, Checked(_cidr)]

@@ -39,7 +39,8 @@ _EPILOG = "\n".join(
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 _VERBS = ("init", "design", "inventory", "validate", "show", "explain", "catalog", "pin", "image", "rehearse", "plan",
-          "apply", "verify", "status", "logs", "nodes", "trust", "secrets", "role", "schema")  # fmt: skip
+          "apply", "verify", "status", "logs", "nodes", "discover", "power", "netboot",
+          "trust", "secrets", "role", "schema")  # fmt: skip
 
 
 def run(arguments: list[str], began_s: float | None = None) -> int:

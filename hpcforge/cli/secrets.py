@@ -26,6 +26,7 @@ from hpcforge.run.host_certificates import AUTHORITY, REVOKED, authority_fingerp
 from hpcforge.run.secret_files import keyed
 from hpcforge.run.secrets import (
     LARGEST,
+    OF_SITE,
     SecretKinds,
     default_identity_path,
     ensure_secrets,
@@ -51,8 +52,8 @@ class _Kept:
 
     @property
     def kinds(self) -> SecretKinds:
-        """All that roles declare, also those that no node has."""
-        return kinds_of(declared_secrets(self.roles))
+        """All that roles declare, also those that no node has, and what the site may provide for hpcforge itself."""
+        return {**kinds_of(declared_secrets(self.roles)), **OF_SITE}
 
     @cached_property
     def desired(self) -> Desired:
@@ -145,9 +146,9 @@ def set_(blueprint: Path, name: str, lab: str | None, identity: Path | None, as_
         printing.note(f"{kept.file}: {name} {'is set' if changed else 'is unchanged'}\n")
     _note_new_key(kept, had_key)
     if changed:
-        printing.note(
-            f"{kept.kinds[name].rotated}\nNext: {command_line('plan', blueprint, lab=lab, identity=identity)}\n"
-        )
+        verb = ("plan",) if kept.kinds[name].on_nodes else ("power", "status")
+        again = command_line(*verb, blueprint, lab=lab, identity=identity)
+        printing.note(f"{kept.kinds[name].rotated}\nNext: {again}\n")
     return Exit.DONE
 
 

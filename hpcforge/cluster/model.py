@@ -129,6 +129,8 @@ class Bmc:
 
     address: str | None
     mac: str | None
+    certificate: str | None = None  # SHA-256 of its TLS certificate, in hexadecimal; None: not known
+    user: str | None = None  # None: that of all
 
 
 @dataclass(frozen=True)

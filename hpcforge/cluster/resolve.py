@@ -270,8 +270,9 @@ def _bmc(machine: InventoryNode, address: str | None) -> m.Bmc | None:
     """The management controller; `address` is that on the network for them."""
     said = machine.bmc
     address = address or (said.address if said else None)
-    mac = said.mac if said else None
-    return m.Bmc(address, mac) if address or mac else None
+    if said is None:
+        return m.Bmc(address, None) if address else None
+    return m.Bmc(address, said.mac, said.certificate, said.user) if address or said.mac else None
 
 
 def _access(

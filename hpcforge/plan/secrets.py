@@ -25,7 +25,7 @@ PUBLIC = ("ssh_known_hosts", "ssh_host_certificate", "tls_authority", "tls_certi
 DERIVED = (*PUBLIC, "tls_key")  # but for this.
 PLAN_KEY = "plan_key"
 # What stays on the operator host, and what is kept with it; no role can have a secret of such a name.
-OURS = (PLAN_KEY, "ssh_host_ca", "revoked_host_keys", *DERIVED)
+OURS = (PLAN_KEY, "bmc_password", "bmc_passwords", "ssh_host_ca", "revoked_host_keys", *DERIVED)
 
 SecretName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 

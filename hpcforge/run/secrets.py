@@ -56,7 +56,19 @@ KINDS: SecretKinds = {  # those of hpcforge itself
     ),
 }
 
-
+BMC_PASSWORD, BMC_PASSWORDS = "bmc_password", "bmc_passwords"
+# What the site may provide for hpcforge itself: no role declares it, and no node gets it.
+OF_SITE: SecretKinds = {
+    BMC_PASSWORD: SecretKind(
+        "the password of management controllers", None, "`hpcforge power` uses it from now on", on_nodes=False
+    ),
+    BMC_PASSWORDS: SecretKind(
+        "passwords of management controllers that have their own: lines of NODE PASSWORD",
+        None,
+        "`hpcforge power` uses them from now on",
+        on_nodes=False,
+    ),
+}
 LARGEST = 64 * 1024  # bytes of a secret that a site provides
 
 

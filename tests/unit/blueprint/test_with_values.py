@@ -71,3 +71,14 @@ def test_where_there_is_little_yet(before: str, after: str) -> None:
 def test_what_cannot_be_edited_safely_is_refused() -> None:
     with pytest.raises(EditError):
         with_values("nodes:\n  a: {host_keys: [x,\n    y]}\n", "nodes", keys("a"))
+
+
+def test_an_entry_gets_several_values() -> None:
+    before = "nodes:\n  a: {bmc: {user: x}, serial: S}  # first\n  b:\n    bmc: {user: y}\n    note: n\n"
+    values: dict[tuple[str, str], object] = {}
+    for name in ("a", "b", "c"):
+        values |= {(name, "mac"): "02:00:00:00:00:01", (name, "bmc"): {"user": "z", "address": "10.0.0.1"}}
+    after = with_values(before, "nodes", values)
+    assert "a: {bmc: {user: z, address: 10.0.0.1}, serial: S, mac:" in after
+    assert after.count("02:00:00:00:00:01") == 3 and "# first" in after
+    assert with_values("nodes: {}\n", "nodes", values).count("address") == 3

@@ -38,7 +38,7 @@ def test_json_has_machines_groups_and_the_way_in(capsys: pytest.CaptureFixture[s
     assert document["groups"]["function_head"] == ["head01"]
     machine = {machine["name"]: machine for machine in document["machines"]}["gpu017"]
     assert machine["address"] == "10.20.1.17"
-    assert machine["bmc"] == {"address": "10.10.1.17", "mac": "02:00:0a:0a:01:11"}
+    assert machine["bmc"] == {"address": "10.10.1.17", "mac": "02:00:0a:0a:01:11", "certificate": None, "user": None}
     assert machine["addresses"]["bmc"] == machine["bmc"]["address"]
     assert (machine["hardware"], machine["memory_mib"]) == ("dgx-h100", 1536 * 1024)
     assert machine["reason"].startswith("RMA 4711")

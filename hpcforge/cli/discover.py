@@ -1,0 +1,142 @@
+"""`hpcforge discover`: machines by their management controllers, into the inventory."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.site import open_site
+from hpcforge.cluster.discovered import (
+    Machine,
+    MachineDifference,
+    MachineMatches,
+    additions,
+    differences,
+    match,
+    without_machine,
+)
+from hpcforge.cluster.select import select
+from hpcforge.command_hint import command_line
+from hpcforge.errors import UsageError
+from hpcforge.report import printing
+from hpcforge.report.text import one_line, plural, table
+from hpcforge.run.discover import Silent, ask, record
+from hpcforge.run.discover import addresses as addresses_of
+from hpcforge.run.site import Site
+
+SCHEMA_VERSION = 1
+
+
+def discover(
+    *,
+    blueprint: Path,
+    addresses: Sequence[str],
+    assign: str | None,
+    trust_new: bool,
+    dry_run: bool,
+    inventory: Path | None,
+    identity: Path | None,
+    as_json: bool,
+) -> int:
+    """Run `hpcforge discover`. Returns the exit status."""
+    site = open_site(blueprint, inventory, None, identity, needs_lab=False)
+    if site.loaded.wants_lab and inventory is None:
+        raise UsageError("the nodes of a rehearsal have no management controllers", "hpcforge rehearse up and down")
+    if site.loaded.inventory is None:
+        raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
+    asked = addresses_of(site, addresses)
+    machines, silent = ask(site, asked, trust_new, _say)
+    matches = match(site.cluster.nodes, machines, select(site.cluster, [assign], ()) if assign else ())
+    remarks = _remarks(site, matches)
+    added = additions(matches, site.cluster.nodes, site.loaded.inventory) if dry_run else record(site, matches)
+    absent = without_machine(site.cluster.nodes, matches, {machine.address for machine in machines})
+    if as_json:
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "machines": [_machine(machine, matches) for machine in machines],
+            "silent": [dataclasses.asdict(other) for other in silent],
+            "differences": [dataclasses.asdict(remark) for remark in remarks],
+            "added": [{"node": node, "key": key, "value": value} for (node, key), value in added.items()],
+            "written": not dry_run and bool(added),
+        }
+        printing.result(json.dumps(document, indent=2) + "\n")
+    else:
+        printing.result(_table(machines, matches))
+        _say_rest(remarks, absent)
+    where = site.loaded.inventory_path
+    done = "would be added to" if dry_run else "added to"
+    nodes = fold(list(dict.fromkeys(node for node, _ in added)))
+    printing.note(f"{plural(len(added), 'value')} of {nodes} {done} {where}\n" if added else f"{where}: unchanged\n")
+    again = command_line("discover", blueprint, *addresses, inventory=inventory, assign=assign, trust_new=trust_new)
+    printing.note(
+        f"Next: {again if dry_run and added else _next(blueprint, inventory, addresses, silent, trust_new)}\n"
+    )
+    return _code(silent, remarks, named=bool(addresses))
+
+
+def _remarks(site: Site, matches: MachineMatches) -> list[MachineDifference]:
+    found = list(matches.remarks)
+    for node in site.cluster.nodes:
+        if machine := matches.nodes.get(node.name):
+            found += differences(node, machine)
+    return found
+
+
+def _machine(machine: Machine, matches: MachineMatches) -> dict[str, object]:
+    node = next((name for name, found in matches.nodes.items() if found is machine), None)
+    return {"node": node, "by": matches.by.get(node) if node else None, **dataclasses.asdict(machine)}
+
+
+def _table(machines: Sequence[Machine], matches: MachineMatches) -> str:
+    header = ("controller", "node", "by", "serial", "model", "memory", "GPUs", "MACs")
+    return table(header, [_row(machine, matches) for machine in machines], columns=printing.columns())
+
+
+def _row(machine: Machine, matches: MachineMatches) -> list[str]:
+    node = next((name for name, found in matches.nodes.items() if found is machine), None)
+    memory = "-" if machine.memory_gib is None else f"{machine.memory_gib:g} GiB"
+    gpus = "-" if not machine.gpus else f"{len(machine.gpus)} x {machine.gpus[0]}"
+    macs = " ".join(machine.macs[:4]) or "-"
+    by = matches.by[node] if node else "-"
+    model = " ".join(filter(None, (machine.maker, machine.model))) or "-"
+    return [machine.address, node or "-", by, machine.serial or "-", model, memory, gpus, macs]
+
+
+def _say_rest(remarks: Sequence[MachineDifference], absent: Sequence[str]) -> None:
+    for remark in remarks:
+        printing.note(f"{remark.node}: {one_line(remark.text)}\n")
+        if remark.line:
+            printing.note(f"  to settle it: {remark.line}\n")
+    if absent:
+        printing.note(f"no machine is {fold(absent)}: another one answers at the controller's address\n")
+
+
+def _say(found: Machine | Silent) -> None:
+    if isinstance(found, Silent):
+        printing.note(f"{found.address}: {one_line(found.why)}\n")
+
+
+def _next(
+    blueprint: Path, inventory: Path | None, addresses: Sequence[str], silent: Sequence[Silent], trust_new: bool
+) -> str:
+    if not trust_new and any(other.reason == "certificate" for other in silent):
+        return command_line("discover", blueprint, *addresses, inventory=inventory, trust_new=True)
+    return command_line("power", "status", blueprint, inventory=inventory)
+
+
+def _code(silent: Sequence[Silent], remarks: Sequence[MachineDifference], *, named: bool) -> Exit:
+    return worst(_codes(silent, remarks, named))
+
+
+def _codes(silent: Sequence[Silent], remarks: Sequence[MachineDifference], named: bool) -> Iterator[Exit]:
+    for other in silent:
+        if other.reason != "unreachable":
+            yield Exit.FAILED
+        elif not named:  # in a range that was searched, most addresses may be nobody's
+            yield Exit.UNREACHABLE
+    if any(remark.less for remark in remarks):
+        yield Exit.BELOW

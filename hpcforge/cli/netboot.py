@@ -1,0 +1,159 @@
+"""`hpcforge netboot`: install nodes that boot from the network."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cli import signals
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.site import open_site
+from hpcforge.cluster.select import select
+from hpcforge.command_hint import command_line
+from hpcforge.errors import UsageError
+from hpcforge.netboot import services
+from hpcforge.report import printing
+from hpcforge.report.text import duration, one_line, table
+from hpcforge.run import netboot as work
+from hpcforge.run.site import Site
+
+SCHEMA_VERSION = 1
+
+
+def want(
+    blueprint: Path,
+    inventory: Path | None,
+    nodes: str,
+    wipe: Sequence[str],
+    image: str | None,
+    hours: float,
+    yes: bool,
+) -> int:
+    """Run `hpcforge netboot want`. Returns the exit status."""
+    site = _site(blueprint, inventory)
+    names = select(site.cluster, [nodes], ())
+    disks = _disks(wipe, names)
+    chosen = work.image_named(image)
+    for name in names:
+        disk = disks.get(name)
+        what = f"DESTROYS THE DATA on the disk with serial number {disk}" if disk else "writes a blank disk, or none"
+        printing.note(f"{name}: image {chosen.name}; {what}\n")
+    _confirm(names, disks, yes)
+    work.want(site, names, disks, chosen.name, hours)
+    printing.note(f"Next: {command_line('netboot', 'serve', blueprint, inventory=inventory, key='KEY.pub')}\n")
+    return Exit.DONE
+
+
+def withdraw(blueprint: Path, inventory: Path | None, nodes: str) -> int:
+    """Run `hpcforge netboot withdraw`. Returns the exit status."""
+    site = _site(blueprint, inventory)
+    work.withdraw(site, select(site.cluster, [nodes], ()))
+    return status(blueprint, inventory, as_json=False)
+
+
+def serve(
+    blueprint: Path,
+    inventory: Path | None,
+    key: Path,
+    image: str | None,
+    address: str | None,
+    port: int,
+    proxy: bool,
+) -> int:
+    """Run `hpcforge netboot serve`. Returns the exit status."""
+    if os.geteuid():
+        raise UsageError("DHCP and TFTP need root", "sudo hpcforge netboot serve")
+    signals.at_once()
+    site = _site(blueprint, inventory)
+    what = work.served(site, work.image_named(image), address, port, proxy, key, _say)
+    with services.serving(what) as check:
+        services.started(check)
+        there = len(what.boots.hosts)
+        _say(f"serving {there} machines on {what.network.interface}, {what.boots.url}; Ctrl-C ends it")
+        try:
+            while True:
+                check()
+                time.sleep(1)
+        except KeyboardInterrupt:
+            _say("ended")
+    return status(blueprint, inventory, as_json=False)
+
+
+def status(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
+    """Run `hpcforge netboot status`. Returns the exit status."""
+    site = _site(blueprint, inventory)
+    records = [record for name, record in work.records_of(site).read().items() if name in site.cluster.by_name]
+    if as_json:
+        said = [dataclasses.asdict(record) for record in records]
+        printing.result(json.dumps({"schema_version": SCHEMA_VERSION, "nodes": said}, indent=2) + "\n")
+    else:
+        now = time.time()
+        rows = []
+        for record in records:
+            waits = record.state in ("wanted", "offered")
+            left = duration(record.until_s - now) if record.until_s > now else "expired"
+            state = f"{record.state}, {left}" if waits else record.state
+            rows.append(
+                [record.node, state, record.image, record.disk or record.wipe or "-", one_line(record.why) or "-"]
+            )
+        printing.result(table(("node", "state", "image", "disk", "why"), rows))
+    failed = [record.node for record in records if record.state == "failed"]
+    if failed:
+        again = command_line("netboot", "want", blueprint, fold(failed), inventory=inventory)
+        printing.note(f"Next: {again}\n")
+    elif any(record.state == "installed" for record in records):
+        printing.note(f"Next: {command_line('netboot', 'record', blueprint, inventory=inventory)}\n")
+    return Exit.FAILED if failed else Exit.DONE
+
+
+def record(blueprint: Path, inventory: Path | None) -> int:
+    """Run `hpcforge netboot record`. Returns the exit status."""
+    site = _site(blueprint, inventory)
+    names = work.record_keys(site)
+    where = site.loaded.inventory_path
+    printing.note(f"{where}: host keys of {fold(names)} added\n" if names else f"{where}: unchanged\n")
+    printing.note(f"Next: {command_line('plan', blueprint, inventory=inventory)}\n")
+    return Exit.DONE
+
+
+def _site(blueprint: Path, inventory: Path | None) -> Site:
+    site = open_site(blueprint, inventory, None, None, needs_lab=False)
+    if site.loaded.wants_lab and inventory is None:
+        raise UsageError("the nodes of a rehearsal do not boot from the network", "hpcforge rehearse up")
+    return site
+
+
+def _disks(wipe: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """The serial number of the disk that may be overwritten, by node. Raises UsageError."""
+    found: dict[str, str] = {}
+    for text in wipe:
+        name, _, serial = text.partition("=")
+        if name not in names or not serial or not serial.isascii() or not serial.isprintable():
+            raise UsageError(f"--wipe {text}: not NODE=SERIAL of a node that is named", f"--wipe {names[0]}=S3Z8NX0K")
+        found[name] = serial
+    return found
+
+
+def _confirm(names: Sequence[str], disks: dict[str, str], yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal for the question", "add --yes")
+    if not disks:
+        typer.confirm(f"Install {fold(names)}?", abort=True, err=True)
+        return
+    answer = typer.prompt(f"Type the names of the nodes that lose data ({fold(list(disks))})", err=True)
+    if answer != fold(list(disks)):
+        raise typer.Abort
+
+
+def _say(text: str) -> None:
+    printing.note(f"{time.strftime('%H:%M:%S')} {one_line(text)}\n")

@@ -1,0 +1,206 @@
+"""Machines as their management controllers describe them: which node each is, and what differs. Pure.
+
+A controller may lie: a serial number or a MAC address that two machines show is nobody's, and what the inventory has
+already is never replaced here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hpcforge.blueprint.edit import quoted
+from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.cluster.model import Node
+
+_SERIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
+_MEMORY_SLACK = 0.02  # of memory that firmware keeps for itself, and of GB that are reported as GiB
+By = Literal["serial", "mac", "address", "assigned"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What one controller says of its machine; None and empty: nothing usable."""
+
+    address: str  # of the controller
+    certificate: str | None = None  # SHA-256 of its TLS certificate, as it was shown
+    serial: str = ""
+    maker: str = ""
+    model: str = ""
+    macs: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()  # those of interfaces with a link
+    memory_gib: float | None = None
+    sockets: int | None = None
+    gpus: tuple[str, ...] | None = None  # their models; None: it lists no processors
+
+
+@dataclass(frozen=True)
+class MachineDifference:
+    """Something that differs, and the line that would settle it; `less`: the machine has less than is declared."""
+
+    node: str
+    text: str
+    line: str = ""
+    less: bool = False
+
+
+@dataclass(frozen=True)
+class MachineMatches:
+    """Which node each machine is."""
+
+    nodes: Mapping[str, Machine]
+    by: Mapping[str, By]
+    unknown: tuple[Machine, ...]  # no node's
+    remarks: tuple[MachineDifference, ...] = field(default=())
+
+
+def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[str] = ()) -> MachineMatches:
+    """Return which node each machine is: by its serial number, else a MAC address, else its controller's address.
+
+    The machines that are left become the nodes of `assign`, in the order of their addresses.
+    """
+    remarks: list[MachineDifference] = []
+    twice = {serial for serial, count in Counter(machine.serial for machine in machines).items() if count > 1}
+    shared = {mac for mac, count in Counter(mac for machine in machines for mac in machine.macs).items() if count > 1}
+    keys: Mapping[By, dict[str, str]] = {
+        "serial": {node.serial: node.name for node in nodes if node.serial and node.serial not in twice},
+        "mac": {node.mac: node.name for node in nodes if node.mac and node.mac not in shared},
+        "address": {node.bmc.address: node.name for node in nodes if node.bmc and node.bmc.address},
+    }
+    found: dict[str, Machine] = {}
+    by: dict[str, By] = {}
+    unknown: list[Machine] = []
+    for machine in machines:
+        name, how = _node_of(machine, keys)
+        if name is None or how is None:
+            unknown.append(machine)
+        elif name in found:
+            text = f"is both the machine at {found[name].address} (by {by[name]}) and at {machine.address} (by {how})"
+            remarks.append(MachineDifference(name, text))
+            unknown.append(machine)
+        else:
+            found[name], by[name] = machine, how
+    free = [name for name in assign if name not in found]
+    for name, machine in zip(free, sorted(unknown, key=_place), strict=False):
+        found[name], by[name] = machine, "assigned"
+    unknown = [machine for machine in unknown if machine not in found.values()]
+    return MachineMatches(found, by, tuple(unknown), tuple(remarks))
+
+
+def _node_of(machine: Machine, keys: Mapping[By, Mapping[str, str]]) -> tuple[str | None, By | None]:
+    if name := keys["serial"].get(machine.serial):
+        return name, "serial"
+    for mac in machine.macs:
+        if name := keys["mac"].get(mac):
+            return name, "mac"
+    name = keys["address"].get(machine.address)
+    return name, "address" if name else None
+
+
+def _place(machine: Machine) -> tuple[int, ...]:
+    return tuple(map(int, machine.address.split(".")))
+
+
+def differences(node: Node, machine: Machine) -> Iterator[MachineDifference]:
+    """Yield what differs between a node as declared and its machine."""
+    name = node.name
+    if node.serial and machine.serial and node.serial != machine.serial:
+        line = f"inventory: {name}: {{serial: {quoted(machine.serial)}}}"
+        yield MachineDifference(name, f"serial number {machine.serial}, and the inventory has {node.serial}", line)
+    if node.mac and machine.macs and node.mac not in machine.macs:
+        line = f"inventory: {name}: {{mac: {machine.macs[0]}}}"
+        yield MachineDifference(name, f"none of its MAC addresses is {node.mac}: {', '.join(machine.macs[:8])}", line)
+    if not node.mac and _boot_mac(machine) is None and machine.macs:
+        line = f"inventory: {name}: {{mac: {machine.macs[0]}}}"
+        yield MachineDifference(
+            name, f"which of its interfaces boots is not known: {', '.join(machine.macs[:8])}", line
+        )
+    if node.bmc and node.bmc.address and node.bmc.address != machine.address:
+        line = f"inventory: {name}: {{bmc: {{address: {machine.address}}}}}"
+        yield MachineDifference(
+            name, f"its controller is at {machine.address}, and the inventory has {node.bmc.address}", line
+        )
+    yield from _hardware(node, machine)
+
+
+def _hardware(node: Node, machine: Machine) -> Iterator[MachineDifference]:
+    declared_gib = node.memory_mib / 1024
+    memory_gib = declared_gib if machine.memory_gib is None else machine.memory_gib
+    if declared_gib and abs(memory_gib - declared_gib) > _MEMORY_SLACK * declared_gib:
+        text = f"{memory_gib:g} GiB of memory, declared {declared_gib:g}"
+        yield MachineDifference(
+            node.name, text, _override(node, f"memory_gib: {int(memory_gib)}"), memory_gib < declared_gib
+        )
+    if machine.sockets and node.sockets and machine.sockets != node.sockets:
+        less = machine.sockets < node.sockets
+        text = f"{machine.sockets} processors, declared {node.sockets}"
+        yield MachineDifference(node.name, text, _override(node, f"sockets: {machine.sockets}"), less)
+    declared = node.gpus.count if node.gpus else 0
+    if machine.gpus is not None and len(machine.gpus) != declared:
+        if not machine.gpus:  # many controllers list none: that is no sign of a GPU that is missing
+            yield MachineDifference(
+                node.name, f"its controller lists no GPUs, declared {declared}: admission will count them"
+            )
+            return
+        model = node.gpus.model if node.gpus else "MODEL"
+        line = _override(node, f"gpus: {{model: {model}, count: {len(machine.gpus)}}}")
+        yield MachineDifference(
+            node.name, f"{len(machine.gpus)} GPUs, declared {declared}", line, len(machine.gpus) < declared
+        )
+
+
+def _override(node: Node, what: str) -> str:
+    return f"blueprint: overrides: {{{node.name}: {{{what}, reason: WHY}}}}"
+
+
+def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Inventory) -> dict[tuple[str, str], object]:
+    """Return what the inventory lacks and machines say, by (node, key)."""
+    added: dict[tuple[str, str], object] = {}
+    serials = {known.serial for known in inventory.nodes.values()}
+    macs = {known.mac for known in inventory.nodes.values()}
+    for node in nodes:
+        machine = matches.nodes.get(node.name)
+        if machine is None:
+            continue
+        known = inventory.nodes.get(node.name) or InventoryNode.model_construct()
+        if not known.serial and _SERIAL.fullmatch(machine.serial) and machine.serial not in serials:
+            added[node.name, "serial"] = machine.serial
+            serials.add(machine.serial)
+        mac = _boot_mac(machine)
+        if not known.mac and mac and mac not in macs:
+            added[node.name, "mac"] = mac
+            macs.add(mac)
+        bmc = _bmc(node, known, machine)
+        if bmc is not None:
+            added[node.name, "bmc"] = bmc
+    return added
+
+
+def _boot_mac(machine: Machine) -> str | None:
+    """The one MAC address that it can boot from: its only one, or the only one with a link."""
+    for macs in (machine.macs, machine.linked):
+        if len(macs) == 1:
+            return macs[0]
+    return None
+
+
+def _bmc(node: Node, known: InventoryNode, machine: Machine) -> dict[str, object] | None:
+    had = known.bmc.model_dump(exclude_none=True) if known.bmc else {}
+    now = dict(had)
+    if node.bmc is None or node.bmc.address is None:
+        now["address"] = machine.address
+    if "certificate" not in had and machine.certificate:
+        now["certificate"] = machine.certificate
+    return now if now != had else None
+
+
+def without_machine(nodes: Iterable[Node], matches: MachineMatches, asked: Collection[str]) -> tuple[str, ...]:
+    """The nodes that no machine is, although their controllers' addresses were asked."""
+    return tuple(
+        node.name
+        for node in nodes
+        if node.name not in matches.nodes and node.bmc is not None and node.bmc.address in asked
+    )

@@ -1,0 +1,151 @@
+"""What dnsmasq, nginx and iPXE are told. Pure.
+
+dnsmasq gives addresses to machines that the inventory knows, and names the first file. nginx serves large files by
+itself, and hands all that is about one machine to the small server behind it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# Files of Debian's package ipxe, by the architecture that a machine reports (RFC 4578): what firmware boots first.
+BIOS_FILE, EFI_FILE = "undionly.kpxe", "ipxe.efi"
+_EFI_ARCHITECTURES = (7, 9)
+
+
+@dataclass(frozen=True)
+class BootHost:
+    """A machine that is answered."""
+
+    name: str
+    mac: str
+    address: str
+
+
+@dataclass(frozen=True)
+class BootNetwork:
+    """Where machines boot. `address` is this server's; `folder` has what dnsmasq writes."""
+
+    interface: str
+    address: str
+    cidr: str
+    url: str  # of the boot script, without what is asked
+    folder: str
+    router: str | None = None
+    proxy: bool = False  # another server gives addresses: only boot files are named
+
+
+def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
+    """Return dnsmasq.conf. Machines that the inventory does not know get no answer."""
+    subnet = ipaddress.IPv4Network(network.cidr)
+    lines = [
+        "# Written by hpcforge netboot serve.",
+        "port=0",  # no DNS
+        f"interface={network.interface}",
+        "except-interface=lo",
+        "bind-interfaces",
+        f"pid-file={network.folder}/dnsmasq.pid",
+        f"dhcp-leasefile={network.folder}/leases",
+        "log-dhcp",
+        "log-facility=-",
+        "enable-tftp",
+        f"tftp-root={network.folder}/tftp",
+        "dhcp-ignore=tag:!known",
+        "dhcp-match=set:ipxe,175",
+        *(f"dhcp-match=set:efi,option:client-arch,{number}" for number in _EFI_ARCHITECTURES),
+    ]
+    script = f"{network.url}?mac=${{netX/mac}}&platform=${{platform}}"
+    if network.proxy:
+        lines += [
+            f"dhcp-range={subnet.network_address},proxy,{subnet.netmask}",
+            f'pxe-service=tag:!ipxe,x86PC,"hpcforge",{BIOS_FILE}',
+            f'pxe-service=tag:!ipxe,X86-64_EFI,"hpcforge",{EFI_FILE}',
+            f'pxe-service=tag:!ipxe,BC_EFI,"hpcforge",{EFI_FILE}',
+            f'pxe-service=tag:ipxe,x86PC,"hpcforge",{script}',
+            f'pxe-service=tag:ipxe,X86-64_EFI,"hpcforge",{script}',
+        ]
+        lines += [f"dhcp-host={host.mac},set:known" for host in hosts]
+    else:
+        lines += [
+            f"dhcp-range={subnet.network_address},static,{subnet.netmask},1h",
+            f"dhcp-boot=tag:!ipxe,tag:!efi,{BIOS_FILE}",
+            f"dhcp-boot=tag:!ipxe,tag:efi,{EFI_FILE}",
+            f"dhcp-boot=tag:ipxe,{script}",
+            f"dhcp-option=option:router{f',{network.router}' if network.router else ''}",
+        ]
+        lines += [f"dhcp-host={host.mac},{host.address},{host.name}" for host in hosts]
+    return "\n".join(lines) + "\n"
+
+
+def nginx_conf(address: str, port: int, folder: str, image: str, user: str | None) -> str:
+    """Return nginx.conf for a server in the foreground.
+
+    `folder` has `socket`, `installer.img` and what nginx writes, `image` the image's kernel, initrd and file system.
+    `user`: whom its workers run as, where it is started by root.
+    """
+    as_user = f"user {user};\n" if user else ""
+    return f"""\
+# Written by hpcforge netboot serve.
+{as_user}daemon off;
+worker_processes 2;
+pid {folder}/nginx.pid;
+error_log stderr notice;
+events {{ worker_connections 1024; }}
+http {{
+  server_tokens off;
+  access_log off;
+  sendfile on;
+  default_type application/octet-stream;
+  client_max_body_size 64k;
+  client_body_temp_path {folder}/bodies/body;
+  proxy_temp_path {folder}/bodies/proxy;
+  fastcgi_temp_path {folder}/bodies/fastcgi;
+  uwsgi_temp_path {folder}/bodies/uwsgi;
+  scgi_temp_path {folder}/bodies/scgi;
+  server {{
+    listen {address}:{port};
+    location = /files/installer.img {{ alias {folder}/installer.img; }}
+    location ~ ^/files/(vmlinuz|initrd\\.img|root\\.ext4)$ {{
+      alias {image}/$1;
+      limit_except GET {{ deny all; }}
+      disable_symlinks on;
+    }}
+    location /machine/ {{
+      proxy_pass http://unix:{folder}/socket;
+      proxy_set_header X-Real-IP $remote_addr;
+    }}
+    location / {{ return 404; }}
+  }}
+}}
+"""
+
+
+# `exit` gives BIOS firmware its own order of boot; some machines then boot the network again, so disks are tried first.
+LOCAL_BIOS = "#!ipxe\necho hpcforge: this machine boots its own disk\nsanboot --no-describe --drive 0x80 || exit\n"
+LOCAL_EFI = "#!ipxe\necho hpcforge: this machine boots its own disk\nexit\n"
+
+
+def local_script(platform: str) -> str:
+    """Boot from the machine's own disk."""
+    return LOCAL_EFI if platform == "efi" else LOCAL_BIOS
+
+
+def install_script(url: str, token: str, mac: str, files: Mapping[str, str], console: str) -> str:
+    """Boot the installer; `files` are the SHA-256 of kernel, initrd and installer archive by their names.
+
+    The token is on the kernel's command line, which only the machine itself reads. The kernel and its archives are
+    fetched by HTTP without a checksum, since iPXE as Debian builds it has none but signatures: the image is what is
+    checked.
+    """
+    named = ", ".join(f"{name} {digest[:12]}" for name, digest in files.items())
+    return (
+        "#!ipxe\n"
+        f"echo hpcforge: installing ({named})\n"
+        f"kernel {url}/files/vmlinuz initrd=initrd.img initrd=installer.img console={console} panic=60"
+        f" hpcforge.url={url}/machine hpcforge.token={token} BOOTIF=01-{mac.replace(':', '-')}\n"
+        f"initrd --name initrd.img {url}/files/initrd.img\n"  # an argument would wrap it into another archive
+        f"initrd --name installer.img {url}/files/installer.img\n"
+        "boot\n"
+    )

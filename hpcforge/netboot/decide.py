@@ -1,0 +1,104 @@
+"""What a machine that boots from the network gets, and which disk may be written. Pure.
+
+A machine is installed only while a record here asks for it, and once: without a record, as after a loss of the server's
+state, it boots its own disk. A disk with data is written only where the record has that disk's serial number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+# asked for; offered a token; a machine took it; done; two took it, or it failed
+State = Literal["wanted", "offered", "begun", "installed", "failed"]
+MIN_DISK_BYTES = 4 * 1000**3  # smaller ones are sticks and virtual media of controllers
+
+
+@dataclass(frozen=True)
+class Record:
+    """The installation of one node. Times are seconds since 1970."""
+
+    node: str
+    state: State
+    until_s: float  # later it is no longer asked for
+    image: str  # name of the image
+    wipe: str | None = None  # serial number of the one disk whose data may go
+    token_sha256: str | None = None  # of the token that was offered last
+    disk: str | None = None  # serial number of the disk that is being written, or was
+    host_keys: tuple[str, ...] = ()
+    why: str = ""  # of a failure
+
+
+@dataclass(frozen=True)
+class TargetDisk:
+    """A disk as the installer sees it."""
+
+    name: str  # "sda"
+    serial: str  # "": it has none
+    bytes: int
+    blank: bool  # no partition table, no file system, no RAID or LVM signature
+    marker: str = ""  # what an earlier installation wrote behind the partition table: SHA-256 of its token
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The disk to write, or why there is none."""
+
+    disk: TargetDisk | None
+    why: str = ""
+
+
+def boots(record: Record | None, now_s: float) -> Literal["disk", "install"]:
+    """What a machine of this record boots."""
+    if record is not None and record.state in ("wanted", "offered") and now_s < record.until_s:
+        return "install"
+    return "disk"
+
+
+def offered(record: Record, token_sha256: str) -> Record:
+    """The record after a token was offered; only the newest one counts."""
+    return replace(record, state="offered", token_sha256=token_sha256)
+
+
+def claimed(record: Record | None, token_sha256: str) -> Record | None:
+    """The record after a machine showed a token; None: the token is not one that opens anything.
+
+    A token that is shown a second time may have been read by another machine: the installation has failed.
+    """
+    if record is None or record.token_sha256 != token_sha256:
+        return None
+    if record.state == "offered":
+        return replace(record, state="begun")
+    if record.state == "begun":
+        return failed(record, "its token was used twice: another machine may have read it")
+    return None
+
+
+def failed(record: Record, why: str) -> Record:
+    """The record of an installation that ended badly: its machine boots its disk until it is asked for again."""
+    return replace(record, state="failed", why=why, host_keys=())
+
+
+def choose(record: Record, disks: Sequence[TargetDisk]) -> Choice:
+    """Which disk is written: the one that is named, else the smallest blank one."""
+    large = [disk for disk in disks if disk.bytes >= MIN_DISK_BYTES]
+    if not large:
+        return Choice(None, "it has no disk of 4 GB or more")
+    if record.wipe is not None:
+        named = [disk for disk in large if disk.serial == record.wipe]
+        if len(named) != 1:
+            have = ", ".join(disk.serial or disk.name for disk in large)
+            return Choice(None, f"{len(named)} disks have the serial number {record.wipe}; it has {have}")
+        return _unless_done(record, named[0])
+    blank = [disk for disk in large if disk.blank]
+    if not blank:
+        have = ", ".join(f"{disk.name} (serial number {disk.serial or 'none'})" for disk in large)
+        return Choice(None, f"every disk has data: {have}")
+    return _unless_done(record, min(blank, key=lambda disk: (disk.bytes, disk.name)))
+
+
+def _unless_done(record: Record, disk: TargetDisk) -> Choice:
+    if disk.marker and disk.marker == record.token_sha256:
+        return Choice(None, f"{disk.name} was installed with this token already")
+    return Choice(disk)

@@ -1,0 +1,131 @@
+#!/bin/sh
+# The installer, in the image's own initrd before it would mount a root file system (see installer.py).
+# It asks the server which disk to write, and writes no other. Every failure ends here with its reason on the console
+# and at the server, and the machine stays on for a look at it.
+PATH=/hpcforge/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+for word in $(cat /proc/cmdline); do
+  case $word in
+    hpcforge.url=*) url=${word#*=} ;;
+    hpcforge.token=*) token=${word#*=} ;;
+    BOOTIF=*) bootif=${word#*=01-} ;;
+  esac
+done
+[ -n "$token" ] || exit 0
+
+say() { echo "hpcforge: $*" > /dev/console; }
+post() { wget -q -O - --header "X-Token: $token" --post-file "$2" "$url/$1"; }
+die() {
+  say "not installed: $*"
+  echo "$*" > /tmp/why
+  [ -n "$begun" ] && post broken /tmp/why > /dev/null
+  while :; do sleep 3600; done
+}
+
+say "installer, $(cut -d. -f1 /proc/uptime) s after the kernel"
+mac=$(echo "$bootif" | tr - :)
+for module in af_packet virtio_net virtio_pci virtio_blk nvme sd_mod ahci virtio_scsi e1000 e1000e igb ixgbe i40e ice \
+  bnxt_en mlx5_core ext4 efivarfs; do modprobe -q $module; done
+udevadm settle --timeout=20 2> /dev/null
+tries=0
+until [ -n "$interface" ]; do
+  for path in /sys/class/net/*; do [ "$(cat $path/address)" = "$mac" ] && interface=${path##*/}; done
+  tries=$((tries + 1)); [ $tries -gt 30 ] && die "no interface has the address $mac"
+  [ -n "$interface" ] || sleep 1
+done
+ip link set lo up; ip link set "$interface" up
+udhcpc -q -n -t 20 -T 2 -i "$interface" -s /hpcforge/udhcpc > /dev/null 2>&1 || die "no DHCP answer on $interface"
+say "network is up, $(cut -d. -f1 /proc/uptime) s"
+
+# What disks there are: blank is one whose first and last MiB are zero.
+list() {
+  printf '['
+  first=yes
+  for path in /sys/block/*; do
+    name=${path##*/}
+    case $name in loop*|ram*|sr*|fd*|zram*|dm-*|md*) continue ;; esac
+    [ "$(cat $path/ro)" = 0 ] && [ "$(cat $path/removable)" = 0 ] || continue
+    bytes=$(($(cat $path/size) * 512))
+    [ $bytes -gt 2097152 ] || continue
+    serial=$(cat $path/serial $path/device/serial 2> /dev/null | head -n 1 | tr -cd 'A-Za-z0-9._-')
+    blank=true
+    { dd if=/dev/$name bs=1M count=1; dd if=/dev/$name bs=1M count=1 skip=$((bytes / 1048576 - 1)); } 2> /dev/null |
+      tr -d '\000' | head -c 1 | grep -q . && blank=false
+    marker=$(dd if=/dev/$name bs=512 skip=40 count=1 2> /dev/null | tr -cd 'a-z0-9:-')
+    case $marker in hpcforge-installed:*) marker=${marker#*:} ;; *) marker= ;; esac
+    [ $first = yes ] || printf ','
+    first=no
+    printf '{"name":"%s","serial":"%s","bytes":%s,"blank":%s,"marker":"%s"}' "$name" "$serial" "$bytes" $blank "$marker"
+  done
+  printf ']'
+}
+list > /tmp/disks
+begun=yes
+post begin /tmp/disks > /tmp/plan || { begun=; die "the server refuses: $(cat /tmp/plan) (disks: $(cat /tmp/disks))"; }
+. /tmp/plan
+say "writes /dev/$disk"
+device=/dev/$disk
+case $disk in *[0-9]) part=${device}p ;; *) part=$device ;; esac
+sectors=$(cat /sys/block/$disk/size)
+
+# A table of 1 MiB for GRUB on BIOS, 64 MiB for EFI, and the rest. Nothing else of the disk is touched.
+dd if=/dev/zero of=$device bs=1M count=66 2> /dev/null || die "$device cannot be written"
+printf 'label: gpt\nstart=2048,size=2048,type=21686148-6449-6E6F-744E-656564454649\nstart=4096,size=131072,type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B\nstart=135168,type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' |
+  sfdisk -q --no-tell-kernel --wipe always --wipe-partitions always $device > /tmp/said 2>&1 || die "sfdisk: $(tail -n 1 /tmp/said)"
+blockdev --rereadpt $device 2> /dev/null
+udevadm settle --timeout=20 2> /dev/null
+tries=0
+until [ -b ${part}3 ]; do tries=$((tries + 1)); [ $tries -gt 30 ] && die "no ${part}3 appears"; sleep 1; done
+
+files=${url%/machine}/files
+wget -q -O ${part}3 "$files/root.ext4" || die "the image ended early"
+say "image is fetched, $(cut -d. -f1 /proc/uptime) s"
+found=$(dd if=${part}3 bs=1M count=$((image_bytes / 1048576)) 2> /dev/null | sha256sum | cut -d' ' -f1)
+[ "$found" = "$image_sha256" ] || {
+  dd if=/dev/zero of=${part}3 bs=1M count=1 2> /dev/null
+  die "the image has another checksum than the server names"
+}
+say "image is as the server names it, $(cut -d. -f1 /proc/uptime) s"
+e2fsck -fp ${part}3 > /dev/null 2>&1
+resize2fs ${part}3 > /tmp/said 2>&1 || die "resize2fs: $(tail -n 1 /tmp/said)"
+dd if=/hpcforge/esp.img of=${part}2 bs=1M 2> /dev/null || die "the EFI partition cannot be written"
+dd if=/hpcforge/core.img of=${part}1 bs=512 2> /dev/null || die "GRUB cannot be written"
+dd if=/hpcforge/boot.img of=$device bs=440 count=1 conv=notrunc 2> /dev/null || die "GRUB cannot be written"
+
+mkdir -p /target
+mount -t ext4 ${part}3 /target || die "the written file system cannot be mounted"
+kernel=$(cd /target/boot && ls vmlinuz-* | tail -n 1)
+mkdir -p /target/boot/grub
+cat > /target/boot/grub/hpcforge.cfg <<EOF
+linux /boot/$kernel root=LABEL=root ro console=tty0 console=$console
+initrd /boot/initrd.img-${kernel#vmlinuz-}
+boot
+EOF
+echo "$hostname" > /target/etc/hostname
+printf '127.0.0.1 localhost\n%s %s\n' "$address" "$hostname" > /target/etc/hosts
+echo 'LABEL=root / ext4 errors=remount-ro 0 1' > /target/etc/fstab
+: > /target/etc/machine-id
+mkdir -p /target/etc/systemd/network
+printf '[Match]\nPermanentMACAddress=%s\n\n[Network]\nAddress=%s/%s\n%sLinkLocalAddressing=no\nIPv6AcceptRA=no\n' \
+  "$mac" "$address" "$prefix" "${gateway:+Gateway=$gateway
+}" > /target/etc/systemd/network/10-hpcforge.network
+ln -sf /lib/systemd/system/systemd-networkd.service /target/etc/systemd/system/multi-user.target.wants/systemd-networkd.service
+if [ "$user" != root ]; then
+  chroot /target /usr/sbin/useradd --create-home --shell /bin/bash "$user" || die "user $user cannot be made"
+  mkdir -p /target/etc/sudoers.d
+  printf '%s ALL=(ALL) NOPASSWD: ALL\n' "$user" > /target/etc/sudoers.d/hpcforge-first
+  chmod 0440 /target/etc/sudoers.d/hpcforge-first
+fi
+home=$(chroot /target /bin/sh -c "getent passwd $user" | cut -d: -f6)
+mkdir -p "/target$home/.ssh"
+printf '%s\n' "$authorized_key" > "/target$home/.ssh/authorized_keys"
+chmod 0700 "/target$home/.ssh"; chmod 0600 "/target$home/.ssh/authorized_keys"
+chroot /target /bin/chown -R "$user:" "$home/.ssh"
+chroot /target /usr/bin/ssh-keygen -A > /dev/null 2>&1
+cat /target/etc/ssh/ssh_host_*_key.pub > /tmp/keys || die "no host keys were made"
+umount /target || die "the written file system cannot be unmounted"
+printf 'hpcforge-installed:%s' "$marker" | dd of=$device bs=512 seek=40 conv=notrunc,sync 2> /dev/null
+sync
+post end /tmp/keys > /dev/null || die "the server does not take the host keys"
+say "installed, $(cut -d. -f1 /proc/uptime) s"
+reboot -f

@@ -1,0 +1,234 @@
+"""The small server that decides for each machine: its boot script, its disk, and the host keys it hands back.
+
+It listens on a Unix socket behind nginx, which says from which address a request came. A machine's boot script goes to
+its own address alone; all else needs the token that was in the script.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import shlex
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import TypeAdapter, ValidationError
+
+from hpcforge.netboot import Records, configurations, decide
+from hpcforge.netboot.configurations import BootHost
+from hpcforge.netboot.decide import Record, TargetDisk
+
+_LARGEST = 64 * 1024  # bytes of a request's body; nginx has the same limit
+_WAIT_S = 30.0
+_DISKS: TypeAdapter[list[TargetDisk]] = TypeAdapter(list[TargetDisk])
+_HOST_KEY = re.compile(r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{40,1000}={0,2}")
+_MOST_DISKS, _MOST_KEYS = 256, 8
+
+
+@dataclass(frozen=True)
+class Boots:
+    """All that requests are answered from."""
+
+    records: Records
+    hosts: Mapping[str, BootHost]  # by MAC address
+    identities: Mapping[str, str]  # by node: shell assignments that the installer reads
+    url: str
+    image: str
+    image_bytes: int  # of its file system, a multiple of 1 MiB
+    files: Mapping[str, str]  # its SHA-256 by name
+    console: str = "ttyS0,115200"
+    say: Callable[[str], None] = lambda _text: None
+    now_s: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Status and text of an answer."""
+
+    status: int
+    text: str = ""
+
+
+_REFUSED = Reply(403, "refused\n")
+
+
+def boot_script(of: Boots, mac: str, platform: str, source: str) -> Reply:
+    """The script of the machine with this MAC address, if it asks from the address that is its own."""
+    host = of.hosts.get(mac.lower())
+    if host is None or host.address != source:
+        of.say(f"{source} asked for the boot script of {mac[:17]!r}: refused")
+        return _REFUSED
+    record = of.records.read().get(host.name)
+    if record is None or decide.boots(record, of.now_s()) == "disk" or record.image != of.image:
+        why = (
+            f", since image {of.image} is served and not {record.image}" if record and record.image != of.image else ""
+        )
+        of.say(f"{host.name}: boots its own disk{why}")
+        return Reply(200, configurations.local_script(platform))
+    token = secrets.token_urlsafe(32)
+
+    def offer(now: Record | None) -> Record | None:
+        return decide.offered(now, _sha256(token)) if now and decide.boots(now, of.now_s()) == "install" else None
+
+    if of.records.change(host.name, offer) is None:
+        return Reply(200, configurations.local_script(platform))
+    of.say(f"{host.name}: boots the installer")
+    return Reply(200, configurations.install_script(of.url, token, host.mac, of.files, of.console))
+
+
+def begin(of: Boots, token: str, source: str, body: bytes) -> Reply:
+    """What the machine with this token writes: its disk and its identity, or why nothing is written."""
+    found = _of_token(of, token, source)
+    if found is None:
+        return _REFUSED
+    digest = _sha256(token)
+    now = of.records.change(found.node, lambda record: decide.claimed(record, digest))
+    if now is None or now.state != "begun":
+        of.say(f"{found.node}: {now.why if now else 'its token is no longer good'}")
+        return _REFUSED
+    try:
+        disks = _DISKS.validate_json(body)[:_MOST_DISKS]
+    except ValidationError:
+        return _fail(of, now.node, "the installer's list of disks is not one")
+    choice = decide.choose(now, disks)
+    if choice.disk is None:
+        return _fail(of, now.node, choice.why)
+    disk = choice.disk
+    if not re.fullmatch(r"[a-z0-9]{1,32}", disk.name):
+        return _fail(of, now.node, "the name of its disk is odd")
+    of.records.change(now.node, lambda record: replace(record, disk=disk.serial or disk.name) if record else None)
+    of.say(f"{now.node}: writes {disk.name} (serial number {disk.serial or 'none'})")
+    image = of.files["root.ext4"]
+    said = f"disk={disk.name}\nimage_sha256={image}\nimage_bytes={of.image_bytes}\nmarker={digest}\n"
+    said += of.identities[now.node]
+    return Reply(200, said)
+
+
+def end(of: Boots, token: str, source: str, body: bytes) -> Reply:
+    """Take the host keys of a machine that is installed."""
+    found = _of_token(of, token, source)
+    if found is None or found.state != "begun":
+        return _REFUSED
+    keys = tuple(" ".join(line.split()[:2]) for line in body.decode("ascii", "replace").splitlines() if line.strip())
+    if not keys or len(keys) > _MOST_KEYS or not all(_HOST_KEY.fullmatch(key) for key in keys):
+        return _fail(of, found.node, "what it handed back are no host keys")
+    of.records.change(found.node, lambda now: replace(now, state="installed", host_keys=keys) if now else None)
+    of.say(f"{found.node}: installed")
+    return Reply(200, "installed\n")
+
+
+def broken(of: Boots, token: str, source: str, body: bytes) -> Reply:
+    """Take why an installation ended badly."""
+    found = _of_token(of, token, source)
+    if found is None or found.state != "begun":
+        return _REFUSED
+    why = "".join(letter for letter in body[:500].decode("utf-8", "replace") if letter.isprintable())
+    _fail(of, found.node, f"the installer says: {why}")
+    return Reply(200, "noted\n")
+
+
+def _of_token(of: Boots, token: str, source: str) -> Record | None:
+    """The record whose token it is, if the request comes from its node's address."""
+    digest = _sha256(token)
+    address = {host.name: host.address for host in of.hosts.values()}
+    for record in of.records.read().values():
+        if record.token_sha256 == digest and address.get(record.node) == source:
+            return record
+    of.say(f"{source} showed a token that is not its own: refused")
+    return None
+
+
+def _fail(of: Boots, node: str, why: str) -> Reply:
+    of.records.change(node, lambda record: decide.failed(record, why) if record else None)
+    of.say(f"{node}: failed: {why}")
+    return Reply(409, f"{why}\n")
+
+
+def _sha256(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+_POSTS: Mapping[str, Callable[[Boots, str, str, bytes], Reply]] = {
+    "/machine/begin": begin,
+    "/machine/end": end,
+    "/machine/broken": broken,
+}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _WAIT_S
+    server: _Server
+
+    def do_GET(self) -> None:
+        """A boot script."""
+        parts = urlsplit(self.path)
+        asked = parse_qs(parts.query, max_num_fields=8)
+        if parts.path != "/machine/boot.ipxe":
+            return self._send(Reply(404))
+        mac, platform = (asked.get(key, [""])[0] for key in ("mac", "platform"))
+        return self._send(boot_script(self.server.of, mac, platform, self._source))
+
+    def do_POST(self) -> None:
+        """Something that needs a token."""
+        size = self.headers.get("Content-Length", "")
+        what = _POSTS.get(self.path)
+        if what is None or not size.isdecimal() or int(size) > _LARGEST:
+            return self._send(Reply(404))
+        body = self.rfile.read(int(size))
+        return self._send(what(self.server.of, self.headers.get("X-Token", "")[:200], self._source, body))
+
+    @property
+    def _source(self) -> str:
+        return self.headers.get("X-Real-IP", "")
+
+    def _send(self, reply: Reply) -> None:
+        body = reply.text.encode()
+        self.send_response(reply.status)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: what matters is said above."""
+
+    def address_string(self) -> str:
+        """A Unix socket has no address."""
+        return ""
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+    def __init__(self, socket: Path, of: Boots) -> None:
+        self.of = of
+        super().__init__(str(socket), _Handler)
+
+
+@contextmanager
+def serving(socket: Path, of: Boots) -> Iterator[None]:
+    """Serve on a Unix socket while entered."""
+    socket.unlink(missing_ok=True)
+    server = _Server(socket, of)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        socket.unlink(missing_ok=True)
+
+
+def identity(name: str, values: Mapping[str, str]) -> str:
+    """Shell assignments of a node's identity, which the installer reads."""
+    return "".join(f"{key}={shlex.quote(value)}\n" for key, value in {"hostname": name, **values}.items())

@@ -1,0 +1,160 @@
+"""Which nodes are to be installed, and all that serving them needs of a site."""
+
+from __future__ import annotations
+
+import ipaddress
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hpcforge.atomic import rewrite
+from hpcforge.blueprint.edit import with_values
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Network
+from hpcforge.errors import UsageError
+from hpcforge.image import disk, store
+from hpcforge.image.manifest import Manifest
+from hpcforge.netboot import Records, folder, services
+from hpcforge.netboot.configurations import BootHost, BootNetwork
+from hpcforge.netboot.decide import Record
+from hpcforge.netboot.installer import installer
+from hpcforge.netboot.server import Boots, identity
+from hpcforge.run.site import Site
+
+# Where nginx, as an ordinary user, reaches the socket: a folder of state may be below the home of root.
+_SERVED = Path("/run/hpcforge-netboot")
+
+
+def records_of(site: Site) -> Records:
+    """The installations of a site's nodes."""
+    return Records(folder(site.cluster.name))
+
+
+def want(site: Site, names: Sequence[str], wipe: Mapping[str, str], image: str, hours: float) -> None:
+    """Ask for the installation of nodes, each once, within some hours. Raises UsageError."""
+    unknown = [name for name in names if site.cluster.by_name[name].mac is None]
+    if unknown:
+        raise UsageError(
+            f"the MAC address is not known: {fold(unknown)}",
+            f"in the inventory: `{unknown[0]}: {{mac: 3c:ec:ef:12:34:56}}`, or hpcforge discover",
+        )
+    until_s = time.time() + hours * 3600
+    records = records_of(site)
+    for name in names:
+        new = Record(name, "wanted", until_s, image, wipe.get(name))
+        records.change(name, lambda _old, new=new: new)  # type: ignore[misc]
+
+
+def withdraw(site: Site, names: Sequence[str]) -> None:
+    """Ask no longer for the installation of nodes."""
+    records = records_of(site)
+    for name in names:
+        records.change(
+            name, lambda old: replace(old, until_s=0.0) if old and old.state in ("wanted", "offered") else None
+        )
+
+
+def image_named(name: str | None) -> Manifest:
+    """The image with a disk that is named, or the only one there is. Raises UsageError and `ImageError`."""
+    if name is not None:
+        found = store.read(name)
+        if found.disk is None:
+            raise UsageError(f"image {name} has no disk", "hpcforge image build BLUEPRINT --disk")
+        return found
+    there = [image for image in store.all_images() if isinstance(image, Manifest) and image.disk is not None]
+    if len(there) != 1:
+        known = ", ".join(image.name for image in there) or "none"
+        raise UsageError(f"no single image has a disk: {known}", "--image NAME, or hpcforge image build --disk")
+    return there[0]
+
+
+def boot_network(site: Site) -> Network:
+    """The network that nodes boot on: the one with `boot`, else that of their addresses."""
+    cluster = site.cluster
+    return next((network for network in cluster.networks if network.boot), cluster.network)
+
+
+def served(
+    site: Site, image: Manifest, address: str | None, port: int, proxy: bool, key: Path, say: Callable[[str], None]
+) -> services.Served:
+    """All that is served. Raises UsageError, `NetbootError`, `InstallerError` and `ImageError`."""
+    network = boot_network(site)
+    address = address or services.address_on(network.cidr)
+    with disk.disk_of(image, say) as place:  # its checksums are compared
+        files = {name: services.sha256_of(place / name) for name in ("vmlinuz", "initrd.img")}
+    assert image.disk is not None
+    files["root.ext4"] = image.disk.sha256
+    say("making the installer")
+    archive = installer()
+    url = f"http://{address}:{port}"
+    prefix = ipaddress.IPv4Network(network.cidr).prefixlen
+    authorized = _public_key(key)
+    hosts = {
+        node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac is not None
+    }
+    identities = {
+        node.name: identity(
+            node.name,
+            {
+                "address": node.address,
+                "prefix": str(prefix),
+                "gateway": network.gateway or "",
+                "user": site.cluster.access.user,
+                "authorized_key": authorized,
+                "console": "ttyS0,115200",
+            },
+        )
+        for node in site.cluster.nodes
+    }
+    here = _SERVED / site.cluster.name
+    boot = BootNetwork(
+        services.interface_of(address),
+        address,
+        network.cidr,
+        f"{url}/machine/boot.ipxe",
+        str(here),
+        network.gateway,
+        proxy,
+    )
+    boots = Boots(records_of(site), hosts, identities, url, image.name, image.disk.bytes, files, say=say)
+    return services.Served(boot, port, boots, here, place, archive)
+
+
+def record_keys(site: Site) -> tuple[str, ...]:
+    """Write the host keys of installed nodes into the inventory where it has none; return the nodes.
+
+    Raises:
+        UsageError: the blueprint names no inventory.
+        InvalidInput: with them the inventory would be wrong; nothing is written then.
+    """
+    path = site.loaded.inventory_path
+    if path is None:
+        raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
+    done = {name: record for name, record in records_of(site).read().items() if record.state == "installed"}
+    keys = {
+        (node.name, "host_keys"): list(done[node.name].host_keys)
+        for node in site.cluster.nodes
+        if node.name in done and not node.host_keys
+    }
+    if keys:
+        text = with_values(path.read_bytes().decode("utf-8"), "nodes", keys)
+        load(site.loaded.blueprint_path, path, instead={path: text})
+        rewrite(path, text)
+    return tuple(name for name, _ in keys)
+
+
+def _public_key(key: Path) -> str:
+    """The public key that belongs to a private one, or is in a .pub file. Raises UsageError."""
+    if key.suffix == ".pub":
+        text = key.read_text(encoding="utf-8")
+    else:
+        done = subprocess.run(
+            ["ssh-keygen", "-y", "-P", "", "-f", str(key)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise UsageError(f"{key}: its public key cannot be read", "name a .pub file: --key FILE")
+        text = done.stdout
+    return " ".join(text.split("\n", 1)[0].split()[:2])

@@ -1,0 +1,214 @@
+"""Power of a cluster's nodes: who may be touched, in which order, and how each comes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Literal
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.inventory import BmcsSection
+from hpcforge.cluster.model import Function, Node
+from hpcforge.command_hint import command_line
+from hpcforge.engines import Engines
+from hpcforge.engines.tasks import Command
+from hpcforge.errors import ExpectedError, UsageError
+from hpcforge.facility.power_on import budgets, turns
+from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs
+from hpcforge.power import BmcError, Controller, Login, Power
+from hpcforge.power.ipmi import Ipmi
+from hpcforge.power.redfish import Redfish
+from hpcforge.power.verbs import Wish, carry_out
+from hpcforge.run.lease import LeaseHeldError, ended, look
+from hpcforge.run.secrets import BMC_PASSWORD, BMC_PASSWORDS, read_secrets
+from hpcforge.run.site import Site
+
+# What the others need comes first; off goes the other way.
+ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")
+_AT_ONCE = 32  # controllers asked side by side
+_NOT_FOUND = 127  # exit status of a shell that does not find a program
+_USUAL = BmcsSection.model_construct()
+
+State = Literal["done", "skipped", "failed", "unreachable"]
+
+
+class HeadUnknownError(ExpectedError):
+    """The head cannot say which jobs run."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a verb came out on a node; `why` is empty where it is as asked."""
+
+    node: str
+    state: State
+    power: Power = "unknown"
+    next_boot: str = ""  # "network once"; "": as the firmware says
+    why: str = ""
+    hint: str = ""
+    reason: str = ""  # of a failure, as `BmcError` has it
+    notes: tuple[str, ...] = ()
+    quirks: tuple[str, ...] = ()
+
+
+def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
+    """Return where each node's management controller is, and how to get in.
+
+    Raises:
+        UsageError: an address, the user or a password is not known; names the nodes and what to write.
+        SecretsError: passwords cannot be read.
+    """
+    inventory = site.loaded.inventory
+    bmcs = (inventory.bmcs if inventory else None) or _USUAL
+    nodes = [site.cluster.by_name[name] for name in names]
+    nowhere = [node.name for node in nodes if node.bmc is None or node.bmc.address is None]
+    if nowhere:
+        raise UsageError(
+            f"the address of the management controller is not known: {fold(nowhere)}",
+            f"in the inventory: `{nowhere[0]}: {{bmc: {{address: 10.10.0.43}}}}`; or a network for BMCs",
+        )
+    user = {node.name: (node.bmc.user if node.bmc else None) or bmcs.user for node in nodes}
+    nobody = [name for name, found in user.items() if found is None]
+    if nobody:
+        raise UsageError(
+            f"the user of the management controller is not known: {fold(nobody)}",
+            "in the inventory: `bmcs: {user: admin}`",
+        )
+    password = password_of(site)
+    port = bmcs.port or (443 if bmcs.protocol == "redfish" else 623)
+    return {
+        node.name: Login(
+            address=node.bmc.address or "",
+            user=user[node.name] or "",
+            password=password(node.name),
+            port=port,
+            certificate=node.bmc.certificate,
+            verified=bmcs.tls == "pinned",
+            cipher_suite=bmcs.cipher_suite,
+        )
+        for node in nodes
+        if node.bmc is not None
+    }
+
+
+def password_of(site: Site) -> Callable[[str], str]:
+    """Return what gives a node's or an address's password. Raises `SecretsError`; what it returns, `UsageError`."""
+    kept = read_secrets(site.loaded.secrets_path, site.identity)
+    own: dict[str, str] = {}
+    for line in kept.get(BMC_PASSWORDS, b"").decode("utf-8", "replace").splitlines():
+        name, _, value = line.strip().partition(" ")
+        own[name] = value.strip()
+    common = kept.get(BMC_PASSWORD, b"").decode("utf-8", "replace")
+
+    def find(name: str) -> str:
+        found = own.get(name) or common
+        if not found:
+            raise UsageError(
+                f"the password of the management controller is not set: {name}",
+                command_line("secrets", "set", site.loaded.blueprint_path, BMC_PASSWORD),
+            )
+        return found
+
+    return find
+
+
+def controllers(site: Site, names: Sequence[str]) -> dict[str, Controller]:
+    """Return what talks to each node's controller. Raises as `accesses`."""
+    inventory = site.loaded.inventory
+    protocol = ((inventory.bmcs if inventory else None) or _USUAL).protocol
+    kind: Callable[[Login], Controller] = Ipmi if protocol == "ipmi" else Redfish
+    return {name: kind(access) for name, access in accesses(site, names).items()}
+
+
+def refuse_while_applying(engine: Engines, head: str) -> None:
+    """Raise `LeaseHeldError` while a run changes the cluster; a silent head is no obstacle."""
+    holder = look(engine, head)
+    if holder is not None and not ended(holder.process):
+        raise LeaseHeldError(holder)
+
+
+def jobs(engine: Engines, head: str) -> dict[str, tuple[str, ...]]:
+    """Return the jobs on each node that has some; none where the head has no Slurm yet. Raises `HeadUnknownError`."""
+    data = engine.run(Command("power:jobs", head, SLURM_JOBS_COMMAND, timeout_s=30.0)).data
+    if data["rc"] == _NOT_FOUND:
+        return {}
+    if not data["ok"]:
+        raise HeadUnknownError(f"{head} cannot say which jobs run: {data['error']}")
+    return parse_jobs(str(data["stdout"]))
+
+
+def disturbed(nodes: Sequence[Node], running: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Return of which nodes a loss of power would end jobs, with why: workers' own; of others every job there is."""
+    ids = tuple(dict.fromkeys(job for found in running.values() for job in found))
+    found: dict[str, str] = {}
+    for node in nodes:
+        if own := running.get(node.name):
+            found[node.name] = f"it runs {_jobs(own)}"
+        elif ids and set(node.functions) != {"worker"}:
+            found[node.name] = f"{_jobs(ids)} run in the cluster, which needs it"
+    return found
+
+
+def in_order(nodes: Sequence[Node], verb: str) -> list[tuple[str, ...]]:
+    """Return the nodes in groups that follow each other: storage, head, login, workers; for `off` the other way."""
+    groups: dict[int, list[str]] = {}
+    for node in nodes:
+        groups.setdefault(min(ORDER.index(function) for function in node.functions), []).append(node.name)
+    ranks = sorted(groups, reverse=verb == "off")
+    return [tuple(groups[rank]) for rank in ranks]
+
+
+def carried_out(of: Mapping[str, Controller], names: Sequence[str], wish: Wish) -> Iterator[Outcome]:
+    """Do it on these nodes side by side, and yield how each comes out as soon as it has."""
+    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(names)))) as pool:
+        waiting = [pool.submit(_outcome, name, of[name], wish) for name in names]
+        try:
+            for ready in as_completed(waiting):
+                yield ready.result()
+        finally:
+            for future in waiting:  # interrupted: those that have not begun do not
+                future.cancel()
+
+
+def switched_on(
+    site: Site,
+    of: Mapping[str, Controller],
+    names: Sequence[str],
+    wish: Wish,
+    pause_s: float,
+    lost: Collection[str] = (),
+    later: Collection[str] = (),
+) -> Iterator[Outcome]:
+    """Switch nodes on in turns that the racks' power allows, with a pause between turns.
+
+    All other nodes are counted as running, but for those that are to be switched on `later`.
+    """
+    now = {found.node: found for found in carried_out(of, names, Wish("status"))}
+    others = (node.name for node in site.cluster.nodes if node.name not in now and node.name not in later)
+    on = [*others, *(name for name, found in now.items() if found.power == "on")]
+    yield from (found for found in now.values() if found.state != "done" or found.power == "on")
+    off = [name for name in names if now[name].state == "done" and name not in on]
+    planned = turns(budgets(site.loaded.room, site.loaded.layout, lost), on, off)
+    yield from (Outcome(node, "skipped", "off", why=why) for node, why in planned.refused.items())
+    for number, turn in enumerate(planned.turns):
+        if number:
+            time.sleep(pause_s)
+        yield from carried_out(of, turn, wish)
+
+
+def _outcome(name: str, controller: Controller, wish: Wish) -> Outcome:
+    try:
+        done = carry_out(controller, wish)
+    except BmcError as error:
+        state: State = "unreachable" if error.reason == "unreachable" else "failed"
+        return Outcome(name, state, "unknown", "", str(error), error.hint, error.reason, (), tuple(controller.quirks))
+    boot = done.boot
+    next_boot = "" if boot.device == "none" else f"{boot.device} {'once' if boot.once else 'always'}"
+    return Outcome(name, "done", done.power, next_boot, notes=done.notes, quirks=tuple(controller.quirks))
+
+
+def _jobs(ids: Sequence[str]) -> str:
+    shown = ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+    return f"job{'s' * (len(ids) > 1)} {shown}"

@@ -1,0 +1,176 @@
+"""What a machine that boots from the network is served, byte for byte: DHCP, TFTP and HTTP by the real servers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.netboot import Records, services
+from hpcforge.netboot.configurations import BootHost, BootNetwork
+from hpcforge.netboot.decide import Record
+from hpcforge.netboot.server import Boots, identity
+from tests.support import pxe_client
+
+pytestmark = pytest.mark.lab
+
+SERVER, MACHINE, OTHER, STRANGER = "10.79.7.1", "10.79.7.11", "10.79.7.12", "10.79.7.99"
+MACS = {MACHINE: "02:00:00:79:07:0b", OTHER: "02:00:00:79:07:0c"}
+HERE, THERE, SPACE = "hf-metal", "hf-metal-c", "hf-metal"
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJpoPS4bXRaMe6tTySXaOHYpzDJSvNFcFZLYYhJcYgBN"
+CONTENT = {
+    name: os.urandom(size) for name, size in {"vmlinuz": 70_001, "initrd.img": 513, "root.ext4": 3_000_001}.items()
+}
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Something on the network where machines boot."""
+
+    address: str
+
+    def run(self, *argv: str, code: int = 0) -> bytes:
+        done = subprocess.run(["ip", "netns", "exec", SPACE, *argv], capture_output=True, check=False, timeout=60)
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    def dhcp(self, mac: str, architecture: int = 0, ipxe: str = "") -> Any:
+        return json.loads(self.run(sys.executable, pxe_client.__file__, "dhcp", THERE, mac, str(architecture), ipxe))
+
+    def tftp(self, name: str, code: int = 0) -> bytes:
+        return base64.b64decode(self.run(sys.executable, pxe_client.__file__, "tftp", SERVER, name, code=code))
+
+    def http(self, path: str, *more: str) -> tuple[int, bytes]:
+        argv = [
+            "curl",
+            "-s",
+            "-g",
+            "--interface",
+            self.address,
+            "-w",
+            "\n%{http_code}",
+            *more,
+            f"http://{SERVER}:8080{path}",
+        ]
+        body, _, status = self.run(*argv).rpartition(b"\n")
+        return int(status), body
+
+    def post(self, what: str, token: str, body: str) -> tuple[int, bytes]:
+        return self.http(f"/machine/{what}", "-H", f"X-Token: {token}", "--data-binary", body)
+
+
+@pytest.fixture(scope="module")
+def records() -> Iterator[Records]:
+    """The records of a server that serves while the module runs."""
+    # nginx's workers are an ordinary user; pytest closes its own folders to others whenever another pytest starts
+    folder = Path(tempfile.mkdtemp(prefix="hpcforge-metal-", dir="/run"))
+    folder.chmod(0o755)
+    image = folder / "image"
+    image.mkdir()
+    for name, content in CONTENT.items():
+        (image / name).write_bytes(content)
+    place = folder / "served"
+    records = Records(place)
+    hosts = {mac: BootHost(f"w{address[-1]}", mac, address) for address, mac in MACS.items()}
+    identities = {"w1": identity("w1", {"user": "ops"}), "w2": ""}
+    files = {"vmlinuz": "a" * 64, "root.ext4": "c" * 64}
+    boots = Boots(records, hosts, identities, f"http://{SERVER}:8080", "image", 3 << 20, files)
+    ip("netns", "add", SPACE)
+    try:
+        ip("link", "add", HERE, "type", "veth", "peer", "name", THERE, "netns", SPACE)
+        ip("address", "add", f"{SERVER}/24", "dev", HERE)
+        ip("link", "set", HERE, "up")
+        for address in (MACHINE, OTHER, STRANGER):
+            ip("-n", SPACE, "address", "add", f"{address}/24", "dev", THERE)
+        ip("-n", SPACE, "link", "set", THERE, "up")
+        network = BootNetwork(HERE, SERVER, "10.79.7.0/24", f"http://{SERVER}:8080/machine/boot.ipxe", str(place))
+        with services.serving(services.Served(network, 8080, boots, place, image, b"installer")) as check:
+            services.started(check)
+            yield records
+            check()
+    finally:
+        ip("netns", "del", SPACE)
+        subprocess.run(["ip", "link", "del", HERE], check=False, capture_output=True)
+        shutil.rmtree(folder)
+
+
+def wanted(records: Records) -> None:
+    records.change("w1", lambda _: Record("w1", "wanted", time.time() + 600, "image"))
+
+
+def script(of: Machine, mac: str) -> tuple[int, str]:
+    status, text = of.http(f"/machine/boot.ipxe?mac={mac}&platform=pcbios")
+    return status, text.decode()
+
+
+def test_firmware_gets_its_address_and_its_first_file(records: Records) -> None:
+    machine = Machine(MACHINE)
+    for architecture, file in ((0, "undionly.kpxe"), (7, "ipxe.efi"), (9, "ipxe.efi")):
+        found = machine.dhcp(MACS[MACHINE], architecture)
+        assert found == {"address": MACHINE, "server": SERVER, "file": file}
+    found = machine.dhcp(MACS[OTHER], 7, "ipxe")
+    assert found["address"] == OTHER
+    assert found["file"] == f"http://{SERVER}:8080/machine/boot.ipxe?mac=${{netX/mac}}&platform=${{platform}}"
+    assert machine.dhcp("02:00:00:79:07:ff") is None  # the inventory does not know it
+    for name in ("undionly.kpxe", "ipxe.efi"):
+        assert machine.tftp(name) == (services.IPXE / name).read_bytes()
+    machine.tftp("../records.json", code=1)
+
+
+def test_files_are_served_byte_for_byte_and_no_others(records: Records) -> None:
+    machine = Machine(STRANGER)
+    for name, content in CONTENT.items():
+        assert machine.http(f"/files/{name}") == (200, content)
+    assert machine.http("/files/installer.img") == (200, b"installer")
+    for path in ("/", "/files/", "/files/records.json", "/files/../records.json", "/files/%2e%2e/served/records.json",
+                 "/records.json", "/machine/", "/machine/begin", "/files/vmlinuz/"):  # fmt: skip
+        assert machine.http(path, "--path-as-is")[0] in (400, 404), path
+    assert machine.http("/files/vmlinuz", "-X", "DELETE")[0] in (403, 405)
+
+
+def test_an_installation_is_served_once_and_to_its_machine_alone(records: Records) -> None:
+    machine, other, stranger = Machine(MACHINE), Machine(OTHER), Machine(STRANGER)
+    assert "sanboot" in script(machine, MACS[MACHINE])[1]  # it was not asked for
+    wanted(records)
+    assert script(stranger, MACS[MACHINE])[0] == 403
+    assert script(other, MACS[MACHINE])[0] == 403
+    assert machine.http("/machine/boot.ipxe?mac=x", "-H", "X-Real-IP: 10.79.7.11")[0] == 403
+    assert stranger.http(f"/machine/boot.ipxe?mac={MACS[MACHINE]}", "-H", f"X-Real-IP: {MACHINE}")[0] == 403
+    status, text = script(machine, MACS[MACHINE])
+    assert status == 200 and text.startswith("#!ipxe\n")
+    token = re.findall("hpcforge.token=(\\S+)", text)[0]
+    disks = json.dumps([{"name": "vda", "serial": "S1", "bytes": 10**10, "blank": True, "marker": ""}])
+    assert stranger.post("begin", token, disks)[0] == 403
+    assert stranger.post("end", token, HOST_KEY)[0] == 403
+    status, plan = machine.post("begin", token, disks)
+    assert status == 200 and plan.startswith(b"disk=vda\nimage_sha256=" + b"c" * 64)
+    assert machine.post("begin", "x" * 100_000, disks)[0] in (400, 403)
+    assert machine.http("/machine/end", "-H", f"X-Token: {token}", "--data-binary", "k" * 100_000)[0] == 413
+    assert "sanboot" in script(machine, MACS[MACHINE])[1]  # its power was lost meanwhile
+    assert machine.post("end", token, HOST_KEY)[0] == 200
+    assert records.read()["w1"].host_keys == (HOST_KEY,)
+    assert machine.post("end", token, HOST_KEY)[0] == 403
+    assert "sanboot" in script(machine, MACS[MACHINE])[1]
+
+
+def test_a_lost_server_installs_nothing(records: Records) -> None:
+    wanted(records)
+    assert "kernel" in script(Machine(MACHINE), MACS[MACHINE])[1]
+    records.path.unlink()
+    assert "sanboot" in script(Machine(MACHINE), MACS[MACHINE])[1]

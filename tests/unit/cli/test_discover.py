@@ -1,0 +1,68 @@
+"""`hpcforge discover`: from controllers into the inventory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+from tests.support.fake_bmc import PASSWORD, FakeBmc, serving
+from tests.support.metal_site import metal_site
+
+
+def machine(number: int, **other: object) -> FakeBmc:
+    return FakeBmc(f"SN{number}", (f"02:00:00:00:00:0{number}",), gpus=8, **other)  # type: ignore[arg-type]
+
+
+def test_an_empty_inventory_is_filled_and_the_rest_of_it_stays(tmp_path: Path) -> None:
+    bmcs = [machine(1), machine(2), machine(3), machine(4, does=("answers-too-deep",))]
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at, known=False)
+        asked = f"127.77.0.[1-{len(bmcs)}]"
+        done = site.cli("discover", "BLUEPRINT", asked, code=5)
+        assert "certificate is not recorded" in done.stderr and "--trust-new" in done.stderr
+        assert all(bmc.asked == [] for bmc in bmcs)
+        before = site.inventory.read_text()
+        site.cli("discover", "BLUEPRINT", asked, "--trust-new", "--assign", "all", "--dry-run", code=5)
+        assert site.inventory.read_text() == before
+        done = site.cli("discover", "BLUEPRINT", asked, "--trust-new", "--assign", "all", code=5)
+        assert "127.77.0.4: the answer is not JSON" in done.stderr
+        said = site.inventory.read_text()
+        assert said.startswith("# ours\n")
+        nodes = yaml.safe_load(said)["nodes"]
+        assert nodes["head"] == {
+            "serial": "SN2",
+            "mac": "02:00:00:00:00:02",
+            "bmc": {"address": "127.77.0.2", "certificate": at.certificate},
+        }
+        assert set(nodes) == {"store", "head", "w1"}
+        assert "unchanged" in site.cli("discover", "BLUEPRINT").stderr
+    assert PASSWORD not in done.stdout + done.stderr + said
+
+
+def test_what_differs_from_the_blueprint_is_listed(tmp_path: Path) -> None:
+    bmcs = [machine(1), machine(2), machine(3, memory_gib=32), FakeBmc("OTHER", ("02:00:00:00:00:04",), gpus=7)]
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at)
+        done = site.cli("discover", "BLUEPRINT", code=7)
+        assert "w1: 32 GiB of memory, declared 64" in done.stderr
+        assert "blueprint: overrides: {w1: {memory_gib: 32, reason: WHY}}" in done.stderr
+        assert "w2: serial number OTHER, and the inventory has SN4" in done.stderr
+        assert "w2: 7 GPUs, declared 8" in done.stderr
+        found = json.loads(site.cli("discover", "BLUEPRINT", "--json", code=7).stdout)
+        assert [entry["node"] for entry in found["machines"]] == ["store", "head", "w1", "w2"]
+        assert found["machines"][3]["by"] == "mac"
+        assert found["written"] is False
+
+
+def test_wrong_addresses_are_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, [machine(1)]) as at:
+        site = metal_site(tmp_path, at, known=False)
+        for given, why in (
+            ("10.0.0.0/8", "more than 4096"),
+            ("nowhere", "neither IPv4"),
+            ("10.0.0.[1-9999]", "neither"),
+        ):
+            assert why in site.cli("discover", "BLUEPRINT", given, code=3).stderr
+        assert "no address of a management controller" in site.cli("discover", "BLUEPRINT", code=3).stderr

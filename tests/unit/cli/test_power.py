@@ -1,0 +1,88 @@
+"""`hpcforge power` on a site with controllers of every kind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.support.fake_bmc import PASSWORD, FakeBmc, serving
+from tests.support.metal_site import metal_site
+
+
+def test_status_names_each_node_and_what_is_wrong(tmp_path: Path) -> None:
+    bmcs = [FakeBmc(on=True), FakeBmc(does=("refused-login",)), FakeBmc(), FakeBmc(does=("answers-nonsense",))]
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at)
+        done = site.cli("power", "status", "BLUEPRINT", code=5)
+        lines = done.stdout.splitlines()
+        assert lines[1].split()[:3] == ["store", "on", "-"]
+        assert "refuses user admin" in lines[2]
+        assert "not JSON" in lines[4]
+        assert "hpcforge secrets set" in done.stderr or "secrets set" in done.stderr
+        found = json.loads(site.cli("power", "status", "BLUEPRINT", "w1", "--json").stdout)
+        assert found["nodes"][0]["power"] == "off"
+    assert PASSWORD not in done.stdout + done.stderr
+
+
+def test_on_all_goes_from_storage_to_workers_and_off_the_other_way(tmp_path: Path) -> None:
+    order: list[str] = []
+    bmcs = [
+        FakeBmc(serial=name, changed=lambda bmc: order.append(bmc.serial)) for name in ("store", "head", "w1", "w2")
+    ]
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at)
+        site.cli("power", "on", "BLUEPRINT", "--all", "--yes", "--pause", "0")
+        assert order[:2] == ["store", "head"] and set(order[2:]) == {"w1", "w2"}
+        order.clear()
+        everything = ("--force", "store,head,w[1-2]", "--yes")
+        site.cli("power", "off", "BLUEPRINT", "--all", *everything)
+        assert set(order[:2]) == {"w1", "w2"} and order[2:] == ["head", "store"]
+
+
+def test_off_all_stops_where_a_group_did_not_go_off(tmp_path: Path) -> None:
+    bmcs = [FakeBmc(on=True), FakeBmc(on=True), FakeBmc(on=True), FakeBmc(on=True, shuts_down=False)]
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at)
+        done = site.cli(
+            "power", "off", "BLUEPRINT", "--all", "--wait", "1", "--force", "store,head,w[1-2]", "--yes", code=5
+        )
+        assert "w2: 127.77.0.4" in done.stderr or "w2: it is still on" in done.stderr
+        assert "stopped: what follows w[1-2] was not switched off" in done.stderr
+    assert [bmc.on for bmc in bmcs] == [True, True, False, True]
+
+
+def test_cycle_and_boot_once(tmp_path: Path) -> None:
+    bmcs = [FakeBmc(), FakeBmc(), FakeBmc(on=True), FakeBmc(on=True, does=("once-becomes-continuous",))]
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at)
+        done = site.cli("power", "boot-once", "BLUEPRINT", "w[1-2]")
+        rows = {line.split()[0]: line for line in done.stdout.splitlines()}
+        assert "network once" in rows["w1"]
+        assert "network always" in rows["w2"] and "--device none" in rows["w2"]
+        assert "power cycle" in done.stderr
+        site.cli("power", "cycle", "BLUEPRINT", "w[1-2]", "--force", "w[1-2]", "--yes", "--hard", "--pause", "0")
+        assert [bmc.resets for bmc in bmcs[2:]] == [["ForceOff", "On"]] * 2
+        assert bmcs[2].target == "None"  # the one boot is over
+
+
+def test_what_is_missing_is_said_before_anything_is_done(tmp_path: Path) -> None:
+    with serving(tmp_path, [FakeBmc()]) as at:
+        site = metal_site(tmp_path, at)
+        done = site.cli("power", "on", "BLUEPRINT", "--all", "--yes", code=3)
+        assert "address of the management controller is not known: head,w[1-2]" in done.stderr
+        assert "no nodes are named" in site.cli("power", "on", "BLUEPRINT", "--yes", code=3).stderr
+        assert "is not a node" in site.cli("power", "off", "BLUEPRINT", "store", "--force", "storage", code=3).stderr
+        assert "add --yes" in site.cli("power", "on", "BLUEPRINT", "store", code=3).stderr
+        (tmp_path / "metal.age").unlink()
+        done = site.cli("power", "status", "BLUEPRINT", "store", code=3)
+        assert "password of the management controller is not set: store" in done.stderr
+
+
+def test_a_certificate_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
+    fake = FakeBmc()
+    with serving(tmp_path, [fake]) as at:
+        site = metal_site(tmp_path, at, pinned=False)
+        done = site.cli("power", "status", "BLUEPRINT", "store", code=5)
+        assert "certificate is not recorded" in done.stdout
+        assert "discover" in done.stderr and "--trust-new" in done.stderr
+    assert fake.asked == []

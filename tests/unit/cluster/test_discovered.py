@@ -1,0 +1,91 @@
+"""Which machine is which node, and what differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from hpcforge.blueprint.inventory import Inventory
+from hpcforge.cluster import load
+from hpcforge.cluster.discovered import Machine, additions, differences, match, without_machine
+from hpcforge.cluster.model import Bmc, Node
+
+ROOT = Path(__file__).parents[3]
+
+
+@cache
+def nodes() -> tuple[Node, ...]:
+    """g01 and g02 of a shipped blueprint, of 2 x 8 GPUs."""
+    loaded = load(ROOT / "blueprints" / "air-cooled-16.yaml", None)
+    return loaded.cluster.by_name["g01"], loaded.cluster.by_name["g02"]
+
+
+def like(node: Node, **other: object) -> Machine:
+    assert node.bmc and node.bmc.address and node.serial and node.mac
+    gpus = ("H100",) * (node.gpus.count if node.gpus else 0)
+    machine = Machine(
+        node.bmc.address,
+        None,
+        node.serial,
+        "",
+        "",
+        (node.mac,),
+        (),
+        node.memory_mib / 1024,
+        node.sockets,
+        gpus,
+    )
+    return replace(machine, **other)  # type: ignore[arg-type]
+
+
+def test_a_machine_is_known_by_serial_then_mac_then_address() -> None:
+    first, second = nodes()
+    assert second.bmc is not None and second.bmc.address is not None
+    moved = like(first, address="10.9.9.9")
+    assert match(nodes(), [moved]).by == {"g01": "serial"}
+    assert match(nodes(), [replace(moved, serial="OTHER")]).by == {"g01": "mac"}
+    assert match(nodes(), [Machine(second.bmc.address)]).by == {"g02": "address"}
+    assert match(nodes(), [Machine("10.9.9.9")]).unknown == (Machine("10.9.9.9"),)
+    assert match(nodes(), [Machine("10.9.9.9")], ["g02"]).by == {"g02": "assigned"}
+
+
+def test_what_two_machines_show_is_neithers() -> None:
+    first, _ = nodes()
+    twins = [Machine("10.9.9.8", serial=first.serial or ""), Machine("10.9.9.9", serial=first.serial or "")]
+    assert match(nodes(), twins).nodes == {}
+    found = match(nodes(), [like(first), Machine("10.9.9.9", macs=(first.mac or "",), serial="X")])
+    assert found.by == {"g01": "serial"}
+    found = match(nodes(), [like(first), replace(like(first), serial="X", macs=())])
+    assert len(found.nodes) == 1 and "both" in found.remarks[0].text
+
+
+def test_machines_are_assigned_in_the_order_of_their_addresses() -> None:
+    found = match(nodes(), [Machine("10.9.0.10"), Machine("10.9.0.9")], ["g01", "g02"])
+    assert {name: machine.address for name, machine in found.nodes.items()} == {"g01": "10.9.0.9", "g02": "10.9.0.10"}
+
+
+def test_what_differs_has_the_line_that_settles_it() -> None:
+    first, _ = nodes()
+    assert list(differences(first, like(first))) == []
+    found = list(differences(first, like(first, memory_gib=256.0, gpus=("H100",) * 3, serial="Z9", sockets=1)))
+    assert [remark.less for remark in found] == [False, True, True, True]
+    assert found[0].line == "inventory: g01: {serial: Z9}"
+    assert found[1].line == "blueprint: overrides: {g01: {memory_gib: 256, reason: WHY}}"
+    assert "count: 3" in found[3].line
+    more = list(differences(first, like(first, memory_gib=first.memory_mib / 1024 * 2)))
+    assert [remark.less for remark in more] == [False]
+    [none_listed] = differences(first, like(first, gpus=()))
+    assert not none_listed.less and "admission will count" in none_listed.text
+
+
+def test_only_what_the_inventory_lacks_is_added() -> None:
+    first, second = (replace(node, bmc=Bmc(node.bmc.address, None) if node.bmc else None) for node in nodes())
+    machines = {"g01": like(first, certificate="a" * 64), "g02": like(second, macs=("a", "b"), serial="-odd")}
+    matches = replace(match((), []), nodes=machines)
+    had = Inventory.model_validate({"schema": 1, "nodes": {"g01": {"serial": "KEPT", "bmc": {"user": "root"}}}})
+    added = additions(matches, (first, second), had)
+    assert added == {("g01", "mac"): first.mac, ("g01", "bmc"): {"user": "root", "certificate": "a" * 64}}
+    assert without_machine((first, second), replace(matches, nodes={}), {(first.bmc and first.bmc.address) or ""}) == (
+        "g01",
+    )

@@ -1,0 +1,84 @@
+"""No disk is wiped by mistake: what a machine boots, what a token opens, which disk is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from hpcforge.netboot.decide import Record, State, TargetDisk, boots, choose, claimed, failed, offered
+
+GB = 1000**3
+WANTED = Record("w1", "wanted", 1000.0, "image")
+BLANK = TargetDisk("sda", "S1", 500 * GB, blank=True)
+FULL = TargetDisk("sdb", "S2", 500 * GB, blank=False)
+
+
+@pytest.mark.parametrize("state", get_args(State))
+def test_only_what_is_asked_for_is_installed_and_only_in_time(state: State) -> None:
+    record = replace(WANTED, state=state)
+    assert boots(record, 999.0) == ("install" if state in ("wanted", "offered") else "disk")
+    assert boots(record, 1000.0) == "disk"
+
+
+def test_without_a_record_a_machine_boots_its_disk() -> None:
+    assert boots(None, 0.0) == "disk"
+
+
+def test_a_token_opens_once_and_only_the_newest() -> None:
+    first = offered(WANTED, "one")
+    second = offered(first, "two")
+    assert claimed(second, "one") is None
+    begun = claimed(second, "two")
+    assert begun is not None and begun.state == "begun"
+    again = claimed(begun, "two")
+    assert again is not None and again.state == "failed" and "used twice" in again.why
+    assert claimed(again, "two") is None
+    assert claimed(None, "two") is None
+    assert claimed(WANTED, "two") is None
+
+
+def test_a_blank_disk_is_written_and_the_smallest_of_several() -> None:
+    small = replace(BLANK, name="sdc", bytes=100 * GB)
+    assert choose(WANTED, [BLANK, FULL, small]).disk == small
+
+
+def test_a_disk_with_data_is_written_only_by_its_own_serial_number() -> None:
+    found = choose(WANTED, [FULL])
+    assert found.disk is None and "every disk has data: sdb (serial number S2)" in found.why
+    assert choose(replace(WANTED, wipe="S2"), [BLANK, FULL]).disk == FULL
+    found = choose(replace(WANTED, wipe="S9"), [BLANK, FULL])
+    assert found.disk is None and "0 disks have the serial number S9; it has S1, S2" in found.why
+    twins = choose(replace(WANTED, wipe="S2"), [FULL, replace(FULL, name="sdc")])
+    assert twins.disk is None and twins.why.startswith("2 disks")
+
+
+def test_what_was_installed_with_this_token_is_not_written_again() -> None:
+    record = replace(WANTED, wipe="S2", token_sha256="abc")
+    done = choose(record, [replace(FULL, marker="abc")])
+    assert done.disk is None and "already" in done.why
+    assert choose(record, [replace(FULL, marker="an older one")]).disk is not None
+
+
+def test_sticks_are_no_disks() -> None:
+    assert choose(WANTED, [replace(BLANK, bytes=2 * GB)]).disk is None
+    assert choose(WANTED, []).why == "it has no disk of 4 GB or more"
+
+
+def test_no_order_of_events_installs_twice() -> None:
+    """Every sequence of four events after one wish: a disk is handed out once at most."""
+    for events in product(("offer", "claim", "old claim", "fail"), repeat=4):
+        record, given, handed = WANTED, "", 0
+        for number, event in enumerate(events):
+            if event == "offer" and boots(record, 0.0) == "install":
+                given = str(number)
+                record = offered(record, given)
+            elif event == "fail":
+                record = failed(record, "no")
+            elif event in ("claim", "old claim"):
+                now = claimed(record, given if event == "claim" else "other")
+                handed += now is not None and now.state == "begun"
+                record = now or record
+        assert handed <= 1, events

@@ -1,0 +1,121 @@
+"""Whom the server answers, and with what."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcforge.netboot import Records, server
+from hpcforge.netboot.configurations import BootHost
+from hpcforge.netboot.decide import Record
+from hpcforge.netboot.server import Boots, begin, boot_script, broken, end, identity
+
+MAC, OTHER = "02:00:00:00:00:01", "02:00:00:00:00:02"
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJpoPS4bXRaMe6tTySXaOHYpzDJSvNFcFZLYYhJcYgBN"
+DISK = {"name": "vda", "serial": "S1", "bytes": 10**10, "blank": True, "marker": ""}
+
+
+@pytest.fixture
+def of(tmp_path: Path) -> Boots:
+    records = Records(tmp_path)
+    records.change("w1", lambda _: Record("w1", "wanted", 100.0, "image"))
+    hosts = {MAC: BootHost("w1", MAC, "10.0.0.11"), OTHER: BootHost("w2", OTHER, "10.0.0.12")}
+    files = {"vmlinuz": "a" * 64, "initrd.img": "b" * 64, "root.ext4": "c" * 64}
+    identities = {"w1": identity("w1", {"user": "ops"}), "w2": ""}
+    return Boots(records, hosts, identities, "http://10.0.0.1", "image", 3 << 20, files, now_s=lambda: 50.0)
+
+
+def token(of: Boots) -> str:
+    script = boot_script(of, MAC, "pcbios", "10.0.0.11").text
+    found = re.search("hpcforge.token=(\\S+)", script)
+    assert found
+    return found[1]
+
+
+def body(*disks: dict[str, Any]) -> bytes:
+    return json.dumps(disks).encode()
+
+
+def test_a_machine_is_installed_once(of: Boots) -> None:
+    held = token(of)
+    reply = begin(of, held, "10.0.0.11", body(DISK))
+    assert reply.status == 200
+    assert reply.text.startswith(f"disk=vda\nimage_sha256={'c' * 64}\nimage_bytes=3145728\nmarker=")
+    assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text  # power was lost: not again
+    assert end(of, held, "10.0.0.11", f"{HOST_KEY} root@w1\n".encode()).status == 200
+    record = of.records.read()["w1"]
+    assert (record.state, record.host_keys, record.disk) == ("installed", (HOST_KEY,), "S1")
+    assert begin(of, held, "10.0.0.11", body(DISK)).status == 403
+    assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text
+
+
+def test_a_stranger_gets_nothing(of: Boots) -> None:
+    assert boot_script(of, MAC, "pcbios", "10.0.0.99").status == 403
+    assert boot_script(of, MAC, "pcbios", "10.0.0.12").status == 403  # another node of ours
+    assert boot_script(of, "02:00:00:00:00:09", "pcbios", "10.0.0.11").status == 403
+    held = token(of)
+    assert begin(of, held, "10.0.0.12", body(DISK)).status == 403
+    assert begin(of, "guessed", "10.0.0.11", body(DISK)).status == 403
+    assert end(of, held, "10.0.0.11", HOST_KEY.encode()).status == 403  # nothing has begun
+    assert of.records.read()["w1"].state == "offered"
+
+
+def test_a_token_that_is_used_twice_ends_the_installation(of: Boots) -> None:
+    held = token(of)
+    assert begin(of, held, "10.0.0.11", body(DISK)).status == 200
+    assert begin(of, held, "10.0.0.11", body(DISK)).status == 403
+    assert end(of, held, "10.0.0.11", HOST_KEY.encode()).status == 403
+    assert "used twice" in of.records.read()["w1"].why
+
+
+@pytest.mark.parametrize(
+    ("disks", "why"),
+    [
+        (b"[", "not one"),
+        (b"[" * 50_000, "not one"),
+        (body({**DISK, "blank": False}), "every disk has data"),
+        (body({**DISK, "name": "vda; reboot"}), "odd"),
+        (body({**DISK, "bytes": -1}), "no disk"),
+    ],
+)
+def test_an_odd_list_of_disks_writes_nothing(of: Boots, disks: bytes, why: str) -> None:
+    reply = begin(of, token(of), "10.0.0.11", disks)
+    assert reply.status == 409 and why in reply.text
+    assert of.records.read()["w1"].state == "failed"
+
+
+def test_what_the_installer_says_of_a_failure_is_kept(of: Boots) -> None:
+    held = token(of)
+    begin(of, held, "10.0.0.11", body(DISK))
+    broken(of, held, "10.0.0.11", b"no \x1b[2J disk\n")
+    assert of.records.read()["w1"].why == "the installer says: no [2J disk"
+
+
+@pytest.mark.parametrize("keys", [b"", b"ssh-ed25519 short", b"\xff\xfe", f"{HOST_KEY}\n".encode() * 9])
+def test_what_is_no_host_key_is_not_taken(of: Boots, keys: bytes) -> None:
+    held = token(of)
+    begin(of, held, "10.0.0.11", body(DISK))
+    assert end(of, held, "10.0.0.11", keys).status == 409
+    assert of.records.read()["w1"].host_keys == ()
+
+
+def test_without_records_and_with_another_image_machines_boot_their_disks(of: Boots, tmp_path: Path) -> None:
+    of.records.change("w1", lambda _: Record("w1", "wanted", 100.0, "older"))
+    assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text
+    of.records.path.unlink()
+    assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text
+
+
+def test_an_identity_is_read_by_a_shell_as_it_is() -> None:
+    odd = 'it\'s $(reboot) `x` \\ "q"'
+    script = f'{identity("w1", {"key": odd})}printf %s "$key"'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == odd
+    assert shlex.split(identity("w1", {"key": odd})) == ["hostname=w1", f"key={odd}"]
+    assert server.Reply(404).text == ""

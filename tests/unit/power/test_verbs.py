@@ -1,0 +1,42 @@
+"""A verb ends when the machine is seen in the state that was asked for, and a success that is none is an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcforge.power import BmcError
+from hpcforge.power.verbs import Wish
+from tests.support.fake_bmc import FakeBmc
+from tests.unit.power.test_redfish import bmc, done
+
+
+def test_power_goes_on_and_off_and_is_seen(tmp_path: Path) -> None:
+    fake = FakeBmc()
+    with bmc(tmp_path, fake) as machine:
+        assert done(machine, Wish("status")).power == "off"
+        assert done(machine, Wish("on")).power == "on"
+        assert done(machine, Wish("on")).power == "on"
+        assert done(machine, Wish("cycle")).power == "on"
+        assert done(machine, Wish("off", hard=True)).power == "off"
+    assert fake.resets == ["On", "GracefulShutdown", "On", "ForceOff"]  # nothing where it is so already
+
+
+def test_a_machine_that_does_not_shut_down_is_named_and_not_forced(tmp_path: Path) -> None:
+    fake = FakeBmc(on=True, shuts_down=False)
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="is still on") as raised:
+        done(machine, Wish("off", limit_s=0.2))
+    assert fake.resets == ["GracefulShutdown"]
+    assert "--hard" in raised.value.hint
+
+
+def test_a_success_that_never_becomes_true_is_a_failure(tmp_path: Path) -> None:
+    with bmc(tmp_path, FakeBmc(does=("never-any-effect",))) as machine:
+        why = "answers with success, and is still off after 2 requests"
+        with pytest.raises(BmcError, match=why):
+            done(machine, Wish("on", limit_s=0.3))
+    with bmc(tmp_path, FakeBmc(does=("forgets-the-override",))) as machine:
+        why = "asked to boot from network, and reads none"
+        with pytest.raises(BmcError, match=why):
+            done(machine, Wish("boot-once"))

@@ -1,0 +1,61 @@
+"""Which nodes may lose power, and in which order they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Node
+from hpcforge.engines import Engines
+from hpcforge.engines.tasks import Command, Event, result
+from hpcforge.run.power import HeadUnknownError, disturbed, in_order, jobs
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> dict[str, Node]:
+    return dict(load(ROOT / "blueprints" / "air-cooled-16.yaml", None).cluster.by_name)
+
+
+class Head:
+    """A head that answers squeue so."""
+
+    def __init__(self, **answer: Any) -> None:
+        self.answer = answer
+
+    def run(self, task: Command) -> Event:
+        return Event(task.node, task.id, "result", result(**self.answer))
+
+
+def asked(**answer: Any) -> dict[str, tuple[str, ...]]:
+    return jobs(cast(Engines, Head(**answer)), "head01")
+
+
+def test_jobs_are_read_and_a_head_without_slurm_has_none() -> None:
+    assert asked(ok=True, rc=0, stdout="17|g[01-02]\n18|g02\n") == {"g01": ("17",), "g02": ("17", "18")}
+    assert asked(rc=127, error="exit status 127") == {}
+    for answer in ({"rc": 1, "error": "exit status 1"}, {"error": "no route", "reason": "no-route"}):
+        with pytest.raises(HeadUnknownError, match="head01 cannot say which jobs run"):
+            asked(**answer)
+
+
+def test_a_worker_is_kept_for_its_jobs_and_the_rest_for_all(nodes: dict[str, Node]) -> None:
+    some = [nodes[name] for name in ("head01", "stor01", "g01", "g02")]
+    assert disturbed(some, {}) == {}
+    found = disturbed(some, {"g02": ("17", "18")})
+    assert found == {
+        "head01": "jobs 17, 18 run in the cluster, which needs it",
+        "stor01": "jobs 17, 18 run in the cluster, which needs it",
+        "g02": "it runs jobs 17, 18",
+    }
+
+
+def test_what_others_need_comes_first_and_goes_last(nodes: dict[str, Node]) -> None:
+    some = [nodes[name] for name in ("g01", "head01", "login01", "g02", "stor01")]
+    on = in_order(some, "on")
+    assert on == [("stor01",), ("head01",), ("login01",), ("g01", "g02")]
+    assert in_order(some, "off") == on[::-1]
