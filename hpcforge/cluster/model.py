@@ -540,6 +540,7 @@ class Cluster:
     driver: str | None = None  # version of NVIDIA's, installed or brought; None: not said
     nvidia: Nvidia | None = None  # None: hpcforge installs no driver
     amd: Amd | None = None  # None: hpcforge installs no ROCm
+    container_runtimes: tuple[str, ...] = ()  # of the workers, by the words of `software.containers.runtimes`
 
     @cached_property
     def programs(self) -> tuple[SmokeTestProgram, ...]:
