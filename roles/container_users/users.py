@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -IS
-"""What slurmd runs as root before each job: whatever rootless podman needs of a user, from a directory or not.
+"""What slurmd runs as root before each job: it makes what rootless containers need of a user, from a directory or not.
 
-It makes the folders of the user's images and of what runs, and a range of subordinate numbers in /etc/subuid and
-/etc/subgid. It never fails a job: without these podman says what it lacks. Standard library, Python 3.9.
+These are folders for the user's images and for what runs, and a range of subordinate numbers in /etc/subuid and
+/etc/subgid. It never fails a job: without them podman says what it lacks. Standard library, Python 3.9.
 """
 
 import contextlib
@@ -73,6 +73,13 @@ def make_folder(parent: str, uid: int, gid: int) -> None:
         os.close(folder)
 
 
+def link_name(uid: int, name: str) -> None:
+    """Make the user's folder in RUNTIME known by name, too: Slurm 22.05 has no number in oci.conf."""
+    if name and "/" not in name and name not in (".", "..") and not name[0].isdecimal():
+        with contextlib.suppress(FileExistsError):
+            os.symlink(str(uid), f"{RUNTIME}/{name}")
+
+
 def prepare(uid: int, gid: int, name: str) -> None:
     """All that a user needs, while no other job of theirs prepares the same."""
     with open(CONFIGURATION, encoding="utf-8") as file:
@@ -83,6 +90,7 @@ def prepare(uid: int, gid: int, name: str) -> None:
             add_range(path, uid, name)
         for parent in (RUNTIME, store):
             make_folder(parent, uid, gid)
+        link_name(uid, name)
 
 
 def main() -> int:
@@ -95,7 +103,7 @@ def main() -> int:
             prepare(uid, int(os.environ.get("SLURM_JOB_GID", uid)), os.environ.get("SLURM_JOB_USER", ""))
     except (KeyError, OSError, ValueError) as error:
         syslog.openlog("hpcforge-containers")
-        syslog.syslog(syslog.LOG_ERR, f"podman will not work in job {os.environ.get('SLURM_JOB_ID')}: {error}")
+        syslog.syslog(syslog.LOG_ERR, f"containers lack what they need in job {os.environ.get('SLURM_JOB_ID')}: {error}")
     return 0
 
 
