@@ -103,7 +103,9 @@ def main() -> int:
             prepare(uid, int(os.environ.get("SLURM_JOB_GID", uid)), os.environ.get("SLURM_JOB_USER", ""))
     except (KeyError, OSError, ValueError) as error:
         syslog.openlog("hpcforge-containers")
-        syslog.syslog(syslog.LOG_ERR, f"containers lack what they need in job {os.environ.get('SLURM_JOB_ID')}: {error}")
+        syslog.syslog(
+            syslog.LOG_ERR, f"containers lack what they need in job {os.environ.get('SLURM_JOB_ID')}: {error}"
+        )
     return 0
 
 
