@@ -77,8 +77,9 @@ def read_declared(*folders: Path) -> RoleDeclarations:
     for folder, declaration in said.items():
         if (runtime := declaration.container_runtime) is not None:
             if runtime in runtimes:
+                other = runtimes[runtime].name
                 raise DeclarationError(
-                    f"{folder / ROLES.file}: container_runtime: role {runtimes[runtime].name} already provides {runtime}"
+                    f"{folder / ROLES.file}: container_runtime: role {other} provides {runtime}, too"
                 )
             runtimes[runtime] = folder
     chosen = {path.name: declaration for path, declaration in said.items() if declaration.vars}

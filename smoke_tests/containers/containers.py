@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -32,7 +33,7 @@ class NotRunError(Exception):
 
 def run(words: list[str], folder: Path) -> str:
     """What a command prints. Raises NotRunError."""
-    environment = {**os.environ, "HOME": str(folder)}
+    environment = {**os.environ, "HOME": str(folder), "USER": pwd.getpwuid(os.getuid()).pw_name}
     try:
         ran = subprocess.run(
             words,

@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_PROC_BIND", "close")
 
 import argparse
 import ctypes
+import importlib
 import json
 import sys
 import threading
@@ -73,15 +74,14 @@ def main() -> int:
     options = argparse.ArgumentParser(description="Placement of ranks of MPI and threads of OpenMP.")
     options.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
     asked = options.parse_args()
-    from mpi4py import MPI  # it starts MPI
-
-    comm = MPI.COMM_WORLD
+    mpi = importlib.import_module("mpi4py.MPI")  # it starts MPI
+    comm = mpi.COMM_WORLD
     threads, started = int(os.environ.get("OMP_NUM_THREADS") or 1), int(os.environ.get("SLURM_NTASKS") or comm.size)
     allowed = frozenset(os.sched_getaffinity(0))
     fault = faults(threads, allowed, region(threads))
     if comm.size != started:
         fault = f"{comm.size} ranks instead of {started}: Slurm and MPI do not share PMIx"
-    every = comm.allgather((MPI.Get_processor_name(), allowed, fault))
+    every = comm.allgather((mpi.Get_processor_name(), allowed, fault))
     if wrong := fault or shared([(host, cpus) for host, cpus, _ in every]):
         where = f"placement of rank {comm.rank}"
         say(asked.json, f"wrong: {where}: {wrong}", event="wrong", where=where, expected="cores of its own", got=wrong)
