@@ -119,7 +119,7 @@ def test_podman_with_one_gpu(site: Site) -> None:
     seen = job(site, f"echo $SLURM_STEP_GPUS; {device}", "--nodelist=w01", "--gpus=1").split()
     assert [name for name in seen if name.startswith("fakegpu")] == [f"fakegpu{seen[0]}"]
     code, said = tried(site, "podman run --rm --device=nvidia.com/gpu=7 tiny id")
-    assert (code, "unresolvable CDI devices nvidia.com/gpu=7" in said) == (125, True)
+    assert (code != 0, "unresolvable CDI devices nvidia.com/gpu=7" in said) == (True, True)
 
 
 def test_a_user_of_a_directory_has_numbers_too(site: Site) -> None:
