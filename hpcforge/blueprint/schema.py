@@ -440,7 +440,7 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
     model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
     roles: Any = (model, Field(model.model_construct(), description=_ROLES))
     tested: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
-    software: Any = (software_model(declared.container_runtimes), Field(description=_SOFTWARE))
+    software = (software_model(declared.container_runtimes), Field(description=_SOFTWARE))
     fields = {"services": services, "software": software, "roles": roles, "acceptance": tested}
     return create_model("Blueprint", __base__=Blueprint, __doc__="The description of a cluster.", **fields)
 
@@ -449,12 +449,11 @@ def software_model(runtimes: tuple[str, ...]) -> type[Software]:
     """The section of a blueprint that follows from the container runtimes that roles provide."""
     if not runtimes:
         return Software
-    words: Any = (tuple[Literal[runtimes], ...], ContainersSection.model_fields["runtimes"])  # type: ignore[valid-type]
-    section = create_model(
-        "ContainersSection", __base__=ContainersSection, __doc__=ContainersSection.__doc__, runtimes=words
-    )
-    field: Any = (section, Field(section.model_construct(), description=_CONTAINERS))
-    return create_model("Software", __base__=Software, __doc__=Software.__doc__, containers=field)
+    of = ContainersSection
+    words: Any = (tuple[Literal[runtimes], ...], of.model_fields["runtimes"])  # type: ignore[valid-type]
+    section = create_model(of.__name__, __base__=of, __doc__=of.__doc__, runtimes=words)
+    words = (section, Field(section.model_construct(), description=_CONTAINERS))
+    return create_model("Software", __base__=Software, __doc__=Software.__doc__, containers=words)
 
 
 def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[AcceptanceSection]:

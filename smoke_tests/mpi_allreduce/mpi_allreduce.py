@@ -18,7 +18,7 @@ import os
 import statistics
 import sys
 import time
-from typing import Any
+from types import ModuleType
 
 ELEMENTS = 1009  # a prime, more than the table's period
 PERIOD = 251
@@ -41,7 +41,7 @@ def expected(ranks: int) -> array.array[int]:
     return array.array("q", (ranks * (ranks + 1) // 2 + ranks * (index % PERIOD) for index in range(ELEMENTS)))
 
 
-def one_way_s(mpi: Any, size: int, repeats: int) -> float:
+def one_way_s(mpi: ModuleType, size: int, repeats: int) -> float:
     """Seconds of a message from the first to the last rank: half of the median round trip; of other ranks 0."""
     comm = mpi.COMM_WORLD
     last, buffer, seconds = comm.size - 1, bytearray(size), []
