@@ -87,7 +87,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def tried(site: Site, script: str, *options: str, user: str = "ada") -> tuple[int, str]:
     """Exit status and output of a script that a user runs by srun, on the first worker unless options name another."""
     home = "/tmp" if user == "dora" else f"/home/{user}"
-    words = ["srun", f"--chdir={home}", *(options or ("--nodelist=w01",)), "--", "bash", "-c", script]
+    words = ["srun", "--quiet", f"--chdir={home}", *(options or ("--nodelist=w01",)), "--", "bash", "-c", script]
     quoted = shlex.join(["sudo", "-Hu", user, *words])
     done = site.ssh("head", f"cd /; {quoted} 2>&1; code=$?; echo; echo $code").rstrip().splitlines()
     return int(done[-1]), "\n".join(done[:-1]).strip()
