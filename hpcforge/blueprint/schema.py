@@ -138,7 +138,7 @@ class SiteRoleSection(Section):
 
 
 class ContainersSection(Section):
-    """Containers for jobs."""
+    """The means by which jobs run containers."""
 
     runtimes: tuple[v.SectionName, ...] = Field(
         (), description="Container runtimes on the workers, for jobs of every user. docs/jobs.md shows each."
