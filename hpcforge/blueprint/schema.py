@@ -138,7 +138,7 @@ class SiteRoleSection(Section):
 
 
 class ContainersSection(Section):
-    """The means by which jobs run containers."""
+    """Container runtimes for jobs."""
 
     runtimes: tuple[v.SectionName, ...] = Field(
         (), description="Container runtimes on the workers, for jobs of every user. docs/jobs.md shows each."
