@@ -75,7 +75,7 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
         data = _applied(data, SetValue((section, entry, key), value))
     root = _spans(text)
     there = root.entries[section][1].entries if section in root.entries else {}
-    new: dict[str, dict[str, Any]] = {}
+    new: dict[str, dict[str, object]] = {}
     for (entry, key), value in values.items():
         if entry not in there:
             new.setdefault(entry, {})[key] = value
@@ -98,7 +98,7 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
     return text
 
 
-def quoted(value: Any, *, flow: bool = True) -> str:
+def quoted(value: object, *, flow: bool = True) -> str:
     """Return a value as YAML on one line: bare where that is safe, in double quotes else."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{quoted(key)}: {quoted(item)}" for key, item in value.items()) + "}"

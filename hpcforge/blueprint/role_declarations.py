@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.reader import plain, read_bytes
@@ -22,6 +22,7 @@ from hpcforge.errors import ExpectedError
 
 ROLE_NAME = re.compile(r"(?!site_)[a-z][a-z0-9_]{0,62}")  # site_NAME is a role of `software.site_roles`
 A_ROLE_NAME = "lower-case letters, digits and _, a letter first; site_... is reserved for `software.site_roles`"
+_DECLARES = re.compile(r"^(?:services|vars|container_runtime):", re.MULTILINE)
 ROLES = Addition("role", "role.yaml", ("role_folders",), (("services",), ("roles",)), ROLE_NAME.fullmatch, A_ROLE_NAME)
 
 
@@ -32,6 +33,9 @@ class DeclarationError(ExpectedError):
     hint = "the error is in a role, not in the blueprint; hpcforge role check FOLDER shows where"
 
 
+RuntimeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
+
+
 class _RoleFile(BaseModel):
     """Of a role.yaml what a blueprint may then speak of."""
 
@@ -39,12 +43,13 @@ class _RoleFile(BaseModel):
 
     services: Mapping[ServiceName, Offer] = {}
     vars: Mapping[VariableName, Variable] = {}
+    container_runtime: RuntimeName | None = None
     on: str = "true"
 
 
 @dataclass(frozen=True)
 class RoleDeclarations:
-    """Services by name; variables by role, where there are some, and by name; and all roles.
+    """Services by name; variables by role, where there are some, and by name; container runtimes; and all roles.
 
     `on` has of roles with variables where they run: an expression, see `hpcforge.plan.render`.
     """
@@ -53,6 +58,7 @@ class RoleDeclarations:
     variables: Mapping[str, Mapping[str, Variable]]
     on: Mapping[str, str]
     roles: tuple[str, ...]
+    container_runtimes: tuple[str, ...] = ()
 
 
 def read_declared(*folders: Path) -> RoleDeclarations:
@@ -67,12 +73,22 @@ def read_declared(*folders: Path) -> RoleDeclarations:
             if hasattr(Section, name):
                 raise DeclarationError(f"{path}: services.{name}: invalid name for a service")
             offers[name] = offer
+    runtimes: dict[str, Path] = {}
+    for folder, declaration in said.items():
+        if (runtime := declaration.container_runtime) is not None:
+            if runtime in runtimes:
+                other = runtimes[runtime].name
+                raise DeclarationError(
+                    f"{folder / ROLES.file}: container_runtime: role {other} provides {runtime}, too"
+                )
+            runtimes[runtime] = folder
     chosen = {path.name: declaration for path, declaration in said.items() if declaration.vars}
     return RoleDeclarations(
         offers,
         {role: declaration.vars for role, declaration in chosen.items()},
         {role: declaration.on for role, declaration in chosen.items()},
         tuple(path.name for path in said),
+        tuple(runtimes),
     )
 
 
@@ -80,7 +96,7 @@ def _said(folder: Path) -> _RoleFile:
     path = folder / ROLES.file
     try:
         text = read_inside(folder, ROLES.file, MAX_YAML).decode("utf-8")
-        if "\nservices:" not in text and "\nvars:" not in text:  # most roles: reading YAML takes longer
+        if not _DECLARES.search(text):  # most roles: reading YAML takes longer
             return _RoleFile()
         return _RoleFile.model_validate(_yaml(text, path))
     except OSError as error:

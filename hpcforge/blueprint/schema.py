@@ -119,6 +119,9 @@ class OperatingSystemSection(Section):
     )
 
 
+_CONTAINERS = "Containers for jobs."
+
+
 class Frameworks(Section):
     """What jobs import."""
 
@@ -134,11 +137,20 @@ class SiteRoleSection(Section):
     on: v.NodeSet = Field(description="Nodes, as a node set: a hostlist, a function, a group, a rack, all!w03.")
 
 
+class ContainersSection(Section):
+    """Container runtimes for jobs."""
+
+    runtimes: tuple[v.SectionName, ...] = Field(
+        (), description="Container runtimes on the workers, for jobs of every user. docs/jobs.md shows each."
+    )
+
+
 class Software(Section):
     """Operating system, drivers, frameworks, a site's own roles, and what nodes bring."""
 
     os: OperatingSystemSection = Field(description="Operating system of all nodes.")
     frameworks: Frameworks = Field(Frameworks.model_construct(), description="Frameworks on the workers.")
+    containers: ContainersSection = Field(ContainersSection.model_construct(), description=_CONTAINERS)
     site_roles: tuple[SiteRoleSection, ...] = Field(
         (), description="The site's own Ansible roles; they run after hpcforge's roles."
     )
@@ -353,6 +365,7 @@ class RolloutSection(Section):
     )
 
 
+_SOFTWARE = "Software of the nodes."
 _ROLES = "Variables of roles: by role, then by variable, as its role.yaml declares them."
 _SERVICES = "Services: a node provides it (`on`), or the site does (`external`)."
 
@@ -386,7 +399,7 @@ class Blueprint(Section):
         min_length=1, description="Subnets by name; node addresses are in a subnet that all nodes are on."
     )
     services: Services = Field(description=_SERVICES)
-    software: Software = Field(description="Software of the nodes.")
+    software: Software = Field(description=_SOFTWARE)
     role_folders: tuple[v.FilePath, ...] = Field(
         (),
         description="Folders of the site's own roles, ROLE/role.yaml in each, relative to the blueprint; added to the "
@@ -427,8 +440,20 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
     model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
     roles: Any = (model, Field(model.model_construct(), description=_ROLES))
     tested: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
-    fields = {"services": services, "roles": roles, "acceptance": tested}
+    software = (software_model(declared.container_runtimes), Field(description=_SOFTWARE))
+    fields = {"services": services, "software": software, "roles": roles, "acceptance": tested}
     return create_model("Blueprint", __base__=Blueprint, __doc__="The description of a cluster.", **fields)
+
+
+def software_model(runtimes: tuple[str, ...]) -> type[Software]:
+    """The section of a blueprint that follows from the container runtimes that roles provide."""
+    if not runtimes:
+        return Software
+    of = ContainersSection
+    words: Any = (tuple[Literal[runtimes], ...], of.model_fields["runtimes"])  # type: ignore[valid-type]
+    section = create_model(of.__name__, __base__=of, __doc__=of.__doc__, runtimes=words)
+    words = (section, Field(section.model_construct(), description=_CONTAINERS))
+    return create_model("Software", __base__=Software, __doc__=Software.__doc__, containers=words)
 
 
 def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[AcceptanceSection]:

@@ -562,6 +562,7 @@ class Cluster:
     nvidia: Nvidia | None = None  # None: hpcforge installs no driver
     amd: Amd | None = None  # None: hpcforge installs no ROCm
     feeds: tuple[PowerFeed, ...] = ()  # of the site
+    container_runtimes: tuple[str, ...] = ()  # of the workers, by the words of `software.containers.runtimes`
 
     @cached_property
     def programs(self) -> tuple[SmokeTestProgram, ...]:

@@ -119,6 +119,7 @@ def resolve(
         driver=(blueprint.software.nvidia or blueprint.software.preinstalled).driver,
         nvidia=nvidia(blueprint, catalog, _served(blueprint, catalog, "nvidia"), repository_key),
         amd=amd(blueprint.software, _served(blueprint, catalog, "amd")),
+        container_runtimes=blueprint.software.containers.runtimes,
     )
 
 

@@ -20,6 +20,9 @@ class Launcher(BaseModel):
     process: str = ""  # what verdicts call a process; "": there is one on each node
     per_node: Literal["gpus", "one"]  # processes on a node: one for each GPU, at least one; or one
     pytorch: bool = False  # it is part of PyTorch
+    # Options of srun for the step; {cpus} is the number of CPUs that each process has. Ranks of a launcher with a
+    # command share what its one task on the node has.
+    srun: tuple[str, ...] = ("--cpu-bind=none", "--mpi=none")
     # What a task on each node runs to start the processes; Slurm starts each of them where this is empty. In braces:
     # python, nodes, per_node, job, address and port of the first node, torchrun, torchrun_options (words of the build).
     command: tuple[str, ...] = ()

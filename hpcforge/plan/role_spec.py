@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.role_declarations import RuntimeName
 from hpcforge.blueprint.services import Offer
 from hpcforge.blueprint.values import ShortForm, refusal
 from hpcforge.blueprint.variables import Variable, VariableName
@@ -303,6 +304,9 @@ class RoleSpec(GoingSpec):
     services: Mapping[str, Offer] = Field({}, description="Services that it adds for blueprints, under `services`.")
     vars: Mapping[VariableName, Variable] = Field(
         {}, description="Variables that it adds for blueprints, under `roles`."
+    )
+    container_runtime: RuntimeName | None = Field(
+        None, description="The word for it under `software.containers.runtimes`, if it provides a container runtime."
     )
     secrets: Mapping[SecretName, SecretSpec] = Field(
         {}, description="Secrets for its files and those of roles that need it: `{{ secret('NAME') }}`."

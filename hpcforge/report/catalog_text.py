@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
@@ -36,7 +35,7 @@ def models_of(catalog: Catalog) -> list[CatalogModel]:
     ]
 
 
-def facts(entry: CatalogEntry) -> dict[str, Any]:
+def facts(entry: CatalogEntry) -> dict[str, object]:
     """Return what is known of a model, as JSON has it; unknown facts are left out."""
     return dict(entry.model_dump(mode="json", exclude_none=True, exclude={"like"}))
 

@@ -281,8 +281,7 @@ def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
         f"--ntasks={len(job.nodes) * tasks}",
         f"--ntasks-per-node={tasks}",
         *_shares(job),
-        "--cpu-bind=none",  # the ranks share what the node's one task has
-        "--mpi=none",
+        *(option.format(cpus=_cpus(job)) for option in job.kind.srun),
         "--kill-on-bad-exit=0",
         f"--wait={GRACE_S if together else 0}",  # 0: no other limit than the test's own
         "--chdir=/",
@@ -387,13 +386,18 @@ def _shares(job: Launch) -> list[str]:
     return [*gpus, f"--mem={job.memory_mib}M"]
 
 
-def _environment(job: Launch) -> dict[str, str]:
+def _cpus(job: Launch) -> int:
+    """The CPUs that each process has for its threads."""
     sharing = 1 if job.kind.per_node == "one" else max(job.ranks_per_node, job.gpus_per_node)
+    return max(1, job.cpus_per_node // sharing)
+
+
+def _environment(job: Launch) -> dict[str, str]:
     return {
         "PATH": PATH,
         "HOME": "/nonexistent",  # torch looks there for caches and writes none; nobody but root could make it
         "LANG": "C.UTF-8",
-        "OMP_NUM_THREADS": str(max(1, job.cpus_per_node // sharing)),
+        "OMP_NUM_THREADS": str(_cpus(job)),
         # Only what root installed is imported: nothing from a home, nothing from wherever the program was started.
         # Python before 3.11 knows no safe path; there it is that of the program, and /, where Slurm starts it.
         "PYTHONNOUSERSITE": "1",

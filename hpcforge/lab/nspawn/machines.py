@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import stat
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +21,8 @@ from hpcforge.rehearsal.lab_facts import SHARED_FOLDER
 _POWER_OFF = signal.SIGRTMIN + 4  # systemd as process 1: an orderly power-off
 _POWER_OFF_S = 15
 _READY_S = 90
+# For file systems that need no module of the kernel's, and for networks of users' containers.
+_DEVICES = ("/dev/fuse", "/dev/net/tun")
 _AT_ONCE = 8  # machines that are killed at the same time
 
 # Enters its control groups, then runs nspawn, again for as long as it says that the node rebooted (exit code 133).
@@ -118,8 +123,9 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
     shared.mkdir(exist_ok=True)
     shared.chmod(0o1777)
     nspawn.append(f"--bind={shared}:{SHARED_FOLDER}")
-    if Path("/dev/fuse").exists():  # for file systems that need no module of the kernel's
-        nspawn.append("--bind=/dev/fuse")
+    if not Path(f"/run/systemd/nspawn/{machine}.nspawn").exists():  # an option would replace its filter
+        nspawn.append("--system-call-filter=@keyring")  # as on a machine: containers of jobs have session keyrings
+    nspawn += [f"--bind={own}:{path}" for path, own in _devices(lab).items()]
     console = _console(lab, node)
     console.unlink(missing_ok=True)
     if Path("/run/systemd/system").is_dir():
@@ -130,6 +136,23 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
     else:
         groups = [str(group / "cgroup.procs") for group in cgroups.make(machine)]
         daemon(["sh", "-c", _KEEPER, "sh", *groups, "--", *nspawn], console)
+
+
+def _devices(lab: Lab) -> dict[str, Path]:
+    """The device files that every user may open on a node, as on a machine with udev, and the lab's own for each.
+
+    Bound as they are, they would have the modes of the host's: without udev only root may open them.
+    """
+    folder = lab.directory / "devices"
+    folder.mkdir(exist_ok=True)
+    own = {}
+    for path in map(Path, _DEVICES):
+        if path.exists():
+            own[str(path)] = folder / path.name
+            with contextlib.suppress(FileExistsError):  # nodes start side by side
+                os.mknod(own[str(path)], stat.S_IFCHR, path.stat().st_rdev)
+            own[str(path)].chmod(0o666)
+    return own
 
 
 def _end(pid: int, machine: str, *, graceful: bool) -> bool:

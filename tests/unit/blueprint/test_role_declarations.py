@@ -116,3 +116,15 @@ def test_a_role_that_declares_it_wrongly_is_named(roles: Path, old: str, new: st
     with pytest.raises(DeclarationError, match=r"logs/role\.yaml") as raised:
         read_declared(bundled.roles(), roles)
     assert said in str(raised.value)
+
+
+def test_a_role_adds_a_container_runtime(roles: Path) -> None:
+    path = roles / "logs" / "role.yaml"
+    path.write_text(path.read_text() + "container_runtime: boxes\n")
+    declared = read_declared(bundled.roles(), roles)
+    assert "boxes" in declared.container_runtimes
+    section = json_schema(declared, {})["$defs"]["ContainersSection"]
+    assert "boxes" in section["properties"]["runtimes"]["items"]["enum"]
+    path.write_text(path.read_text().replace("boxes", "podman"))
+    with pytest.raises(DeclarationError, match=r"container_runtime: role .* provides podman, too"):
+        read_declared(bundled.roles(), roles)
