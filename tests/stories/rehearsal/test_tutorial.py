@@ -83,4 +83,4 @@ def test_a_change_by_hand_is_repaired(reader: Reader) -> None:
 
 def test_a_node_joins(reader: Reader) -> None:
     printed = list(reader.types(5).values())
-    assert re.search(r"^g03 +configured", printed[2], re.MULTILINE) or "g03" in printed[2]
+    assert re.search(r"g03.* configured", printed[2])
