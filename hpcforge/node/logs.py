@@ -23,6 +23,7 @@ from hpcforge.node.events import EventReporter, Json, NodeError
 if TYPE_CHECKING:
     from hpcforge.node.requests import LogsRequest
 
+_SET_ASIDE = re.compile(r"(?:\.[0-9]{1,4}(?:\.gz)?)?")  # what logrotate adds to a name; nothing for today's file
 _LINE_LIMIT = 4096  # bytes of a line; the rest is left out
 _ANSWER_LIMIT = 4 << 20  # bytes of all lines: an answer has to fit a line of 8 MiB
 
@@ -65,9 +66,8 @@ def _within(found: deque[tuple[float, str, bytes]]) -> list[tuple[float, str, by
 
 
 def _of_node(folder: int, names: list[str], node: str, wanted: bytes, since_s: float) -> Iterator[tuple[float, bytes]]:
-    mine = re.compile(re.escape(f"{node}.log") + r"(?:\.[0-9]{1,4}(?:\.gz)?)?")
     for name in names:
-        if mine.fullmatch(name):
+        if name.startswith(f"{node}.log") and _SET_ASIDE.fullmatch(name.removeprefix(f"{node}.log")):
             yield from _of_file(folder, name, wanted, since_s)
 
 

@@ -105,6 +105,12 @@ class Mutation:
 _W = 'w[01-03]: {functions: [worker], hardware: rehearsal-node, addresses: "10.77.0.[11-13]"'
 _FABRIC = "fabrics:\n  lan: {kind: roce, rate_gbps: 100, topology: fat-tree, switch: sn4600, nodes: worker}\n"
 MUTATIONS = (
+    Mutation(
+        "software.containers.*",
+        "runtimes of containers for jobs",
+        "software:\n",
+        "software:\n  containers: {runtimes: [podman, charliecloud, oci]}\n",
+    ),
     Mutation("domain", "another domain", "domain: example.org", "domain: example.net"),
     Mutation("access.user", "another login", "user: ops", "user: admin"),
     Mutation("nodes", "one node more", _W, _W.replace("03]", "04]").replace("13]", "14]")),

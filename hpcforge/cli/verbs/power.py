@@ -9,7 +9,7 @@ import typer
 from hpcforge.cli import completion, options
 
 power = typer.Typer(
-    help="Switch nodes on and off, and choose what they boot, by Redfish or IPMI.\n\nEach verb reads the state "
+    help="Switch nodes on and off, and choose what they boot.\n\nRedfish, or IPMI. Each verb reads the state "
     "afterwards. The inventory has the controllers' addresses; the password is the secret bmc_password."
 )
 _Nodes = Annotated[

@@ -43,7 +43,7 @@ def test_help_has_one_line_for_each_command_and_ends_with_commands_to_type(capsy
     assert [name for name, text in commands.items() if not text.endswith(".")] == [], "a line goes on in the next one"
     following = out[out.index("What to type next:") :]
     typed = re.findall(r"hpcforge ([a-z]+)", following)
-    assert typed == ["rehearse", "apply", "validate", "plan"]
+    assert typed == ["rehearse", "apply", "init", "validate", "plan"]
     assert following.count("hpcforge ") == len(typed) + 1, "and `hpcforge COMMAND --help`"
 
 

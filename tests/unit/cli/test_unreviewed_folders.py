@@ -23,9 +23,13 @@ BLUEPRINT = "site.yaml"
 
 # What may be typed of each verb that touches no node, in a folder with a blueprint. `docs/security.md` names them.
 NO_NODE = {
+    "catalog list": ["catalog", "list", "gpus"],
+    "catalog search": ["catalog", "search", "h100"],
+    "catalog show": ["catalog", "show", "dgx-h100"],
     "design": ["design", BLUEPRINT],
     "explain": ["explain", "POWER-001"],
     "image list": ["image", "list"],
+    "init": ["init", "new.yaml", "--from", "roles/plain/role.yaml"],
     "inventory": ["inventory", BLUEPRINT, "--json"],
     "nodes add": ["nodes", "add", BLUEPRINT, "n3", "--addresses", "192.168.50.13", "--yes"],
     "nodes remove": ["nodes", "remove", BLUEPRINT, "n2", "--yes"],
@@ -43,7 +47,9 @@ NO_NODE = {
 }
 # What begins something: on nodes, on this host as root, or in the site's secrets.
 OTHERS = {
-    *("apply", "plan", "status", "trust", "verify", "image build", "image remove"),
+    *("apply", "discover", "logs", "plan", "status", "trust", "verify", "image build", "image remove"),
+    *(f"netboot {verb}" for verb in ("record", "serve", "status", "want", "withdraw")),
+    *(f"power {verb}" for verb in ("boot-once", "cycle", "off", "on", "status")),
     *(f"rehearse {one}" for one in ("up", "down", "status", "ssh", "save", "restore", "forget")),
     *(f"secrets {one}" for one in ("init", "rotate", "set", "show")),
 }

@@ -38,7 +38,13 @@ OTHER_WORDS = {
         "rehearsal/stand_in_rules.py",  # what is stood in for
     },
     # a framework, in the catalog and in the blueprint
-    "pytorch": {"blueprint/schema.py", "catalog/__init__.py", "cluster/checks.py", "software/rule_checks.py"},
+    "pytorch": {
+        "blueprint/schema.py",
+        "catalog/__init__.py",
+        "cluster/checks.py",
+        "software/rule_checks.py",
+        "starter/draft.py",
+    },
     "names": {
         "node/kept_on_removal.py",
         "node/remove.py",

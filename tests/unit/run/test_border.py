@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from hpcforge.cli.logs import _summary
 from hpcforge.cluster.model import (
     FabricOf,
 )
@@ -28,6 +29,7 @@ from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, roster_document
 from hpcforge.run import lease as leases
 from hpcforge.run.history import Copy
+from hpcforge.run.logs import read_logs
 from hpcforge.run.neighbours import ask
 from hpcforge.run.result import RunResult
 from hpcforge.run.survey import survey
@@ -132,8 +134,20 @@ def test_all_well() -> None:
 
 
 def test_every_kind_of_answer_is_tried() -> None:
-    tried = {one["event"] for one in (HEAD_SAYS, LEASE, LOG, *AT_WORK, FAILED, DONE, NO_PYTHON, NO_ROOT)}
+    tried = {one["event"] for one in (HEAD_SAYS, LEASE, LOG, LOGS, *AT_WORK, FAILED, DONE, NO_PYTHON, NO_ROOT)}
     assert tried == set(answer_types.EVENTS)
+
+
+LOGS = {"event": "logs", "lines": [{"time_s": 1.7e9, "node": "w1", "line": "Xid"}], "left_out": 0, "kept": ["w1"]}
+
+
+def test_an_odd_answer_about_logs_is_an_error_or_lines() -> None:
+    for what, odd in worth_a_run(LOGS):
+        engine = Nodes(lambda task, odd=odd: [odd, {**DONE, "facts": {}}])  # type: ignore[misc]
+        answer = read_logs(engine, ("head", "/var/log/nodes"), ["w1"], 0.0, "", 10)
+        assert isinstance(answer, str) == refused(odd), what
+        if not isinstance(answer, str):
+            assert "line" in _summary(answer, ["w1"], "1h"), what
 
 
 LOOKS = {
