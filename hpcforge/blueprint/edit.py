@@ -84,14 +84,18 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
     else:  # from the end of the file on, so that what was read of the places before still holds
         for entry in reversed(new):
             text = _set(text, root, SetValue((section, entry), new[entry]))
-    old = [(entry, key) for entry, key in values if entry in there]
-
-    def place(of: tuple[str, str]) -> tuple[float, float]:
-        known = there[of[0]][1].entries
-        return there[of[0]][0].start, known[of[1]][0].start if of[1] in known else math.inf
-
-    for entry, key in sorted(old, key=place, reverse=True):
-        text = _set(text, root, SetValue((section, entry, key), values[entry, key]))
+    old: list[tuple[float, float, SetValue]] = []
+    for entry in dict.fromkeys(entry for entry, _ in values if entry in there):
+        start, known = there[entry][0].start, there[entry][1].entries
+        own = {key: value for (of, key), value in values.items() if of == entry}
+        if not known:  # `{}`: it has one place for all
+            old.append((start, 0, SetValue((section, entry), own)))
+        for key, value in own.items() if known else ():
+            old.append(
+                (start, known[key][0].start if key in known else math.inf, SetValue((section, entry, key), value))
+            )
+    for _, _, edit in sorted(old, key=lambda found: found[:2], reverse=True):
+        text = _set(text, root, edit)
     after = read_bytes(text.encode(), "after", MAX_MACHINE_VALUES)
     if after.diagnostics or plain(after.root) != data:
         raise EditError(f"{section}: hpcforge cannot edit this part safely", "edit it by hand")

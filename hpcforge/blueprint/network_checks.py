@@ -118,5 +118,5 @@ def _together(networks: Mapping[str, NetworkSection], fabrics: Mapping[str, Fabr
     if primary(networks, fabrics) is None:
         booting = [name for name, network in networks.items() if network.boot]
         message = f"{', '.join(booting)} all have `boot: true`" if len(booting) > 1 else "none has `boot: true`"
-        hint = "set `boot: true` on the network of all nodes; hpcforge starts no PXE server for it"
+        hint = "set `boot: true` on the network of all nodes; `hpcforge netboot serve` serves it"
         yield Finding(("networks",), f"the network of the nodes' addresses is not clear: {message}", hint, key=True)

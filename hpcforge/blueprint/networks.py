@@ -27,7 +27,7 @@ class NetworkSection(Section):
     )
     boot: v.Truth = Field(
         False,
-        description="It has the addresses that nodes are installed with. hpcforge has no PXE server: this only names "
+        description="It has the addresses that nodes are installed with. `hpcforge netboot` serves it; this names "
         "the network.",
     )
     bmc: v.Truth | None = Field(

@@ -52,6 +52,10 @@ def init(
     known = templates()
     if file is None:
         return _list(known, as_json)
+    if not file.name or file.is_dir():
+        raise UsageError(f"{file} is a folder", "name a file, such as site.yaml")
+    if machines and (template or given.workers or given.server):
+        raise UsageError("--from does not go with --template, --workers and --server", "the file has the machines")
     inventory = file.with_name(f"{file.stem}.inventory.yaml")
     for path in (file, inventory):
         if path.exists():

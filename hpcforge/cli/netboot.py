@@ -69,8 +69,6 @@ def serve(
     proxy: bool,
 ) -> int:
     """Run `hpcforge netboot serve`. Returns the exit status."""
-    if os.geteuid():
-        raise UsageError("DHCP and TFTP need root", "sudo hpcforge netboot serve")
     signals.at_once()
     site = _site(blueprint, inventory)
     what = work.served(site, work.image_named(image), address, port, proxy, key, _say)
@@ -125,6 +123,8 @@ def record(blueprint: Path, inventory: Path | None) -> int:
 
 
 def _site(blueprint: Path, inventory: Path | None) -> Site:
+    if os.geteuid():
+        raise UsageError("DHCP, TFTP and the records of installations need root", "sudo hpcforge netboot ...")
     site = open_site(blueprint, inventory, None, None, needs_lab=False)
     if site.loaded.wants_lab and inventory is None:
         raise UsageError("the nodes of a rehearsal do not boot from the network", "hpcforge rehearse up")

@@ -81,6 +81,9 @@ def run(asked: Asked, wish: Wish) -> int:
     going = [node for node in nodes if node.name not in kept]
     if wish.verb in ("on", "off", "cycle") and going:
         _confirm(asked, wish, going)
+        if not asked.yes and wish.verb in ("off", "cycle"):  # jobs may have begun while the question stood
+            kept = _kept(site, asked, nodes)
+            going = [node for node in nodes if node.name not in kept]
     outcomes = [Outcome(node, "skipped", why=why) for node, why in kept.items()]
     for outcome in outcomes:
         _say(outcome)
@@ -138,15 +141,15 @@ def _kept(site: Site, asked: Asked, nodes: Sequence[Node]) -> dict[str, str]:
     """Of which nodes jobs would be lost, with why. Raises `LeaseHeldError`."""
     forced = _forced(site, asked)
     ask = [node for node in nodes if node.name not in forced]
-    if not ask:
-        return {}
     head = site.cluster.slurm.controller
     with open_engines(site) as engine:
+        refuse_while_applying(engine, head)
+        if not ask:
+            return {}
         try:
             running = jobs(engine, head)
         except HeadUnknownError as error:
             return {node.name: f"{error}; --force {node.name} does it all the same" for node in ask}
-        refuse_while_applying(engine, head)
     return disturbed(ask, running)
 
 

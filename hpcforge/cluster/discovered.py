@@ -84,7 +84,13 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
         else:
             found[name], by[name] = machine, how
     free = [name for name in assign if name not in found]
-    for name, machine in zip(free, sorted(unknown, key=_place), strict=False):
+    if free and len(free) != len(unknown):  # a machine that is silent today would move all others by one node
+        text = (
+            f"{len(unknown)} machines are no node's, and --assign has {len(free)} nodes without one: none is assigned"
+        )
+        remarks.append(MachineDifference(free[0], text))
+        free = []
+    for name, machine in zip(free, sorted(unknown, key=_place) if free else (), strict=True):
         found[name], by[name] = machine, "assigned"
     unknown = [machine for machine in unknown if machine not in found.values()]
     return MachineMatches(found, by, tuple(unknown), tuple(remarks))
@@ -159,8 +165,11 @@ def _override(node: Node, what: str) -> str:
 def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Inventory) -> dict[tuple[str, str], object]:
     """Return what the inventory lacks and machines say, by (node, key)."""
     added: dict[tuple[str, str], object] = {}
-    serials = {known.serial for known in inventory.nodes.values()}
-    macs = {known.mac for known in inventory.nodes.values()}
+    machines = [*matches.nodes.values(), *matches.unknown]
+    serials = {known.serial for known in inventory.nodes.values()} | _of_several(found.serial for found in machines)
+    macs = {known.mac for known in inventory.nodes.values()} | _of_several(
+        mac for found in machines for mac in found.macs
+    )
     for node in nodes:
         machine = matches.nodes.get(node.name)
         if machine is None:
@@ -177,6 +186,11 @@ def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Invento
         if bmc is not None:
             added[node.name, "bmc"] = bmc
     return added
+
+
+def _of_several(values: Iterable[str]) -> set[str | None]:
+    """What more than one machine shows, so that it says nothing of any."""
+    return {value for value, count in Counter(values).items() if count > 1}
 
 
 def _boot_mac(machine: Machine) -> str | None:

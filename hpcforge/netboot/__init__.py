@@ -30,8 +30,8 @@ class RecordsError(ExpectedError):
 
 def folder(cluster: str) -> Path:
     """Where a cluster's records, and what its servers write, are kept."""
-    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return base / "hpcforge" / "netboot" / cluster
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base, "hpcforge") if base else Path("/var/lib/hpcforge")) / "netboot" / cluster
 
 
 class Records:

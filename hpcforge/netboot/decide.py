@@ -61,12 +61,14 @@ def offered(record: Record, token_sha256: str) -> Record:
     return replace(record, state="offered", token_sha256=token_sha256)
 
 
-def claimed(record: Record | None, token_sha256: str) -> Record | None:
-    """The record after a machine showed a token; None: the token is not one that opens anything.
+def claimed(record: Record | None, token_sha256: str, now_s: float, image: str) -> Record | None:
+    """The record after a machine showed a token; None: it opens nothing, or no longer, or another image is served.
 
     A token that is shown a second time may have been read by another machine: the installation has failed.
     """
     if record is None or record.token_sha256 != token_sha256:
+        return None
+    if record.state == "offered" and (now_s >= record.until_s or record.image != image):
         return None
     if record.state == "offered":
         return replace(record, state="begun")
@@ -85,6 +87,11 @@ def choose(record: Record, disks: Sequence[TargetDisk]) -> Choice:
     large = [disk for disk in disks if disk.bytes >= MIN_DISK_BYTES]
     if not large:
         return Choice(None, "it has no disk of 4 GB or more")
+    target = [disk for disk in large if record.wipe is not None and disk.serial == record.wipe]
+    earlier = [disk for disk in disks if disk.marker and disk not in target]
+    if earlier:  # a boot loader finds the file system by its label, which both would have
+        have = ", ".join(f"{disk.name} (serial number {disk.serial or 'none'})" for disk in earlier)
+        return Choice(None, f"an earlier installation is on {have}: name that disk with --wipe, or erase it")
     if record.wipe is not None:
         named = [disk for disk in large if disk.serial == record.wipe]
         if len(named) != 1:

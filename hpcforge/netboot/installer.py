@@ -19,7 +19,7 @@ PACKAGES = ("busybox-static", "fdisk", "e2fsprogs")
 _APPLETS = (
     "blockdev", "cat", "chmod", "chroot", "cut", "dd", "echo", "grep", "head", "ip", "ln", "ls", "mkdir",
     "modprobe", "mount", "printf", "reboot", "sh", "sleep", "sync", "tail", "tr", "udhcpc",
-    "umount", "wget",
+    "umount", "wc", "wget",
 )  # fmt: skip
 _PROGRAMS = ("sfdisk", "e2fsck", "resize2fs", "sha256sum")  # busybox has a sha256sum that is several times slower
 _UDHCPC = """#!/hpcforge/bin/sh

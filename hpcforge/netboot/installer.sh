@@ -37,7 +37,7 @@ ip link set lo up; ip link set "$interface" up
 udhcpc -q -n -t 20 -T 2 -i "$interface" -s /hpcforge/udhcpc > /dev/null 2>&1 || die "no DHCP answer on $interface"
 say "network is up, $(cut -d. -f1 /proc/uptime) s"
 
-# What disks there are: blank is one whose first and last MiB are zero.
+# What disks there are: blank is one whose first and last MiB can be read and are zero.
 list() {
   printf '['
   first=yes
@@ -48,9 +48,13 @@ list() {
     bytes=$(($(cat $path/size) * 512))
     [ $bytes -gt 2097152 ] || continue
     serial=$(cat $path/serial $path/device/serial 2> /dev/null | head -n 1 | tr -cd 'A-Za-z0-9._-')
-    blank=true
-    { dd if=/dev/$name bs=1M count=1; dd if=/dev/$name bs=1M count=1 skip=$((bytes / 1048576 - 1)); } 2> /dev/null |
-      tr -d '\000' | head -c 1 | grep -q . && blank=false
+    # SCSI, SAS and SATA: page 80 of its vital product data, behind four bytes of header
+    [ -n "$serial" ] || serial=$(tail -c +5 $path/device/vpd_pg80 2> /dev/null | tr -cd 'A-Za-z0-9._-')
+    blank=false
+    if dd if=/dev/$name of=/tmp/first bs=512 count=2048 2> /dev/null &&
+      dd if=/dev/$name of=/tmp/last bs=512 count=2048 skip=$((bytes / 512 - 2048)) 2> /dev/null &&
+      [ "$(cat /tmp/first /tmp/last | wc -c)" -eq 2097152 ] &&
+      [ "$(cat /tmp/first /tmp/last | tr -d '\000' | wc -c)" -eq 0 ]; then blank=true; fi
     marker=$(dd if=/dev/$name bs=512 skip=40 count=1 2> /dev/null | tr -cd 'a-z0-9:-')
     case $marker in hpcforge-installed:*) marker=${marker#*:} ;; *) marker= ;; esac
     [ $first = yes ] || printf ','

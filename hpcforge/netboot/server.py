@@ -90,7 +90,7 @@ def begin(of: Boots, token: str, source: str, body: bytes) -> Reply:
     if found is None:
         return _REFUSED
     digest = _sha256(token)
-    now = of.records.change(found.node, lambda record: decide.claimed(record, digest))
+    now = of.records.change(found.node, lambda record: decide.claimed(record, digest, of.now_s(), of.image))
     if now is None or now.state != "begun":
         of.say(f"{found.node}: {now.why if now else 'its token is no longer good'}")
         return _REFUSED

@@ -46,6 +46,7 @@ class Served:
 def serving(what: Served) -> Iterator[Callable[[], None]]:
     """Serve while entered; what is given raises `NetbootError` once a server has ended."""
     _require_programs()
+    os.umask(0o022)  # nginx's workers read it
     place = what.place
     place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     place.mkdir(exist_ok=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import heapq
 import os
 import re
 import stat
 import zlib
-from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SET_ASIDE = re.compile(r"(?:\.[0-9]{1,4}(?:\.gz)?)?")  # what logrotate adds to a name; nothing for today's file
 _LINE_LIMIT = 4096  # bytes of a line; the rest is left out
+_READ_LIMIT = 1 << 16  # bytes of a line that are searched
 _ANSWER_LIMIT = 4 << 20  # bytes of all lines: an answer has to fit a line of 8 MiB
 
 
@@ -35,16 +36,22 @@ def logs(request: LogsRequest, report: EventReporter) -> Json:
     except OSError as error:
         raise NodeError(f"{request['folder']}: {error.strerror}") from None
     wanted = request["text"].encode("utf-8", "surrogateescape")
-    count, found = 0, deque[tuple[float, str, bytes]](maxlen=max(request["last"], 1))
+    count = 0
+
+    def counted(entries: Iterator[tuple[float, str, bytes]]) -> Iterator[tuple[float, str, bytes]]:
+        nonlocal count
+        for entry in entries:
+            count += 1
+            yield entry
+
     try:
         names = os.listdir(folder)  # noqa: PTH208 - an open folder has no path
-        for entry in sorted(
+        entries = (
             (time_s, node, line)
             for node in request["nodes"]
             for time_s, line in _of_node(folder, names, node, wanted, request["since_s"])
-        ):
-            found.append(entry)
-            count += 1
+        )
+        found = heapq.nlargest(max(request["last"], 1), counted(entries))  # never more than these in memory
     finally:
         os.close(folder)
     shown = _within(found)
@@ -54,10 +61,10 @@ def logs(request: LogsRequest, report: EventReporter) -> Json:
     return {}
 
 
-def _within(found: deque[tuple[float, str, bytes]]) -> list[tuple[float, str, bytes]]:
-    """The newest that an answer has room for."""
+def _within(found: list[tuple[float, str, bytes]]) -> list[tuple[float, str, bytes]]:
+    """The newest that an answer has room for, the oldest of them first; `found` begins with the newest."""
     room, shown = _ANSWER_LIMIT, list[tuple[float, str, bytes]]()
-    for entry in reversed(found):
+    for entry in found:
         room -= len(entry[2]) + len(entry[1]) + 64
         if room < 0:
             break
@@ -81,7 +88,7 @@ def _of_file(folder: int, name: str, wanted: bytes, since_s: float) -> Iterator[
             return  # nothing in it is as new
         if name.endswith(".gz"):
             file = cast(BinaryIO, opened.enter_context(gzip.open(file)))
-        for line in file:
+        while line := file.readline(_READ_LIMIT):  # what follows of a longer line begins with no time, and is skipped
             if wanted in line:
                 time_s = _time_s(line)
                 if time_s is not None and time_s >= since_s:

@@ -108,6 +108,8 @@ def _ask(access: Login, trust_new: bool) -> Machine | Silent:
         return read_machine(Redfish(access), access.certificate)
     except BmcError as error:
         return Silent(access.address, str(error).removeprefix(f"{access.address}: "), error.reason)
+    except Exception as error:  # as of power: one odd controller ends nothing for others
+        return Silent(access.address, f"its controller cannot be used: {type(error).__name__}", "protocol")
 
 
 def _accesses(site: Site, asked: Sequence[str]) -> Mapping[str, Login]:

@@ -53,7 +53,10 @@ def withdraw(site: Site, names: Sequence[str]) -> None:
     records = records_of(site)
     for name in names:
         records.change(
-            name, lambda old: replace(old, until_s=0.0) if old and old.state in ("wanted", "offered") else None
+            name,
+            lambda old: (
+                replace(old, until_s=0.0, token_sha256=None) if old and old.state in ("wanted", "offered") else None
+            ),
         )
 
 

@@ -131,7 +131,7 @@ def refuse_while_applying(engine: Engines, head: str) -> None:
 
 def jobs(engine: Engines, head: str) -> dict[str, tuple[str, ...]]:
     """Return the jobs on each node that has some; none where the head has no Slurm yet. Raises `HeadUnknownError`."""
-    data = engine.run(Command("power:jobs", head, SLURM_JOBS_COMMAND, timeout_s=30.0)).data
+    data = engine.run(Command("power:jobs", head, SLURM_JOBS_COMMAND, user="root", timeout_s=30.0)).data
     if data["rc"] == _NOT_FOUND:
         return {}
     if not data["ok"]:
@@ -183,12 +183,13 @@ def switched_on(
 ) -> Iterator[Outcome]:
     """Switch nodes on in turns that the racks' power allows, with a pause between turns.
 
-    All other nodes are counted as running, but for those that are to be switched on `later`.
+    All nodes are counted as running that are not seen to be off. `later`: nodes that are switched on after these.
     """
-    now = {found.node: found for found in carried_out(of, names, Wish("status"))}
-    others = (node.name for node in site.cluster.nodes if node.name not in now and node.name not in later)
-    on = [*others, *(name for name, found in now.items() if found.power == "on")]
-    yield from (found for found in now.values() if found.state != "done" or found.power == "on")
+    asked = [*names, *(name for name in later if name in of)]
+    now = {found.node: found for found in carried_out(of, asked, Wish("status"))}
+    # What is not seen to be off is counted: a silent controller's node may run.
+    on = [node.name for node in site.cluster.nodes if node.name not in now or now[node.name].power != "off"]
+    yield from (now[name] for name in names if now[name].state != "done" or now[name].power == "on")
     off = [name for name in names if now[name].state == "done" and name not in on]
     planned = turns(budgets(site.loaded.room, site.loaded.layout, lost), on, off)
     yield from (Outcome(node, "skipped", "off", why=why) for node, why in planned.refused.items())
@@ -204,6 +205,8 @@ def _outcome(name: str, controller: Controller, wish: Wish) -> Outcome:
     except BmcError as error:
         state: State = "unreachable" if error.reason == "unreachable" else "failed"
         return Outcome(name, state, "unknown", "", str(error), error.hint, error.reason, (), tuple(controller.quirks))
+    except Exception as error:  # one controller's odd answer ends nothing for others; its text may have a secret
+        return Outcome(name, "failed", "unknown", "", f"its controller cannot be used: {type(error).__name__}")
     boot = done.boot
     next_boot = "" if boot.device == "none" else f"{boot.device} {'once' if boot.once else 'always'}"
     return Outcome(name, "done", done.power, next_boot, notes=done.notes, quirks=tuple(controller.quirks))

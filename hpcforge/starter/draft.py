@@ -75,11 +75,9 @@ def checked(answers: Answers, catalog: Catalog | None = None) -> Answers:
                 f"{text[:80]!r} is not a valid {what}", "lower-case letters, digits and -, a letter first"
             )
     try:
-        network = ipaddress.IPv4Network(answers.network)
+        ipaddress.IPv4Network(answers.network)
     except ValueError as error:
         raise StarterError(f"network: {error}", "such as 10.20.0.0/22, with zeros after its length") from error
-    if network.num_addresses < _WORKERS_AT + answers.workers + 1:
-        raise StarterError(f"network: {network} has no room for {answers.workers} workers", "choose a shorter prefix")
     servers = (catalog or load_catalog()).servers
     if answers.server and answers.server not in servers and answers.server not in _own_models():
         raise StarterError(f"the catalog has no server {answers.server}", did_you_mean(answers.server, servers) or "")
@@ -136,7 +134,9 @@ def _inventory(blueprint: str, network: ipaddress.IPv4Network, known: Mapping[st
     for names, node in nodes.items():
         free = workers if node["functions"] == ["worker"] else heads
         for name in expand(names):
-            address = known.get(name) or next(address for address in free if address not in taken)
+            address = known.get(name) or next((address for address in free if address not in taken), None)
+            if address is None:
+                raise StarterError(f"network: {network} has no address left for {name}", "choose a shorter prefix")
             taken.add(address)
             lines.append(f"  {name}: {{address: {address}}}" + ("" if known.get(name) else "   # guess"))
     return "\n".join(lines) + "\n"
@@ -180,14 +180,28 @@ def _hardware(machine: FoundMachine, catalog: Catalog) -> tuple[tuple[str, str],
         model, sure = _gpu(machine, catalog)
         if not sure:
             guesses.append("GPU model")
-        whole = next((name for name, server in _with_gpus(catalog, model, machine.gpus)), None)
+        whole = next(
+            (name for name, server in _with_gpus(catalog, model, machine.gpus) if _agrees(machine, server)), None
+        )
         if whole:
             return (whole, ""), _guess(guesses)
         chassis = next(_that_take(catalog, model, machine.gpus), "supermicro-421ge-tnrt")
         text = f"{{like: {chassis}, {facts}, gpus: {{model: {model}, count: {machine.gpus}}}}}"
-        return (f"gpu-{machine.gpus}x-{model}", text), _guess([*guesses, "chassis"])
-    name = f"cpu-{values['sockets']}x{values['cores_per_socket']}-{values['memory_gib']}"
-    return (name, f"{{like: generic-2u, {facts}}}"), _guess(guesses)
+        name = f"gpu-{machine.gpus}x-{model}-{_size(values)}"
+        return (name, text), _guess([*guesses, "chassis"])
+    return (f"cpu-{_size(values)}", f"{{like: generic-2u, {facts}}}"), _guess(guesses)
+
+
+def _size(values: Mapping[str, int]) -> str:
+    """A name for processors and memory, so that machines that differ have models that do."""
+    return f"{values['sockets']}x{values['cores_per_socket']}x{values['threads_per_core']}-{values['memory_gib']}"
+
+
+def _agrees(machine: FoundMachine, server: Server) -> bool:
+    """Whether a model has the processors that a file states, and about its memory."""
+    cores = machine.cores_per_socket in (None, server.cores_per_socket) and machine.sockets in (None, server.sockets)
+    known, stated = server.memory_gib, machine.memory_gib
+    return cores and (stated is None or known is None or abs(stated - known) <= known * 0.1)
 
 
 def _guess(guesses: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 import yaml
@@ -20,7 +21,7 @@ from hpcforge.errors import ExpectedError
 Source = Literal["hosts", "ansible", "slurm"]
 MOST_MACHINES = 10_000
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
-_GRES = re.compile(r"gpu(?::([A-Za-z0-9_.-]{1,40}))?(?::(\d{1,2}))?(?:\(|,|$)")
+_GRES = re.compile(r"(?:^|,)gpu(?::([A-Za-z0-9_.-]{1,40}))?(?::(\d{1,2}))?(?:\(|,|$)")
 _HEADS = ("head", "master", "mgmt", "ctl", "controller", "slurmctld")
 _LOGINS = ("login", "submit", "gateway")
 _STORES = ("stor", "nfs", "nas", "oss", "mds")
@@ -62,7 +63,7 @@ def source_of(text: str) -> Source:
 def read(text: str, source: Source | None = None) -> list[FoundMachine]:
     """Return the machines of a file. Raises `StarterError` where it has none, too many, or the same name twice."""
     kind = source or source_of(text)
-    machines = list(_READERS[kind](text))
+    machines = list(islice(_READERS[kind](text), MOST_MACHINES + 1))
     names = [machine.name for machine in machines]
     if not machines:
         raise StarterError(f"no machine was found in this file, read as {kind}", "--from-format hosts|ansible|slurm")
@@ -87,13 +88,15 @@ def _hosts(text: str) -> Iterator[FoundMachine]:
 
 def _ansible(text: str) -> Iterator[FoundMachine]:
     """An inventory in INI or YAML: hosts of all groups; a group's name says the functions of its hosts."""
-    found: dict[str, tuple[str | None, str]] = {}
-    for name, address, group in _ansible_yaml(text) if _is_yaml(text) else _ansible_ini(text):
-        known = found.get(name, (None, ""))
-        found[name] = (address or known[0], f"{known[1]} {group}")
-    for name, (address, groups) in found.items():
+    found: dict[str, tuple[str | None, tuple[str, ...] | None]] = {}
+    for count, (name, address, group) in enumerate(_ansible_yaml(text) if _is_yaml(text) else _ansible_ini(text)):
+        if len(found) > MOST_MACHINES or count > 20 * MOST_MACHINES:
+            raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions of them")
+        known = found.get(name, (None, None))
+        found[name] = (address if address and _address(address) else known[0], known[1] or _function("", group))
+    for name, (address, functions) in found.items():
         short = name.partition(".")[0].lower() if not _address(name) else f"node-{name.replace('.', '-')}"
-        yield _guessed(short, address or (name if _address(name) else None), groups)
+        yield _guessed(short, address or (name if _address(name) else None), functions)
 
 
 def _is_yaml(text: str) -> bool:
@@ -113,10 +116,12 @@ def _ansible_ini(text: str) -> Iterator[tuple[str, str | None, str]]:
 
 
 def _ansible_yaml(text: str) -> Iterator[tuple[str, str | None, str]]:
-    try:
-        tree = yaml.load(text, Loader=yaml.CSafeLoader)
-    except yaml.YAMLError as error:
-        raise StarterError(f"it is not YAML: {' '.join(str(error).split())}") from error
+    try:  # texts alone, whatever tags say; an alias may stand for endless many
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.CBaseLoader)):
+            raise StarterError("its YAML has aliases (*name), which are not read here", "write what they stand for")
+        tree = yaml.load(text, Loader=yaml.CBaseLoader)  # noqa: S506 - which makes texts, lists and mappings alone
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise StarterError(f"it is not YAML: {' '.join(str(error).split())[:300]}") from error
     yield from _of_groups(tree, 0)
 
 
@@ -127,7 +132,7 @@ def _of_groups(groups: object, depth: int) -> Iterator[tuple[str, str | None, st
         for name, values in (hosts if isinstance(hosts, dict) else {}).items():
             address = values.get("ansible_host") if isinstance(values, dict) else None
             for host in _expanded(str(name)):
-                yield host, None if address is None else str(address), str(group)
+                yield host, address if isinstance(address, str) else None, str(group)
         yield from _of_groups(body.get("children"), depth + 1)
 
 
@@ -151,13 +156,14 @@ def _slurm(text: str) -> Iterator[FoundMachine]:
     for host in control:
         name, _, address = host.lower().partition("(")
         if name not in names:
-            yield FoundMachine(name, address.rstrip(")") or None, ("head",), guesses=())
+            place = address.rstrip(")")
+            yield FoundMachine(name, place if _address(place) else None, ("head",), guesses=())
 
 
 def _of_slurm(words: Mapping[str, str]) -> Iterator[FoundMachine]:
     names = _expanded(words["nodename"].lower())
     addresses = _expanded(words["nodeaddr"]) if "nodeaddr" in words else []
-    gres = _GRES.match(words.get("gres", "").lower())
+    gres = _GRES.search(words.get("gres", "").lower())
     memory = _whole(words.get("realmemory"))
     cpus, sockets, threads = (_whole(words.get(key)) for key in ("cpus", "sockets", "threadspercore"))
     cores = _whole(words.get("corespersocket"))
@@ -178,12 +184,16 @@ def _of_slurm(words: Mapping[str, str]) -> Iterator[FoundMachine]:
         )
 
 
-def _guessed(name: str, address: str | None, groups: str = "") -> FoundMachine:
-    """A machine whose function follows from its name or its groups."""
+def _guessed(name: str, address: str | None, functions: tuple[str, ...] | None = None) -> FoundMachine:
+    """A machine whose function follows from its name, else from its groups."""
+    return FoundMachine(name, address, _function(name, "") or functions or ("worker",))
+
+
+def _function(name: str, group: str) -> tuple[str, ...] | None:
     for functions, words in ((("head",), _HEADS), (("login",), _LOGINS), (("storage",), _STORES)):
-        if name.startswith(words) or any(word in groups.lower() for word in words):
-            return FoundMachine(name, address, functions)
-    return FoundMachine(name, address)
+        if name.startswith(words) or any(word in group.lower() for word in words):
+            return functions
+    return None
 
 
 def _lines(text: str) -> Iterator[str]:

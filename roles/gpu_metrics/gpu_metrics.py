@@ -187,7 +187,7 @@ def xids(messages: str) -> Iterator[list[Any]]:
     for line in messages.splitlines():
         with contextlib.suppress(ValueError, KeyError, TypeError):
             entry = json.loads(line)
-            found = XID.search(entry["MESSAGE"])
+            found = XID.match(entry["MESSAGE"])  # elsewhere in a message a user may have written it
             bus = found and placed(found[1])
             if found and bus:
                 yield [int(entry["__REALTIME_TIMESTAMP"]) // 1_000_000, bus, int(found[2])]
@@ -228,7 +228,9 @@ def kept_xids(now_s: float) -> list[list[Any]]:
     before: list[list[Any]] = []
     with contextlib.suppress(OSError, ValueError), open(XIDS, encoding="utf-8") as file:
         before = json.load(file)
-    found = [each for each in [*before, *xids(new_xids())] if now_s - each[0] < DAY_S][-MOST_XIDS:]
+    recent = [each for each in [*before, *xids(new_xids())] if now_s - each[0] < DAY_S]
+    ours = [each for each in recent if each[2] in OF_PROGRAMS][-MOST_XIDS:]  # so that a user's do not push out others
+    found = sorted([*ours, *[each for each in recent if each[2] not in OF_PROGRAMS][-MOST_XIDS:]])
     if found != before:
         with open(f"{XIDS}.new", "w", encoding="utf-8") as file:
             json.dump(found, file)

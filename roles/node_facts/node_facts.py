@@ -50,20 +50,31 @@ def run_active(path: str = LEASE) -> bool:
     return False
 
 
+def clock() -> Iterator[str]:
+    """Yield the clock's offset in seconds, and whether it follows a server (chronyc(1), tracking)."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        fields = said("chronyc", "-c", "tracking").strip().split(",")
+        if len(fields) == 14:
+            with contextlib.suppress(ValueError):
+                yield f"hpcforge_clock_offset_seconds {float(fields[4])!r}"
+                yield f"hpcforge_clock_synchronised {int(fields[13] != 'Not synchronised')}"
+
+
 def verdicts(path: str) -> Iterator[str]:
     """Yield for each smoke test when it last ended, and whether it passed."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         with open(path, encoding="utf-8") as file:
             kept = json.load(file)["kept"]
-        newest: dict[str, tuple[float, bool]] = {}
+        oldest: dict[
+            str, tuple[float, bool]
+        ] = {}  # of a test on several node sets the oldest time, and whether all passed
         for record in kept:
             verdict, time_s = record["verdict"], float(record["time_s"])
             if record.get("part"):
                 verdict, time_s = record["part"], float(record["part_s"])
-            newest[verdict["test"]] = max(
-                newest.get(verdict["test"], (0.0, False)), (time_s, verdict["status"] == "passed")
-            )
-        for test, (time_s, passed) in sorted(newest.items()):
+            before_s, passed = oldest.get(verdict["test"], (time_s, True))
+            oldest[verdict["test"]] = (min(before_s, time_s), passed and verdict["status"] == "passed")
+        for test, (time_s, passed) in sorted(oldest.items()):
             if re.fullmatch(r"[a-z0-9_]{1,64}", test):
                 yield f'hpcforge_verdict_seconds{{test="{test}"}} {time_s!r}'
                 yield f'hpcforge_verdict_passed{{test="{test}"}} {int(passed)}'
@@ -78,6 +89,8 @@ def main() -> None:
         print(f'hpcforge_certificate_readable{{path="{path}"}} {int(ends is not None)}')
         if ends is not None and ends != float("inf"):
             print(f'hpcforge_certificate_ends_seconds{{path="{path}"}} {ends!r}')
+    for line in clock():
+        print(line)
     print(f"hpcforge_restart_due {int(os.path.exists(RESTART))}")
     if wanted["verdicts"]:
         print(f"hpcforge_run_active {int(run_active())}")

@@ -77,7 +77,11 @@ def nodes(text: str, racks: dict[str, list[str]]) -> Iterator[Sample]:
         drained = bool(words & {"drain", "drained", "draining"})
         yield "slurm_node_state", {**labels, "state": "+".join(sorted(words))}, 1
         yield "slurm_node_down", labels, bool(words & DOWN)
-        yield "slurm_node_drained", {**labels, "reason": reason if drained else ""}, drained and not ours
+        yield (
+            "slurm_node_drained",
+            {**labels, "reason": re.sub(r"\d{1,9} MiB", "N MiB", reason) if drained else ""},
+            drained,
+        )
         yield "slurm_node_maintenance", labels, drained and ours
         allocated, _, _, total = [*cpus.split("/"), "", "", ""][:4]
         yield "slurm_node_cpus", labels, number(r"^(\d{1,9})$", total)

@@ -86,7 +86,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="Port of HTTP.", min=1, max=65535, metavar="PORT")] = 80,
+    port: Annotated[int, typer.Option("--port", help="Port of HTTP.", min=1, max=65535, metavar="PORT")] = 8080,
     proxy_dhcp: Annotated[
         bool, typer.Option("--proxy-dhcp", help="The site's DHCP server gives addresses; only name boot files.")
     ] = False,

@@ -30,14 +30,16 @@ def test_without_a_record_a_machine_boots_its_disk() -> None:
 def test_a_token_opens_once_and_only_the_newest() -> None:
     first = offered(WANTED, "one")
     second = offered(first, "two")
-    assert claimed(second, "one") is None
-    begun = claimed(second, "two")
+    assert claimed(second, "one", 999.0, "image") is None
+    assert claimed(second, "two", 1000.0, "image") is None  # too late
+    assert claimed(second, "two", 999.0, "another") is None
+    begun = claimed(second, "two", 999.0, "image")
     assert begun is not None and begun.state == "begun"
-    again = claimed(begun, "two")
+    again = claimed(begun, "two", 1001.0, "image")
     assert again is not None and again.state == "failed" and "used twice" in again.why
-    assert claimed(again, "two") is None
-    assert claimed(None, "two") is None
-    assert claimed(WANTED, "two") is None
+    assert claimed(again, "two", 999.0, "image") is None
+    assert claimed(None, "two", 999.0, "image") is None
+    assert claimed(WANTED, "two", 999.0, "image") is None
 
 
 def test_a_blank_disk_is_written_and_the_smallest_of_several() -> None:
@@ -62,6 +64,15 @@ def test_what_was_installed_with_this_token_is_not_written_again() -> None:
     assert choose(record, [replace(FULL, marker="an older one")]).disk is not None
 
 
+def test_two_installed_disks_are_refused() -> None:
+    """The boot loader finds its file system by a label that both would have."""
+    earlier = replace(FULL, marker="an older one")
+    found = choose(WANTED, [BLANK, earlier])
+    assert found.disk is None and "an earlier installation is on sdb (serial number S2)" in found.why
+    assert choose(replace(WANTED, wipe="S1"), [replace(BLANK, blank=False), earlier]).disk is None
+    assert choose(replace(WANTED, wipe="S2"), [BLANK, earlier]).disk == earlier
+
+
 def test_sticks_are_no_disks() -> None:
     assert choose(WANTED, [replace(BLANK, bytes=2 * GB)]).disk is None
     assert choose(WANTED, []).why == "it has no disk of 4 GB or more"
@@ -78,7 +89,7 @@ def test_no_order_of_events_installs_twice() -> None:
             elif event == "fail":
                 record = failed(record, "no")
             elif event in ("claim", "old claim"):
-                now = claimed(record, given if event == "claim" else "other")
+                now = claimed(record, given if event == "claim" else "other", 0.0, "image")
                 handed += now is not None and now.state == "begun"
                 record = now or record
         assert handed <= 1, events

@@ -23,7 +23,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    (tmp_path / "containers.json").write_text(f'{{"store": "{tmp_path}/store"}}')
+    (tmp_path / "containers.json").write_text(f'{{"store": "{tmp_path}/store", "first_number": 100000}}')
     for name, file in {"CONFIGURATION": "containers.json", "RUNTIME": "run", "LOCK": "lock"}.items():
         monkeypatch.setattr(module, name, str(tmp_path / file))
     monkeypatch.setattr(module, "FILES", (str(tmp_path / "subuid"), str(tmp_path / "subgid")))
@@ -39,24 +39,24 @@ def begins(program: ModuleType, monkeypatch: pytest.MonkeyPatch, context: str = 
 
 
 def test_a_range_follows_those_of_others(program: ModuleType) -> None:
-    assert program.with_range("", 5001, "dora") == "5001:100000:65536\n"
+    assert program.with_range("", 5001, "dora", 100_000) == "5001:100000:65536\n"
     there = "ops:100000:65536\nbob:231072:65536\nada:165536:65536"
-    assert program.with_range(there, 5001, "dora") == f"{there}\n5001:296608:65536\n"
-    assert program.with_range("low:1:10\nwrong\nworse:x:65536\n", 7, "x").endswith("7:100000:65536\n")
+    assert program.with_range(there, 5001, "dora", 100_000) == f"{there}\n5001:296608:65536\n"
+    assert program.with_range("low:1:10\nwrong\nworse:x:65536\n", 7, "x", 100_000).endswith("7:100000:65536\n")
 
 
 @pytest.mark.parametrize("line", ["dora:100000:65536", "5001:100000:65536"])
 def test_a_range_that_is_there_stays(program: ModuleType, line: str) -> None:
-    assert program.with_range(f"{line}\n", 5001, "dora") is None
+    assert program.with_range(f"{line}\n", 5001, "dora", 100_000) is None
 
 
 def test_too_small_a_range_is_none(program: ModuleType) -> None:
-    assert program.with_range("dora:100000:10\n", 5001, "dora").endswith("5001:100010:65536\n")
+    assert program.with_range("dora:100000:10\n", 5001, "dora", 100_000).endswith("5001:100010:65536\n")
 
 
 def test_no_number_is_given_twice(program: ModuleType) -> None:
     with pytest.raises(ValueError, match="no 65536 numbers are free below 600100000"):
-        program.with_range("ada:600000000:65536\n", 5001, "dora")
+        program.with_range("ada:600000000:65536\n", 5001, "dora", 100_000)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives folders to users")

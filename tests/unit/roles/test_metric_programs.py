@@ -81,7 +81,7 @@ def test_a_node_counts_once_and_has_its_place(slurm: ModuleType) -> None:
     assert found["slurm_node_down"] == [(first, False), (second, True)]
     assert found["slurm_node_drained"] == [
         ({**first, "reason": "fan"}, True),
-        ({**second, "reason": MARK + "run 7"}, False),
+        ({**second, "reason": MARK + "run 7"}, True),
     ]
     assert found["slurm_node_maintenance"] == [(first, False), (second, True)]
     assert [value for _, value in found["slurm_node_cpus"]] == [8, 8]

@@ -10,7 +10,7 @@ SLURM = """\
 ClusterName=old
 SlurmctldHost=ctl1(10.3.0.2)
 NodeName=DEFAULT Sockets=2 CoresPerSocket=56 ThreadsPerCore=2 RealMemory=2063000
-NodeName=gpu[01-02] NodeAddr=10.3.1.[1-2] Gres=gpu:h100:8(S:0-1) \\
+NodeName=gpu[01-02] NodeAddr=10.3.1.[1-2] Gres=nvme:1,gpu:h100:8(S:0-1) \\
   Feature=x
 NodeName=cpu1 NodeAddr=10.3.2.1 CPUs=64 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000
 """
@@ -70,6 +70,14 @@ def test_groups_of_ansible_say_functions() -> None:
     ]
 
 
+def test_only_addresses_are_addresses() -> None:
+    """What stands in their place becomes no part of the inventory."""
+    hostile = """w1: {hosts: {a1: {ansible_host: "10.0.0.1, host_keys: ['x']"}, a2: {ansible_host: a2.example.org}}}"""
+    assert [machine.address for machine in read(hostile, "ansible")] == [None, None]
+    assert read("SlurmctldHost=ctl(ctl-mgmt)\nNodeName=w1 CPUs=2 Weight=!vault\n")[-1].address is None
+    assert read("all:\n  hosts:\n    w1: {since: 2024-13-45, secret: !vault x}\n")[0].name == "w1"
+
+
 @pytest.mark.parametrize(("text", "kind"), [(SLURM, "slurm"), (HOSTS, "hosts"), (INI, "ansible"), (YAML, "ansible")])
 def test_a_file_is_recognised(text: str, kind: str) -> None:
     assert source_of(text) == kind
@@ -84,6 +92,11 @@ def test_a_file_is_recognised(text: str, kind: str) -> None:
         ("NodeName=w[1-99999] CPUs=1\n", "more than 10000 machines"),
         ("all: [1, 2]\nx: {hosts: [a, }\n", "not YAML"),
         ("all:\n  hosts:\n    '{{ 7 * 7 }}':\n", "not a host name"),
+        ("all: &a\n  hosts: {a1: }\nb: *a\n", "aliases"),
+        (
+            "".join(f"a{number}[1-131072]\n" for number in range(50)).replace("a0", "[g]\na0", 1),
+            "more than 10000 machines",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused(text: str, said: str) -> None:

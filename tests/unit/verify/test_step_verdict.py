@@ -279,8 +279,16 @@ def test_a_rank_that_was_wrong_is_wrong_though_all_ended_well(job: submit.Launch
     [{"error": None}, {"error": "0"}, {"error": float("nan")}, {"tolerance": 10**400}, {"got": []}, {"at_least": {}}],
     ids=str,
 )
-def test_a_comparison_without_numbers_is_none(job: submit.Launch, changed: dict[str, object]) -> None:
-    assert only(job, Completed(0, asserted(**changed) + result(), "")).assertions == ()
+def test_a_comparison_without_numbers_does_not_hold(job: submit.Launch, changed: dict[str, object]) -> None:
+    verdict = only(job, Completed(0, asserted(**changed) + result(), ""))
+    assert verdict.status == "wrong"
+    assert [assertion.holds for assertion in verdict.assertions] == [False]
+
+
+def test_a_comparison_that_does_not_hold_is_kept_of_too_many(job: submit.Launch) -> None:
+    printed = asserted(error=1e-9) * 1200 + asserted(error=9.0) + result()
+    verdict = only(job, Completed(0, printed, ""))
+    assert (verdict.status, len(verdict.assertions)) == ("wrong", 1000)
 
 
 def test_comparisons_are_short_plain_and_not_endless(job: submit.Launch) -> None:
