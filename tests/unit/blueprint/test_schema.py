@@ -157,8 +157,7 @@ def test_bounds_are_in_words_that_json_schema_knows() -> None:
     assert '"ge"' not in json.dumps(SCHEMA)
 
 
-def test_boot_does_not_promise_a_server_to_boot_from() -> None:
-    """It only says which network has the nodes' addresses: nothing of hpcforge answers PXE."""
+def test_boot_names_the_command_that_serves_it() -> None:
+    """A network with `boot` is not served before somebody starts `hpcforge netboot serve`."""
     described = NetworkSection.model_fields["boot"].description or ""
-    assert "no PXE server" in described
-    assert "oot from it" not in described
+    assert "hpcforge netboot" in described
