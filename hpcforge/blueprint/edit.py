@@ -88,9 +88,10 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
     for entry in dict.fromkeys(entry for entry, _ in values if entry in there):
         start, known = there[entry][0].start, there[entry][1].entries
         own = {key: value for (of, key), value in values.items() if of == entry}
-        if not known:  # `{}`: it has one place for all
+        if not known and len(own) > 1:  # one place for all of them
             old.append((start, 0, SetValue((section, entry), own)))
-        for key, value in own.items() if known else ():
+            continue
+        for key, value in own.items():
             old.append(
                 (start, known[key][0].start if key in known else math.inf, SetValue((section, entry, key), value))
             )

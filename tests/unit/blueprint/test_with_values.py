@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from hpcforge.blueprint.edit import EditError, with_values
 
@@ -82,3 +83,14 @@ def test_an_entry_gets_several_values() -> None:
     assert "a: {bmc: {user: z, address: 10.0.0.1}, serial: S, mac:" in after
     assert after.count("02:00:00:00:00:01") == 3 and "# first" in after
     assert with_values("nodes: {}\n", "nodes", values).count("address") == 3
+
+
+@pytest.mark.parametrize("entry", ["b: {}", "b:"])
+def test_an_empty_entry_gets_several_values(entry: str) -> None:
+    text = f"nodes:\n  a: {{x: 1}}\n  {entry}\n  c: {{x: 3}}\n"
+    values = {("b", "serial"): "S1", ("b", "mac"): "02:00:00:00:00:01", ("c", "serial"): "S3"}
+    assert yaml.safe_load(with_values(text, "nodes", values))["nodes"] == {
+        "a": {"x": 1},
+        "b": {"serial": "S1", "mac": "02:00:00:00:00:01"},
+        "c": {"x": 3, "serial": "S3"},
+    }
