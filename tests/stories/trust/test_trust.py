@@ -153,6 +153,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
         addresses = {node: lab.node(node).address for node in ("n1", "n2")}
         for role in ("base", "users", "ssh_trust"):
             shutil.copytree(REPOSITORY / "roles" / role, folder / "roles" / role)
+        accepts = yaml.safe_load((REPOSITORY / "roles/node_facts/role.yaml").read_text())["accepts"]
+        told = {"description": "Accepts what ssh_trust contributes.", "on": "'no' == 'yes'", "accepts": accepts}
+        (folder / "roles/accepting").mkdir()
+        (folder / "roles/accepting/role.yaml").write_text(yaml.safe_dump(told))
         (folder / "trust.yaml").write_text(BLUEPRINT.format(cidr=lab.cidr, **addresses))
         with ssh_agent(folder / "agent", lab.key):
             yield Here(lab, folder / "trust.yaml")
