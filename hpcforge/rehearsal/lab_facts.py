@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-SHARED_FOLDER = "/srv/rehearsal-shared"  # on nodes that are containers: a folder of their host, the same on all
+SHARED_FOLDER = "/media/rehearsal-shared"  # on nodes that are containers: a folder of their host, the same on all
 
 
 @dataclass(frozen=True)

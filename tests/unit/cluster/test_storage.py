@@ -131,7 +131,7 @@ def test_units_are_named_as_the_node_names_them(cluster: Cluster, mount: str) ->
 
 @pytest.mark.parametrize(
     ("boots", "what", "kind"),
-    [(True, "tmpfs", "tmpfs"), (False, "/srv/rehearsal-shared", "none")],
+    [(True, "tmpfs", "tmpfs"), (False, "/media/rehearsal-shared", "none")],
     ids=["in memory", "one folder"],
 )
 def test_a_rehearsal_has_something_instead(cluster: Cluster, boots: bool, what: str, kind: str) -> None:
