@@ -102,7 +102,7 @@ def test_its_driver_comes_over_tls(mirror: Mirror) -> None:
     said = mirror.cli("rehearse", "compare")
     assert f"\npackage sources: {mirror.origin}: nodes fetch from there through this machine's proxy" in said
     assert "nvidia_driver: " not in said
-    assert "without networks storage;" in said and "of /homes (nfs), /projects (nfs) each node has its own" in said
+    assert "without networks storage;" in said and "/homes (nfs), /projects (nfs) is one folder of this machine" in said
     assert said.endswith("; not explained: 0\n")
 
 
