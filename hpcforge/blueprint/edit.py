@@ -75,26 +75,26 @@ def with_values(text: str, section: str, values: Mapping[tuple[str, str], Any]) 
         data = _applied(data, SetValue((section, entry, key), value))
     root = _spans(text)
     there = root.entries[section][1].entries if section in root.entries else {}
-    new: dict[str, dict[str, object]] = {}
+    of_entry: dict[str, dict[str, object]] = {}
     for (entry, key), value in values.items():
-        if entry not in there:
-            new.setdefault(entry, {})[key] = value
+        of_entry.setdefault(entry, {})[key] = value
+    new = {entry: own for entry, own in of_entry.items() if entry not in there}
     if new and not there:
         text = _set(text, root, SetValue((section,), new))
     else:  # from the end of the file on, so that what was read of the places before still holds
         for entry in reversed(new):
             text = _set(text, root, SetValue((section, entry), new[entry]))
     old: list[tuple[float, float, SetValue]] = []
-    for entry in dict.fromkeys(entry for entry, _ in values if entry in there):
+    for entry, own in of_entry.items():
+        if entry in new:
+            continue
         start, known = there[entry][0].start, there[entry][1].entries
-        own = {key: value for (of, key), value in values.items() if of == entry}
         if not known and len(own) > 1:  # one place for all of them
             old.append((start, 0, SetValue((section, entry), own)))
             continue
         for key, value in own.items():
-            old.append(
-                (start, known[key][0].start if key in known else math.inf, SetValue((section, entry, key), value))
-            )
+            place = known[key][0].start if key in known else math.inf
+            old.append((start, place, SetValue((section, entry, key), value)))
     for _, _, edit in sorted(old, key=lambda found: found[:2], reverse=True):
         text = _set(text, root, edit)
     after = read_bytes(text.encode(), "after", MAX_MACHINE_VALUES)

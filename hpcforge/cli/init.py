@@ -21,7 +21,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.text import table
-from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, checked, draft, templates
+from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, draft, templates
 from hpcforge.starter.machines import FoundMachine, Source, read
 
 _MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
@@ -62,8 +62,7 @@ def init(
             raise UsageError(f"{path} already exists; nothing was written", "choose another name")
     found = read(_text(machines), source) if machines else []
     chosen = known[OF_MACHINES] if machines else _chosen(known, template, file)
-    answers = checked(_answers(given, chosen, file, found))
-    texts = draft(chosen, answers, inventory.name, found)
+    texts = draft(chosen, _answers(given, chosen, file, found), inventory.name, found)
     nodes = _nodes_of(dict(zip((file.name, inventory.name), texts, strict=True)), file.name)
     for path, text in zip((file, inventory), texts, strict=True):
         rewrite(path, text)

@@ -28,7 +28,6 @@ from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
 from hpcforge.cluster.interface_checks import interface_findings
 from hpcforge.cluster.key_files import key_file_problems, key_lines
-from hpcforge.cluster.machines import power_feeds
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
@@ -45,6 +44,7 @@ from hpcforge.fabric.placement import lay, mounts
 from hpcforge.facility.design import Remark
 from hpcforge.facility.design_of_room import Facility, facility
 from hpcforge.facility.layout import Layout
+from hpcforge.facility.limits import power_feeds
 from hpcforge.facility.placement import place
 from hpcforge.facility.room import PinnedPosition, Room, room
 from hpcforge.facility.rules import Breach

@@ -1,4 +1,4 @@
-"""A cluster's machines as other programs see them: groups by name, what is known of each machine, power feeds. Pure."""
+"""A cluster's machines as other programs see them: groups by name, and what is known of each machine. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from hpcforge.cluster.model import FUNCTIONS, Cluster, Node, PowerFeed
+from hpcforge.cluster.model import FUNCTIONS, Cluster, Node
 from hpcforge.errors import ExpectedError
-from hpcforge.facility import limits
-from hpcforge.facility.room import Room
 
 
 class GroupNameError(ExpectedError):
@@ -58,19 +56,3 @@ def variables(cluster: Cluster, node: Node) -> dict[str, Any]:
 def machine(node: Node) -> dict[str, Any]:
     """All that is known of a machine, as plain data: the names are those of `Node`."""
     return dataclasses.asdict(node)
-
-
-def power_feeds(room: Room) -> tuple[PowerFeed, ...]:
-    """Each feed with its limit and, by rack, the part of the rack's PDUs that hang on it."""
-    return tuple(
-        PowerFeed(
-            name,
-            limits.feed_w(room, feed),
-            {
-                rack.name: rack.spec.feeds.count(name) / len(rack.spec.feeds)
-                for rack in room.racks.values()
-                if name in rack.spec.feeds
-            },
-        )
-        for name, feed in room.feeds.items()
-    )

@@ -24,6 +24,7 @@ from hpcforge.cluster.nvidia import Nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
 from hpcforge.fabric.topology_conf import Topology
+from hpcforge.facility.limits import PowerFeed
 from hpcforge.launchers import LAUNCHERS, LauncherName
 
 Function = Literal["head", "login", "storage", "worker"]
@@ -524,15 +525,6 @@ class Rollout:
     def cautious(cls, nodes: int) -> Rollout:
         """Without a word of the blueprint: above 4 nodes one canary, 8 at a time, an end after 2 failures."""
         return cls(canary=1, at_most=8, stop_after_failures=2) if nodes > 4 else cls()
-
-
-@dataclass(frozen=True)
-class PowerFeed:
-    """A power feed of the site, as far as racks hang on it."""
-
-    name: str
-    limit_w: float | None  # for continuous load, after derating; None: not known
-    shares: Mapping[str, float]  # by rack, the part of its load that this feed carries while all feeds work
 
 
 @dataclass(frozen=True)

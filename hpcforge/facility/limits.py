@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import isclose, sqrt
 
 from hpcforge.blueprint.hardware import Pdu
@@ -96,3 +98,28 @@ def fits(pdu: Pdu, feed: Feed) -> str | None:
         if isclose(pdu.volts, feed.volts, rel_tol=_TOLERANCE):
             return "line-line"
     return None
+
+
+@dataclass(frozen=True)
+class PowerFeed:
+    """A power feed of the site, as far as racks hang on it."""
+
+    name: str
+    limit_w: float | None  # for continuous load, after derating; None: not known
+    shares: Mapping[str, float]  # by rack, the part of its load that this feed carries while all feeds work
+
+
+def power_feeds(room: Room) -> tuple[PowerFeed, ...]:
+    """Each feed with its limit and, by rack, the part of the rack's PDUs that hang on it."""
+    return tuple(
+        PowerFeed(
+            name,
+            feed_w(room, feed),
+            {
+                rack.name: rack.spec.feeds.count(name) / len(rack.spec.feeds)
+                for rack in room.racks.values()
+                if name in rack.spec.feeds
+            },
+        )
+        for name, feed in room.feeds.items()
+    )

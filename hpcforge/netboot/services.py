@@ -46,16 +46,18 @@ class Served:
 def serving(what: Served) -> Iterator[Callable[[], None]]:
     """Serve while entered; what is given raises `NetbootError` once a server has ended."""
     _require_programs()
-    os.umask(0o022)  # nginx's workers read it
     place = what.place
-    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    place.mkdir(exist_ok=True)
-    place.chmod(0o711)  # nginx's workers must reach the socket and the installer in it
+    place.mkdir(parents=True, exist_ok=True)
+    # nginx's workers must reach the socket and the installer, whatever umask root has
+    place.parent.chmod(0o755)
+    place.chmod(0o711)
     for folder in ("tftp", "bodies"):
         (place / folder).mkdir(exist_ok=True)
+        (place / folder).chmod(0o755)
     for name in (BIOS_FILE, EFI_FILE):
         shutil.copyfile(IPXE / name, place / "tftp" / name)
     (place / "installer.img").write_bytes(what.installer)
+    (place / "installer.img").chmod(0o644)
     (place / "dnsmasq.conf").write_text(dnsmasq_conf(what.network, list(what.boots.hosts.values())))
     user = what.user if os.geteuid() == 0 else None
     (place / "nginx.conf").write_text(nginx_conf(what.network.address, what.port, str(place), str(what.image), user))

@@ -9,7 +9,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 
-from hpcforge.power import BmcError, Boot, Device, Login, Power, Reset
+from hpcforge.power import BmcError, Boot, Device, Login, Power, Reason, Reset
 
 _LIMIT_S = 30.0
 _RESETS: Mapping[Reset, str] = {"on": "on", "off": "soft", "hard-off": "off"}
@@ -66,6 +66,6 @@ class Ipmi:
             raise BmcError(f"{access.address}: no answer to IPMI within {_LIMIT_S:g} s", "unreachable") from None
         if done.returncode:
             why = done.stderr.decode("utf-8", "replace").strip()[:200] or f"exit status {done.returncode}"
-            reason = "unreachable" if "Unable to establish" in why else "answer"
-            raise BmcError(f"{access.address}: ipmitool: {why}", reason)  # type: ignore[arg-type]
+            reason: Reason = "unreachable" if "Unable to establish" in why else "answer"
+            raise BmcError(f"{access.address}: ipmitool: {why}", reason)
         return done.stdout.decode("utf-8", "replace")

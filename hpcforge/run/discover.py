@@ -109,7 +109,7 @@ def _ask(access: Login, trust_new: bool) -> Machine | Silent:
     except BmcError as error:
         return Silent(access.address, str(error).removeprefix(f"{access.address}: "), error.reason)
     except Exception as error:  # as of power: one odd controller ends nothing for others
-        return Silent(access.address, f"its controller cannot be used: {type(error).__name__}", "protocol")
+        return Silent(access.address, f"its controller cannot be used: {type(error).__name__}", "answer")
 
 
 def _accesses(site: Site, asked: Sequence[str]) -> Mapping[str, Login]:

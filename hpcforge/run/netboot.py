@@ -44,8 +44,11 @@ def want(site: Site, names: Sequence[str], wipe: Mapping[str, str], image: str, 
     until_s = time.time() + hours * 3600
     records = records_of(site)
     for name in names:
-        new = Record(name, "wanted", until_s, image, wipe.get(name))
-        records.change(name, lambda _old, new=new: new)  # type: ignore[misc]
+        _put(records, Record(name, "wanted", until_s, image, wipe.get(name)))
+
+
+def _put(records: Records, new: Record) -> None:
+    records.change(new.node, lambda _: new)
 
 
 def withdraw(site: Site, names: Sequence[str]) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import groupby
 
 import yaml
 from jinja2 import Environment, StrictUndefined
+from pydantic import TypeAdapter, ValidationError
 
+from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.hostlist import expand, fold
@@ -20,9 +22,7 @@ from hpcforge.starter.machines import FoundMachine, StarterError
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
 _HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
-_WORD = re.compile(r"[a-z][a-z0-9-]{0,30}")
-_DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(\.[a-z0-9][a-z0-9-]{0,62}){0,8}")
-_USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+_KINDS = {"name": v.ClusterName, "domain": v.DomainName, "user": v.LoginName, "network": v.Cidr}
 _USUAL_CPU = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory_gib": 256}
 
 
@@ -63,25 +63,17 @@ def _template(file: resources.abc.Traversable) -> ClusterTemplate:
     )
 
 
-def checked(answers: Answers, catalog: Catalog | None = None) -> Answers:
-    """Return answers that make a blueprint. Raises `StarterError` for one that does not, with the words to use."""
-    for what, text, pattern in (
-        ("name", answers.name, _WORD),
-        ("domain", answers.domain, _DOMAIN),
-        ("user", answers.user, _USER),
-    ):
-        if not pattern.fullmatch(text):
-            raise StarterError(
-                f"{text[:80]!r} is not a valid {what}", "lower-case letters, digits and -, a letter first"
-            )
-    try:
-        ipaddress.IPv4Network(answers.network)
-    except ValueError as error:
-        raise StarterError(f"network: {error}", "such as 10.20.0.0/22, with zeros after its length") from error
-    servers = (catalog or load_catalog()).servers
+def _check(answers: Answers) -> None:
+    """Raise `StarterError` for an answer that a blueprint does not accept."""
+    for name, kind in _KINDS.items():
+        try:
+            TypeAdapter(kind).validate_python(getattr(answers, name))
+        except ValidationError as error:
+            [first, *_] = error.errors()
+            raise StarterError(f"{name}: {first['msg']}", str(first.get("ctx", {}).get("hint") or "")) from error
+    servers = load_catalog().servers
     if answers.server and answers.server not in servers and answers.server not in _own_models():
         raise StarterError(f"the catalog has no server {answers.server}", did_you_mean(answers.server, servers) or "")
-    return answers
 
 
 def _own_models() -> set[str]:
@@ -96,7 +88,7 @@ def draft(
 
     Raises `StarterError` for answers or machines that make no blueprint.
     """
-    checked(answers)
+    _check(answers)
     gpus = not machines or any(machine.gpus for machine in machines)
     words: dict[str, object] = {**vars(answers), "inventory": inventory, "gpus": gpus, "pytorch": _pytorch(gpus)}
     if machines:
@@ -125,8 +117,7 @@ def _inventory(blueprint: str, network: ipaddress.IPv4Network, known: Mapping[st
     taken = {address for address in known.values() if address}
     heads = (str(network[number]) for number in range(_HEAD_AT, network.num_addresses - 1))
     workers = (str(network[number]) for number in range(_WORKERS_AT, network.num_addresses - 1))
-    lines = ["# yaml-language-server: $schema=./inventory.schema.json"]
-    lines += [
+    lines = [
         "# Also, where you know them: mac, serial, host_keys, bmc: {address: ..., mac: ...}",
         "schema: 1",
         "nodes:",
@@ -134,11 +125,12 @@ def _inventory(blueprint: str, network: ipaddress.IPv4Network, known: Mapping[st
     for names, node in nodes.items():
         free = workers if node["functions"] == ["worker"] else heads
         for name in expand(names):
-            address = known.get(name) or next((address for address in free if address not in taken), None)
+            given = known.get(name)
+            address = given or next((address for address in free if address not in taken), None)
             if address is None:
                 raise StarterError(f"network: {network} has no address left for {name}", "choose a shorter prefix")
             taken.add(address)
-            lines.append(f"  {name}: {{address: {address}}}" + ("" if known.get(name) else "   # guess"))
+            lines.append(f"  {name}: {{address: {address}}}" + ("" if given else "   # guess"))
     return "\n".join(lines) + "\n"
 
 
@@ -155,19 +147,15 @@ def _words_of(machines: Sequence[FoundMachine]) -> dict[str, object]:
     hardware: dict[str, str] = {}
     nodes: list[str] = []
     for (functions, entry, guess), group in groupby(machines, lambda each: (each.functions, *_hardware(each, catalog))):
-        name, text = entry
-        if text:
-            hardware[name] = text
+        hardware.update([entry])
         names = fold(machine.name for machine in group)
         comment = f"   # {guess}" if guess else ""
-        nodes.append(f'"{names}": {{functions: [{", ".join(functions)}], hardware: {name}}}{comment}')
-    servers = {name: catalog.servers[name] for name in catalog.servers}
-    used = [_hardware(machine, catalog)[0][0] for machine in machines if machine.gpus]
+        nodes.append(f'"{names}": {{functions: [{", ".join(functions)}], hardware: {entry[0]}}}{comment}')
     return {
-        "hardware": [f"{name}: {text}" for name, text in hardware.items()] or ["{}"],
+        "hardware": [f"{name}: {text}" for name, text in hardware.items() if text] or ["{}"],
         "nodes": nodes,
         "head": next(machine.name for machine in machines if "head" in machine.functions),
-        "nvswitch": any(servers[name].nvswitch for name in used if name in servers),
+        "nvswitch": any(catalog.servers[name].nvswitch for name, text in hardware.items() if not text),
     }
 
 
@@ -180,11 +168,9 @@ def _hardware(machine: FoundMachine, catalog: Catalog) -> tuple[tuple[str, str],
         model, sure = _gpu(machine, catalog)
         if not sure:
             guesses.append("GPU model")
-        whole = next(
-            (name for name, server in _with_gpus(catalog, model, machine.gpus) if _agrees(machine, server)), None
-        )
-        if whole:
-            return (whole, ""), _guess(guesses)
+        for whole, server in _with_gpus(catalog, model, machine.gpus):
+            if _agrees(machine, server):
+                return (whole, ""), _guess(guesses)
         chassis = next(_that_take(catalog, model, machine.gpus), "supermicro-421ge-tnrt")
         text = f"{{like: {chassis}, {facts}, gpus: {{model: {model}, count: {machine.gpus}}}}}"
         name = f"gpu-{machine.gpus}x-{model}-{_size(values)}"
@@ -204,9 +190,8 @@ def _agrees(machine: FoundMachine, server: Server) -> bool:
     return cores and (stated is None or known is None or abs(stated - known) <= known * 0.1)
 
 
-def _guess(guesses: Iterable[str]) -> str:
-    words = list(guesses)
-    return f"guess: {', '.join(words)}" if words else ""
+def _guess(guesses: Sequence[str]) -> str:
+    return f"guess: {', '.join(guesses)}" if guesses else ""
 
 
 def _gpu(machine: FoundMachine, catalog: Catalog) -> tuple[str, bool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,11 +17,11 @@ from typing import Literal
 import yaml
 
 from hpcforge.blueprint.hostlist import HostlistError, expand
+from hpcforge.blueprint.values import NODE_NAME
 from hpcforge.errors import ExpectedError
 
 Source = Literal["hosts", "ansible", "slurm"]
 MOST_MACHINES = 10_000
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _GRES = re.compile(r"(?:^|,)gpu(?::([A-Za-z0-9_.-]{1,40}))?(?::(\d{1,2}))?(?:\(|,|$)")
 _HEADS = ("head", "master", "mgmt", "ctl", "controller", "slurmctld")
 _LOGINS = ("login", "submit", "gateway")
@@ -70,11 +71,11 @@ def read(text: str, source: Source | None = None) -> list[FoundMachine]:
     if len(machines) > MOST_MACHINES:
         raise StarterError(f"more than {MOST_MACHINES} machines")
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(NODE_NAME.pattern, name):
             raise StarterError(
                 f"{name[:80]!r} is not a host name that a blueprint accepts", "lower-case letters, digits, -"
             )
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         raise StarterError(f"{twice} is there twice")
     return machines
 

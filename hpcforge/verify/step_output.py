@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -102,7 +101,10 @@ def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Tran
         overdue={e["rank"]: _limit_s(e) for _, e in events if e["event"] == "overdue" and _names_rank(e)},
         wrong=tuple(_mistake(e) for _, e in events if e["event"] == "wrong" and _names_rank(e)),
         measurements=tuple(_measurement(e) for _, e in events if e["event"] == "measurement"),
-        assertions=_kept_assertions(_assertion(e) for _, e in events if e["event"] == "assertion"),
+        # those that do not hold come first, so that they are kept of too many
+        assertions=tuple(
+            sorted((_assertion(e) for _, e in events if e["event"] == "assertion"), key=lambda found: found.holds)
+        )[:_ASSERTIONS],
         result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
         hosts=hosts,
         exits=_exits(line for lines in stderr.values() for line in lines),
@@ -188,18 +190,6 @@ def _mistake(event: Mapping[str, Any]) -> RankEnd:
     return RankEnd(event["rank"], clean(event["host"], 64), f"{where}: expected {expected}, got {got}")
 
 
-def _kept_assertions(assertions: Iterable[Assertion]) -> tuple[Assertion, ...]:
-    """All of them, or of too many those that do not hold before the others."""
-    kept: list[Assertion] = []
-    failed: list[Assertion] = []
-    for assertion in assertions:
-        if len(kept) < _ASSERTIONS:
-            kept.append(assertion)
-        elif not assertion.holds and len(failed) < _ASSERTIONS:
-            failed.append(assertion)
-    return (*failed, *kept)[:_ASSERTIONS]
-
-
 def _assertion(event: Mapping[str, Any]) -> Assertion:
     """What was compared; it does not hold where a number of it is missing or not finite."""
     expected, got, error, tolerance, at_least = (
@@ -207,7 +197,7 @@ def _assertion(event: Mapping[str, Any]) -> Assertion:
         for key in ("expected", "got", "error", "tolerance", "at_least")
     )
     if not (finite(expected) and finite(got) and finite(error) and finite(tolerance) and finite(at_least)):
-        expected, got, error, tolerance, at_least = 0.0, 0.0, sys.float_info.max, 0.0, 0.0
+        expected, got, error, tolerance, at_least = 0.0, 0.0, _LARGEST, 0.0, 0.0
     place = (event["rank"], clean(event["host"], 64)) if _names_rank(event) else (None, "")
     what = clean(event.get("what", "?"), 100)
     return Assertion(what, float(expected), float(got), float(error), float(tolerance), float(at_least), *place)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster import load
-from hpcforge.starter.draft import OF_MACHINES, Answers, checked, draft, templates
+from hpcforge.starter.draft import OF_MACHINES, Answers, draft, templates
 from hpcforge.starter.machines import StarterError, read
 from tests.unit.starter.test_machines import HOSTS, INI, SLURM, YAML
 
@@ -59,13 +59,13 @@ def test_a_network_that_is_too_small_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"name": "a: {b"}, "not a valid name"),
-        ({"domain": "x y"}, "not a valid domain"),
-        ({"user": "Root!"}, "not a valid user"),
+        ({"name": "a: {b"}, "is not a cluster name"),
+        ({"domain": "x y"}, "is not a lower-case domain name"),
+        ({"user": "Root!"}, "is not a user name"),
         ({"network": "10.0.0.1/24"}, "network: "),
         ({"server": "dgx-h10"}, "no server dgx-h10"),
     ],
 )
 def test_answers_that_make_no_blueprint_are_refused(change: dict[str, object], said: str) -> None:
     with pytest.raises(StarterError, match=said):
-        checked(Answers(**{**vars(ANSWERS), **change}))  # type: ignore[arg-type]
+        draft(TEMPLATES["nvlink"], Answers(**{**vars(ANSWERS), **change}), "i.yaml")  # type: ignore[arg-type]
