@@ -136,7 +136,7 @@ def _codes(silent: Sequence[Silent], remarks: Sequence[MachineDifference], named
     for other in silent:
         if other.reason != "unreachable":
             yield Exit.FAILED
-        elif not named:  # in a range that was searched, most addresses may be nobody's
+        elif not named:  # in a range that was searched, most addresses may have no machine
             yield Exit.UNREACHABLE
     if any(remark.less for remark in remarks):
         yield Exit.BELOW
