@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping
 
 from hpcforge import bundled
@@ -18,7 +17,7 @@ from hpcforge.report.text import clean
 from hpcforge.run.status import NodeStatus, Status
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src '{script}'; base-uri 'none'; form-action 'none'"
-_LINKED = re.compile(r'<(?:link rel="stylesheet"|script src=)[^\n]*\n')
+_LINKED = ('<link rel="stylesheet"', "<script src=")  # how lines of the page begin that load something
 
 
 def status_page(found: Status, cluster: Cluster, now_s: float) -> str:
@@ -30,7 +29,7 @@ def status_page(found: Status, cluster: Cluster, now_s: float) -> str:
     data = json.dumps(picture(found, cluster, now_s), ensure_ascii=True).replace("<", "\\u003c")
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>\n{style}</style>\n</head>'
     tail = f'<script type="application/json" id="picture">{data}</script>\n<script>{script}</script>\n</body>'
-    plain = _LINKED.sub("", page)
+    plain = "".join(line for line in page.splitlines(keepends=True) if not line.lstrip().startswith(_LINKED))
     return plain.replace("</head>", head, 1).replace("</body>", tail, 1)
 
 

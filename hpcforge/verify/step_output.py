@@ -18,7 +18,11 @@ from hpcforge.verify.verdicts import Assertion
 
 _LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$")  # srun --label pads the task number
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
-_NODE_FAILED = re.compile(r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)", re.IGNORECASE)
+# A node at which a job's credential was revoked did nothing: the job had been ended by then, for another reason.
+_NODE_FAILED = re.compile(
+    r"Node failure on ([\w.-]+)|task launch for \S+ failed on node ([\w.-]+)(?![\w.-]|: Job credential revoked)",
+    re.IGNORECASE,
+)
 _TASK_END = re.compile(r"^(\S+): tasks? [\d,-]+: (\S.*)$")  # "w[1-2]: tasks 0-1: Exited with exit code 1"
 _STEPD = re.compile(r"^slurmstepd(?:-(\S+))?: error: (.*)$")
 _OVER_MEMORY = ("exceeded memory limit", "oom-kill event", "oom_kill event")

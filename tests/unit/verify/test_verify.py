@@ -366,6 +366,15 @@ def test_a_node_that_fails_or_refuses_tasks_before_a_rank_spoke_is_left_out(buil
     assert (verdict.status, verdict.left_out) == ("passed", {"w2": "not responding: Not responding"})
 
 
+def test_a_node_that_only_lost_its_jobs_credential_is_not_blamed(build: Build) -> None:
+    """Seen when another node went down as the step began: a healthy node refuses the task of a job that has ended."""
+    revoked = "srun: error: Task launch for StepId=12.0 failed on node w1: Job credential revoked\n"
+    head = ScriptedHead(srun=[Completed(1, "", revoked)], scontrol=[record("node")], sinfo=[ok("w2|idle|none\n")])
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert (verdict.status, verdict.node, dict(verdict.left_out)) == ("failed", None, {})
+    assert "job 12 ended because a node failed" in verdict.detail
+
+
 def test_a_node_that_fails_while_ranks_are_at_work_is_the_verdict(build: Build) -> None:
     started = "".join(
         f'0: {{"event": "started", "test": "allreduce", "rank": {rank}, "host": "w{rank // 2 + 1}"}}\n'
