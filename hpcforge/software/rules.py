@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from hpcforge.catalog.compatibility import CompatibilityRule as Row
@@ -25,22 +26,32 @@ def rules() -> dict[str, DesignRule]:
 
 
 def markdown() -> str:
-    """Return the table of docs/software.md, which leaves sources and the way out to `hpcforge explain`."""
-    rows = [f"| {row.code} | {row.severity} | {row.title} | {_judged(row)} |" for row in load_compatibility().rules]
-    return "\n".join(["| code | severity | rule | what is judged, and why |", "|---|---|---|---|", *rows]) + "\n"
+    """Return the table of docs/software.md, which leaves sources and whole sentences to `hpcforge explain`."""
+    rows = [
+        f"| {row.code} | {row.severity} | {row.title} | {_cell(row.when.items(), row.installed)} | {_cell(row.needs.items())} "
+        f"| {row.reason} |"
+        for row in load_compatibility().rules
+    ]
+    head = ["| code | severity | rule | if | needs | why |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def _cell(conditions: Iterable[tuple[str, str]], installed: bool = False) -> str:
+    """Return conditions as compatibility.yaml has them, such as `CUDA >=11, <12; kernel`."""
+    shown = "; ".join(
+        NAMES[of].removeprefix("the ") + ("" if wanted == "any" else f" {wanted.replace(' | ', ' or ')}")
+        for of, wanted in conditions
+    )
+    return f"installed: {shown}" if installed else shown
 
 
 def _rule(row: Row) -> DesignRule:
-    judged = f"{_judged(row)} Source: {row.source}."
+    where = " and ".join(f"{NAMES[of]} {_verb(of)} {_words(wanted)}" for of, wanted in row.when.items())
+    has = " and ".join(f"{NAMES[of]} must be {_words(wanted)}" for of, wanted in row.needs.items())
+    installs = "hpcforge installs it, and " if row.installed else ""
+    judged = f"If {installs}{where}: {has}. {row.reason} Source: {row.source}."
     way_out = "`hpcforge validate` names the nearest set that works."
     return DesignRule(row.code, row.severity, row.title, judged, way_out)
-
-
-def _judged(row: Row) -> str:
-    where = " and ".join(f"{NAMES[of]} {_verb(of)} {_words(wanted)}" for of, wanted in row.when.items())
-    has = " and ".join(f"{NAMES[component]} must be {_words(wanted)}" for component, wanted in row.needs.items())
-    installs = "hpcforge installs it, and " if row.installed else ""
-    return f"If {installs}{where}: {has}. {row.reason}"
 
 
 def _verb(component: str) -> str:
