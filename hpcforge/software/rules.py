@@ -28,8 +28,8 @@ def rules() -> dict[str, DesignRule]:
 def markdown() -> str:
     """Return the table of docs/software.md, which leaves sources and whole sentences to `hpcforge explain`."""
     rows = [
-        f"| {row.code} | {row.severity} | {row.title} | {_cell(row.when.items(), row.installed)} | {_cell(row.needs.items())} "
-        f"| {row.reason} |"
+        f"| {row.code} | {row.severity} | {row.title} | {_cell(row.when.items(), row.installed)} "
+        f"| {_cell(row.needs.items())} | {row.reason} |"
         for row in load_compatibility().rules
     ]
     head = ["| code | severity | rule | if | needs | why |", "|---|---|---|---|---|---|"]
