@@ -12,48 +12,48 @@ _ALL = (
         "FABRIC-001",
         "error",
         "the fabric can be built",
-        "Links of all ends there is to be room for against what the topology holds: the ports of one switch; of two, "
-        "less their peer links; ports^3 / 4 for three tiers of switches that are alike and not oversubscribed (a core "
-        "has a port for each group of leaves, a spine half its ports for leaves, a leaf half for ends).",
+        "Links of all ends against the topology's ports: those of one switch; of two, less their peer links; "
+        "ports^3 / 4 for three tiers of equal switches without oversubscription (a core has a port for each group "
+        "of leaves, a spine half its ports for leaves, a leaf half for ends).",
         "Switches with more ports, another topology, or fewer ends.",
     ),
     DesignRule(
         "FABRIC-002",
         "error",
         "the switches speak what the fabric is",
-        "`kind` against what the switch model speaks; roce is Ethernet.",
+        "`kind` against the switch model's; roce is Ethernet.",
         "Another switch model, or another kind.",
     ),
     DesignRule(
         "FABRIC-003",
         "error",
         "the switches' ports are fast enough",
-        "`rate_gbps` times `breakout` and `uplink_rate_gbps` against the rate of the model's ports, and the breakout "
-        "against those that the ports can be split into.",
+        "`rate_gbps` times `breakout` and `uplink_rate_gbps` against the rate of the model's ports, and the "
+        "breakout against the ports' splits.",
         "A faster switch, a lower rate, or another breakout.",
     ),
     DesignRule(
         "FABRIC-004",
         "warning",
         "the wiring has room for all nodes",
-        "Nodes of the fabric against `designed_for`. Up to it no cable moves; beyond it the wiring is that of all "
-        "nodes, and the design lists the cables of the old one that are moved.",
+        "Nodes of the fabric against `designed_for`. Up to it no cable moves; beyond it the design lists the cables "
+        "that move.",
         "Raise `designed_for` before the cables are pulled, or plan the moves.",
     ),
     DesignRule(
         "FABRIC-005",
         "warning",
         "nodes have ports for their links",
-        "Links of a node to one fabric against the ports of at least its rate that the server model and its adapters "
-        "have; the management controller's port counts for fabrics of up to 1 Gb/s. A slower port may do, at its rate.",
+        "A node's links to a fabric against its server's and adapters' ports of at least that rate; the management "
+        "controller's port counts up to 1 Gb/s. A slower port may do, at its rate.",
         "Fewer links, another adapter under `nics:` of a hardware entry, or the nodes that have them under `nodes:`.",
     ),
     DesignRule(
         "FABRIC-006",
         "warning",
         "the subnet has a manager",
-        "An InfiniBand or Omni-Path fabric carries nothing before a subnet manager has configured it: `subnet_manager` "
-        "must say where it runs.",
+        "An InfiniBand or Omni-Path fabric carries nothing without a subnet manager: `subnet_manager` must name its "
+        "place.",
         "subnet_manager: on-switch, external, or the name of a node.",
     ),
     DesignRule(
@@ -67,29 +67,29 @@ _ALL = (
         "FABRIC-008",
         "error",
         "names are unique",
-        "Names of switches and of ends that are no nodes against those of nodes and of each other.",
+        "Names of switches and of other ends against those of nodes and of each other.",
         "Rename the fabric, the endpoints or the nodes.",
     ),
     DesignRule(
         "FABRIC-009",
         "not-checked",
         "the ports of switches are known",
-        "A fabric is built from the ports of its switch model; without published ports, nothing is built.",
+        "A fabric needs the published ports of its switch model.",
         "Say `ports` in an entry like it, under `parts: {switches: ...}`.",
     ),
     DesignRule(
         "FABRIC-010",
         "warning",
         "no switch alone holds the fabric together",
-        "Spine switches of a fabric of more than one leaf: where there is one, its loss separates all leaves.",
+        "A single spine switch under several leaves: its loss separates all leaves.",
         "Fewer ends a leaf (`oversubscription`, `uplinks`), or accept it.",
     ),
     DesignRule(
         "CABLE-001",
         "error",
         "a cable reaches",
-        "The way of a cable from port to port (docs/fabric.md has the formula) against the longest that is sold for "
-        "its rate, of the kinds that `site.cabling.kinds` lists.",
+        "The length of a cable from port to port (formula: docs/fabric.md) against the longest sold for its rate, "
+        "of the kinds in `site.cabling.kinds`.",
         "Switches nearer to what is plugged into them, or longer cables under `parts.cables`.",
     ),
     DesignRule(
@@ -97,22 +97,22 @@ _ALL = (
         "not-checked",
         "both ends of a cable have a place",
         "A length needs the rack and unit of both ends, the heights of both racks, and between rooms "
-        "`site.cabling.between_rooms_m`; without them a cable has no length, no kind, and no line in the bill.",
+        "`site.cabling.between_rooms_m`; else a cable has no length, no kind, and no line in the bill.",
         "`site.racks`, places for nodes, and `switches_in` for the fabric.",
     ),
     DesignRule(
         "CABLE-003",
         "not-checked",
         "there are cables of this rate",
-        "The rate of a link against those of the cables in the catalog and under `parts.cables`.",
+        "The rate of a link against the cables of the catalog and of `parts.cables`.",
         "Add the kind of cable that you buy under `parts.cables`.",
     ),
     DesignRule(
         "CABLE-004",
         "warning",
         "cables are sold for what the fabric speaks",
-        "The kind of cable that a length calls for against what it is sold for: there are no active optical cables for "
-        "400 Gb/s InfiniBand from NVIDIA, whose adapters and switches take transceivers and fibre there.",
+        "The cable's kind at that length against the fabric's: NVIDIA sells no active optical cables for 400 Gb/s "
+        "InfiniBand, but transceivers and fibre.",
         "Leave the kind out of `site.cabling.kinds`: [dac, optics].",
     ),
 )

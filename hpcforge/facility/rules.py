@@ -68,98 +68,96 @@ _ALL = (
         "SITE-001",
         "not-checked",
         "a part of `site` is missing",
-        "The blueprint says nothing of its racks, feeds or cooling, so the rules about them say nothing either.",
-        "Add what is missing under `site`; blueprints/dgx-h100-unit.yaml shows all of it.",
+        "The blueprint has no racks, feeds or cooling, so their rules are not checked.",
+        "Add them under `site`, as in blueprints/dgx-h100-unit.yaml.",
     ),
     DesignRule(
         "NODE-001",
         "error",
         "at least 24 GiB of memory",
-        "Declared memory, overrides applied, against 24 GiB, below which a node is not worth clustering (common build "
-        "guides). A warning for nodes that are not workers.",
+        "Declared memory, with overrides, against 24 GiB, the minimum of common build guides. A warning for nodes "
+        "that are not workers.",
         "Fit more memory, or give the node another function.",
     ),
     DesignRule(
         "NODE-002",
         "error",
         "at least two network ports",
-        "Ports the server comes with (`ports`, without the BMC's) and those of its adapters (`nics`), against two: one "
-        "to the cluster and one outside. A warning for nodes that are not workers.",
+        "The server's ports (`ports`, without the BMC's) and those of its adapters (`nics`) against two: one to the "
+        "cluster and one outside. A warning for nodes that are not workers.",
         "Add an adapter under `nics:` of a hardware entry.",
     ),
     DesignRule(
         "NODE-003",
         "error",
         "a slot for every card",
-        "PCIe slots against cards: a slot of 16 lanes for each GPU of form factor pcie, one of 8 for each adapter.",
+        "PCIe slots against cards: 16 lanes for each GPU of form factor pcie, 8 for each adapter.",
         "Fewer cards, or a chassis with more slots.",
     ),
     DesignRule(
         "NODE-004",
         "error",
         "PCIe lanes for every card",
-        "Lanes of all processors against those of GPUs and adapters, and four for each NVMe drive. Not judged where "
-        "cards share lanes through PCIe switches (`pcie_switched: true`).",
+        "Lanes of all processors against those of GPUs and adapters, and four for each NVMe drive. Not checked with "
+        "PCIe switches (`pcie_switched: true`).",
         "Processors with more lanes, or a chassis with PCIe switches.",
     ),
     DesignRule(
         "NODE-005",
         "error",
         "supplies carry the full load",
-        "`psu.needed` supplies of `psu.rated_w` against the node's load at their output, which is its maximum times "
-        "the supplies' efficiency: the supplies beyond `needed` may fail.",
+        "`psu.needed` supplies of `psu.rated_w` against the node's maximum load times the supplies' efficiency. The "
+        "other supplies may fail.",
         "Larger supplies, more of them needed, or less load.",
     ),
     DesignRule(
         "NODE-006",
         "error",
         "the GPUs' form factor fits the chassis",
-        "The GPU model's form factor against those the chassis takes.",
-        "Choose a GPU of a form factor that the chassis takes.",
+        "The GPU model's form factor against those of the chassis.",
+        "A GPU of a form factor that the chassis takes.",
     ),
     DesignRule(
         "NODE-007",
         "error",
         "the GPUs' cooling fits the chassis",
-        "How the GPU model is cooled against what the chassis allows: a passive card needs the chassis's fans.",
-        "Choose the other variant of the card, or another chassis.",
+        "The GPU model's cooling against the chassis: a passive card needs the chassis's fans.",
+        "The other variant of the card, or another chassis.",
     ),
     DesignRule(
         "NODE-008",
         "error",
         "no more GPUs than the chassis takes",
-        "GPUs declared against `gpus_max` of the server model.",
+        "Declared GPUs against `gpus_max` of the server model.",
         "Fewer GPUs a node, or another chassis.",
     ),
     DesignRule(
         "NODE-009",
         "not-checked",
         "virtual machines and rehearsals are exempt",
-        "A server model whose `machine` is virtual or rehearsal stands in no rack and draws no power of its own: no "
-        "rule about nodes, racks, power and cooling applies to it.",
-        "Nothing to do.",
+        "A server model whose `machine` is virtual or rehearsal has no rack and no power of its own: no rule about "
+        "nodes, racks, power and cooling applies.",
+        "None is needed.",
     ),
     DesignRule(
         "RACK-001",
         "error",
         "a place for every node",
-        "Nodes of a group against its places: racks times the units listed in `u`. The first rack takes as many nodes, "
-        "in the order of their names, as `u` has entries; then the next rack.",
+        "Nodes of a group against its places: racks times the units in `u`.",
         "List more racks or more units.",
     ),
     DesignRule(
         "RACK-002",
         "error",
         "nothing overlaps",
-        "Rack units that a node takes, from its lowest up to its height, against those taken before it by equipment, "
-        "lying PDUs and other nodes.",
+        "A node's rack units against those of equipment, lying PDUs and other nodes.",
         "Move one of them.",
     ),
     DesignRule(
         "RACK-003",
         "error",
         "everything stands inside its rack",
-        "The highest unit that a node or equipment takes against the height of the rack.",
+        "The highest unit of a node or equipment against the height of the rack.",
         "Move it down, or use a higher rack.",
     ),
     DesignRule(
@@ -167,44 +165,43 @@ _ALL = (
         "error",
         "every chassis fits the depth of its rack",
         "The chassis's depth against the rack's mounting depth, both without cables.",
-        "Use a deeper rack.",
+        "A deeper rack.",
     ),
     DesignRule(
         "RACK-005",
         "error",
         "the rack can carry its equipment",
-        "Weight of nodes, equipment and PDUs against `limit_kg` of the rack or of its model, whichever is less.",
+        "Weight of nodes, equipment and PDUs against the lower `limit_kg` of the rack and its model.",
         "Spread the nodes over more racks.",
     ),
     DesignRule(
         "RACK-006",
         "error",
         "room for nodes that were given no place",
-        "Nodes without `u` are proposed a place: the heaviest first, as low as there is room, in the rack and on the "
-        "feeds that are loaded least, within the rack's height, depth, weight, power, heat and spare units.",
+        "Nodes without `u` get a proposed place: the heaviest first, as low as possible, in the rack and on the "
+        "feeds with the least load, within the rack's height, depth, weight, power, heat and spare units.",
         "Add racks, or give positions yourself.",
     ),
     DesignRule(
         "RACK-007",
         "error",
         "room for PDUs",
-        "Upright PDUs (0 rack units) against the rack model's places for them; lying ones are placed from the top "
-        "down and need free units.",
+        "Upright PDUs (0 rack units) against the rack model's places for them; lying ones take free units from the "
+        "top down.",
         "Fewer or larger PDUs, or a rack with more places.",
     ),
     DesignRule(
         "RACK-008",
         "warning",
         "proposed positions are pinned",
-        "A position that hpcforge proposed may be another one when nodes or racks are added, unless the inventory "
-        "has it under `positions:`.",
-        "`hpcforge pin BLUEPRINT` writes them into the inventory.",
+        "A proposed position may change with new nodes or racks, unless it is under `positions:` of the inventory.",
+        "`hpcforge pin BLUEPRINT` writes them there.",
     ),
     DesignRule(
         "RACK-009",
         "error",
         "pinned positions agree with the blueprint",
-        "The rack of a pinned position against the racks of the node's group, and against the racks there are.",
+        "The rack of a pinned position against the node's group and the known racks.",
         "Correct the blueprint, or remove the line from `positions:` of the inventory.",
     ),
     DesignRule(
@@ -218,61 +215,60 @@ _ALL = (
         "RACK-011",
         "error",
         "room for switches",
-        "Switches of a fabric against the free units of the racks in its `switches_in`, after nodes and equipment "
-        "whose places are given: each in the highest free units, the racks in their order, as many in each.",
+        "Switches of a fabric against the free units of the racks in `switches_in`, after nodes and equipment with "
+        "given places: the highest free units, racks in order, equally many in each.",
         "More racks in `switches_in`, or free units in them.",
     ),
     DesignRule(
         "POWER-001",
         "error",
         "a PDU carries its load",
-        "Maximum load of all that hangs on a PDU against derating x sqrt(3) x V x A (one phase: derating x V x A), "
-        "with the feed's V, whatever the PDU is made for. A machine's load is shared equally by its supplies.",
+        "Maximum load of a PDU against derating x sqrt(3) x V x A (one phase: derating x V x A), with the feed's V. "
+        "A machine's supplies share its load equally.",
         "Larger PDUs, more of them, or fewer nodes in the rack.",
     ),
     DesignRule(
         "POWER-002",
         "error",
         "a phase of a PDU carries its load",
-        "Current in each line at maximum load against derating x A. Supplies are plugged in turn, so that phases are "
-        "as even as their number allows.",
+        "Current in each line at maximum load against derating x A. Supplies take phases in turn.",
         "Larger PDUs, or other numbers of nodes in the rack.",
     ),
     DesignRule(
         "POWER-003",
         "error",
         "PDUs carry the rack when any one feed is lost",
-        "With `survive: any-one-feed`: each feed of a rack is taken away in turn; every node's load moves to the "
-        "supplies that remain, and each remaining PDU and phase must carry what it gets, at maximum load.",
+        "With `survive: any-one-feed`: each feed of a rack fails in turn, its load moves to the remaining supplies, "
+        "and each remaining PDU and phase must carry its new maximum.",
         "One more feed, larger PDUs, or fewer nodes in the rack.",
     ),
     DesignRule(
         "POWER-004",
         "error",
         "nodes keep enough supplies when any one feed is lost",
-        "With `survive: any-one-feed`: the supplies of a node that are on other feeds against `psu.needed`.",
+        "With `survive: any-one-feed`: a node's supplies on other feeds against `psu.needed`.",
         "Spread its supplies over more feeds.",
     ),
     DesignRule(
         "POWER-005",
         "error",
         "a feed carries its load",
-        "Maximum load of all PDUs on a feed, times diversity, against derating x what the feed gives.",
+        "Maximum load of a feed's PDUs, times diversity, against derating x the feed's power.",
         "A larger feed, or racks moved to another.",
     ),
     DesignRule(
         "POWER-006",
         "error",
         "a feed carries its load when any one other is lost",
-        "With `survive: any-one-feed`: what a feed carries at maximum, without diversity, when another is lost, "
-        "against derating x what the feed gives.",
+        "With `survive: any-one-feed`: a feed's maximum load without diversity, after the loss of another, against "
+        "derating x the feed's power.",
         "Larger feeds, or one more.",
     ),
     DesignRule(
         "POWER-007",
         "error",
         "a rack stays below its power limit",
-        "Maximum load of all that stands in a rack against `limit_w` of the rack.",
+        "Maximum load of a rack against its `limit_w`.",
         "Fewer nodes in the rack.",
     ),
     DesignRule(
@@ -310,8 +306,8 @@ _ALL = (
         "POWER-012",
         "error",
         "a UPS lasts as long as wanted",
-        "Run time at the feed's load after diversity, from the maker's curve (between points in proportion, never "
-        "better than its lightest point), else battery energy x efficiency / load; against `run_time`.",
+        "Run time at the feed's load after diversity, from the maker's curve (linear between points, never better "
+        "than its lightest point), else battery energy x efficiency / load; against `run_time`.",
         "More batteries, or a shorter run time.",
     ),
     DesignRule(
@@ -325,31 +321,31 @@ _ALL = (
         "POWER-014",
         "error",
         "a PDU fits its feed",
-        "Voltage and phases of the PDU against those of the feed, within 5 %; a PDU of one phase may hang between a "
-        "line and the neutral, or between two lines, of a feed of three.",
+        "Voltage and phases of the PDU against the feed's, within 5 %. A PDU of one phase may use a line and "
+        "neutral, or two lines, of a three-phase feed.",
         "Another PDU, or another feed.",
     ),
     DesignRule(
         "POWER-015",
         "not-checked",
         "the power of every machine is known",
-        "A node's power is `max_w` of its model; else the sum of its parts divided by the efficiency of its supplies. "
-        "Where neither is known, the node is left out of every sum.",
-        "Measure it, and say `max_w` in a hardware entry of the blueprint.",
+        "`max_w` of the model, else the sum of its parts divided by the supplies' efficiency. If both are unknown, "
+        "no sum includes the node.",
+        "Measure it, and set `max_w` in a hardware entry of the blueprint.",
     ),
     DesignRule(
         "COOL-001",
         "error",
         "the heat of a rack is carried away",
-        "Maximum load of a rack, all of which becomes heat, against `cooling_limit_w` of the rack, or `rack_limit_w` "
-        "of `site.cooling`: what the method takes is a value of the site.",
-        "Fewer nodes in the rack, or a cooling method that takes more.",
+        "Maximum load of a rack, all of it heat, against `cooling_limit_w` of the rack or `rack_limit_w` of "
+        "`site.cooling`.",
+        "Fewer nodes in the rack, or a stronger cooling method.",
     ),
     DesignRule(
         "COOL-002",
         "error",
         "the air is cool enough",
-        "`inlet_c` of `site.cooling` against the warmest inlet air that a server model allows.",
+        "`inlet_c` of `site.cooling` against the server models' warmest inlet air.",
         "Cooler air, or other servers.",
     ),
     DesignRule(
@@ -357,14 +353,14 @@ _ALL = (
         "error",
         "liquid-cooled servers have liquid",
         "A server model cooled by liquid needs the method direct-liquid.",
-        "Choose the air-cooled model, or bring liquid to the racks.",
+        "The air-cooled model, or liquid at the racks.",
     ),
     DesignRule(
         "COOL-004",
         "error",
         "enough air reaches a rack",
-        "Air that carries the rack's heat when it warms by `rise_k`, P / (1.2 kg/m3 x 1,005 J/(kg K) x rise), against "
-        "`rack_airflow_m3_h`. Judged where the method is air.",
+        "Air for the rack's heat at `rise_k`, P / (1.2 kg/m3 x 1,005 J/(kg K) x rise), against `rack_airflow_m3_h`. "
+        "With method air only.",
         "More air, a larger rise, or fewer nodes in the rack.",
     ),
     DesignRule(

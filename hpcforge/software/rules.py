@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from hpcforge.catalog.compatibility import CompatibilityRule as Row
 from hpcforge.catalog.compatibility import load_compatibility
-from hpcforge.facility.rules import DesignRule, table
+from hpcforge.facility.rules import DesignRule
 
 NAMES = {
     "driver": "the driver", "modules": "the driver's kernel modules", "fabric_manager": "Fabric Manager",
@@ -25,22 +26,43 @@ def rules() -> dict[str, DesignRule]:
 
 
 def markdown() -> str:
-    """Return the table of docs/software.md."""
-    return table(rules().values())
+    """Return the table of docs/software.md, which leaves sources and whole sentences to `hpcforge explain`."""
+    rows = [
+        f"| {row.code} | {row.severity} | {row.title} | {_cell(row.when.items(), row.installed)} "
+        f"| {_cell(row.needs.items())} | {row.reason} |"
+        for row in load_compatibility().rules
+    ]
+    head = ["| code | severity | rule | if | needs | why |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def _cell(conditions: Iterable[tuple[str, str]], installed: bool = False) -> str:
+    """Return conditions as compatibility.yaml has them, such as `CUDA >=11, <12; kernel`."""
+    shown = "; ".join(
+        NAMES[of].removeprefix("the ") + ("" if wanted == "any" else f" {wanted.replace(' | ', ' or ')}")
+        for of, wanted in conditions
+    )
+    return f"installed: {shown}" if installed else shown
 
 
 def _rule(row: Row) -> DesignRule:
-    where = " and ".join(f"{NAMES[component]} is {_words(wanted)}" for component, wanted in row.when.items())
-    has = " and ".join(f"{NAMES[component]} is {_words(wanted)}" for component, wanted in row.needs.items())
-    of = "Of what hpcforge installs: where" if row.installed else "Where"
-    judged = f"{of} {where}, it is judged whether {has}. {row.reason} Source: {row.source}."
+    where = " and ".join(f"{NAMES[of]} {_verb(of)} {_words(wanted)}" for of, wanted in row.when.items())
+    has = " and ".join(f"{NAMES[of]} must be {_words(wanted)}" for of, wanted in row.needs.items())
+    installs = "hpcforge installs it, and " if row.installed else ""
+    judged = f"If {installs}{where}: {has}. {row.reason} Source: {row.source}."
     way_out = "`hpcforge validate` names the nearest set that works."
     return DesignRule(row.code, row.severity, row.title, judged, way_out)
 
 
+def _verb(component: str) -> str:
+    return "are" if component in {"modules", "nvswitch"} else "is"
+
+
 def _words(wanted: str) -> str:
     if wanted == "any":
-        return "there"
+        return "present"
+    if wanted == "true":
+        return "on"
     if wanted.startswith("same as "):
         return f"the same as {NAMES[wanted[8:]]}"
     return wanted.replace(" | ", " or ").replace(">=", "at least ").replace("<", "below ").replace(", ", " and ")
