@@ -157,6 +157,8 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
         proposed = propose(loaded, edits, names)
     except InvalidInput:
         printing.note("nothing was written: this change would make the files invalid (line numbers after the change)\n")
+        if loaded.included:
+            printing.note("a node of an included file is added, removed or moved there, by hand\n")
         raise
     if not proposed.changed:
         printing.note(
