@@ -17,7 +17,6 @@ from hpcforge.cli.site import open_site, say_not_rehearsed
 from hpcforge.cli.trust import trust_new
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.plan.plan import Plan
 from hpcforge.report import printing
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line
 from hpcforge.report.event_stream import Stream
@@ -25,13 +24,11 @@ from hpcforge.report.kept_text import stays_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run.apply import ApplyResult
-from hpcforge.run.history import Copy, expected_s
 from hpcforge.run.plan_files import read_plan
-from hpcforge.run.session import ApplyOptions, apply_site
+from hpcforge.run.session import ApplyOptions, apply_site, expected_time_s
 from hpcforge.run.site import Site, goal
 from hpcforge.run.smoke_tests import Verified
 
-_LOOK_BACK = 100  # runs that the time of this one is guessed from
 _STOPPING = "stopping after the running steps; press again to stop at once"
 
 
@@ -68,7 +65,7 @@ def apply(
     with (
         Progress(live=not (as_json and printing.on_terminal())) as human,  # two cannot write to one screen
         in_good_order(human.say, _STOPPING) as stop,
-        Stream(human, printing.line if as_json else None, partial(_expected_s, site)) as progress,
+        Stream(human, printing.line if as_json else None, partial(expected_time_s, site)) as progress,
     ):
         confirm = None if yes else lambda nodes: _confirm(human, nodes)
         wishes = ApplyOptions(made, plan_again, strict, confirm, lock_timeout, tuple(sys.argv[2:]))
@@ -93,12 +90,6 @@ def apply(
         printing.note(f"go on:        {again}\n")
     say_not_rehearsed(site, inventory)
     return code
-
-
-def _expected_s(site: Site, plan: Plan) -> float | None:
-    """The time that earlier runs like this took, by this host's copy of the history; None if there is none."""
-    runs, _ = Copy.of(site.kept_as).read(site.cluster.name, _LOOK_BACK)
-    return expected_s(runs, [step.role for step in plan.steps], len(plan.touched))
 
 
 def _rehearsal(site: Site) -> tuple[str, str] | None:

@@ -21,10 +21,10 @@ from hpcforge.report.acceptance import AcceptanceBasis, AcceptanceReport, accept
 from hpcforge.report.acceptance_html import acceptance_page
 from hpcforge.report.text import one_line, table
 from hpcforge.run.commit import commit_of
-from hpcforge.run.history import read_log
 from hpcforge.run.make_plan import compare
 from hpcforge.run.run import begin
 from hpcforge.run.site import goal, open_engines
+from hpcforge.run.status import past_runs
 from hpcforge.verify.verdict_records import VERDICTS_PATH, load
 
 
@@ -44,7 +44,7 @@ def acceptance(
     choice = choose(site, wanted.desired, None, None, None, None, None)
     with open_engines(site) as engines:
         found = compare(site, engines, engines, wanted, choice, _say)
-        history, _, away = read_log(engines, site.cluster.slurm.controller, site.cluster.name, last, site.kept_as)
+        runs, away = past_runs(engines, site.cluster, last, site.kept_as)
     if away is not None:
         _say(f"past runs are as this host last saw them: {away}")
     recorded = load(found.survey.head.reads.get(VERDICTS_PATH))
@@ -64,7 +64,7 @@ def acceptance(
             head=found.survey.head,
             plan=found.plan,
             recorded=recorded,
-            runs=history.runs,
+            runs=runs,
             warnings=tuple(entry.message for entry in site.loaded.diagnostics if entry.severity == "warning"),
             not_real=tuple(stand_in.sentence for stand_in in site.stand_ins),
         )
