@@ -67,7 +67,7 @@ def test_headings_of_vendors_and_of_spreadsheets_are_read(separator: str) -> Non
         ("node,mac\ng02,02:00:00:00:00:01\n", "2:5: mac: `02:00:00:00:00:01` of g02 already belongs to g01"),
         ("node,mac\ng01,02:00:00:00:00:02\n", "2:5: mac: the inventory has `02:00:00:00:00:01` of g01"),
         (b"node,serial\ng02,\xff\n", "2:5: the file is not UTF-8"),
-        ("node,serial\ng02,\x1b[31m\n", "2:5: serial: `\\x1b[31m` is not a serial number: up to 64 letters, digits and ./-".replace("./", "._/")),
+        ("node,mac\ng02,\x1b[31m\n", "2:5: mac: `\\x1b[31m` is not a MAC address in lower case"),
     ],
 )  # fmt: skip
 def test_a_wrong_list_is_refused_with_the_place(text: str | bytes, said: str) -> None:

@@ -39,10 +39,12 @@ def jq(words: str, text: str) -> list[str]:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = bundled.root()
-    (tmp_path / "inventory").symlink_to(root / "inventory")
+    machines = (root / "inventory" / "air-cooled-16.yaml").read_text("utf-8")
+    (tmp_path / "inventory").mkdir()
+    (tmp_path / "inventory" / "air-cooled-16.yaml").write_text(machines.replace(", serial: BOR0004", ""))
     text = (root / "blueprints" / "air-cooled-16.yaml").read_text("utf-8")
     (tmp_path / "site.yaml").write_text(text.replace("../inventory", "inventory"))
-    (tmp_path / "list.csv").write_text("node,serial\ng01,S0001\n")
+    (tmp_path / "list.csv").write_text("node,serial\ng01,BOR0004\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "site.yaml"
 
