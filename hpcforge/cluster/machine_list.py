@@ -164,14 +164,14 @@ def _take(
 
 def _typed(errors: _Errors, name: str, cell: _Cell) -> str:
     """The value as an inventory has it; "" if it is wrong."""
-    text = _WRITTEN.get(name, str)(cell.text)
-    try:
-        return _TYPES[name].validate_python(text)
-    except ValidationError as error:
-        [first, *_] = error.errors(include_url=False)
-        hint = first.get("ctx", {}).get("hint")
-        errors.add(f"{name}: {first['msg']}", cell.mark, hint if isinstance(hint, str) else None)
-        return ""
+    for text in (_WRITTEN.get(name, str)(cell.text), cell.text):
+        try:
+            return _TYPES[name].validate_python(text)
+        except ValidationError as error:
+            [first, *_] = error.errors(include_url=False)
+    hint = first.get("ctx", {}).get("hint")
+    errors.add(f"{name}: {first['msg']}", cell.mark, hint if isinstance(hint, str) else None)
+    return ""
 
 
 def _known(inventory: Inventory, node: str) -> dict[str, str | None]:
