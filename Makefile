@@ -10,7 +10,7 @@ NETBOOT_PACKAGES := dnsmasq-base nginx-light ipxe busybox-static fdisk grub-comm
   dosfstools
 VM_TEST_PACKAGES := nbdkit
 VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
-TEST_PACKAGES := chromium prometheus ipmitool openipmi curl $(NETBOOT_PACKAGES)
+TEST_PACKAGES := chromium prometheus ipmitool openipmi curl jq $(NETBOOT_PACKAGES)
 WORKERS ?= 3
 # What is installed is fixed by locks/: a site's constraints could only make it fail.
 PIP = PIP_CONSTRAINT=/dev/null $(BIN)/python -m pip

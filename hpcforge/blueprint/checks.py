@@ -318,7 +318,8 @@ def _overrides(draft: Draft, declared: NamedNodes) -> Findings:
 
 def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
     """`reason: DIMM #3 is out`: what follows ` #` is a comment, which people write with a space after it."""
-    mark, lines = mark_of(draft.document.root, loc), draft.document.source.lines
+    mark = mark_of(draft.document.root, loc)
+    lines = (mark.source or draft.document.source).lines
     rest = lines[mark.line - 1][mark.column - 1 + mark.width :][:200]
     if lines[mark.line - 1][mark.column - 1 :].startswith(text) and re.match(" ++#[^ #]", rest):
         hint = f"quote it to keep all of it: {quote(f'{loc[-1]}: {chr(34)}{text}{rest.rstrip()}{chr(34)}')}"

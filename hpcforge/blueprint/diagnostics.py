@@ -58,6 +58,7 @@ class Mark:
     line: int
     column: int
     width: int = 1
+    source: SourceFile | None = None  # an included file; None: the file itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,11 @@ class Diagnostic:
     mark: Mark | None = None
     hint: str | None = None
     stands_for: int = 1  # of thousands the first are kept, and one that stands for the others
+
+    def __post_init__(self) -> None:
+        """Take the file from the mark, where that is of an included one."""
+        if self.mark is not None and self.mark.source is not None:
+            object.__setattr__(self, "source", self.mark.source)
 
     @property
     def line(self) -> int | None:

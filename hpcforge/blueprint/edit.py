@@ -118,11 +118,14 @@ def quoted(value: object, *, flow: bool = True) -> str:
 
 def _checked(text: str, edit: Edit) -> str:
     """Do one edit, and see that it did what it says and nothing else."""
-    wanted = _applied(plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root), edit)
-    new = _done(text, edit)
+    where = ".".join(map(str, edit.loc))
+    try:
+        wanted = _applied(plain(read_bytes(text.encode(), "before", MAX_MACHINE_VALUES).root), edit)
+        new = _done(text, edit)
+    except KeyError:
+        raise EditError(f"{where} is not in this file", "edit the included file that has it, by hand") from None
     after = read_bytes(new.encode(), "after", MAX_MACHINE_VALUES)
     if after.diagnostics or plain(after.root) != wanted:
-        where = ".".join(map(str, edit.loc))
         raise EditError(f"{where}: hpcforge cannot edit this place safely", "edit it by hand")
     return new
 

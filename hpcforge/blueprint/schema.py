@@ -381,6 +381,12 @@ class Blueprint(Section):
     )
     name: v.ClusterName = Field(description="The cluster's name, Slurm's ClusterName: fixed after the first apply.")
     domain: v.DomainName = Field(description="DNS domain of the nodes.")
+    include: Annotated[tuple[v.FilePath, ...], v.ShortForm()] = Field(
+        (),
+        description="Files with parts of a blueprint, relative to this one and without `..`: shared by several "
+        "clusters. Mappings merge; what this file sets replaces what they set. Other paths in them are relative to "
+        "the blueprint.",
+    )
     inventory: (
         Annotated[
             Annotated[v.FilePath, Tag("<path>")] | Annotated[LabSection, Tag("<lab>")],

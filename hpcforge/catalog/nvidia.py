@@ -81,3 +81,8 @@ def named(patterns: Iterable[str]) -> str:
         re.sub(r"[.+*]", lambda found: {"*": ".*"}.get(found[0], f"[{found[0]}]"), pattern) for pattern in patterns
     )
     return f"$4 ~ /^({known})$/"
+
+
+def bare_name(driver_name: str) -> str:
+    """Return the driver's name of a GPU without its brand, which drivers have changed."""
+    return driver_name.removeprefix("NVIDIA ").removeprefix("Tesla ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -24,7 +25,7 @@ from hpcforge.report.progress import Progress
 from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run.apply import ApplyResult
 from hpcforge.run.plan_files import read_plan
-from hpcforge.run.session import ApplyOptions, apply_site
+from hpcforge.run.session import ApplyOptions, apply_site, expected_time_s
 from hpcforge.run.site import Site, goal
 from hpcforge.run.smoke_tests import Verified
 
@@ -64,7 +65,7 @@ def apply(
     with (
         Progress(live=not (as_json and printing.on_terminal())) as human,  # two cannot write to one screen
         in_good_order(human.say, _STOPPING) as stop,
-        Stream(human, printing.line if as_json else None) as progress,
+        Stream(human, printing.line if as_json else None, partial(expected_time_s, site)) as progress,
     ):
         confirm = None if yes else lambda nodes: _confirm(human, nodes)
         wishes = ApplyOptions(made, plan_again, strict, confirm, lock_timeout, tuple(sys.argv[2:]))

@@ -156,9 +156,10 @@ def _blueprint(context: typer.Context) -> Any:
     path = _first(context)
     if path is None:
         return {}
+    from hpcforge.blueprint.includes import with_includes  # noqa: PLC0415
     from hpcforge.blueprint.reader import plain, read_file  # noqa: PLC0415
 
-    return plain(read_file(Path(path)).root)
+    return plain(with_includes(read_file(Path(path)), Path(path)).document.root)
 
 
 def _nodes(tree: Any) -> Iterator[str]:

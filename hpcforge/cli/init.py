@@ -20,12 +20,13 @@ from hpcforge.cluster import load
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.text import table
+from hpcforge.report.text import one_line, table
 from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, draft, templates
 from hpcforge.starter.machines import FoundMachine, Source, read
 
 _MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
 _NETWORK = "10.20.0.0/22"
+_USER = "ops"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ def init(
     source: Source | None,
     given: Given,
     as_json: bool,
+    ssh: Sequence[str] = (),
+    trust: bool = False,
 ) -> int:
     """Run `hpcforge init`. Returns the exit status."""
     known = templates()
@@ -54,14 +57,17 @@ def init(
         return _list(known, as_json)
     if not file.name or file.is_dir():
         raise UsageError(f"{file} is a folder", "name a file, such as site.yaml")
-    if machines and (template or given.workers or given.server):
-        raise UsageError("--from does not go with --template, --workers and --server", "the file has the machines")
+    if (machines or ssh) and (template or given.workers or given.server or (machines and ssh)):
+        given_by = "--ssh" if ssh else "--from"
+        raise UsageError(f"{given_by} is not for --template, --workers and --server", "name the machines in one way")
+    if ssh and not trust:
+        raise UsageError("the host keys of these machines are not known", "add --trust-new to accept what they show")
     inventory = file.with_name(f"{file.stem}.inventory.yaml")
     for path in (file, inventory):
         if path.exists():
             raise UsageError(f"{path} already exists; nothing was written", "choose another name")
-    found = read(_text(machines), source) if machines else []
-    chosen = known[OF_MACHINES] if machines else _chosen(known, template, file)
+    found = read(_text(machines), source) if machines else _probed(ssh, given.user) if ssh else []
+    chosen = known[OF_MACHINES] if found else _chosen(known, template, file)
     texts = draft(chosen, _answers(given, chosen, file, found), inventory.name, found)
     nodes = _nodes_of(dict(zip((file.name, inventory.name), texts, strict=True)), file.name)
     for path, text in zip((file, inventory), texts, strict=True):
@@ -83,6 +89,34 @@ def init(
     printing.note(f"{nodes} node{'s' if nodes > 1 else ''}{eyes}. Edit both files, then: {follow}\n")
     printing.note(f"On this machine alone, as root: {command_line('rehearse', 'up', file)}\n")
     return Exit.DONE
+
+
+def _probed(ssh: Sequence[str], user: str | None) -> list[FoundMachine]:
+    """The machines of these addresses; those that do not answer are named."""
+    from hpcforge.cli.trust import kind_and_fingerprint  # noqa: PLC0415 - connections take a while to load
+    from hpcforge.run import probe as probing  # noqa: PLC0415
+
+    found = probing.probe(
+        probing.addresses(ssh),
+        user or _USER,
+        "none" if user == "root" else "sudo",
+        lambda text: printing.note(f"{text}\n"),
+    )
+    for address, why in found.silent.items():
+        printing.note(f"{address}: {one_line(why)}\n")
+    if not found.machines:
+        raise UsageError("no machine answers at these addresses", "--user names the account that may use sudo there")
+    rows = [
+        (
+            machine.address or "", machine.name, f"{machine.sockets} x {machine.cores_per_socket}",
+            f"{machine.memory_gib} GiB", f"{machine.gpus} x {machine.gpu or 'unknown'}" if machine.gpus else "-",
+            " ".join(kind_and_fingerprint(machine.host_keys[0])),
+        )
+        for machine in found.machines
+    ]  # fmt: skip
+    header = ("address", "name", "cores", "memory", "GPUs", "accepted host key")
+    printing.note(table(header, rows, columns=None))
+    return found.machines
 
 
 def _nodes_of(texts: dict[str, str], blueprint: str) -> int:
@@ -130,7 +164,7 @@ def _answers(given: Given, template: ClusterTemplate, file: Path, machines: Sequ
     return Answers(
         name=name,
         domain=given.domain or _asked("DNS domain", f"{name}.internal"),
-        user=given.user or _asked("Account on the nodes that may use sudo", "ops"),
+        user=given.user or _asked("Account on the nodes that may use sudo", _USER),
         network=given.network or _asked("Network of the nodes", _network_of(machines)),
         workers=workers,
         server=server,

@@ -1,7 +1,9 @@
-"""`hpcforge nodes`: add, remove and replace machines by editing the blueprint and its inventory."""
+"""`hpcforge nodes`: add, remove, replace and import machines by editing the blueprint and its inventory."""
 
 from __future__ import annotations
 
+import json
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +13,19 @@ import typer
 from hpcforge.atomic import rewrite
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
+from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.membership import Edits, Newcomers, added, dropped, removed, replaced
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.edit_checks import propose
+from hpcforge.cluster.edit_checks import Proposed, propose, propose_machines
+from hpcforge.cluster.machine_list import MOST_BYTES, listed_machines
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
+from hpcforge.report.text import one_line, plural
+
+SCHEMA_VERSION = 1
+_EMPTY = Inventory.model_construct()
 
 
 def add(
@@ -92,6 +100,50 @@ def replace(
     return _write(loaded, edits, (name,), yes, inventory)
 
 
+def import_(*, blueprint: Path, file: Path, inventory: Path | None, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Run `hpcforge nodes import`. Returns the exit status."""
+    loaded = load(blueprint, inventory)
+    found = listed_machines(_content(file), str(file), loaded.cluster.by_name, loaded.inventory or _EMPTY)
+    if found.wrong:
+        printing.note("nothing was written\n")
+        raise InvalidInput(found.wrong)
+    if found.ignored:
+        printing.note(f"columns that are not read: {one_line(', '.join(found.ignored))}\n")
+    proposed = propose_machines(loaded, found.added)
+    if not as_json:
+        printing.result("".join(map(proposed.diff, proposed.changed)))
+    if not dry_run:
+        _write_all(proposed, yes)
+    if as_json:
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "nodes": list(found.listed),
+            "ignored_columns": list(found.ignored),
+            "added": [{"node": node, "key": key, "value": value} for (node, key), value in found.added.items()],
+            "written": not dry_run and bool(proposed.changed),
+        }
+        printing.result(json.dumps(document, indent=2) + "\n")
+    done = "would be added to" if dry_run else "added to"
+    nodes = fold(list(dict.fromkeys(node for node, _ in found.added)))
+    where = loaded.inventory_path
+    said = f"{plural(len(found.added), 'value')} of {nodes} {done} {where}" if found.added else f"{where}: unchanged"
+    again = dry_run and bool(found.added)
+    follow = command_line("nodes", "import", blueprint, file, inventory=inventory) if again else (
+        command_line("validate", blueprint, inventory=inventory))  # fmt: skip
+    printing.note(f"{said}\nNext: {follow}\n")
+    return Exit.DONE
+
+
+def _content(file: Path) -> bytes:
+    if file.exists() and not stat.S_ISREG(file.stat().st_mode):
+        raise UsageError(f"{file} is not a regular file", "name a file with comma-separated values")
+    with file.open("rb") as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise UsageError(f"{file} is larger than {MOST_BYTES >> 20} MiB", "is this the right file?")
+    return content
+
+
 def _expand(text: str) -> tuple[str, ...]:
     try:
         return expand(text)
@@ -105,6 +157,8 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
         proposed = propose(loaded, edits, names)
     except InvalidInput:
         printing.note("nothing was written: this change would make the files invalid (line numbers after the change)\n")
+        if loaded.included:
+            printing.note("a node of an included file is added, removed or moved there, by hand\n")
         raise
     if not proposed.changed:
         printing.note(
@@ -112,10 +166,16 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
             + _next(loaded, names, inventory)
         )
         return Exit.DONE
-    for path in proposed.changed:
-        printing.result(proposed.diff(path))
+    printing.result("".join(map(proposed.diff, proposed.changed)))
+    _write_all(proposed, yes)
+    printing.note(_next(loaded, names, inventory))
+    return Exit.DONE
+
+
+def _write_all(proposed: Proposed, yes: bool) -> None:
+    """Ask for confirmation, and write the files that change."""
     printing.flush()
-    if not yes:
+    if proposed.changed and not yes:
         if not sys.stdin.isatty():
             raise UsageError(
                 "there is no terminal for the question; nothing was written", "look at the diff, then add --yes"
@@ -123,8 +183,6 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
         typer.confirm(f"Write {' and '.join(map(str, proposed.changed))}?", abort=True, err=True)
     for path in proposed.changed:
         rewrite(path, proposed.new[path])
-    printing.note(_next(loaded, names, inventory))
-    return Exit.DONE
 
 
 def _next(loaded: Loaded, names: tuple[str, ...], inventory: Path | None) -> str:

@@ -14,11 +14,14 @@ from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.plan.plan import Plan
 from hpcforge.report import printing
+from hpcforge.report.plan_markdown import plan_markdown
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.text import one_line
 from hpcforge.run.make_plan import compare_unseen, look
 from hpcforge.run.plan_files import write_plan
 from hpcforge.run.site import goal, keep_revoked
+
+_LONGEST = 80  # lines of one file's diff on a terminal
 
 
 def plan(
@@ -36,9 +39,12 @@ def plan(
     offline: bool,
     new_files: bool,
     trust: bool,
+    markdown: bool,
     as_json: bool,
 ) -> int:
     """Run `hpcforge plan`. Returns the exit status."""
+    if markdown and as_json:
+        raise UsageError("--markdown and --json print two things", "remove one of them")
     if offline and (output is not None or trust):
         raise UsageError("--offline contacts no node", "remove it, or remove -o and --trust-new")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline, judged=True)
@@ -55,8 +61,11 @@ def plan(
         write_plan(output, found, wanted.desired, wanted.secrets)
     if as_json:
         printing.result(json.dumps({"schema_version": 2, **dataclasses.asdict(found)}, indent=2) + "\n")
+    elif markdown:
+        printing.result(plan_markdown(found, command_line("plan", blueprint, inventory=inventory, lab=lab)))
     else:
-        printing.result(plan_text(found, new_files=new_files), "plan")
+        longest = _LONGEST if printing.on_terminal() else None
+        printing.result(plan_text(found, new_files=new_files, longest=longest), "plan")
         if found.pending:
             given = {"inventory": inventory, "lab": lab, "identity": identity}
             # a plan file is for the nodes and roles that it was made for

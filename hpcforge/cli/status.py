@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
 from hpcforge.command_hint import command_line
+from hpcforge.engines.tasks import Engine
+from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.status_html import status_page
 from hpcforge.report.status_text import certificates_note, history_table, status_json, status_text
 from hpcforge.report.text import one_line
-from hpcforge.run.site import compile_site, open_engines, site_roles
+from hpcforge.run.site import Site, compile_site, open_engines, site_roles
+from hpcforge.run.status import Status
 from hpcforge.run.status import status as look_at
 
 _LOOK_BACK = 200  # runs among which each node's last change is sought
@@ -28,15 +33,21 @@ def status(
     history: bool,
     last: int,
     html: Path | None,
+    every_s: float | None,
     as_json: bool,
 ) -> int:
-    """Run `hpcforge status`. Returns the exit status."""
+    """Run `hpcforge status`; with `every_s`, again and again. Returns the exit status."""
+    if every_s is not None and (history or html is not None or as_json):
+        raise UsageError("--watch shows one thing", "remove --history, --html and --json")
+    if every_s is not None and not printing.on_terminal():
+        raise UsageError("--watch needs a terminal", command_line("status", blueprint, json=True))
     site = open_site(blueprint, inventory, lab, None)
-    desired = compile_site(site_roles(site), {}, site.cluster)
+    apply = command_line("apply", blueprint, inventory=inventory, lab=lab)
+    look = _looking(site, max(last, _LOOK_BACK), apply)
+    if every_s is not None:
+        return _code(_watched(site, look, every_s))
     with open_engines(site) as engine:
-        found = look_at(engine, site.cluster, max(last, _LOOK_BACK), _say, site.kept_as, desired)
-    note = certificates_note(found, command_line("apply", blueprint, inventory=inventory, lab=lab))
-    found = replace(found, notes=(*found.notes, *([note] if note else [])))
+        found = look(engine, _say)
     shown = found.history.newest(last)
     if html is not None:
         html.write_text(status_page(found, site.cluster, time.time()), encoding="utf-8")
@@ -49,7 +60,39 @@ def status(
         printing.note("".join(f"{one_line(note)}\n" for note in found.notes))
     else:
         printing.result(status_text(found, time.time()), "states")
-    return Exit.UNREACHABLE if any(node.unreachable for node in found.nodes) else Exit.DONE
+    return _code(found)
+
+
+def _looking(site: Site, last: int, apply: str) -> Callable[[Engine, Callable[[str], None]], Status]:
+    """Return what asks nodes and head. `apply` is the command that a note about certificates names."""
+    desired = compile_site(site_roles(site), {}, site.cluster)
+
+    def look(engine: Engine, say: Callable[[str], None]) -> Status:
+        found = look_at(engine, site.cluster, last, say, site.kept_as, desired)
+        note = certificates_note(found, apply)
+        return replace(found, notes=(*found.notes, *([note] if note else [])))
+
+    return look
+
+
+def _watched(site: Site, look: Callable[[Engine, Callable[[str], None]], Status], every_s: float) -> Status | None:
+    """Show the status until Ctrl-C, over connections that stay open; then print the last one."""
+    from hpcforge.report.watch import Watch  # noqa: PLC0415 - what draws takes a while to load
+
+    found = None
+    with suppress(KeyboardInterrupt), open_engines(site) as engine, Watch(f"{site.cluster.name}:", "states") as watch:
+        while True:
+            began_s = time.monotonic()
+            found = look(engine, watch.note)
+            watch.show(status_text(found, time.time()))
+            time.sleep(max(0.0, every_s - (time.monotonic() - began_s)))
+    if found is not None:
+        printing.result(status_text(found, time.time()), "states")
+    return found
+
+
+def _code(found: Status | None) -> Exit:
+    return Exit.UNREACHABLE if found and any(node.unreachable for node in found.nodes) else Exit.DONE
 
 
 def _say(text: str) -> None:

@@ -33,7 +33,7 @@ def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, y
     if node in site.cluster.by_name:
         raise UsageError(f"{node} is in the blueprint", "its host key is recorded by `hpcforge apply --trust-new`")
     machine = enrolled(site, node)
-    rows = [[node, machine.address, *_kind_and_fingerprint(key)] for key in machine.host_keys]
+    rows = [[node, machine.address, *kind_and_fingerprint(key)] for key in machine.host_keys]
     printing.note(
         f"as the node list on {head} has it:\n" + table(("node", "address", "type", "fingerprint"), rows, indent="  ")
     )
@@ -74,10 +74,11 @@ def _table(site: Site, shown: MachineKeys) -> str:
     via = site.cluster.access.via
     if shown.jump_host is not None and via is not None and via.name not in shown.keys:
         rows.insert(0, (via.name, via.address, shown.jump_host))
-    cells = [[name, address, *_kind_and_fingerprint(key)] for name, address, key in rows]
+    cells = [[name, address, *kind_and_fingerprint(key)] for name, address, key in rows]
     return "new host keys:\n" + table(("node", "address", "type", "fingerprint"), cells, indent="  ")
 
 
-def _kind_and_fingerprint(key: str) -> tuple[str, str]:
+def kind_and_fingerprint(key: str) -> tuple[str, str]:
+    """Return the type of an OpenSSH public key, and its SHA-256 as ssh-keygen prints it."""
     kind, text = key.split()[:2]
     return kind, fingerprint(base64.b64decode(text))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcforge.blueprint.edit import edited
+from hpcforge.blueprint.edit import edited, with_values
 from hpcforge.blueprint.membership import Edits
 from hpcforge.cluster.load import Loaded, load
 from hpcforge.cluster.model import Cluster, Node
@@ -49,6 +49,23 @@ def propose(loaded: Loaded, edits: Edits, names: tuple[str, ...]) -> Proposed:
         anew = load(loaded.blueprint_path, loaded.inventory_path, instead=new, judged=True)
         _refuse_what_moves(loaded.cluster, anew.cluster, names)
     return proposed
+
+
+def propose_machines(loaded: Loaded, values: Mapping[tuple[str, str], object]) -> Proposed:
+    """Return the inventory with these values, by (node, key). Nothing of the blueprint changes.
+
+    Raises:
+        UsageError: the blueprint names no inventory.
+        InvalidInput: the inventory would be wrong, with places as they would then be.
+    """
+    path = loaded.inventory_path
+    if path is None:
+        raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
+    old = _text(path)
+    new = with_values(old, "nodes", values) if values else old
+    if new != old:
+        load(loaded.blueprint_path, path, instead={path: new})
+    return Proposed({path: old}, {path: new})
 
 
 def _text(path: Path) -> str:

@@ -12,8 +12,9 @@ from hpcforge.cluster.load import Loaded
 
 
 def inputs(loaded: Loaded) -> tuple[Path, ...]:
-    """The blueprint first, then files of keys and the folders of roles and smoke tests; no secrets, no inventory.
+    """The blueprint first, then files that it includes, keys, and the folders of roles and smoke tests.
 
+    No secrets, no inventory.
     They include the shipped roles and tests if the blueprint is in a checkout of hpcforge, whose commit has them.
     """
     blueprint, folder = loaded.blueprint, loaded.blueprint_path.absolute().parent
@@ -22,6 +23,7 @@ def inputs(loaded: Loaded) -> tuple[Path, ...]:
     tests = blueprint.acceptance.tests.folders.values() if blueprint.acceptance else ()
     return (
         loaded.blueprint_path,
+        *loaded.included,
         *keys,
         *([folder / repository.key] if repository else []),
         *(role_folder for place in loaded.role_folders[1:] for role_folder in having(place, ROLES.file)),

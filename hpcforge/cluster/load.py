@@ -15,9 +15,10 @@ from hpcforge import bundled
 from hpcforge.blueprint import checks, reader
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
+from hpcforge.blueprint.includes import with_includes
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.public_keys import is_path
-from hpcforge.blueprint.renamed_keys import File, old_key_warnings, with_new_keys
+from hpcforge.blueprint.renamed_keys import old_key_warnings, with_new_keys
 from hpcforge.blueprint.role_declarations import ROLES, RoleDeclarations, read_declared
 from hpcforge.blueprint.schema import Blueprint, blueprint_model
 from hpcforge.blueprint.site_folders import OwnFolders, own_folders
@@ -87,6 +88,7 @@ class Loaded:
     inventory_path: Path | None  # what was read beside the blueprint; None: nothing
     inventory: Inventory | None
     draft: Draft  # where things stand in the blueprint
+    included: tuple[Path, ...] = ()  # files that the blueprint includes
 
     @property
     def fabrics(self) -> tuple[Fabric, ...]:
@@ -165,7 +167,8 @@ def load(
     What breaks a rule of racks, power, cooling and fabrics is in `diagnostics`; with `judged` it raises, too.
     `instead` has text to be read in place of what is in a file: what it would say once it is written.
     """
-    document = _read(blueprint_path, instead, "blueprint", reader.MAX_VALUES)
+    included = with_includes(_document(blueprint_path, instead, reader.MAX_VALUES), blueprint_path)
+    document = with_new_keys(included.document, "blueprint")
     roles, tests = _own_folders(document, blueprint_path)
     declared, model = _declared(roles.folders, tests.folders)
     draft, diagnostics = validate(model, tests.document)
@@ -175,7 +178,8 @@ def load(
     inventory_path = inventory_path or named
     machines: Draft | None = None
     if inventory_path:
-        machines, found = validate(Inventory, _read(inventory_path, instead, "inventory", reader.MAX_MACHINE_VALUES))
+        read = with_new_keys(_document(inventory_path, instead, reader.MAX_MACHINE_VALUES), "inventory")
+        machines, found = validate(Inventory, read)
         if named and not _is_there(named):
             hint = f"{_RELATIVE} blueprint; looked for as {named.absolute()}"
             found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
@@ -184,6 +188,7 @@ def load(
     diagnostics += draft.place(_unreadable(draft, blueprint_path.absolute().parent))
     _raise_errors(draft, diagnostics)
     loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path, roles, declared)
+    loaded = replace(loaded, included=included.files)
     if judged or any(entry.severity == "error" for entry in loaded.found):
         _raise_errors(draft, loaded.diagnostics)
     return loaded
@@ -194,7 +199,7 @@ def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]
 
     Raises InvalidInput with what is wrong there.
     """
-    document = reader.read_file(blueprint_path, reader.MAX_VALUES)
+    document = with_includes(reader.read_file(blueprint_path, reader.MAX_VALUES), blueprint_path).document
     roles, tests = _own_folders(document, blueprint_path)
     findings = (*roles.findings, *tests.findings)
     found = [*document.diagnostics, *(finding.place(document.root, document.source) for finding in findings)]
@@ -205,7 +210,7 @@ def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]
 
 def own_models(blueprint_path: Path) -> dict[str, tuple[str, ...]]:
     """The names of the models that a blueprint has of its own, by the table of the catalog that they add to."""
-    root = reader.read_file(blueprint_path, reader.MAX_VALUES).root
+    root = with_includes(reader.read_file(blueprint_path, reader.MAX_VALUES), blueprint_path).document.root
     places = {"servers": ("hardware",), **{table: ("parts", table) for table in Parts.model_fields}}
     found = {table: reader.find(root, place) for table, place in places.items()}
     return {table: tuple(section.entries) for table, section in found.items() if isinstance(section, reader.Mapping)}
@@ -226,10 +231,10 @@ def _declared(
     return declared, blueprint_model(declared, load_smoke_tests(*test_folders))
 
 
-def _read(path: Path, instead: Mapping[Path, str], file: File, max_values: int) -> reader.Document:
+def _document(path: Path, instead: Mapping[Path, str], max_values: int) -> reader.Document:
     if path in instead:
-        return with_new_keys(reader.read_bytes(instead[path].encode(), str(path), max_values), file)
-    return with_new_keys(reader.read_file(path, max_values), file)
+        return reader.read_bytes(instead[path].encode(), str(path), max_values)
+    return reader.read_file(path, max_values)
 
 
 def _raise_errors(draft: Draft, diagnostics: Iterable[Diagnostic]) -> None:

@@ -18,7 +18,7 @@ def remark(draft: Draft, breach: Breach) -> Remark:
         message=breach.message,
         arithmetic=breach.arithmetic,
         hint=breach.hint,
-        file=draft.document.source.name,
+        file=((mark and mark.source) or draft.document.source).name,
         line=mark.line if mark else None,
         column=mark.column if mark else None,
     )

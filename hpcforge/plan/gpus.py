@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpcforge.catalog.nvidia import bare_name
 from hpcforge.cluster.mig import Layout
 from hpcforge.cluster.model import GpuModel
 
@@ -95,16 +96,11 @@ _Judged = tuple[str, str, str] | None  # declared, observed, what to do
 
 
 def _model(gpu: Gpu, model: GpuModel) -> _Judged:
-    names = [_bare(name) for name in model.driver_names]
-    if not names or gpu["model"] is None or _bare(gpu["model"]) in names:
+    names = [bare_name(name) for name in model.driver_names]
+    if not names or gpu["model"] is None or bare_name(gpu["model"]) in names:
         return None
     todo = "set its model in the blueprint, or replace it"
     return model.driver_names[0], gpu["model"], todo
-
-
-def _bare(name: str) -> str:
-    """A name without its brand, which drivers have changed."""
-    return name.removeprefix("NVIDIA ").removeprefix("Tesla ")
 
 
 def _memory(gpu: Gpu, model: GpuModel) -> _Judged:

@@ -56,7 +56,7 @@ def page(design: Design, cabled: Sequence[Cabled] = ()) -> str:
     groups = alike(racks, phases=False)
     large = len(design.racks) > _DRAWN_EACH
     drawn = groups[:_MOST_DRAWN] if large else tuple(Alike((rack.name,), rack) for rack in racks)
-    return _environment().get_template("design.html.j2").render(
+    return environment().get_template("design.html.j2").render(
         design=design,
         verdict=_verdict(design),
         remarks=_remarks(design.diagnostics),
@@ -85,7 +85,8 @@ def page(design: Design, cabled: Sequence[Cabled] = ()) -> str:
 
 
 @lru_cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """What fills the templates of pages: autoescape, and no control characters."""
     environment = Environment(
         loader=PackageLoader("hpcforge.report", "templates"),
         autoescape=True,

@@ -38,10 +38,18 @@ _OF_NODES = (
 
 
 class Stream:
-    """Passes everything on to `human`; with an `out` also as lines to that. A context manager for symmetry with it."""
+    """Passes everything on to `human`; with an `out` also as lines to that. A context manager for symmetry with it.
 
-    def __init__(self, human: Progress, out: Callable[[str], None] | None) -> None:
-        self.human, self._out = human, out
+    `expected` returns the time that a plan will probably take, in seconds; None: unknown.
+    """
+
+    def __init__(
+        self,
+        human: Progress,
+        out: Callable[[str], None] | None,
+        expected: Callable[[Plan], float | None] = lambda _: None,
+    ) -> None:
+        self.human, self._out, self._expected = human, out, expected
 
     def __enter__(self) -> Self:
         return self
@@ -53,6 +61,7 @@ class Stream:
         """What will be done."""
         self._write("plan", plan=plan, moved=dict(moved))
         self.human.block(plan_text(plan), "plan")
+        self.human.expect(self._expected(plan))
         self.warn_moved(moved)
 
     def warn_moved(self, moved: Mapping[str, str]) -> None:

@@ -20,8 +20,11 @@ from hpcforge.report.text import duration, one_line, plural
 from hpcforge.report.unreachable_text import by_reason
 
 
-def plan_text(plan: Plan, *, new_files: bool = False) -> str:
-    """The whole plan. `new_files` shows the content of files that are not there yet, too."""
+def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None) -> str:
+    """The whole plan. `new_files` shows the content of files that are not there yet, too.
+
+    `longest`: the lines of a diff that are shown; None: all.
+    """
     lines: list[str] = []
     if plan.offline:
         lines += ["No node was contacted: this is the plan for empty nodes.", ""]
@@ -39,7 +42,7 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
         for node, change in step.changes.items():
             key = tuple(map(id, change.but_needs))
             if key not in shown:
-                shown[key] = (_why(change), *_body(change, plan, new_files))
+                shown[key] = (_why(change), *_body(change, plan, new_files, longest))
             bodies[node] = shown[key]
         for nodes, body in _alike(bodies).items():
             lines += [f"{step.role}  {nodes}  {body[0]}", *body[1:], ""]
@@ -49,7 +52,7 @@ def plan_text(plan: Plan, *, new_files: bool = False) -> str:
         lines.append("")
     lines += _smoke(plan)
     lines += _notes(plan)
-    lines.append(_summary(plan))
+    lines.append(plan_summary(plan))
     return "".join(f"{one_line(line)}\n" for line in lines)
 
 
@@ -135,7 +138,7 @@ def _waiting(jobs: Sequence[str], plan: Plan) -> str:
     return f"; jobs run there ({', '.join(jobs)}): waited for up to {duration(plan.rollout.busy_wait_s)}, never killed"
 
 
-def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
+def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> Iterator[str]:
     if change.packages:
         yield f"  + packages {' '.join(change.packages)}"
     for gone in change.removes:
@@ -146,7 +149,10 @@ def _body(change: Change, plan: Plan, new_files: bool) -> Iterator[str]:
         yield f"  ? what {else_}apt removes for {names} is not known yet: its lists lack it; nothing else may go"
     for resource_change in change.resources:
         if isinstance(resource_change.resource, File):
-            yield from _file(resource_change.resource, resource_change.found, plan.texts, new_files)
+            lines = [*_file(resource_change.resource, resource_change.found, plan.texts, new_files)]
+            yield from lines[:longest]
+            if longest is not None and len(lines) > longest:
+                yield f"      ... and {plural(len(lines) - longest, 'more line')}; all of them: in a pipe or a file"
         else:
             yield f"  {resource_change.resource.line(resource_change.found)}"
     for unit in change.units:
@@ -252,7 +258,8 @@ def _its(nodes: Sequence[str]) -> str:
     return "its group" if len(nodes) == 1 else "their groups"
 
 
-def _summary(plan: Plan) -> str:
+def plan_summary(plan: Plan) -> str:
+    """The last line: how many nodes change, and what that disrupts."""
     touched = set(plan.touched)
     out = {*plan.unreachable, *plan.refused}
     untouched = [node for node in plan.nodes if node not in touched and node not in out]

@@ -19,7 +19,7 @@ from hpcforge import start_time
 from hpcforge.engines.tasks import Event
 from hpcforge.report.colour import Kind, spans
 from hpcforge.report.live import Board, fit
-from hpcforge.report.text import clean, one_line
+from hpcforge.report.text import clean, duration, one_line
 
 _EVERY_S = 10.0  # without a terminal, at most one line of detail in so many seconds
 _PER_SECOND = 4  # how often the lower lines are drawn
@@ -41,6 +41,7 @@ class Progress:
         self._last_detail = 0.0
         self.phases: dict[str, float] = {"start": now - self._start}
         self._board, self._phase, self._detail = Board(), "", ""
+        self._ends: float | None = None  # when it probably ends, on the monotonic clock
         # Drawn by a thread of its own. The same thread may come twice: Ctrl-C says something wherever it comes.
         self._lock = threading.RLock()
         utf = self._console.encoding.lower().startswith("utf")
@@ -60,8 +61,20 @@ class Progress:
         with self._lock:
             width, height = self._console.width - 1, self._console.height - _ABOVE - 1
             board = self._board.lines(width, height)
-            self._spinner.text = Text(fit(self._detail or self._phase, width - 2), no_wrap=True)
+            left = self._left()
+            doing = fit(self._detail or self._phase, width - 2 - len(left), pad=bool(left))
+            self._spinner.text = Text(doing + left, no_wrap=True)
             return Group(self._spinner, *board)
+
+    def expect(self, seconds: float | None) -> None:
+        """From now on it will probably take so long; None: unknown."""
+        self._ends = None if seconds is None else time.monotonic() + seconds
+
+    def _left(self) -> str:
+        if self._ends is None:
+            return ""
+        left = self._ends - time.monotonic()
+        return f"  about {duration(float(round(left)))} left" if left >= 1 else "  longer than before"
 
     def __enter__(self) -> Progress:
         if self._live:

@@ -8,6 +8,7 @@ from hpcforge.blueprint.hostlist import HostlistError, fold
 from hpcforge.cluster.model import Cluster, Network, Node
 from hpcforge.report.text import plural, table, within
 
+Table = tuple[tuple[str, ...], list[list[str]]]  # header and rows
 _NAMED = 12  # of users and roles: of more only so many are named
 
 
@@ -16,8 +17,16 @@ def show_text(cluster: Cluster, full: str, columns: int | None = None) -> str:
     os, access = cluster.os, cluster.access
     via = f" through {access.via.name}" if access.via else ""
     first = f"{cluster.name}: {cluster.domain}, {os.name} {os.release}, Slurm {os.slurm}, Python {os.python}"
-    parts = [f"{first}; hpcforge logs in as {access.user}{via}\n", _nodes(cluster, columns)]
-    tables: tuple[tuple[tuple[str, ...], list[list[str]]], ...] = (
+    parts = [f"{first}; hpcforge logs in as {access.user}{via}\n"]
+    parts += [table(header, rows, columns=columns) for header, rows in cluster_tables(cluster)]
+    parts.append(within(f"all of it, a value a line: {full}\n", columns))
+    return "\n".join(parts)
+
+
+def cluster_tables(cluster: Cluster) -> list[Table]:
+    """Return the tables of the page, each as header and rows."""
+    tables: tuple[Table, ...] = (
+        _nodes(cluster),
         (("network", "cidr", "fabric", "what"), [*map(_network, cluster.networks or (cluster.network,))]),
         (("service", "where"), [*_services(cluster)]),
         (("partition", "nodes", "limit", ""), [*_partitions(cluster)]),
@@ -25,12 +34,10 @@ def show_text(cluster: Cluster, full: str, columns: int | None = None) -> str:
         (("smoke test", "nodes"), [*_tests(cluster)]),
         (("also", ""), [*_rest(cluster)]),
     )
-    parts += [table(header, rows, columns=columns) for header, rows in tables if rows]
-    parts.append(within(f"all of it, a value a line: {full}\n", columns))
-    return "\n".join(parts)
+    return [(header, rows) for header, rows in tables if rows]
 
 
-def _nodes(cluster: Cluster, columns: int | None) -> str:
+def _nodes(cluster: Cluster) -> Table:
     alike: dict[tuple[str, ...], list[Node]] = {}
     for node in cluster.nodes:
         alike.setdefault(_shape(node), []).append(node)
@@ -40,7 +47,7 @@ def _nodes(cluster: Cluster, columns: int | None) -> str:
     ]
     header = ("nodes", "functions", "hardware", "cores", "memory", "GPUs", "remarks", "addresses", "racks")
     used = [place for place, name in enumerate(header) if name != "remarks" or any(row[place] for row in rows)]
-    return table([header[place] for place in used], [[row[place] for place in used] for row in rows], columns=columns)
+    return tuple(header[place] for place in used), [[row[place] for place in used] for row in rows]
 
 
 def _shape(node: Node) -> tuple[str, ...]:

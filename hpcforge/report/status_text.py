@@ -104,14 +104,15 @@ def _counting_on(away: Collection[str], nodes: Collection[str]) -> str:
 def _sentence(run: Past, now_s: float) -> str:
     ago = duration(max(0.0, now_s - run.started_s))
     took = "" if run.wall_s is None else f" in {duration(run.wall_s)}"
-    return f"{_called(run)} by {run.who}, {ago} ago: {_result(run)}{took}"
+    return f"{_called(run)} by {run.who}, {ago} ago: {result_words(run)}{took}"
 
 
 def _called(run: Past) -> str:
     return f"run {run.number}" if run.number else f"run {run.id}"
 
 
-def _result(run: Past) -> str:
+def result_words(run: Past) -> str:
+    """The end of a run, in a word or two."""
     if run.cut_off:
         return "cut off"
     return _RESULTS.get(run.exit, f"exit status {run.exit}") if run.exit is not None else "unknown"
@@ -154,7 +155,7 @@ def _row(run: Past) -> list[str]:
     commit = (run.commit or "-")[:12] + ("+" if run.dirty else "")
     counts = Counter(status.replace("_", " ") for status in run.verdicts.values())
     tests = ", ".join(f"{count} {status}" for status, count in counts.items()) or "-"
-    return [str(run.number or "-"), started, run.who, took, _result(run), commit, tests, _whereabouts(run)]
+    return [str(run.number or "-"), started, run.who, took, result_words(run), commit, tests, _whereabouts(run)]
 
 
 def _whereabouts(run: Past) -> str:

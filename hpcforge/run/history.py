@@ -18,6 +18,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any, Self, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -36,6 +37,8 @@ SCHEMA_VERSION = 1
 _TIMEOUT_S = 60.0
 _CAUGHT_UP = 50  # lines that come back from the head when one is written: those of other hosts since our last run
 _WHY_LIMIT = 300  # characters
+_TO_THE_END = (0, 2, 7)  # exit codes of runs that did all they could
+_LAST_ALIKE = 5  # runs from which the time of the next is guessed
 
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
@@ -139,6 +142,21 @@ def parse_history(lines: Iterable[str], older: int = 0) -> History:
 def last_changed(history: History) -> dict[str, Past]:
     """The last run that changed something, by node."""
     return {name: run for run in history.runs for name, node in run.nodes.items() if node.changed}
+
+
+def expected_s(history: History, roles: Collection[str], nodes: int) -> float | None:
+    """Return the median time, in seconds, of the last runs that did much the same; None if there is none.
+
+    That is: at least half of the roles of both, on at least half and at most twice as many nodes, to the end.
+    """
+    times = []
+    for run in reversed(history.runs):
+        did = {role for node in run.nodes.values() for role in node.roles}
+        changed = sum(bool(node.changed) for node in run.nodes.values())
+        alike = did and 2 * len(did & {*roles}) >= len(did | {*roles}) and nodes <= 2 * changed <= 4 * nodes
+        if alike and run.wall_s is not None and run.exit in _TO_THE_END:
+            times.append(run.wall_s)
+    return median(times[:_LAST_ALIKE]) if times else None
 
 
 def write_log(

@@ -27,6 +27,8 @@ from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm
 from hpcforge.verify.verdict_records import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
+CPU_TOPOLOGY = "cpu topology"  # the name of what `observe_machines` asks
+CPU_TOPOLOGY_COMMAND = ("lscpu", "--parse=SOCKET,CORE,CPU")
 NO_SECRETS: Mapping[str, bytes] = {}
 NO_FILES: Mapping[str, Sequence[str]] = {}
 _TIMEOUT_S = 120.0
@@ -71,6 +73,12 @@ def observe_leaving(engine: Engine, nodes: Collection[str], waits: Waits) -> dic
     """What hpcforge owns on nodes that are not in the blueprint any more."""
     request: Request = {"verb": "observe", "wanted": [], "surplus": True}
     return _ask(engine, dict.fromkeys(nodes, request), waits)
+
+
+def observe_machines(engine: Engine, names: Collection[str], waits: Waits) -> dict[str, Observation]:
+    """What machines are that no blueprint has yet: facts, and the topology of their processors."""
+    request: Request = {"verb": "observe", "wanted": [], "asks": {CPU_TOPOLOGY: list(CPU_TOPOLOGY_COMMAND)}}
+    return _ask(engine, dict.fromkeys(names, request), waits)
 
 
 def wait_for_others(

@@ -18,7 +18,7 @@ from hpcforge.run import lease as leases
 from hpcforge.run import leftover
 from hpcforge.run.apply import ApplyResult, apply_plan
 from hpcforge.run.commit import Commit
-from hpcforge.run.history import past, write_log
+from hpcforge.run.history import Copy, expected_s, past, write_log
 from hpcforge.run.lease import Lease
 from hpcforge.run.listener import Operator
 from hpcforge.run.make_plan import Comparison, Selection, compare, remark
@@ -28,6 +28,7 @@ from hpcforge.run.site import Goal, Site, artifacts_path, keep_revoked, open_eng
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
 _TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did
+_LOOK_BACK = 100  # runs that the time of the next is guessed from
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,12 @@ def apply_site(
     """
     with open_engines(site) as engines, ExitStack() as until_end:
         return _Session(site, goal, choice, wishes, engines, listener, stop, until_end).go(exit_code)
+
+
+def expected_time_s(site: Site, plan: Plan) -> float | None:
+    """Return the time that earlier runs like this took, by this host's copy of the history; None if there is none."""
+    runs, _ = Copy.of(site.kept_as).read(site.cluster.name, _LOOK_BACK)
+    return expected_s(runs, [step.role for step in plan.steps], len(plan.touched))
 
 
 class _Session:

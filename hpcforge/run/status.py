@@ -109,6 +109,12 @@ def status(
     )
 
 
+def past_runs(engine: Engine, cluster: Cluster, last: int, kept_as: str) -> tuple[tuple[Past, ...], str | None]:
+    """Return the `last` runs, and why the head could not be asked for them, if they are from this host's copy."""
+    history, _, away = read_log(engine, cluster.slurm.controller, cluster.name, last, kept_as)
+    return history.runs, away
+
+
 def _needed_again(
     engine: Engine, cluster: Cluster, desired: Desired, seen: Mapping[str, Observation], say: Callable[[str], None]
 ) -> dict[str, Collection[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -15,9 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.hostlist import expand, fold
 from hpcforge.catalog import Catalog, load_catalog
+from hpcforge.catalog.nvidia import bare_name
 from hpcforge.starter.machines import FoundMachine, StarterError
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
@@ -90,7 +93,9 @@ def draft(
     """
     _check(answers)
     gpus = not machines or any(machine.gpus for machine in machines)
-    words: dict[str, object] = {**vars(answers), "inventory": inventory, "gpus": gpus, "pytorch": _pytorch(gpus)}
+    system, sure = _system(machines)
+    words: dict[str, object] = {**vars(answers), "inventory": inventory, "gpus": gpus}
+    words |= {"pytorch": _pytorch(gpus, system), "os": system, "os_known": sure}
     if machines:
         machines = _with_head(machines)
         words |= _words_of(machines)
@@ -102,16 +107,29 @@ def draft(
     )
     text = environment.from_string(template.text).render(words)
     known = {machine.name: machine.address for machine in machines}
-    return text, _inventory(text, ipaddress.IPv4Network(answers.network), known)
+    keys = {machine.name: machine.host_keys for machine in machines}
+    return text, _inventory(text, ipaddress.IPv4Network(answers.network), known, keys)
 
 
-def _pytorch(gpus: bool) -> str:
-    """The first build of PyTorch that the catalog pins for Debian 12: the one that its drivers run."""
+def _system(machines: Sequence[FoundMachine]) -> tuple[tuple[str, str], bool]:
+    """The distribution that most machines have, if hpcforge supports it, and whether that is sure; else Debian 12."""
+    counts = Counter(machine.system for machine in machines if machine.system in load_catalog().distributions)
+    (found, count), *_ = (*counts.most_common(1), (None, 0))
+    return found or ("debian", "12"), found is not None and count == len(machines)
+
+
+def _pytorch(gpus: bool, system: tuple[str, str]) -> str:
+    """The first build of PyTorch that the catalog pins for a distribution: the one that its drivers run."""
     catalog = load_catalog()
-    return catalog.pytorch_builds("cuda" if gpus else "cpu", catalog.distributions["debian", "12"])[0].version
+    return catalog.pytorch_builds("cuda" if gpus else "cpu", catalog.distributions[system])[0].version
 
 
-def _inventory(blueprint: str, network: ipaddress.IPv4Network, known: Mapping[str, str | None]) -> str:
+def _inventory(
+    blueprint: str,
+    network: ipaddress.IPv4Network,
+    known: Mapping[str, str | None],
+    keys: Mapping[str, Sequence[str]],
+) -> str:
     """An inventory line for each node: the address that is known, or the next free one."""
     nodes = yaml.load(blueprint, Loader=yaml.CSafeLoader)["nodes"]
     taken = {address for address in known.values() if address}
@@ -130,7 +148,8 @@ def _inventory(blueprint: str, network: ipaddress.IPv4Network, known: Mapping[st
             if address is None:
                 raise StarterError(f"network: {network} has no address left for {name}", "choose a shorter prefix")
             taken.add(address)
-            lines.append(f"  {name}: {{address: {address}}}" + ("" if given else "   # guess"))
+            shown = f", host_keys: {quoted(keys[name])}" if keys.get(name) else ""
+            lines.append(f"  {name}: {{address: {address}{shown}}}" + ("" if given else "   # guess"))
     return "\n".join(lines) + "\n"
 
 
@@ -196,7 +215,10 @@ def _guess(guesses: Sequence[str]) -> str:
 
 def _gpu(machine: FoundMachine, catalog: Catalog) -> tuple[str, bool]:
     """The catalog's model for a GPU's type, and whether the name leaves no choice."""
-    said = re.sub(r"[^a-z0-9]+", "-", machine.gpu or "").strip("-")
+    told = {bare_name(called): name for name, gpu in catalog.gpus.items() for called in gpu.driver_names or ()}
+    if (called := bare_name(machine.gpu or "")) in told:
+        return told[called], True
+    said = re.sub(r"[^a-z0-9]+", "-", (machine.gpu or "").lower()).strip("-")
     if said in catalog.gpus:
         return said, True
     alike = [name for name in catalog.gpus if said and (name.startswith(said) or name.split("-")[0] in said.split("-"))]

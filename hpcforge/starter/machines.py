@@ -1,4 +1,4 @@
-"""The machines of a file that a site has: a hosts file, an Ansible inventory or Slurm's configuration. Pure.
+"""The machines of a file that a site has (a hosts file, an Ansible inventory, slurm.conf), or their own facts. Pure.
 
 Each reader takes the whole text and returns machines in the order of the file. What a file does not say is None, and
 the draft marks its guess. Nothing of a file is evaluated: words that hpcforge does not know are skipped.
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
@@ -48,6 +48,8 @@ class FoundMachine:
     gpu: str | None = None  # the type in the words of the file
     gpus: int = 0
     guesses: tuple[str, ...] = field(default=("functions",))
+    host_keys: tuple[str, ...] = ()  # that the machine showed
+    system: tuple[str, str] | None = None  # distribution and release
 
 
 def source_of(text: str) -> Source:
@@ -65,9 +67,14 @@ def read(text: str, source: Source | None = None) -> list[FoundMachine]:
     """Return the machines of a file. Raises `StarterError` where it has none, too many, or the same name twice."""
     kind = source or source_of(text)
     machines = list(islice(_READERS[kind](text), MOST_MACHINES + 1))
-    names = [machine.name for machine in machines]
     if not machines:
         raise StarterError(f"no machine was found in this file, read as {kind}", "--from-format hosts|ansible|slurm")
+    return checked(machines)
+
+
+def checked(machines: list[FoundMachine]) -> list[FoundMachine]:
+    """Return the machines. Raises `StarterError` for too many, a name that is not one, or the same name twice."""
+    names = [machine.name for machine in machines]
     if len(machines) > MOST_MACHINES:
         raise StarterError(f"more than {MOST_MACHINES} machines")
     for name in names:
@@ -78,6 +85,31 @@ def read(text: str, source: Source | None = None) -> list[FoundMachine]:
     if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         raise StarterError(f"{twice} is there twice")
     return machines
+
+
+def of_facts(address: str, facts: Mapping[str, Any], topology: str, host_keys: tuple[str, ...]) -> FoundMachine:
+    """Return a machine as it describes itself; `topology` is the output of `lscpu --parse=SOCKET,CORE,CPU`."""
+    name = str(facts.get("hostname", "")).partition(".")[0].lower()
+    name = name if re.fullmatch(NODE_NAME.pattern, name) else f"node-{address.replace('.', '-')}"
+    rows = {tuple(line.split(",")[:3]) for line in topology.splitlines() if re.fullmatch(r"\d+,\d+,\d+", line)}
+    sockets, cores = len({row[0] for row in rows}), len({row[:2] for row in rows})
+    told = facts.get("nvml") or facts.get("amdgpu")
+    models = [gpu["model"] for gpu in told["gpus"] if gpu["model"]] if told else []
+    counts = facts.get("gpus", {})
+    system = str(facts.get("os_id", "")), str(facts.get("os_release", ""))
+    return FoundMachine(
+        name,
+        address,
+        _function(name, "") or ("worker",),
+        sockets=sockets or None,
+        cores_per_socket=cores // sockets if sockets else None,
+        threads_per_core=max(1, len(rows) // cores) if cores else None,
+        memory_gib=max(1, int(facts.get("memory_kib", 0)) >> 20),
+        gpu=models[0] if models else None,
+        gpus=max(int(counts.get("nvidia", 0)), int(counts.get("amd", 0))),
+        host_keys=host_keys,
+        system=system if all(system) else None,
+    )
 
 
 def _hosts(text: str) -> Iterator[FoundMachine]:

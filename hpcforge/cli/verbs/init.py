@@ -15,7 +15,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         rich_help_panel="Write and check a blueprint",
         epilog="Examples: hpcforge init site.yaml --template nvlink --workers 16\n\n"
-        "hpcforge init site.yaml --from /etc/slurm/slurm.conf --user ops",
+        "hpcforge init site.yaml --from /etc/slurm/slurm.conf --user ops\n\n"
+        "hpcforge init site.yaml --ssh 10.20.0.[10-19] --user ops --trust-new",
     )(init)
 
 
@@ -45,6 +46,17 @@ def init(
         Literal["hosts", "ansible", "slurm"] | None,
         typer.Option("--from-format", help="The format of that file. Default: recognised.", show_default=False),
     ] = None,
+    ssh: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Log in to these addresses, a hostlist, and take the machines that answer as they are. Repeatable.",
+            metavar="ADDRESSES",
+            show_default=False,
+        ),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust-new", help="With --ssh: accept and record the host key of each machine.")
+    ] = False,
     name: Annotated[
         str | None, typer.Option(help="The cluster's name. Default: of the file.", metavar="NAME", show_default=False)
     ] = None,
@@ -77,9 +89,10 @@ def init(
 ) -> int:
     """Write a first blueprint, with comments, and its inventory.
 
-    On a terminal it asks for what no option says. It overwrites no file and contacts no node.
+    On a terminal it asks for what no option says. It overwrites no file, and contacts no node
+    without --ssh. What it guesses is marked.
     """
     from hpcforge.cli import init as work
 
     answers = work.Given(name, domain, user, network, workers, server)
-    return work.init(file, template, machines, source, answers, as_json)
+    return work.init(file, template, machines, source, answers, as_json, ssh or (), trust)

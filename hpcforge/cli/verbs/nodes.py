@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +10,8 @@ import typer
 from hpcforge.cli import completion, options
 
 nodes = typer.Typer(
-    help="Add, remove or replace nodes in blueprint and inventory.\n\nKeeps comments and shows a diff before it writes."
+    help="Add, remove or replace nodes in blueprint and inventory, or import what a list has of them.\n\n"
+    "Keeps comments and shows a diff before it writes."
 )
 _Names = Annotated[str, typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False)]
 _Known = Annotated[
@@ -133,3 +135,26 @@ def replace(
         inventory=inventory,
         yes=yes,
     )
+
+
+@nodes.command("import", epilog="Example: hpcforge nodes import site.yaml machines.csv --dry-run")
+def import_(
+    blueprint: options.Blueprint,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Comma-separated values in UTF-8. The first line names the columns: node, mac, bmc_address, bmc_mac, "
+            "serial. Others are not read.",
+            metavar="FILE.csv",
+            show_default=False,
+        ),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the diff, and write nothing.")] = False,
+    inventory: options.Inventory = None,
+    yes: _Yes = False,
+    as_json: options.Json = False,
+) -> int:
+    """Add MAC addresses, controllers and serial numbers of a list to the inventory. Replaces nothing."""
+    from hpcforge.cli import nodes as work
+
+    return work.import_(blueprint=blueprint, file=file, inventory=inventory, dry_run=dry_run, yes=yes, as_json=as_json)

@@ -14,7 +14,8 @@ def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
         rich_help_panel="Build and test the cluster",
-        epilog="Example: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan",
+        epilog="Examples: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan\n\n"
+        "hpcforge plan site.yaml --markdown > summary.md; gh pr comment -F summary.md",
     )(plan)
 
 
@@ -37,6 +38,12 @@ def plan(
     offline: Annotated[bool, typer.Option("--offline", help="Contact no node: show the plan for empty nodes.")] = False,
     new_files: Annotated[bool, typer.Option("--new-files", help="Also show the content of new files.")] = False,
     trust: options.TrustNew = False,
+    markdown: Annotated[
+        bool,
+        typer.Option(
+            "--markdown", help="Print a summary for a merge request on GitHub or GitLab, with the plan in it."
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Show what `apply` would change, and why. Changes nothing.
@@ -59,5 +66,6 @@ def plan(
         offline=offline,
         new_files=new_files,
         trust=trust,
+        markdown=markdown,
         as_json=as_json,
     )

@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
         rich_help_panel="Build and test the cluster",
-        epilog="Example: hpcforge status blueprints/rehearsal.yaml --history",
+        epilog="Examples: hpcforge status blueprints/rehearsal.yaml --history\n\nhpcforge status site.yaml --watch",
     )(status)
 
 
@@ -30,6 +30,12 @@ def status(
             "--html", help="Write a page with racks and nodes to this file.", metavar="FILE", show_default=False
         ),
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Fill the terminal, and ask again and again until Ctrl-C.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option("--every", help="With --watch: the seconds between two.", min=1, metavar="SECONDS")
+    ] = 5,
     as_json: options.Json = False,
 ) -> int:
     """Show nodes, the last run and test results. Changes nothing.
@@ -39,5 +45,12 @@ def status(
     from hpcforge.cli import status as work
 
     return work.status(
-        blueprint=blueprint, inventory=inventory, lab=lab, history=history, last=last, html=html, as_json=as_json
+        blueprint=blueprint,
+        inventory=inventory,
+        lab=lab,
+        history=history,
+        last=last,
+        html=html,
+        every_s=every if watch else None,
+        as_json=as_json,
     )

@@ -38,3 +38,11 @@ def test_what_is_missing_is_asked_or_named(tmp_path: Path, capsys: pytest.Captur
     assert run(["init", str(file), "--from", str(tmp_path / "hosts")]) == 3
     assert "no machine was found" in capsys.readouterr().err
     assert not file.exists()
+
+
+def test_machines_are_asked_only_with_their_keys_accepted(tmp_path: Path) -> None:
+    file = str(tmp_path / "a.yaml")
+    assert run(["init", file, "--ssh", "127.77.9.1"]) == 3
+    assert run(["init", file, "--ssh", "127.77.9.1", "--trust-new", "--template", "nvlink"]) == 3
+    assert run(["init", file, "--ssh", "nowhere", "--trust-new"]) == 3
+    assert not list(tmp_path.iterdir())

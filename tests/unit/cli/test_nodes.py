@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from pathlib import Path
 
@@ -304,3 +306,47 @@ def test_a_link_stays_a_link_and_the_mode_stays(site: Path) -> None:
 def test_a_hostlist_keeps_the_order(given: list[str], short: str) -> None:
     assert spelled(given) == short
     assert list(expand(short)) == given
+
+
+LIST = """\
+Hostname;Serial Number;MAC Address;BMC IP;Rack
+gpu01;S1;02-00-00-00-00-01;10.2.0.1;A1
+gpu02;S2;02-00-00-00-00-02;;A1
+"""
+
+
+def test_a_list_is_imported_and_comments_stay(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inventory, listed = site.with_name("inventory.yaml"), site.with_name("list.csv")
+    listed.write_text(LIST)
+    words = ["nodes", "import", str(site), str(listed)]
+    assert run([*words, "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert '+    mac: "02:00:00:00:00:02"\n' in said.out
+    assert "columns that are not read: Rack\n5 values of gpu[01-02] would be added" in said.err
+    assert run(words) == 3
+    assert "nothing was written" in capsys.readouterr().err
+    assert inventory.read_text() == INVENTORY
+    assert run([*words, "--yes", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["written"] is True
+    cluster = load(site).cluster
+    assert cluster.by_name["gpu01"].bmc == Bmc("10.2.0.1", None)
+    assert (cluster.by_name["gpu02"].mac, cluster.by_name["gpu02"].serial) == ("02:00:00:00:00:02", "S2")
+    assert "address: 10.1.0.12          # moved in May" in inventory.read_text()
+    after = inventory.read_text()
+    assert run(words) == 0
+    assert "unchanged" in capsys.readouterr().err
+    assert inventory.read_text() == after
+
+
+def test_a_wrong_list_is_refused_with_its_line(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = site.with_name("list.csv")
+    listed.write_text("node,mac\ngpu01,02:00:00:00:00:01\ngpu1,02:00:00:00:00:02\n")
+    assert run(["nodes", "import", str(site), str(listed), "--yes"]) == 3
+    said = capsys.readouterr().err
+    assert f"{listed}:3:1: error: `gpu1` is not a node of the blueprint" in said
+    assert "hint: did you mean `gpu01`?" in said
+    assert site.with_name("inventory.yaml").read_text() == INVENTORY
+    os.mkfifo(site.with_name("pipe"))
+    assert run(["nodes", "import", str(site), str(site.with_name("pipe")), "--yes"]) == 3
+    assert run(["nodes", "import", str(site), str(site.with_name("none.csv")), "--yes"]) == 1
+    assert "none.csv: No such file" in capsys.readouterr().err

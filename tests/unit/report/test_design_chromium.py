@@ -1,4 +1,4 @@
-"""The page of a design in a real headless Chromium, at 1280 and at 390 pixels: one start measures all pages."""
+"""Pages of designs and acceptance reports in a real headless Chromium, at 1280 and at 390 pixels: one start for all."""
 
 import html
 import json
@@ -14,7 +14,9 @@ import pytest
 from hpcforge.cluster import load
 from hpcforge.cluster.blueprint_design import designed
 from hpcforge.report import design_html, fabric_html, fabric_labels
-from tests.unit.report import designs
+from hpcforge.report.acceptance import acceptance_report
+from hpcforge.report.acceptance_html import acceptance_page
+from tests.unit.report import acceptances, designs
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(
@@ -23,7 +25,8 @@ pytestmark = pytest.mark.skipif(
 
 BLUEPRINTS = sorted((Path(__file__).parents[3] / "blueprints").glob("*.yaml"))
 MADE = {"unit": designs.unit, "hostile": designs.hostile, "large": designs.large, "without_site": designs.without_site}
-PAGES = (*MADE, "hostile_fabric", "labels", *(path.name for path in BLUEPRINTS))
+ACCEPTED = {"accepted": acceptances.whole, "not_accepted": acceptances.broken}
+PAGES = (*MADE, *ACCEPTED, "hostile_fabric", "labels", *(path.name for path in BLUEPRINTS))
 LABELLED = next(path for path in BLUEPRINTS if path.stem == "dgx-h100-site")
 WIDTHS = (1280, 390)
 CONTROL = """<!DOCTYPE html><html lang="en"><title>all that must be noticed</title><body style="margin:0">
@@ -43,6 +46,9 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     assert CHROMIUM, "chromium is not installed, and CI must run this test"
     folder = tmp_path_factory.mktemp("chromium")
     pages = {name: design_html.page(make()) for name, make in MADE.items()}
+    for name, made in ACCEPTED.items():
+        basis = made()
+        pages[name] = acceptance_page(acceptance_report(basis), basis.cluster)
     pages["hostile_fabric"] = design_html.page(*designs.with_hostile_fabric())
     pages["labels"] = "".join(fabric_labels.sheet("labels", load(LABELLED, judged=False).cables))
     pages |= {path.name: _page(path) for path in BLUEPRINTS}

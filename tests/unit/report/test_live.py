@@ -268,3 +268,15 @@ def test_without_a_screen_there_are_plain_lines() -> None:
     midst, _end = on_a_terminal(80, 24, TERM="dumb")
     assert not any("at work" in line for line in midst.lines)
     assert sum(line.endswith("base done") for line in midst.lines) == 20
+
+
+def test_the_first_row_has_the_time_that_is_probably_left() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=60, height=10)
+    progress = Progress(console=console)
+    with progress.phase("configure"):
+        progress.expect(200.0)
+        assert str(progress._drawn().renderables[0].text).endswith("  about 3 min 20 s left")  # type: ignore[union-attr]
+        progress.expect(0.0)
+        assert str(progress._drawn().renderables[0].text).endswith("  longer than before")  # type: ignore[union-attr]
+        progress.expect(None)
+        assert str(progress._drawn().renderables[0].text) == "configure"  # type: ignore[union-attr]

@@ -14,7 +14,18 @@ from hpcforge.engines.tasks import Event, NodeProgram, Task, result
 from hpcforge.node import head_records
 from hpcforge.node.events import EventReporter
 from hpcforge.plan.roster import Enrolled, LastRun, Roster
-from hpcforge.run.history import Copy, NodePast, Past, last_changed, parse_history, past, read_log, write_log
+from hpcforge.run.history import (
+    Copy,
+    History,
+    NodePast,
+    Past,
+    expected_s,
+    last_changed,
+    parse_history,
+    past,
+    read_log,
+    write_log,
+)
 from hpcforge.run.result import RoleOutcome, RunResult
 from hpcforge.run.run import Run
 from hpcforge.verify.verdicts import Verdict
@@ -193,3 +204,25 @@ def test_a_run_that_died_is_told_until_it_speaks_for_itself() -> None:
     for lines in ([cut_off, own], [own, cut_off]):
         [run] = parse_history(lines).runs
         assert (run.cut_off, run.exit) == (False, 0)
+
+
+def ran(wall_s: float, exit_code: int, roles: tuple[str, ...], *nodes: str) -> Past:
+    return Past(
+        f"r{wall_s}", "ada", 1, 1.8e9, wall_s, exit=exit_code, nodes={name: NodePast(3, roles) for name in nodes}
+    )
+
+
+def test_the_time_of_a_run_is_guessed_from_those_that_did_the_same() -> None:
+    both = ("time", "base")
+    runs = History((
+        ran(900.0, 0, both, "w1"),
+        *(ran(60.0 + place, 0, both, "w1", "w2") for place in range(5)),
+        ran(1.0, 5, both, "w1", "w2"),  # failed
+        ran(2.0, 0, ("users", "dns", "munge"), "w1", "w2"),
+        ran(3.0, 0, both, *(f"w{place}" for place in range(9))),
+    ))  # fmt: skip
+    assert expected_s(runs, both, 2) == 62.0
+    assert expected_s(runs, ["time"], 2) == 62.0
+    assert expected_s(runs, ["nfs", "slurm"], 2) is None
+    assert expected_s(runs, both, 30) is None
+    assert expected_s(History(), both, 2) is None

@@ -8,8 +8,8 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.starter.draft import OF_MACHINES, Answers, draft, templates
-from hpcforge.starter.machines import StarterError, read
-from tests.unit.starter.test_machines import HOSTS, INI, SLURM, YAML
+from hpcforge.starter.machines import StarterError, of_facts, read
+from tests.unit.starter.test_machines import FACTS, HOSTS, INI, SLURM, TOPOLOGY, YAML
 
 TEMPLATES = templates()
 ANSWERS = Answers("first", "first.internal", "ops", "10.20.0.0/22", 4, "")
@@ -69,3 +69,22 @@ def test_a_network_that_is_too_small_is_refused() -> None:
 def test_answers_that_make_no_blueprint_are_refused(change: dict[str, object], said: str) -> None:
     with pytest.raises(StarterError, match=said):
         draft(TEMPLATES["nvlink"], Answers(**{**vars(ANSWERS), **change}), "i.yaml")  # type: ignore[arg-type]
+
+
+def test_machines_that_described_themselves_leave_little_to_guess(tmp_path: Path) -> None:
+    head = {"hostname": "head", "memory_kib": 33_000_000, "os_id": "debian", "os_release": "13"}
+    topology = "".join(f"0,{core},{core}\n" for core in range(8))
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 42 + "A"
+    machines = [
+        of_facts("10.3.0.6", head, topology, (key,)),
+        of_facts("10.3.0.7", FACTS | {"hostname": "gpu07"}, TOPOLOGY, (key,)),
+    ]
+    texts = draft(
+        TEMPLATES[OF_MACHINES], Answers("a", "a.b", "ops", "10.3.0.0/24", 0, ""), "first.inventory.yaml", machines
+    )
+    cluster = load(written(tmp_path, texts)).cluster
+    assert cluster.by_name["gpu07"].hardware == "dgx-h100"
+    assert cluster.by_name["gpu07"].host_keys == (key,)
+    assert (cluster.os.release, cluster.by_name["head"].cpus) == ("13", 8)
+    assert '"gpu07": {functions: [worker], hardware: dgx-h100}   # guess: functions' in texts[0]
+    assert "the distribution of the nodes" not in texts[0]

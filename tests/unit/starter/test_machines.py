@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.starter.machines import FoundMachine, StarterError, read, source_of
+from hpcforge.starter.machines import FoundMachine, StarterError, of_facts, read, source_of
 
 SLURM = """\
 ClusterName=old
@@ -102,3 +102,30 @@ def test_a_file_is_recognised(text: str, kind: str) -> None:
 def test_a_wrong_file_is_refused(text: str, said: str) -> None:
     with pytest.raises(StarterError, match=said):
         read(text)
+
+
+FACTS = {
+    "hostname": "GPU07.site.example",
+    "memory_kib": 2_113_000_000,
+    "cpus": 224,
+    "gpus": {"fake": 0, "nvidia": 8, "amd": 0},
+    "nvml": {"gpus": [{"model": "NVIDIA H100 80GB HBM3"}] * 8},
+    "os_id": "debian",
+    "os_release": "13",
+}
+TOPOLOGY = "# comment\n" + "".join(f"{cpu // 56 % 2},{cpu % 112},{cpu}\n" for cpu in range(224)) + "-,-,x\n"
+
+
+def test_a_machine_is_read_from_its_facts() -> None:
+    machine = of_facts("10.3.0.7", FACTS, TOPOLOGY, ("ssh-ed25519 AAAA",))
+    assert (machine.name, machine.address, machine.functions) == ("gpu07", "10.3.0.7", ("worker",))
+    assert (machine.sockets, machine.cores_per_socket, machine.threads_per_core) == (2, 56, 2)
+    assert (machine.memory_gib, machine.gpus, machine.gpu) == (2015, 8, "NVIDIA H100 80GB HBM3")
+    assert machine.system == ("debian", "13")
+    assert machine.guesses == ("functions",)
+
+
+def test_a_machine_that_says_little_is_taken_with_what_it_says() -> None:
+    machine = of_facts("10.3.0.8", {"hostname": "../evil\x1b[2J", "memory_kib": 1}, "0,0,0,0\nno", ())
+    assert machine.name == "node-10-3-0-8"
+    assert (machine.sockets, machine.cores_per_socket, machine.memory_gib, machine.gpus) == (None, None, 1, 0)

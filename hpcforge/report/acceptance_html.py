@@ -1,0 +1,186 @@
+"""The acceptance report as one HTML page in the style of the design page: no network, no font, no script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.model import Cluster
+from hpcforge.report.acceptance import AcceptanceReport, AcceptedNode, AcceptedTest
+from hpcforge.report.design_html import environment
+from hpcforge.report.show_text import cluster_tables
+from hpcforge.report.status_text import result_words
+from hpcforge.report.text import duration, moment
+
+_MOST_ROWS = 400  # of one table
+_KIND = {"accepted": "good", "accepted with exceptions": "warn", "not accepted": "bad"}
+
+
+@dataclass(frozen=True)
+class PageRow:
+    """The cells of a row; `tag` marks the first of them: "good", "warning" or "error"."""
+
+    cells: tuple[str, ...]
+    tag: str = ""
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table; `more` rows were left out."""
+
+    header: tuple[str, ...]
+    rows: tuple[PageRow, ...]
+    title: str = ""
+    note: str = ""
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """A part of the page. `lead` is said first, and is all there is without tables."""
+
+    name: str
+    title: str
+    lead: str
+    tables: tuple[PageTable, ...] = ()
+
+
+def acceptance_page(report: AcceptanceReport, cluster: Cluster) -> str:
+    """Return the page."""
+    return (
+        environment()
+        .get_template("acceptance.html.j2")
+        .render(
+            report=report,
+            kind=_KIND[report.judgement],
+            made=moment(report.made_s),
+            commit=_commit(report),
+            answered=sum(node.observed is not None for node in report.nodes),
+            passed=sum(test.status == "passed" for test in report.tests),
+            gpus=sum(node.gpus.count for node in cluster.nodes if node.gpus),
+            differing=sum(bool(node.differs) for node in report.nodes),
+            sections=[*_sections(report, cluster)],
+        )
+    )
+
+
+def _commit(report: AcceptanceReport) -> str:
+    if report.commit is None:
+        return "not in a git repository"
+    return report.commit[:12] + (" with changes that are not committed" if report.dirty else "")
+
+
+def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSection]:
+    yield PageSection(
+        "exceptions",
+        "Exceptions",
+        "What was left out, overridden or is not as required, and why." if report.exceptions else "None.",
+        tuple(_exceptions(report)),
+    )
+    yield PageSection(
+        "asked",
+        "What was required",
+        "The blueprint, with the inventory and every default.",
+        tuple(_table(header, map(PageRow, map(tuple, rows))) for header, rows in cluster_tables(cluster)),
+    )
+    yield PageSection(
+        "built", "What was built", "What the nodes report; nodes that are alike share a row.", (_built(report.nodes),)
+    )
+    yield PageSection(
+        "tests",
+        "Tests",
+        "Each test ran through Slurm as an ordinary user." if report.tests else "The blueprint names no test.",
+        tuple(_tests(report)),
+    )
+    rows = [
+        PageRow((role, reason, fold(nodes)))
+        for role, reasons in report.drift.items()
+        for reason, nodes in reasons.items()
+    ]
+    yield PageSection(
+        "drift",
+        "Drift",
+        "Roles that an apply would change now." if rows else "None: every node that answered is as the blueprint asks.",
+        (_table(("role", "reason", "nodes"), rows),) if rows else (),
+    )
+    yield PageSection(
+        "versions", "Versions", "", (_table(("what", "required", "found"), map(PageRow, report.versions)),)
+    )
+    runs = [
+        PageRow((
+            str(run.number or "-"), moment(run.started_s), run.who, duration(run.wall_s) if run.wall_s else "-",
+            result_words(run), (run.commit or "-")[:12] + ("+" if run.dirty else ""),
+        ))
+        for run in report.runs
+    ]  # fmt: skip
+    header = ("run", "started", "who", "took", "result", "commit")
+    lead = "The last runs. A commit with + had other files." if runs else "No run is recorded."
+    yield PageSection("runs", "Runs", lead, (_table(header, runs),) if runs else ())
+
+
+def _table(header: Sequence[str], rows: Iterable[PageRow], title: str = "", note: str = "") -> PageTable:
+    all_rows = tuple(rows)
+    return PageTable(tuple(header), all_rows[:_MOST_ROWS], title, note, max(0, len(all_rows) - _MOST_ROWS))
+
+
+def _exceptions(report: AcceptanceReport) -> Iterator[PageTable]:
+    rows = [
+        PageRow(
+            (found.kind, fold(found.nodes) if found.nodes else "-", found.what, found.why),
+            "error" if found.stops else "warning",
+        )
+        for found in report.exceptions
+    ]
+    if rows:
+        yield _table(("kind", "nodes", "what", "why"), rows)
+
+
+def _built(nodes: Sequence[AcceptedNode]) -> PageTable:
+    alike: dict[PageRow, list[str]] = {}
+    for node in nodes:
+        cells = (
+            node.hardware, node.declared, node.observed or "no answer", node.system or "-", node.slurm or "-",
+            ", ".join(node.differs) or "none", str(node.run or "-"),
+        )  # fmt: skip
+        tag = "error" if node.observed is None else "warning" if node.differs else "good"
+        alike.setdefault(PageRow(cells, tag), []).append(node.name)
+    header = ("nodes", "hardware", "declared", "found", "system", "Slurm", "roles that differ", "last run")
+    return _table(header, (PageRow((fold(names), *row.cells), row.tag) for row, names in alike.items()))
+
+
+def _tests(report: AcceptanceReport) -> Iterator[PageTable]:
+    if not report.tests:
+        return
+    rows = [
+        PageRow(
+            (
+                test.status, test.test, fold(test.nodes), str(test.ranks or "-"), test.headline or test.detail or "-",
+                "; ".join(test.thresholds) or "-", duration(test.seconds) if test.seconds else "-",
+                moment(test.tested_s) if test.tested_s else "-",
+            ),
+            "good" if test.status == "passed" else "error",
+        )
+        for test in report.tests
+    ]  # fmt: skip
+    yield _table(("result", "test", "nodes", "ranks", "numbers", "threshold", "took", "ended"), rows)
+    passed: dict[tuple[str, ...], list[str]] = {}
+    for node in report.nodes:
+        if any(node.name in test.nodes for test in report.tests):
+            passed.setdefault(node.passed, []).append(node.name)
+    by_node = [PageRow((fold(names), ", ".join(tests) or "none")) for tests, names in passed.items()]
+    yield _table(("nodes", "passed, and unchanged since"), by_node, "By node")
+    for test in report.tests:
+        if any(set(by_node) - {""} for by_node in test.numbers.values()):
+            yield _numbers(test)
+
+
+def _numbers(test: AcceptedTest) -> PageTable:
+    """What each node measured; nodes with the same numbers share a row."""
+    names = dict.fromkeys(node for by_node in test.numbers.values() for node in by_node if node)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        alike.setdefault(tuple(by_node.get(name, "-") for by_node in test.numbers.values()), []).append(name)
+    rows = [PageRow((fold(nodes), *cells)) for cells, nodes in alike.items()]
+    note = f"Threshold: {'; '.join(test.thresholds)}." if test.thresholds else ""
+    return _table(("nodes", *test.numbers), rows, f"{test.test} on {fold(test.nodes)}", note)

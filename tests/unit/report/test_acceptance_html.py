@@ -1,0 +1,49 @@
+"""The page of the acceptance report: complete, and without anything that a node's text could run.
+
+How it reads at 1280 and 390 pixels is measured in test_design_chromium.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hpcforge.report.acceptance import AcceptanceBasis, acceptance_report
+from hpcforge.report.acceptance_html import acceptance_page
+from hpcforge.report.text import moment
+from tests.unit.report.acceptances import NOW_S, broken, whole
+
+
+def page(basis: AcceptanceBasis) -> str:
+    return acceptance_page(acceptance_report(basis), basis.cluster)
+
+
+@pytest.mark.parametrize("basis", [whole(), broken()], ids=["whole", "broken"])
+def test_the_page_needs_nothing_else_and_holds_no_markup_of_others(basis: AcceptanceBasis) -> None:
+    text = page(basis)
+    assert "default-src 'none'" in text
+    assert not re.search(r"<(?:script|img|iframe)|\bon\w+=|(?:src|href)=\"(?!data:|#)", text)
+    assert "\x1b" not in text
+    for section in ("exceptions", "asked", "built", "tests", "drift", "versions", "runs"):
+        assert f'id="{section}"' in text
+
+
+def test_the_page_names_date_commit_tests_and_numbers() -> None:
+    basis = whole()
+    text = page(basis)
+    assert f"{moment(NOW_S)} by ada@desk" in text
+    assert "0123456789ab" in text
+    assert "All tests passed, and every node is as the blueprint asks" in text
+    assert basis.cluster.acceptance
+    for test in basis.cluster.acceptance.tests:
+        assert test.name in text
+    assert "busbw 380 GB/s" in text
+
+
+def test_the_page_says_what_stops_the_acceptance_and_why() -> None:
+    text = page(broken())
+    assert "Not accepted: test not passed (1), not compared (1), less than declared (1)" in text
+    assert "one DIMM out until June" in text
+    assert "with changes that are not committed" in text
+    assert "&lt;script&gt;alert(1)" in text
