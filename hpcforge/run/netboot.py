@@ -44,7 +44,7 @@ def want(site: Site, names: Sequence[str], wipe: Mapping[str, str], image: str, 
     until_s = time.time() + hours * 3600
     records = records_of(site)
     for name in names:
-        _put(records, Record(name, "wanted", until_s, image, wipe.get(name)))
+        _put(records, Record(name, "wanted", until_s, image, wipe.get(name), mac=site.cluster.by_name[name].mac or ""))
 
 
 def _put(records: Records, new: Record) -> None:
@@ -143,7 +143,7 @@ def record_keys(site: Site) -> tuple[str, ...]:
     keys = {
         (node.name, "host_keys"): list(done[node.name].host_keys)
         for node in site.cluster.nodes
-        if node.name in done and not node.host_keys
+        if node.name in done and not node.host_keys and done[node.name].mac == node.mac
     }
     if keys:
         text = with_values(path.read_bytes().decode("utf-8"), "nodes", keys)

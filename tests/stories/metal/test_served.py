@@ -111,7 +111,7 @@ def records() -> Iterator[Records]:
 
 
 def wanted(records: Records) -> None:
-    records.change("w1", lambda _: Record("w1", "wanted", time.time() + 600, "image"))
+    records.change("w1", lambda _: Record("w1", "wanted", time.time() + 600, "image", mac=MACS[MACHINE]))
 
 
 def script(of: Machine, mac: str) -> tuple[int, str]:
@@ -162,11 +162,21 @@ def test_an_installation_is_served_once_and_to_its_machine_alone(records: Record
     assert status == 200 and plan.startswith(b"disk=vda\nimage_sha256=" + b"c" * 64)
     assert machine.post("begin", "x" * 100_000, disks)[0] in (400, 403)
     assert machine.http("/machine/end", "-H", f"X-Token: {token}", "--data-binary", "k" * 100_000)[0] == 413
-    assert "sanboot" in script(machine, MACS[MACHINE])[1]  # its power was lost meanwhile
     assert machine.post("end", token, HOST_KEY)[0] == 200
     assert records.read()["w1"].host_keys == (HOST_KEY,)
     assert machine.post("end", token, HOST_KEY)[0] == 403
     assert "sanboot" in script(machine, MACS[MACHINE])[1]
+
+
+def test_power_that_is_lost_while_installing_ends_it(records: Records) -> None:
+    machine = Machine(MACHINE)
+    wanted(records)
+    token = re.findall("hpcforge.token=(\\S+)", script(machine, MACS[MACHINE])[1])[0]
+    disks = json.dumps([{"name": "vda", "serial": "S1", "bytes": 10**10, "blank": True, "marker": ""}])
+    assert machine.post("begin", token, disks)[0] == 200
+    assert "sanboot" in script(machine, MACS[MACHINE])[1]
+    assert "power was lost" in records.read()["w1"].why
+    assert machine.post("end", token, HOST_KEY)[0] == 403
 
 
 def test_a_lost_server_installs_nothing(records: Records) -> None:
