@@ -129,8 +129,8 @@ def served(
     return services.Served(boot, port, boots, here, place, archive)
 
 
-def record_keys(site: Site) -> tuple[str, ...]:
-    """Write the host keys of installed nodes into the inventory where it has none; return the nodes.
+def record_keys(site: Site, names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Write the host keys of installed nodes, or of these of them, where the inventory has none; return the nodes.
 
     Raises:
         UsageError: the blueprint names no inventory.
@@ -143,13 +143,26 @@ def record_keys(site: Site) -> tuple[str, ...]:
     keys = {
         (node.name, "host_keys"): list(done[node.name].host_keys)
         for node in site.cluster.nodes
-        if node.name in done and not node.host_keys and done[node.name].mac == node.mac
+        if node.name in done
+        and (names is None or node.name in names)
+        and not node.host_keys
+        and done[node.name].mac == node.mac
     }
     if keys:
         text = with_values(path.read_bytes().decode("utf-8"), "nodes", keys)
         load(site.loaded.blueprint_path, path, instead={path: text})
         rewrite(path, text)
     return tuple(name for name, _ in keys)
+
+
+def default_key(site: Site) -> Path:
+    """The key with which hpcforge logs in: that of the blueprint, else the operator's own. Raises UsageError."""
+    if site.cluster.access.key is not None:
+        return site.cluster.access.key
+    found = sorted((Path.home() / ".ssh").glob("id_*.pub"))
+    if not found:
+        raise UsageError("no ssh key is known that nodes accept", "in the blueprint: `access: {key: FILE}`")
+    return found[0]
 
 
 def _public_key(key: Path) -> str:

@@ -37,6 +37,10 @@ def plan(
     offline: Annotated[bool, typer.Option("--offline", help="Contact no node: show the plan for empty nodes.")] = False,
     new_files: Annotated[bool, typer.Option("--new-files", help="Also show the content of new files.")] = False,
     trust: options.TrustNew = False,
+    install: options.Install = None,
+    wipe: options.Wipe = None,
+    image: options.Image = None,
+    proxy_dhcp: options.ProxyDhcp = False,
     as_json: options.Json = False,
 ) -> int:
     """Show what `apply` would change, and why. Changes nothing.
@@ -59,5 +63,6 @@ def plan(
         offline=offline,
         new_files=new_files,
         trust=trust,
+        install=options.InstallOptions(install, wipe or (), image, proxy_dhcp),
         as_json=as_json,
     )
