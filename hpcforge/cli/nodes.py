@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import typer
@@ -17,6 +18,7 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.edit_checks import propose
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
+from hpcforge.netboot import Records, folder
 from hpcforge.report import printing
 
 
@@ -63,10 +65,13 @@ def replace(
     mac: Sequence[str],
     bmc: Sequence[str],
     serial: Sequence[str],
+    same: bool,
     inventory: Path | None,
     yes: bool,
 ) -> int:
     """Run `hpcforge nodes replace`. Returns the exit status."""
+    if same and (mac or bmc or serial):
+        raise UsageError("--same-machine: it keeps what the inventory has of it", "remove --mac, --bmc and --serial")
     loaded = load(blueprint, inventory)
     new = Newcomers(
         (name,),
@@ -75,6 +80,7 @@ def replace(
         macs=tuple(mac),
         bmcs=tuple(bmc),
         serials=tuple(serial),
+        same=same,
     )
     edits = replaced(loaded.blueprint, loaded.inventory, new)
     gone = [".".join(map(str, loc)) for loc in dropped(loaded.inventory, new) if loc != ("host_keys",)]
@@ -89,7 +95,16 @@ def replace(
         printing.note(
             f"note: overrides.{name} stays ({override.reason}): remove it if the new machine has no such fault\n"
         )
-    return _write(loaded, edits, (name,), yes, inventory)
+    done = _write(loaded, edits, (name,), yes, inventory)
+    with suppress(PermissionError):  # of an ordinary user: a record is of a MAC address, so that it is of no other
+        Records(folder(loaded.cluster.name)).remove(name)
+    bmc_there = loaded.cluster.by_name[name].bmc
+    if bmc_there is not None and bmc_there.address is not None:
+        again = [command_line("apply", loaded.blueprint_path, inventory=inventory, install=name)]
+        if not same:
+            again.insert(0, command_line("discover", loaded.blueprint_path, inventory=inventory, trust_new=True))
+        printing.note(f"If hpcforge is to install it: {'; '.join(again)}\n")
+    return done
 
 
 def _expand(text: str) -> tuple[str, ...]:
