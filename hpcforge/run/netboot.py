@@ -97,7 +97,7 @@ def served(
     archive = installer()
     url = f"http://{address}:{port}"
     prefix = ipaddress.IPv4Network(network.cidr).prefixlen
-    authorized = _public_key(key)
+    authorized = public_key(key)
     hosts = {
         node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac is not None
     }
@@ -165,7 +165,7 @@ def default_key(site: Site) -> Path:
     return found[0]
 
 
-def _public_key(key: Path) -> str:
+def public_key(key: Path) -> str:
     """The public key that belongs to a private one, or is in a .pub file. Raises UsageError."""
     if key.suffix == ".pub":
         text = key.read_text(encoding="utf-8")
