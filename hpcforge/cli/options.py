@@ -123,7 +123,7 @@ Image = Annotated[
     str | None,
     typer.Option(
         "--image",
-        help="The image to install, built with --disk. Default: the only one.",
+        help="The image to install, built with --metal or --disk. Default: the only one.",
         metavar="NAME",
         show_default=False,
         autocompletion=completion.images,

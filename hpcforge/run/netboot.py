@@ -68,12 +68,14 @@ def image_named(name: str | None) -> Manifest:
     if name is not None:
         found = store.read(name)
         if found.disk is None:
-            raise UsageError(f"image {name} has no disk", "hpcforge image build BLUEPRINT --disk")
+            raise UsageError(f"image {name} has no disk", "hpcforge image build BLUEPRINT --metal")
         return found
     there = [image for image in store.all_images() if isinstance(image, Manifest) and image.disk is not None]
     if len(there) != 1:
         known = ", ".join(image.name for image in there) or "none"
-        raise UsageError(f"no single image has a disk: {known}", "--image NAME, or hpcforge image build --disk")
+        raise UsageError(
+            f"no single image has a disk: {known}", "--image NAME, or hpcforge image build BLUEPRINT --metal"
+        )
     return there[0]
 
 
