@@ -38,6 +38,7 @@ class Newcomers:
     macs: tuple[str, ...] = ()  # these three: none, or one for each new node
     bmcs: tuple[str, ...] = ()  # an address, a MAC address, or both with a comma between
     serials: tuple[str, ...] = ()
+    same: bool = False  # of a replacement: the machine stays, and gets another operating system
 
 
 def added(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> Edits:
@@ -140,13 +141,14 @@ def dropped(inventory: Inventory | None, new: Newcomers) -> list[Loc]:
     known = inventory.nodes.get(name) if inventory else None
     if known is None:
         return []
-    bmc: Loc = ("bmc", "mac")
+    bmc = known.bmc if known.bmc and not new.bmcs else None
     has: dict[Loc, bool] = {
         ("host_keys",): bool(known.host_keys) and not new.host_keys,
-        ("mac",): known.mac is not None and not new.macs,
-        ("ports",): bool(known.ports),
-        bmc: known.bmc is not None and known.bmc.mac is not None and not new.bmcs,
-        ("serial",): known.serial is not None and not new.serials,
+        ("mac",): known.mac is not None and not new.macs and not new.same,
+        ("ports",): bool(known.ports) and not new.same,
+        ("bmc", "mac"): bmc is not None and bmc.mac is not None and not new.same,
+        ("bmc", "certificate"): bmc is not None and bmc.certificate is not None and not new.same,
+        ("serial",): known.serial is not None and not new.serials and not new.same,
     }
     return [loc for loc, goes in has.items() if goes]
 

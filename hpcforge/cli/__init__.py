@@ -39,7 +39,7 @@ _EPILOG = "\n".join(
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 _VERBS = ("init", "design", "inventory", "validate", "show", "explain", "catalog", "pin", "image", "rehearse", "plan",
-          "apply", "verify", "status", "report", "logs", "nodes", "discover", "power", "netboot",
+          "apply", "verify", "status", "report", "logs", "nodes", "discover", "power", "netboot", "export",
           "trust", "secrets", "role", "schema")  # fmt: skip
 
 

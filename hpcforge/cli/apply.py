@@ -11,6 +11,7 @@ import typer
 
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.node_selection import choose
+from hpcforge.cli.options import InstallOptions
 from hpcforge.cli.rehearsals import named
 from hpcforge.cli.signals import in_good_order
 from hpcforge.cli.site import open_site, say_not_rehearsed
@@ -48,6 +49,7 @@ def apply(
     strict: bool,
     lock_timeout: float,
     trust: bool,
+    install: InstallOptions,
     as_json: bool,
 ) -> int:
     """Run `hpcforge apply`. Returns the exit status."""
@@ -55,6 +57,12 @@ def apply(
         hint = "remove --limit, --exclude, --only, --force and --verify, or --plan"
         raise UsageError("--plan applies a plan without changes to it", hint)
     site = open_site(blueprint, inventory, lab, identity, judged=True)
+    installed = Exit.DONE
+    if install.given:
+        from hpcforge.cli.install import first  # noqa: PLC0415 - imports all of power and network boot
+
+        installed = first(site, install, inventory, trust=trust, plan_file=plan_file, yes=yes)
+        site = open_site(blueprint, inventory, lab, identity, judged=True)
     site = trust_new(site) if trust else site
     wanted = goal(site, make=True)
     given = {"inventory": inventory, "lab": lab, "identity": identity}
@@ -70,7 +78,7 @@ def apply(
         confirm = None if yes else lambda nodes: _confirm(human, nodes)
         wishes = ApplyOptions(made, plan_again, strict, confirm, lock_timeout, tuple(sys.argv[2:]))
         outcome = apply_site(site, wanted, choice, wishes, progress, stop, exit_code)
-        plan, done, code = outcome.plan, outcome.done, outcome.exit
+        plan, done, code = outcome.plan, outcome.done, worst([Exit(outcome.exit), installed])
         progress.result(done, code)
     if not as_json:
         printing.result(nodes_table(plan, done.result, done.admission), "states")

@@ -32,7 +32,7 @@ from hpcforge.run.site import compile_site, load_site_roles
 _MIB = 1 << 20
 
 
-def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) -> int:
+def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool, metal: bool = False) -> int:
     """Run `hpcforge image build`. Returns the exit status."""
     loaded = load(blueprint, None)
     if loaded.cluster.os.name != "debian":
@@ -40,8 +40,9 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) ->
             f"images of {loaded.cluster.os.name} are not supported", "set `software.os: {name: debian, ...}`"
         )
     request, lock = image_request(loaded), None if locked is None else _lock(locked)
+    disk = disk or metal
     if disk:
-        request = bootable(request)
+        request = bootable(request, recipe.METAL_KERNEL if metal else recipe.KERNEL)
     require_root()
     require_programs(disk=disk)
     made_for = MadeFor(str(blueprint.resolve()), hashlib.sha256(blueprint.read_bytes()).hexdigest())
@@ -58,7 +59,8 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool) ->
         was_there = "it already existed\n" if built.was_there else ""
         printing.result(f"{was_there}{_table([built.manifest])}")
         on = "vm" if disk and not KINDS[lab_kind(loaded)].BOOTS else None
-        printing.note(f"Next: {command_line('rehearse', 'up', blueprint, on=on)}\n")
+        up = command_line("rehearse", "up", blueprint, on=on)
+        printing.note(f"Next: {command_line('plan', blueprint, install='all') if metal else up}\n")
     return Exit.DONE
 
 
@@ -83,9 +85,9 @@ def remove(name: str) -> int:
     return Exit.DONE
 
 
-def bootable(request: ImageRequest) -> ImageRequest:
+def bootable(request: ImageRequest, kernel: str = recipe.KERNEL) -> ImageRequest:
     """The same with a kernel."""
-    return with_packages(request, [recipe.KERNEL])
+    return with_packages(request, [kernel])
 
 
 def image_request(loaded: Loaded) -> ImageRequest:

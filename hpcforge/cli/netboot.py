@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -40,13 +40,13 @@ def want(
     """Run `hpcforge netboot want`. Returns the exit status."""
     site = _site(blueprint, inventory)
     names = select(site.cluster, [nodes], ())
-    disks = _disks(wipe, names)
+    disks = disks_to_wipe(wipe, names)
     chosen = work.image_named(image)
     for name in names:
         disk = disks.get(name)
         what = f"DESTROYS THE DATA on the disk with serial number {disk}" if disk else "writes a blank disk, or none"
         printing.note(f"{name}: image {chosen.name}; {what}\n")
-    _confirm(names, disks, yes)
+    confirm(names, disks, yes)
     work.want(site, names, disks, chosen.name, hours)
     printing.note(f"Next: {command_line('netboot', 'serve', blueprint, inventory=inventory, key='KEY.pub')}\n")
     return Exit.DONE
@@ -103,6 +103,8 @@ def status(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
                 [record.node, state, record.image, record.disk or record.wipe or "-", one_line(record.why) or "-"]
             )
         printing.result(table(("node", "state", "image", "disk", "why"), rows))
+        for record in records:
+            printing.result(console_text(record.node, record.console))
     failed = [record.node for record in records if record.state == "failed"]
     if failed:
         again = command_line("netboot", "want", blueprint, fold(failed), inventory=inventory)
@@ -123,15 +125,25 @@ def record(blueprint: Path, inventory: Path | None) -> int:
 
 
 def _site(blueprint: Path, inventory: Path | None) -> Site:
-    if os.geteuid():
-        raise UsageError("DHCP, TFTP and the records of installations need root", "sudo hpcforge netboot ...")
+    require_root("netboot")
     site = open_site(blueprint, inventory, None, None, needs_lab=False)
-    if site.loaded.wants_lab and inventory is None:
-        raise UsageError("the nodes of a rehearsal do not boot from the network", "hpcforge rehearse up")
+    refuse_lab(site, inventory)
     return site
 
 
-def _disks(wipe: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+def require_root(verb: str) -> None:
+    """Raise UsageError for an ordinary user."""
+    if os.geteuid():
+        raise UsageError("DHCP, TFTP and the records of installations need root", f"sudo hpcforge {verb} ...")
+
+
+def refuse_lab(site: Site, inventory: Path | None) -> None:
+    """Raise UsageError where the nodes are a rehearsal's."""
+    if site.lab is not None or (site.loaded.wants_lab and inventory is None):
+        raise UsageError("the nodes of a rehearsal do not boot from the network", "hpcforge rehearse up")
+
+
+def disks_to_wipe(wipe: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     """The serial number of the disk that may be overwritten, by node. Raises UsageError."""
     found: dict[str, str] = {}
     for text in wipe:
@@ -142,7 +154,8 @@ def _disks(wipe: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _confirm(names: Sequence[str], disks: dict[str, str], yes: bool) -> None:
+def confirm(names: Sequence[str], disks: Mapping[str, str], yes: bool) -> None:
+    """Ask for the installation; the names of nodes that lose data have to be typed. Raises UsageError and Abort."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -153,6 +166,11 @@ def _confirm(names: Sequence[str], disks: dict[str, str], yes: bool) -> None:
     answer = typer.prompt(f"Type the names of the nodes that lose data ({fold(list(disks))})", err=True)
     if answer != fold(list(disks)):
         raise typer.Abort
+
+
+def console_text(node: str, lines: Sequence[str]) -> str:
+    """The last lines of an installer that failed."""
+    return "".join(f"{node} | {one_line(line)}\n" for line in lines)
 
 
 def _say(text: str) -> None:

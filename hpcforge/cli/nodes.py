@@ -6,6 +6,7 @@ import json
 import stat
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import typer
@@ -21,6 +22,7 @@ from hpcforge.cluster.edit_checks import Proposed, propose, propose_machines
 from hpcforge.cluster.machine_list import MOST_BYTES, listed_machines
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
+from hpcforge.netboot import Records, folder
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, plural
 
@@ -71,10 +73,13 @@ def replace(
     mac: Sequence[str],
     bmc: Sequence[str],
     serial: Sequence[str],
+    same: bool,
     inventory: Path | None,
     yes: bool,
 ) -> int:
     """Run `hpcforge nodes replace`. Returns the exit status."""
+    if same and (mac or bmc or serial):
+        raise UsageError("--same-machine: it keeps what the inventory has of it", "remove --mac, --bmc and --serial")
     loaded = load(blueprint, inventory)
     new = Newcomers(
         (name,),
@@ -83,6 +88,7 @@ def replace(
         macs=tuple(mac),
         bmcs=tuple(bmc),
         serials=tuple(serial),
+        same=same,
     )
     edits = replaced(loaded.blueprint, loaded.inventory, new)
     gone = [".".join(map(str, loc)) for loc in dropped(loaded.inventory, new) if loc != ("host_keys",)]
@@ -97,7 +103,16 @@ def replace(
         printing.note(
             f"note: overrides.{name} stays ({override.reason}): remove it if the new machine has no such fault\n"
         )
-    return _write(loaded, edits, (name,), yes, inventory)
+    done = _write(loaded, edits, (name,), yes, inventory)
+    with suppress(PermissionError):  # of an ordinary user: a record is of a MAC address, so that it is of no other
+        Records(folder(loaded.cluster.name)).remove(name)
+    bmc_there = loaded.cluster.by_name[name].bmc
+    if bmc_there is not None and bmc_there.address is not None:
+        again = [command_line("apply", loaded.blueprint_path, inventory=inventory, install=name)]
+        if not same:
+            again.insert(0, command_line("discover", loaded.blueprint_path, inventory=inventory, trust_new=True))
+        printing.note(f"If hpcforge is to install it: {'; '.join(again)}\n")
+    return done
 
 
 def import_(*, blueprint: Path, file: Path, inventory: Path | None, dry_run: bool, yes: bool, as_json: bool) -> int:

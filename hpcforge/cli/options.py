@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -97,3 +99,52 @@ Verify = Annotated[
         autocompletion=lambda: ["touched", "all", "none"],
     ),
 ]
+Install = Annotated[
+    str | None,
+    typer.Option(
+        "--install",
+        help="Of these nodes, install those without an operating system: no recorded host key, and ssh silent.",
+        metavar="NODES",
+        show_default=False,
+        autocompletion=completion.node_sets,
+    ),
+]
+Wipe = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--wipe",
+        help="Overwrite this disk although it has data: NODE=SERIAL. Repeatable. Otherwise only a blank disk is "
+        "written.",
+        metavar="NODE=SERIAL",
+        show_default=False,
+    ),
+]
+Image = Annotated[
+    str | None,
+    typer.Option(
+        "--image",
+        help="The image to install, built with --metal or --disk. Default: the only one.",
+        metavar="NAME",
+        show_default=False,
+        autocompletion=completion.images,
+    ),
+]
+ProxyDhcp = Annotated[
+    bool, typer.Option("--proxy-dhcp", help="The site's DHCP server gives addresses; only name boot files.")
+]
+
+
+@dataclass(frozen=True)
+class InstallOptions:
+    """`--install` and what belongs to it."""
+
+    nodes: str | None
+    wipe: Sequence[str]
+    image: str | None
+    proxy: bool
+
+    @property
+    def given(self) -> dict[str, object]:
+        """Those that are given, as on a command line; {} for none."""
+        all_of_them = {"install": self.nodes, "wipe": self.wipe, "image": self.image, "proxy_dhcp": self.proxy}
+        return {name: value for name, value in all_of_them.items() if value}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.node_selection import choose
+from hpcforge.cli.options import InstallOptions
 from hpcforge.cli.site import open_site, say_not_rehearsed
 from hpcforge.cli.trust import trust_new
 from hpcforge.command_hint import command_line
@@ -40,6 +41,7 @@ def plan(
     new_files: bool,
     trust: bool,
     markdown: bool,
+    install: InstallOptions,
     as_json: bool,
 ) -> int:
     """Run `hpcforge plan`. Returns the exit status."""
@@ -47,6 +49,8 @@ def plan(
         raise UsageError("--markdown and --json print two things", "remove one of them")
     if offline and (output is not None or trust):
         raise UsageError("--offline contacts no node", "remove it, or remove -o and --trust-new")
+    if offline and install.nodes is not None:
+        raise UsageError("--offline contacts no node", "remove it, or remove --install")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline, judged=True)
     site = trust_new(site) if trust else site
     wanted = goal(site, make=output is not None)  # a plan file is sealed with one of the secrets
@@ -56,6 +60,10 @@ def plan(
     else:
         there = look(site, wanted, choice, _say)
         found, wanted = there.plan, there.goal
+    if install.given:
+        from hpcforge.cli.install import planned, with_installs  # noqa: PLC0415 - imports power and network boot
+
+        found = with_installs(found, planned(site, install, inventory, trust=trust, plan_file=output))
     if output is not None:
         keep_revoked(site, wanted)  # part of what the plan was made for
         write_plan(output, found, wanted.desired, wanted.secrets)
@@ -70,7 +78,7 @@ def plan(
             given = {"inventory": inventory, "lab": lab, "identity": identity}
             # a plan file is for the nodes and roles that it was made for
             asked = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
-            chosen = asked if output is None else {}
+            chosen = {**asked, **install.given} if output is None else {}
             printing.note(f"Next: {command_line('apply', blueprint, **given, plan=output, **chosen)}\n")
     say_not_rehearsed(site, inventory)
     return exit_code(found)

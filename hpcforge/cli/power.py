@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -27,6 +27,7 @@ from hpcforge.run.power import (
     Outcome,
     carried_out,
     controllers,
+    cycled,
     disturbed,
     in_order,
     jobs,
@@ -112,11 +113,9 @@ def _outcomes(
     site: Site, asked: Asked, of: Mapping[str, Controller], names: Sequence[str], wish: Wish, later: Collection[str]
 ) -> Iterator[Outcome]:
     if wish.verb == "cycle":
-        off = list(carried_out(of, names, replace(wish, verb="off")))
-        yield from (outcome for outcome in off if outcome.state != "done")
-        names = [outcome.node for outcome in off if outcome.state == "done"]
-    if wish.verb in ("on", "cycle"):
-        yield from switched_on(site, of, names, replace(wish, verb="on"), asked.pause_s, asked.lost, later)
+        yield from cycled(site, of, names, wish, asked.pause_s, asked.lost, later)
+    elif wish.verb == "on":
+        yield from switched_on(site, of, names, wish, asked.pause_s, asked.lost, later)
     else:
         yield from carried_out(of, names, wish)
 

@@ -82,7 +82,7 @@ def disk_path(manifest: Manifest) -> Path:
 
 
 def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
-    if recipe.KERNEL not in manifest.lock.request.packages:
+    if not {recipe.KERNEL, recipe.METAL_KERNEL} & set(manifest.lock.request.packages):
         raise ImageError(f"image {manifest.name} has no kernel", "hpcforge image build --disk BLUEPRINT")
     archive = store.checked(manifest)
     _ensure_room(manifest)

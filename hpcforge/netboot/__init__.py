@@ -59,9 +59,21 @@ class Records:
             new = how(all_records.get(node))
             if new is not None:
                 all_records[node] = new
-                plain = {name: asdict(record) for name, record in all_records.items()}
-                write_atomically(self.path, json.dumps(plain, indent=1) + "\n")
+                self._write(all_records)
             return new
+
+    def remove(self, node: str) -> None:
+        """Forget a node, if there are records at all. Raises PermissionError for an ordinary user."""
+        if not self.path.exists():
+            return
+        with self._changing():
+            all_records = dict(self.read())
+            if all_records.pop(node, None) is not None:
+                self._write(all_records)
+
+    def _write(self, all_records: Mapping[str, Record]) -> None:
+        plain = {name: asdict(record) for name, record in all_records.items()}
+        write_atomically(self.path, json.dumps(plain, indent=1) + "\n")
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

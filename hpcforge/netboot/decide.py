@@ -28,6 +28,8 @@ class Record:
     disk: str | None = None  # serial number of the disk that is being written, or was
     host_keys: tuple[str, ...] = ()
     why: str = ""  # of a failure
+    mac: str = ""  # of the machine that is meant: another one under the same name is not installed
+    console: tuple[str, ...] = ()  # the last lines of an installer that failed
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,16 @@ def claimed(record: Record | None, token_sha256: str, now_s: float, image: str) 
     return None
 
 
-def failed(record: Record, why: str) -> Record:
+def failed(record: Record, why: str, console: Sequence[str] = ()) -> Record:
     """The record of an installation that ended badly: its machine boots its disk until it is asked for again."""
-    return replace(record, state="failed", why=why, host_keys=())
+    return replace(record, state="failed", why=why, host_keys=(), console=tuple(console))
+
+
+def restarted(record: Record) -> Record | None:
+    """The record after its machine asks what to boot; None: it stays. One that was being installed was cut off."""
+    if record.state != "begun":
+        return None
+    return failed(record, "it started again before its installation ended: power was lost, or it was reset")
 
 
 def choose(record: Record, disks: Sequence[TargetDisk]) -> Choice:

@@ -17,7 +17,7 @@ from hpcforge.netboot import boot_loader
 
 PACKAGES = ("busybox-static", "fdisk", "e2fsprogs")
 _APPLETS = (
-    "blockdev", "cat", "chmod", "chroot", "cut", "dd", "echo", "grep", "head", "ip", "ln", "ls", "mkdir",
+    "blockdev", "cat", "chmod", "chroot", "cut", "dd", "dmesg", "echo", "grep", "head", "ip", "ln", "ls", "mkdir",
     "modprobe", "mount", "printf", "reboot", "sh", "sleep", "sync", "tail", "tr", "udhcpc",
     "umount", "wc", "wget",
 )  # fmt: skip

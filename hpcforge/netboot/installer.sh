@@ -13,11 +13,11 @@ for word in $(cat /proc/cmdline); do
 done
 [ -n "$token" ] || exit 0
 
-say() { echo "hpcforge: $*" > /dev/console; }
+say() { echo "hpcforge: $*" > /dev/console; echo "$*" >> /tmp/log; }
 post() { wget -q -O - --header "X-Token: $token" --post-file "$2" "$url/$1"; }
 die() {
   say "not installed: $*"
-  echo "$*" > /tmp/why
+  { echo "$*"; cat /tmp/log; dmesg | tail -n 12; } > /tmp/why
   [ -n "$begun" ] && post broken /tmp/why > /dev/null
   while :; do sleep 3600; done
 }

@@ -13,7 +13,7 @@ import shlex
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler
@@ -31,6 +31,7 @@ _WAIT_S = 30.0
 _DISKS: TypeAdapter[list[TargetDisk]] = TypeAdapter(list[TargetDisk])
 _HOST_KEY = re.compile(r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{40,1000}={0,2}")
 _MOST_DISKS, _MOST_KEYS = 256, 8
+_MOST_LINES, _LONGEST_LINE = 25, 200  # that are kept of a console, and letters of each
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,12 @@ def boot_script(of: Boots, mac: str, platform: str, source: str) -> Reply:
         of.say(f"{source} asked for the boot script of {mac[:17]!r}: refused")
         return _REFUSED
     record = of.records.read().get(host.name)
+    if record is not None and record.mac != host.mac:
+        of.say(f"{host.name}: its record is of another machine ({record.mac}): ignored")
+        record = None
+    if record is not None and record.state == "begun":
+        cut_off = of.records.change(host.name, lambda now: decide.restarted(now) if now else None)
+        of.say(f"{host.name}: {f'failed: {cut_off.why}' if cut_off else 'has ended meanwhile'}")
     if record is None or decide.boots(record, of.now_s()) == "disk" or record.image != of.image:
         why = (
             f", since image {of.image} is served and not {record.image}" if record and record.image != of.image else ""
@@ -130,8 +137,11 @@ def broken(of: Boots, token: str, source: str, body: bytes) -> Reply:
     found = _of_token(of, token, source)
     if found is None or found.state != "begun":
         return _REFUSED
-    why = "".join(letter for letter in body[:500].decode("utf-8", "replace") if letter.isprintable())
-    _fail(of, found.node, f"the installer says: {why}")
+    first, *lines = [
+        "".join(letter for letter in line[:_LONGEST_LINE] if letter.isprintable())
+        for line in body.decode("utf-8", "replace").split("\n", 200)
+    ]
+    _fail(of, found.node, f"the installer says: {first}", list(filter(None, lines))[-_MOST_LINES:])
     return Reply(200, "noted\n")
 
 
@@ -146,8 +156,8 @@ def _of_token(of: Boots, token: str, source: str) -> Record | None:
     return None
 
 
-def _fail(of: Boots, node: str, why: str) -> Reply:
-    of.records.change(node, lambda record: decide.failed(record, why) if record else None)
+def _fail(of: Boots, node: str, why: str, console: Sequence[str] = ()) -> Reply:
+    of.records.change(node, lambda record: decide.failed(record, why, console) if record else None)
     of.say(f"{node}: failed: {why}")
     return Reply(409, f"{why}\n")
 

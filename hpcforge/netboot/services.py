@@ -10,13 +10,13 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpcforge.errors import ExpectedError
-from hpcforge.netboot import server
+from hpcforge.netboot import foreign_dhcp, server
 from hpcforge.netboot.configurations import BIOS_FILE, EFI_FILE, BootNetwork, dnsmasq_conf, nginx_conf
 from hpcforge.netboot.server import Boots
 
@@ -46,6 +46,7 @@ class Served:
 def serving(what: Served) -> Iterator[Callable[[], None]]:
     """Serve while entered; what is given raises `NetbootError` once a server has ended."""
     _require_programs()
+    _refuse_foreign_dhcp(what.network, [host.mac for host in what.boots.hosts.values()])
     place = what.place
     place.mkdir(parents=True, exist_ok=True)
     # nginx's workers must reach the socket and the installer, whatever umask root has
@@ -100,6 +101,16 @@ def sha256_of(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _refuse_foreign_dhcp(network: BootNetwork, macs: Sequence[str]) -> None:
+    """Refuse to be the second DHCP server of a network: machines take the offer that comes first."""
+    found = () if network.proxy else foreign_dhcp.others(network.interface, (network.address,), macs)
+    if found:
+        raise NetbootError(
+            f"another DHCP server answers on {network.interface}: {', '.join(found)}",
+            "--proxy-dhcp leaves addresses to it; or switch it off (`netboot serve` on another host is one, too)",
+        )
 
 
 def _require_programs() -> None:

@@ -171,6 +171,16 @@ _BUT_NEEDS = attrgetter(*[field.name for field in fields(Change)[1:]])
 
 
 @dataclass(frozen=True)
+class Install:
+    """An operating system that a node gets from the network before anything else."""
+
+    node: str
+    system: str  # "Debian 12"
+    image: str
+    wipes: str | None = None  # serial number of the one disk whose data goes; None: only a blank disk is written
+
+
+@dataclass(frozen=True)
 class Step:
     """A role on the nodes where it has something to change."""
 
@@ -236,11 +246,12 @@ class Plan:
     verify: Verify = "touched"  # what is tested afterwards
     smoke: SmokeRuns = field(default_factory=SmokeRuns)  # as far as it can be told now
     obstacles: tuple[Obstacle, ...] = ()  # what is in the way on nodes
+    installs: tuple[Install, ...] = ()  # by `apply --install`, which then makes a plan for these nodes, too
 
     @property
     def pending(self) -> bool:
         """True if applying would change something."""
-        return bool(self.steps or self.first_contact or self.drains or self.removals or self.leaving)
+        return bool(self.installs or self.steps or self.first_contact or self.drains or self.removals or self.leaving)
 
     @cached_property
     def touched(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,8 +34,9 @@ class System:
 class Redfish:
     """A controller that talks Redfish; see `hpcforge.power.Controller`."""
 
-    def __init__(self, access: Login, table: Mapping[str, Quirk] | None = None) -> None:
+    def __init__(self, access: Login, table: Mapping[str, Quirk] | None = None, limit_s: float = math.inf) -> None:
         self.access = access
+        self._limit_s, self._until_s = limit_s, time.monotonic() + limit_s  # of all that is asked
         self.quirks: dict[str, None] = {}  # in the order in which they were seen
         self._table = table or quirks()
 
@@ -130,6 +132,8 @@ class Redfish:
         quirk = self._table["unavailable"]
         until = time.monotonic() + quirk.wait_s
         while True:
+            if time.monotonic() >= self._until_s:
+                raise self._error(f"its answers take more than {self._limit_s:g} s", "unreachable")
             answer = exchange(self.access, method, path, body, etag)
             if answer.status not in quirk.statuses or time.monotonic() >= until:
                 return answer

@@ -12,7 +12,7 @@ from hpcforge.kinds.resource import ActualState
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
 from hpcforge.plan.jobs import WaitingJob, asked_for
-from hpcforge.plan.plan import Change, Leaving, Obstacle, Plan, Removal
+from hpcforge.plan.plan import Change, Install, Leaving, Obstacle, Plan, Removal
 from hpcforge.plan.resources import TYPES
 from hpcforge.plan.rollout_order import Order
 from hpcforge.report.kept_text import stays_lines
@@ -28,6 +28,7 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
     lines: list[str] = []
     if plan.offline:
         lines += ["No node was contacted: this is the plan for empty nodes.", ""]
+    lines += installs_text(plan.installs)
     if plan.first_contact:
         lines += [f"bootstrap  {fold(plan.first_contact)}", "  + python3 (missing)", ""]
     for leaver in plan.leaving:
@@ -54,6 +55,22 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
     lines += _notes(plan)
     lines.append(plan_summary(plan))
     return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def installs_text(installs: Sequence[Install]) -> list[str]:
+    """Lines about the nodes that get an operating system, and the disk that each may write."""
+    bodies = {}
+    for install in installs:
+        if install.wipes is None:
+            disk = "a blank disk; nothing is written where none is blank"
+        else:
+            disk = f"the disk with serial number {install.wipes}: THIS DESTROYS ITS DATA"
+        bodies[install.node] = [
+            f"  ! switched off at once, then started from the network: {install.system}, image {install.image}",
+            f"  ! writes {disk}",
+            "  ~ then its roles: `plan --offline` shows them",
+        ]
+    return [line for nodes, body in _alike(bodies).items() for line in (f"install  {nodes}", *body, "")]
 
 
 def _smoke(plan: Plan) -> Iterator[str]:
@@ -268,6 +285,10 @@ def plan_summary(plan: Plan) -> str:
         nothing = f"Nothing to do on {plural(len(untouched), 'node')}"
         return "; ".join([nothing, *left_out]) + "." if untouched or left_out else "No node answers."
     parts = []
+    if plan.installs:
+        parts.append(
+            f"{plural(len(plan.installs), 'node')} to install: {fold([install.node for install in plan.installs])}"
+        )
     if plan.touched:
         parts.append(f"{plural(len(plan.touched), 'node')} to change: {fold(plan.touched)}")
     if plan.leaving:

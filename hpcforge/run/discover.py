@@ -22,6 +22,7 @@ from hpcforge.run.power import password_of
 from hpcforge.run.site import Site
 
 MOST = 4096  # addresses of one search
+MACHINE_S = 180.0  # for all requests to one controller, with one that restarts meanwhile (quirks.yaml: 90 s)
 _AT_ONCE = 32
 _EMPTY = Inventory.model_construct()
 _USUAL = BmcsSection.model_construct()
@@ -105,7 +106,7 @@ def _ask(access: Login, trust_new: bool) -> Machine | Silent:
                 why = f"its certificate is not recorded; it shows {shown}"
                 return Silent(access.address, why, "certificate")
             access = replace(access, certificate=shown)
-        return read_machine(Redfish(access), access.certificate)
+        return read_machine(Redfish(access, limit_s=MACHINE_S), access.certificate)
     except BmcError as error:
         return Silent(access.address, str(error).removeprefix(f"{access.address}: "), error.reason)
     except Exception as error:  # as of power: one odd controller ends nothing for others

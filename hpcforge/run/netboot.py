@@ -44,7 +44,7 @@ def want(site: Site, names: Sequence[str], wipe: Mapping[str, str], image: str, 
     until_s = time.time() + hours * 3600
     records = records_of(site)
     for name in names:
-        _put(records, Record(name, "wanted", until_s, image, wipe.get(name)))
+        _put(records, Record(name, "wanted", until_s, image, wipe.get(name), mac=site.cluster.by_name[name].mac or ""))
 
 
 def _put(records: Records, new: Record) -> None:
@@ -68,12 +68,14 @@ def image_named(name: str | None) -> Manifest:
     if name is not None:
         found = store.read(name)
         if found.disk is None:
-            raise UsageError(f"image {name} has no disk", "hpcforge image build BLUEPRINT --disk")
+            raise UsageError(f"image {name} has no disk", "hpcforge image build BLUEPRINT --metal")
         return found
     there = [image for image in store.all_images() if isinstance(image, Manifest) and image.disk is not None]
     if len(there) != 1:
         known = ", ".join(image.name for image in there) or "none"
-        raise UsageError(f"no single image has a disk: {known}", "--image NAME, or hpcforge image build --disk")
+        raise UsageError(
+            f"no single image has a disk: {known}", "--image NAME, or hpcforge image build BLUEPRINT --metal"
+        )
     return there[0]
 
 
@@ -97,7 +99,7 @@ def served(
     archive = installer()
     url = f"http://{address}:{port}"
     prefix = ipaddress.IPv4Network(network.cidr).prefixlen
-    authorized = _public_key(key)
+    authorized = public_key(key)
     hosts = {
         node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac is not None
     }
@@ -129,8 +131,8 @@ def served(
     return services.Served(boot, port, boots, here, place, archive)
 
 
-def record_keys(site: Site) -> tuple[str, ...]:
-    """Write the host keys of installed nodes into the inventory where it has none; return the nodes.
+def record_keys(site: Site, names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Write the host keys of installed nodes, or of these of them, where the inventory has none; return the nodes.
 
     Raises:
         UsageError: the blueprint names no inventory.
@@ -143,7 +145,10 @@ def record_keys(site: Site) -> tuple[str, ...]:
     keys = {
         (node.name, "host_keys"): list(done[node.name].host_keys)
         for node in site.cluster.nodes
-        if node.name in done and not node.host_keys
+        if node.name in done
+        and (names is None or node.name in names)
+        and not node.host_keys
+        and done[node.name].mac == node.mac
     }
     if keys:
         text = with_values(path.read_bytes().decode("utf-8"), "nodes", keys)
@@ -152,7 +157,17 @@ def record_keys(site: Site) -> tuple[str, ...]:
     return tuple(name for name, _ in keys)
 
 
-def _public_key(key: Path) -> str:
+def default_key(site: Site) -> Path:
+    """The key with which hpcforge logs in: that of the blueprint, else the operator's own. Raises UsageError."""
+    if site.cluster.access.key is not None:
+        return site.cluster.access.key
+    found = sorted((Path.home() / ".ssh").glob("id_*.pub"))
+    if not found:
+        raise UsageError("no ssh key is known that nodes accept", "in the blueprint: `access: {key: FILE}`")
+    return found[0]
+
+
+def public_key(key: Path) -> str:
     """The public key that belongs to a private one, or is in a .pub file. Raises UsageError."""
     if key.suffix == ".pub":
         text = key.read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hpcforge.blueprint.hostlist import fold
@@ -197,6 +197,22 @@ def switched_on(
         if number:
             time.sleep(pause_s)
         yield from carried_out(of, turn, wish)
+
+
+def cycled(
+    site: Site,
+    of: Mapping[str, Controller],
+    names: Sequence[str],
+    wish: Wish,
+    pause_s: float,
+    lost: Collection[str] = (),
+    later: Collection[str] = (),
+) -> Iterator[Outcome]:
+    """Switch nodes off side by side, and those that are seen to be off on again, in turns as `switched_on` does."""
+    off = list(carried_out(of, names, replace(wish, verb="off")))
+    yield from (outcome for outcome in off if outcome.state != "done")
+    names = [outcome.node for outcome in off if outcome.state == "done"]
+    yield from switched_on(site, of, names, replace(wish, verb="on"), pause_s, lost, later)
 
 
 def _outcome(name: str, controller: Controller, wish: Wish) -> Outcome:

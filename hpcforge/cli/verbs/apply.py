@@ -42,6 +42,10 @@ def apply(
         typer.Option("--lock-timeout", help="How long to wait for another run to end, s.", min=0, metavar="SECONDS"),
     ] = 0.0,
     trust: options.TrustNew = False,
+    install: options.Install = None,
+    wipe: options.Wipe = None,
+    image: options.Image = None,
+    proxy_dhcp: options.ProxyDhcp = False,
     as_json: options.Json = False,
 ) -> int:
     """Configure the nodes, then run the smoke tests. Safe to repeat.
@@ -65,5 +69,6 @@ def apply(
         strict=strict,
         lock_timeout=lock_timeout,
         trust=trust,
+        install=options.InstallOptions(install, wipe or (), image, proxy_dhcp),
         as_json=as_json,
     )

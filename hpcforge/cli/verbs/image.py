@@ -35,6 +35,10 @@ def build(
         bool,
         typer.Option("--disk", help="Add a kernel and build a disk for virtual machines (rehearse up --on vm)."),
     ] = False,
+    metal: Annotated[
+        bool,
+        typer.Option("--metal", help="The same with a kernel that has the drivers of real machines (apply --install)."),
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Build one image with the packages of all roles and nodes of the blueprint. It contains no secrets.
@@ -43,7 +47,7 @@ def build(
     """
     from hpcforge.cli import image as work
 
-    return work.build(blueprint, locked, as_json, disk=disk)
+    return work.build(blueprint, locked, as_json, disk=disk, metal=metal)
 
 
 @image.command("list", epilog="Example: hpcforge image list")

@@ -17,16 +17,6 @@ _Nodes = Annotated[
     str,
     typer.Argument(help="The nodes: a hostlist, a rack or a function.", autocompletion=completion.node_sets),
 ]
-_Image = Annotated[
-    str | None,
-    typer.Option(
-        "--image",
-        help="The image, built with --disk. Default: the only one.",
-        metavar="NAME",
-        show_default=False,
-        autocompletion=completion.images,
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,17 +28,8 @@ def register(app: typer.Typer) -> None:
 def want(
     blueprint: options.Blueprint,
     nodes: _Nodes,
-    wipe: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--wipe",
-            help="Overwrite this disk although it has data: NODE=SERIAL. Repeatable. Otherwise only a blank disk is "
-            "written.",
-            metavar="NODE=SERIAL",
-            show_default=False,
-        ),
-    ] = None,
-    image: _Image = None,
+    wipe: options.Wipe = None,
+    image: options.Image = None,
     hours: Annotated[
         float, typer.Option("--hours", help="After this time it is no longer asked for.", min=0.1, max=720, metavar="H")
     ] = 24.0,
@@ -76,7 +57,7 @@ def serve(
         Path,
         typer.Option("--key", help="The ssh key that nodes accept: a .pub file, or a private key.", metavar="FILE"),
     ],
-    image: _Image = None,
+    image: options.Image = None,
     address: Annotated[
         str | None,
         typer.Option(
@@ -87,9 +68,7 @@ def serve(
         ),
     ] = None,
     port: Annotated[int, typer.Option("--port", help="Port of HTTP.", min=1, max=65535, metavar="PORT")] = 8080,
-    proxy_dhcp: Annotated[
-        bool, typer.Option("--proxy-dhcp", help="The site's DHCP server gives addresses; only name boot files.")
-    ] = False,
+    proxy_dhcp: options.ProxyDhcp = False,
     inventory: options.Inventory = None,
 ) -> int:
     """Serve DHCP, TFTP and HTTP until interrupted. Needs root."""

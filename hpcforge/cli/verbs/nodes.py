@@ -118,6 +118,13 @@ def replace(
     mac: _Mac = None,
     bmc: _Bmc = None,
     serial: _Serial = None,
+    same: Annotated[
+        bool,
+        typer.Option(
+            "--same-machine",
+            help="The machine stays, and only its host keys go: `apply --install` then installs it again.",
+        ),
+    ] = False,
     inventory: options.Inventory = None,
     yes: _Yes = False,
 ) -> int:
@@ -132,6 +139,7 @@ def replace(
         mac=mac or (),
         bmc=bmc or (),
         serial=serial or (),
+        same=same,
         inventory=inventory,
         yes=yes,
     )

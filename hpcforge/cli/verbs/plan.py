@@ -44,6 +44,10 @@ def plan(
             "--markdown", help="Print a summary for a merge request on GitHub or GitLab, with the plan in it."
         ),
     ] = False,
+    install: options.Install = None,
+    wipe: options.Wipe = None,
+    image: options.Image = None,
+    proxy_dhcp: options.ProxyDhcp = False,
     as_json: options.Json = False,
 ) -> int:
     """Show what `apply` would change, and why. Changes nothing.
@@ -67,5 +71,6 @@ def plan(
         new_files=new_files,
         trust=trust,
         markdown=markdown,
+        install=options.InstallOptions(install, wipe or (), image, proxy_dhcp),
         as_json=as_json,
     )

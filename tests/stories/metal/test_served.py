@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.netboot import Records, services
+from hpcforge.netboot import Records, foreign_dhcp, services
 from hpcforge.netboot.configurations import BootHost, BootNetwork
 from hpcforge.netboot.decide import Record
 from hpcforge.netboot.server import Boots, identity
@@ -111,7 +111,7 @@ def records() -> Iterator[Records]:
 
 
 def wanted(records: Records) -> None:
-    records.change("w1", lambda _: Record("w1", "wanted", time.time() + 600, "image"))
+    records.change("w1", lambda _: Record("w1", "wanted", time.time() + 600, "image", mac=MACS[MACHINE]))
 
 
 def script(of: Machine, mac: str) -> tuple[int, str]:
@@ -162,11 +162,51 @@ def test_an_installation_is_served_once_and_to_its_machine_alone(records: Record
     assert status == 200 and plan.startswith(b"disk=vda\nimage_sha256=" + b"c" * 64)
     assert machine.post("begin", "x" * 100_000, disks)[0] in (400, 403)
     assert machine.http("/machine/end", "-H", f"X-Token: {token}", "--data-binary", "k" * 100_000)[0] == 413
-    assert "sanboot" in script(machine, MACS[MACHINE])[1]  # its power was lost meanwhile
     assert machine.post("end", token, HOST_KEY)[0] == 200
     assert records.read()["w1"].host_keys == (HOST_KEY,)
     assert machine.post("end", token, HOST_KEY)[0] == 403
     assert "sanboot" in script(machine, MACS[MACHINE])[1]
+
+
+def test_a_foreign_dhcp_server_is_named_and_nothing_is_served(records: Records, tmp_path: Path) -> None:
+    """It runs where machines are, and gives addresses to all."""
+    (tmp_path / "dnsmasq.conf").write_text(
+        f"port=0\ninterface={THERE}\nbind-interfaces\ndhcp-range=10.79.7.200,10.79.7.220,1h\n"
+        f"dhcp-leasefile={tmp_path}/leases\npid-file={tmp_path}/pid\nlog-facility=-\n"
+    )
+    argv = ["ip", "netns", "exec", SPACE, "dnsmasq", "--keep-in-foreground", "--user=root"]
+    with (tmp_path / "log").open("wb") as log:
+        other = subprocess.Popen([*argv, f"--conf-file={tmp_path}/dnsmasq.conf"], stderr=log)
+    try:
+        until = time.monotonic() + 30
+        while not (found := foreign_dhcp.others(HERE, (SERVER,), wait_s=1.5)):
+            assert other.poll() is None and time.monotonic() < until, (tmp_path / "log").read_text()
+        assert found in ((MACHINE,), (OTHER,), (STRANGER,))
+        network = BootNetwork(HERE, SERVER, "10.79.7.0/24", "http://x", str(tmp_path))
+        boots = Boots(records, {}, {}, "http://x", "image", 1, {})
+        served = services.Served(network, 8081, boots, tmp_path / "served", tmp_path, b"")
+        said = f"another DHCP server answers on {HERE}: {found[0]}"
+        with pytest.raises(services.NetbootError, match=said), services.serving(served):
+            pass
+        assert not (tmp_path / "served").exists()
+    finally:
+        other.terminate()
+        other.wait()
+    macs = list(MACS.values())
+    ask = f"from hpcforge.netboot import foreign_dhcp; print(foreign_dhcp.others({THERE!r}, (), {macs}, 2.0))"
+    assert SERVER in Machine(MACHINE).run(sys.executable, "-c", ask).decode()  # as another host would see ours
+    assert foreign_dhcp.others(HERE, (SERVER,), macs, wait_s=1.0) == ()
+
+
+def test_power_that_is_lost_while_installing_ends_it(records: Records) -> None:
+    machine = Machine(MACHINE)
+    wanted(records)
+    token = re.findall("hpcforge.token=(\\S+)", script(machine, MACS[MACHINE])[1])[0]
+    disks = json.dumps([{"name": "vda", "serial": "S1", "bytes": 10**10, "blank": True, "marker": ""}])
+    assert machine.post("begin", token, disks)[0] == 200
+    assert "sanboot" in script(machine, MACS[MACHINE])[1]
+    assert "power was lost" in records.read()["w1"].why
+    assert machine.post("end", token, HOST_KEY)[0] == 403
 
 
 def test_a_lost_server_installs_nothing(records: Records) -> None:

@@ -15,6 +15,8 @@ from hpcforge.blueprint.membership import spelled
 from hpcforge.cli import run
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Bmc
+from hpcforge.netboot import Records, folder
+from hpcforge.netboot.decide import Record
 from tests.support.shipped import anywhere
 
 REPOSITORY = Path(__file__).parents[3]
@@ -350,3 +352,26 @@ def test_a_wrong_list_is_refused_with_its_line(site: Path, capsys: pytest.Captur
     assert run(["nodes", "import", str(site), str(site.with_name("pipe")), "--yes"]) == 3
     assert run(["nodes", "import", str(site), str(site.with_name("none.csv")), "--yes"]) == 1
     assert "none.csv: No such file" in capsys.readouterr().err
+
+
+def test_what_the_next_installation_needs_goes_and_stays(
+    site: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    records = Records(folder("small"))
+    records.change("gpu01", lambda _: Record("gpu01", "installed", 0.0, "img", host_keys=(KEY,)))
+    inventory = site.with_name("inventory.yaml")
+    machine = f"mac: 02:00:00:00:00:01, serial: S1, bmc: {{address: 10.9.0.1, certificate: {'a' * 64}}}"
+    inventory.write_text(INVENTORY.replace(f'["{KEY}"]}}', f'["{KEY}"], {machine}}}', 1))
+    assert run(["nodes", "replace", str(site), "gpu01", "--same-machine", "--mac", "02:00:00:00:00:09"]) == 3
+    assert run(["nodes", "replace", str(site), "gpu01", "--same-machine", "--yes"]) == 0
+    [known] = [node for node in load(site).cluster.nodes if node.name == "gpu01"]
+    assert (known.host_keys, known.serial, known.mac) == ((), "S1", "02:00:00:00:00:01")
+    assert known.bmc is not None and known.bmc.certificate == "a" * 64
+    assert "gpu01" not in records.read()
+    said = capsys.readouterr().err
+    assert f"apply {site} --install gpu01" in said and "discover" not in said
+    assert run(["nodes", "replace", str(site), "gpu01", "--serial", "S2", "--yes"]) == 0
+    [known] = [node for node in load(site).cluster.nodes if node.name == "gpu01"]
+    assert (known.serial, known.mac, known.bmc) == ("S2", None, Bmc("10.9.0.1", None))
+    assert f"discover {site} --trust-new; " in capsys.readouterr().err

@@ -28,6 +28,7 @@ NO_NODE = {
     "catalog show": ["catalog", "show", "dgx-h100"],
     "design": ["design", BLUEPRINT],
     "explain": ["explain", "POWER-001"],
+    "export": ["export", BLUEPRINT, "--preseed", "--key", "key.pub", "-o", "out"],
     "image list": ["image", "list"],
     "init": ["init", "new.yaml", "--from", "roles/plain/role.yaml"],
     "inventory": ["inventory", BLUEPRINT, "--json"],

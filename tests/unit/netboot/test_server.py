@@ -24,7 +24,7 @@ DISK = {"name": "vda", "serial": "S1", "bytes": 10**10, "blank": True, "marker":
 @pytest.fixture
 def of(tmp_path: Path) -> Boots:
     records = Records(tmp_path)
-    records.change("w1", lambda _: Record("w1", "wanted", 100.0, "image"))
+    records.change("w1", lambda _: Record("w1", "wanted", 100.0, "image", mac=MAC))
     hosts = {MAC: BootHost("w1", MAC, "10.0.0.11"), OTHER: BootHost("w2", OTHER, "10.0.0.12")}
     files = {"vmlinuz": "a" * 64, "initrd.img": "b" * 64, "root.ext4": "c" * 64}
     identities = {"w1": identity("w1", {"user": "ops"}), "w2": ""}
@@ -47,11 +47,24 @@ def test_a_machine_is_installed_once(of: Boots) -> None:
     reply = begin(of, held, "10.0.0.11", body(DISK))
     assert reply.status == 200
     assert reply.text.startswith(f"disk=vda\nimage_sha256={'c' * 64}\nimage_bytes=3145728\nmarker=")
-    assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text  # power was lost: not again
     assert end(of, held, "10.0.0.11", f"{HOST_KEY} root@w1\n".encode()).status == 200
     record = of.records.read()["w1"]
     assert (record.state, record.host_keys, record.disk) == ("installed", (HOST_KEY,), "S1")
     assert begin(of, held, "10.0.0.11", body(DISK)).status == 403
+    assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text
+
+
+def test_a_machine_that_starts_again_while_it_is_installed_boots_its_disk_and_has_failed(of: Boots) -> None:
+    held = token(of)
+    begin(of, held, "10.0.0.11", body(DISK))
+    assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text  # power was lost: not again
+    assert "power was lost" in of.records.read()["w1"].why
+    assert end(of, held, "10.0.0.11", HOST_KEY.encode()).status == 403
+    assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text
+
+
+def test_a_record_is_of_one_machine_and_not_of_the_next_with_its_name(of: Boots) -> None:
+    of.records.change("w1", lambda _: Record("w1", "wanted", 100.0, "image", mac="02:00:00:00:00:77"))
     assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text
 
 
@@ -93,8 +106,10 @@ def test_an_odd_list_of_disks_writes_nothing(of: Boots, disks: bytes, why: str) 
 def test_what_the_installer_says_of_a_failure_is_kept(of: Boots) -> None:
     held = token(of)
     begin(of, held, "10.0.0.11", body(DISK))
-    broken(of, held, "10.0.0.11", b"no \x1b[2J disk\n")
-    assert of.records.read()["w1"].why == "the installer says: no [2J disk"
+    broken(of, held, "10.0.0.11", b"no \x1b[2J disk\nnetwork is up\n\xff\x07\n" + b"x\n" * 100)
+    record = of.records.read()["w1"]
+    assert record.why == "the installer says: no [2J disk"
+    assert record.console == ("x",) * 25
 
 
 @pytest.mark.parametrize("keys", [b"", b"ssh-ed25519 short", b"\xff\xfe", f"{HOST_KEY}\n".encode() * 9])
@@ -106,7 +121,7 @@ def test_what_is_no_host_key_is_not_taken(of: Boots, keys: bytes) -> None:
 
 
 def test_without_records_and_with_another_image_machines_boot_their_disks(of: Boots, tmp_path: Path) -> None:
-    of.records.change("w1", lambda _: Record("w1", "wanted", 100.0, "older"))
+    of.records.change("w1", lambda _: Record("w1", "wanted", 100.0, "older", mac=MAC))
     assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text
     of.records.path.unlink()
     assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text

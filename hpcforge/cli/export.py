@@ -1,0 +1,74 @@
+"""`hpcforge export`: files for a site's own installer."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpcforge.atomic import write_atomically
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.site import open_site
+from hpcforge.cluster.installer_files import Format, InstallerChoices, files_of
+from hpcforge.cluster.select import select
+from hpcforge.command_hint import command_line
+from hpcforge.errors import UsageError
+from hpcforge.report import printing
+from hpcforge.report.text import plural
+from hpcforge.run.netboot import boot_network, public_key
+
+_MIRROR = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]{0,200})?")
+_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]{1,60} [A-Za-z0-9+/]{16,2000}={0,2}")
+
+
+def export(
+    blueprint: Path,
+    inventory: Path | None,
+    *,
+    preseed: bool,
+    cloud_init: bool,
+    key: Path,
+    output: Path,
+    mirror: str,
+    dns: Sequence[str],
+    limit: list[str] | None,
+) -> int:
+    """Run `hpcforge export`. Returns the exit status."""
+    if preseed == cloud_init:
+        raise UsageError("what to write is not chosen", "use one of --preseed and --cloud-init")
+    kind: Format = "preseed" if preseed else "cloud-init"
+    choices = _choices(key, mirror, dns)
+    site = open_site(blueprint, inventory, None, None, needs_lab=False)
+    if site.loaded.wants_lab and inventory is None:
+        raise UsageError("the nodes of a rehearsal are not installed", "hpcforge rehearse up")
+    names = select(site.cluster, limit or (), ())
+    nodes = [site.cluster.by_name[name] for name in names]
+    files: dict[str, str] = {}
+    for node in nodes:
+        files |= files_of(site.cluster, node, boot_network(site), kind, choices)
+    for name, text in files.items():
+        path = output / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
+    printing.result(f"{plural(len(files), 'file')} of {fold(names)} written to {output}\n")
+    without = [node.name for node in nodes if node.mac is None]
+    if cloud_init and without:
+        printing.note(f"no network-config without a MAC address in the inventory: {fold(without)}\n")
+    apply = command_line("apply", blueprint, inventory=inventory, trust_new=True)
+    printing.note(f"Next, once they are installed: {apply}\n")
+    return Exit.DONE
+
+
+def _choices(key: Path, mirror: str, dns: Sequence[str]) -> InstallerChoices:
+    found = public_key(key)
+    if not _KEY.fullmatch(found):
+        raise UsageError(f"{key} has no ssh public key", "name a .pub file: --key FILE")
+    if not _MIRROR.fullmatch(mirror):
+        raise UsageError(f"--mirror {mirror}: not the address of a mirror", "--mirror http://deb.debian.org/debian")
+    try:
+        servers = tuple(str(ipaddress.IPv4Address(address)) for address in dns)
+    except ValueError:
+        raise UsageError(f"--dns {' '.join(dns)}: not an IPv4 address", "--dns 10.0.0.53") from None
+    return InstallerChoices(found, mirror, servers)

@@ -1,0 +1,303 @@
+"""Nodes without an operating system get one: who may, and each on its own clock from power to its first ssh contact.
+
+It does what `netboot want`, `power boot-once`, `power cycle` and `netboot record` do, by the same functions.
+"""
+
+from __future__ import annotations
+
+import queue
+import socket
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from hpcforge.cluster.model import Node
+from hpcforge.errors import UsageError
+from hpcforge.image.manifest import Manifest
+from hpcforge.netboot.decide import Record, failed
+from hpcforge.plan.plan import Install
+from hpcforge.power import Controller
+from hpcforge.power.verbs import Wish
+from hpcforge.run.netboot import record_keys, records_of, want, withdraw
+from hpcforge.run.power import (
+    HeadUnknownError,
+    Outcome,
+    carried_out,
+    controllers,
+    cycled,
+    disturbed,
+    jobs,
+    refuse_while_applying,
+)
+from hpcforge.run.site import Site, open_engines
+
+LIMIT_S = 1800.0  # of one try, from power to ssh; docs/bare-metal.md has what was measured
+_TRIES = 2
+_EVERY_S = 2.0
+_PAUSE_S = 5.0  # between turns of nodes that are switched on, as `power on` has it
+_SSH_S = 2.0
+_AT_ONCE = 32
+# An answer that the same question gets again: a controller is not asked twice, since it may lock its account.
+_LASTING = ("login", "certificate")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """How it came out on one node; `why` is empty where ssh answers. Seconds by phase: power, boot, install, start."""
+
+    node: str
+    tries: int
+    why: str = ""
+    console: tuple[str, ...] = ()
+    phases_s: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class _Try:
+    """A node that is under way."""
+
+    number: int = 1
+    asked_s: float = 0.0
+    on_s: float | None = None  # None: its controller is at work
+    begun_s: float | None = None
+    installed_s: float | None = None
+    lasting_boot: bool = False  # its controller keeps the network as the first device
+
+
+def ssh_answers(address: str) -> bool:
+    """Whether an ssh server answers there, whichever: its host key is compared when hpcforge logs in."""
+    try:
+        with socket.create_connection((address, 22), _SSH_S) as found:
+            found.settimeout(_SSH_S)
+            return found.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def choose(
+    site: Site,
+    names: Sequence[str],
+    wipe: Mapping[str, str],
+    image: Manifest,
+    answers: Callable[[str], bool] = ssh_answers,
+) -> tuple[tuple[Install, ...], dict[str, str]]:
+    """Return which of these nodes would be installed, and why the others are not.
+
+    A node with a recorded host key has an operating system, though it may be silent now: it is left as it is. So is
+    one where ssh answers, unless `wipe` names a disk of it.
+
+    Raises:
+        UsageError: a disk is named of a node that is left as it is.
+        LeaseHeldError: a run changes the cluster.
+        HeadUnknownError: the head has an operating system, and cannot say which jobs run.
+    """
+    nodes = [site.cluster.by_name[name] for name in names]
+    kept = {node.name: why for node in nodes if (why := _unfit(node))}
+    for name in wipe.keys() & kept.keys():
+        raise UsageError(
+            f"--wipe {name}: {kept[name]}", f"hpcforge nodes replace BLUEPRINT {name}, to install it again"
+        )
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        asked = [node for node in nodes if node.name not in kept and node.name not in wipe]
+        for node, there in zip(asked, pool.map(answers, [node.address for node in asked]), strict=True):
+            if there:
+                kept[node.name] = f"ssh answers at {node.address}: --trust-new takes it as it is, --wipe installs it"
+    going = [node for node in nodes if node.name not in kept]
+    kept |= _with_jobs(site, going)
+    system = f"{image.lock.request.distribution.capitalize()} {image.lock.request.release}"
+    chosen = tuple(
+        Install(node.name, system, image.name, wipe.get(node.name)) for node in nodes if node.name not in kept
+    )
+    return chosen, kept
+
+
+def _unfit(node: Node) -> str:
+    if node.host_keys:
+        return "its host key is recorded: it has an operating system"
+    if node.mac is None:
+        return "its MAC address is not known"
+    if node.bmc is None or node.bmc.address is None:
+        return "its management controller is not known"
+    return ""
+
+
+def _with_jobs(site: Site, going: Sequence[Node]) -> dict[str, str]:
+    head = site.cluster.by_name[site.cluster.slurm.controller]
+    if not going or not head.host_keys:  # without an operating system it has no Slurm
+        return {}
+    with open_engines(site) as engine:
+        refuse_while_applying(engine, head.name)
+        try:
+            return disturbed(going, jobs(engine, head.name))
+        except HeadUnknownError as error:
+            hint = f"{head.name} has an operating system, so it must answer before others are switched off"
+            raise HeadUnknownError(str(error), hint) from None
+
+
+def install(
+    site: Site,
+    installs: Sequence[Install],
+    check: Callable[[], None],
+    say: Callable[[str], None],
+    *,
+    limit_s: float = LIMIT_S,
+    answers: Callable[[str], bool] = ssh_answers,
+    every_s: float = _EVERY_S,
+) -> list[Installation]:
+    """Install these nodes while they are served, and record their host keys; one that fails twice is left out.
+
+    `check` raises once what serves them has ended. What is not done when this ends is no longer asked for.
+    """
+    names = [install.node for install in installs]
+    of = controllers(site, names)
+    want(site, names, _wipes(installs), installs[0].image, _TRIES * limit_s / 3600)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        work = _Work(site, installs, of, pool, say, limit_s, answers)
+        try:
+            work.boot(names)
+            while work.open:
+                check()
+                work.step()
+                time.sleep(every_s if work.open else 0.0)
+        finally:
+            withdraw(site, names)
+            pool.shutdown(wait=False, cancel_futures=True)
+    return [work.done[name] for name in names]
+
+
+def _wipes(installs: Sequence[Install]) -> dict[str, str]:
+    return {install.node: install.wipes for install in installs if install.wipes is not None}
+
+
+class _Work:
+    def __init__(
+        self,
+        site: Site,
+        installs: Sequence[Install],
+        of: Mapping[str, Controller],
+        pool: ThreadPoolExecutor,
+        say: Callable[[str], None],
+        limit_s: float,
+        answers: Callable[[str], bool],
+    ) -> None:
+        self.site, self.of, self.pool, self.say, self.limit_s, self.answers = site, of, pool, say, limit_s, answers
+        self.installs = {install.node: install for install in installs}
+        self.open = {name: _Try() for name in self.installs}
+        self.done: dict[str, Installation] = {}
+        self.switched: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+
+    def boot(self, names: Collection[str], *, network: bool = True) -> None:
+        """Have nodes start; how that comes out is in the queue."""
+        for name in names:
+            self.open[name].asked_s = time.monotonic()
+        self.pool.submit(self._switch, tuple(names), network)
+
+    def _switch(self, names: Sequence[str], network: bool) -> None:
+        try:
+            for outcome in _started(self.site, self.of, names, network):
+                self.switched.put(outcome)
+        except Exception as error:  # the nodes would be waited for without end
+            for name in names:
+                self.switched.put(Outcome(name, "failed", why=f"it cannot be switched on: {type(error).__name__}"))
+
+    def step(self) -> None:
+        """Follow every node once."""
+        while not self.switched.empty():
+            self._switched(self.switched.get())
+        records = records_of(self.site).read()
+        for name in [name for name, tried in self.open.items() if tried.on_s is not None and tried.installed_s is None]:
+            self._follow(name, records.get(name))
+        starting = [
+            name for name, tried in self.open.items() if tried.on_s is not None and tried.installed_s is not None
+        ]
+        addresses = [self.site.cluster.by_name[name].address for name in starting]
+        for name, there in zip(starting, self.pool.map(self.answers, addresses), strict=True):
+            if there:
+                self._finish(name, "")
+            elif self._late(name):
+                self._fail(name, f"installed, and ssh does not answer within {self.limit_s:g} s of power")
+
+    def _switched(self, outcome: Outcome) -> None:
+        tried = self.open.get(outcome.node)
+        if tried is None or (tried.on_s is not None and outcome.state == "done"):
+            return
+        if outcome.state != "done":
+            lasting = outcome.state == "skipped" or outcome.reason in _LASTING
+            self._fail(outcome.node, outcome.why, again=not lasting)
+            return
+        tried.on_s = time.monotonic()
+        tried.lasting_boot = outcome.next_boot == "network always"
+        self.say(f"{outcome.node}: is on")
+
+    def _follow(self, name: str, record: Record | None) -> None:
+        tried = self.open[name]
+        if record is None:
+            self._fail(name, "its record is gone", again=False)
+        elif record.state == "failed":
+            # Where no disk was chosen, the next try would find the same disks.
+            self._fail(name, record.why, again=record.disk is not None, console=record.console)
+        elif record.state == "installed":
+            tried.installed_s = time.monotonic()
+            tried.begun_s = tried.begun_s or tried.installed_s
+            record_keys(self.site, [name])
+            self.say(f"{name}: installed on disk {record.disk}, host key recorded; it starts")
+            if tried.lasting_boot:
+                list(carried_out(self.of, [name], Wish("boot-once", device="none")))
+        elif self._late(name):
+            self._fail(name, _where_it_stopped(record, self.limit_s), console=record.console)
+        elif record.state == "begun" and tried.begun_s is None:
+            tried.begun_s = time.monotonic()
+
+    def _late(self, name: str) -> bool:
+        on_s = self.open[name].on_s
+        return on_s is not None and time.monotonic() - on_s > self.limit_s
+
+    def _fail(self, name: str, why: str, *, again: bool = True, console: Sequence[str] = ()) -> None:
+        tried = self.open[name]
+        if not again or tried.number == _TRIES:
+            self._finish(name, why, console)
+            return
+        self.say(f"{name}: {why}; it is tried again")
+        if tried.installed_s is not None:  # what is installed is not written again: it only starts again
+            now_s = time.monotonic()
+            self.open[name] = replace(tried, number=tried.number + 1, on_s=None, installed_s=now_s)
+            self.boot([name], network=False)
+            return
+        record = records_of(self.site).read().get(name)
+        planned = self.installs[name]
+        # A disk that was blank has our own half of an installation now.
+        wipe = planned.wipes or (record.disk if record else None)
+        want(self.site, [name], {name: wipe} if wipe else {}, planned.image, self.limit_s / 3600)
+        self.open[name] = _Try(tried.number + 1)
+        self.boot([name])
+
+    def _finish(self, name: str, why: str, console: Sequence[str] = ()) -> None:
+        tried = self.open.pop(name)
+        if why and tried.installed_s is None:
+            records_of(self.site).change(name, lambda now: failed(now, why, console) if now else None)
+        times = (tried.asked_s, tried.on_s, tried.begun_s, tried.installed_s, time.monotonic())
+        phases = zip(("power", "boot", "install", "start"), times[:-1], times[1:], strict=True)
+        took = {phase: end - start for phase, start, end in phases if start is not None and end is not None}
+        self.done[name] = Installation(name, tried.number, why, tuple(console), {} if why else took)
+        self.say(f"{name}: {f'left out: {why}' if why else 'ssh answers'}")
+
+
+def _started(site: Site, of: Mapping[str, Controller], names: Sequence[str], network: bool) -> Iterator[Outcome]:
+    """Switch nodes off at once, and on in turns, from the network or as their firmware has it."""
+    override = Wish("boot-once", device="network" if network else "none")
+    told = {outcome.node: outcome for outcome in carried_out(of, names, override)}
+    yield from (outcome for outcome in told.values() if outcome.state != "done")
+    ready = [name for name in names if told[name].state == "done"]
+    for outcome in cycled(site, of, ready, Wish("cycle", hard=True), _PAUSE_S) if ready else ():
+        lasts = told[outcome.node].next_boot == "network always"
+        yield replace(outcome, next_boot="network always" if lasts else outcome.next_boot)
+
+
+def _where_it_stopped(record: Record, limit_s: float) -> str:
+    what = {
+        "wanted": "it never asked for its boot script: it did not boot from this network, or has another MAC address",
+        "offered": "it got its boot script, and its installer never asked for a disk: kernel, driver or link",
+        "begun": "its installation began and did not end",
+    }
+    return f"{what.get(record.state, record.state)}; {limit_s:g} s after power"

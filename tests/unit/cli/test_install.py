@@ -1,0 +1,121 @@
+"""`--install` of plan and apply: what is shown and asked, up to where something is served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hpcforge.cli import install as verb
+from hpcforge.cli import run
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.install import first, planned, with_installs
+from hpcforge.cli.options import InstallOptions
+from hpcforge.cli.site import open_site
+from hpcforge.errors import UsageError
+from hpcforge.image.manifest import Disk, Lock, Manifest
+from hpcforge.image.request import ImageRequest
+from hpcforge.plan.changes import Scope
+from hpcforge.plan.plan import Install
+from hpcforge.report.plan_text import plan_text
+from hpcforge.run.install import Installation
+from hpcforge.run.make_plan import Selection, compare_unseen
+from hpcforge.run.netboot import default_key
+from hpcforge.run.site import Site, goal
+from tests.support.fake_bmc import Serving
+from tests.support.metal_site import metal_site
+
+IMAGE = Manifest(
+    "img", Lock(ImageRequest("debian", "12", (), ()), "", (), 0, (), ()), (), "", 0, 0.0, "", Disk("d" * 64, 1)
+)
+CHOSEN = (Install("w1", "Debian 12", "img"), Install("w2", "Debian 12", "img", "S9"))
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(verb, "image_named", lambda _name: IMAGE)
+    found = metal_site(tmp_path, Serving(("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"), 443, "a" * 64))
+    return open_site(found.blueprint, None, None, tmp_path / "key", needs_lab=False)
+
+
+def asked(nodes: str | None = "w[1-2]", *wipe: str) -> InstallOptions:
+    return InstallOptions(nodes, wipe, None, proxy=False)
+
+
+def test_the_plan_says_what_is_installed_and_whose_data_goes(site: Site) -> None:
+    wanted = goal(site, make=False)
+    plan = compare_unseen(site, wanted, Selection(("head", "w1", "w2"), True, Scope(None, frozenset()), "touched"))
+    text = plan_text(with_installs(plan, CHOSEN))
+    assert "install  w1\n  ! switched off at once, then started from the network: Debian 12, image img\n" in text
+    assert "  ! writes a blank disk; nothing is written where none is blank\n" in text
+    assert "install  w2\n" in text
+    assert "  ! writes the disk with serial number S9: THIS DESTROYS ITS DATA\n" in text
+    assert "2 nodes to install: w[1-2]" in text
+
+
+def test_options_that_do_not_fit_are_refused(site: Site) -> None:
+    with pytest.raises(UsageError, match="belong to --install"):
+        planned(site, asked(None, "w1=S1"), None, trust=False, plan_file=None)
+    with pytest.raises(UsageError, match="records host keys itself"):
+        planned(site, asked(), None, trust=True, plan_file=None)
+    with pytest.raises(UsageError, match="nodes that answer"):
+        planned(site, asked(), None, trust=False, plan_file=Path("x"))
+    with pytest.raises(UsageError, match="not NODE=SERIAL"):
+        planned(site, asked("w1", "w2=S1"), None, trust=False, plan_file=None)
+    assert run(["plan", str(site.loaded.blueprint_path), "--offline", "--install", "w1"]) == 3
+
+
+def test_nodes_that_stay_as_they_are_are_named_with_the_reason(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verb.work, "choose", lambda *_: (CHOSEN[:1], {"w2": "its host key is recorded"}))
+    assert planned(site, asked(), None, trust=False, plan_file=None) == CHOSEN[:1]
+    assert "w2: not installed: its host key is recorded" in capsys.readouterr().err
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation]]) -> None:
+    @contextmanager
+    def serving(_what: Any) -> Iterator[Callable[[], None]]:
+        yield lambda: None
+
+    monkeypatch.setattr(verb, "services", SimpleNamespace(serving=serving, started=lambda _check: None))
+    monkeypatch.setattr(verb, "served", lambda *_: None)
+    monkeypatch.setattr(verb, "default_key", lambda _site: Path("key"))
+    monkeypatch.setattr(verb, "require_root", lambda _verb: None)
+    monkeypatch.setattr(verb.signals, "at_once", lambda: None)
+    monkeypatch.setattr(verb.work, "choose", lambda *_: (CHOSEN, {}))
+    monkeypatch.setattr(verb.work, "install", done)
+
+
+def test_a_node_that_failed_is_shown_with_its_console_and_decides_the_exit_status(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phases = {"power": 3.0, "boot": 20.0, "install": 90.0, "start": 31.0}
+    done = [Installation("w1", 1, "", (), phases), Installation("w2", 2, "no \x1b disk", ("network is up",))]
+    serve(monkeypatch, lambda *_: done)
+    assert first(site, asked(), None, trust=False, plan_file=None, yes=True) == Exit.FAILED
+    said = capsys.readouterr()
+    assert "THIS DESTROYS ITS DATA" in said.out
+    assert "w1    installed  1      3         20       90          31" in said.out
+    assert "failed" in said.out and "\x1b" not in said.out
+    assert "w2 | network is up" in said.out
+    assert "left out of this run" in said.err
+
+
+def test_without_a_terminal_nothing_is_installed_unasked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, lambda *_: pytest.fail("installed"))
+    with pytest.raises(UsageError, match="no terminal"):
+        first(site, asked(), None, trust=False, plan_file=None, yes=False)
+
+
+def test_the_key_is_the_blueprints_or_the_operators(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no ssh key is known"):
+        default_key(site)
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id_ed25519.pub").write_text("x")
+    assert default_key(site) == tmp_path / ".ssh" / "id_ed25519.pub"

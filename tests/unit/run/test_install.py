@@ -1,0 +1,215 @@
+"""Nodes are installed each on its own clock, by fake controllers whose machines ask the real decisions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpcforge.cli.site import open_site
+from hpcforge.errors import UsageError
+from hpcforge.image.manifest import Disk, Lock, Manifest
+from hpcforge.image.request import ImageRequest
+from hpcforge.netboot.configurations import BootHost
+from hpcforge.netboot.server import Boots, begin, boot_script, broken, end, identity
+from hpcforge.plan.plan import Install
+from hpcforge.run import install as work
+from hpcforge.run.install import Installation, choose, install
+from hpcforge.run.netboot import records_of
+from hpcforge.run.site import Site
+from tests.support.fake_bmc import FakeBmc, Serving, serving
+from tests.support.metal_site import NAMES, MetalSite, metal_site
+
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJpoPS4bXRaMe6tTySXaOHYpzDJSvNFcFZLYYhJcYgBN"
+IMAGE = Manifest(
+    "img", Lock(ImageRequest("debian", "12", (), ()), "", (), 0, (), ()), (), "", 0, 0.0, "", Disk("d" * 64, 1)
+)
+
+
+@dataclass
+class FakeMachine:
+    """A machine behind a fake controller: what its firmware and the installer ask, at once."""
+
+    name: str
+    place: int
+    fails: list[str] = field(default_factory=list)  # how each start from the network ends; then it succeeds
+    blank: bool = True
+    of: Boots | None = None
+    up: bool = False
+    starts: list[str] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        return f"10.78.0.{8 + self.place}"
+
+    def changed(self, bmc: FakeBmc) -> None:
+        self.up = False
+        if bmc.on:
+            self.starts.append(bmc.target)
+            self.up = self.starts_from_the_network() if bmc.target == "Pxe" else not self.blank
+
+    def starts_from_the_network(self) -> bool:
+        """Return whether its operating system runs in the end."""
+        assert self.of is not None
+        how = self.fails.pop(0) if self.fails else ""
+        if how == "silent":
+            return False
+        text = boot_script(self.of, f"02:00:00:00:00:0{self.place}", "pcbios", self.address).text
+        found = re.search("hpcforge.token=(\\S+)", text)
+        if found is None:
+            return not self.blank
+        disk = {"name": "vda", "serial": f"D{self.place}", "bytes": 10**10, "blank": self.blank, "marker": ""}
+        if begin(self.of, found[1], self.address, json.dumps([disk]).encode()).status != 200:
+            return False
+        self.blank = False
+        if how == "checksum":
+            broken(self.of, found[1], self.address, b"the image has another checksum\nfetched\n")
+            return False
+        if how == "power":  # it is lost and returns
+            boot_script(self.of, f"02:00:00:00:00:0{self.place}", "pcbios", self.address)
+            return False
+        end(self.of, found[1], self.address, HOST_KEY.encode())
+        return how != "dead"
+
+
+@dataclass
+class Metal:
+    """A site with its machines."""
+
+    folder: Path
+    site: MetalSite
+    bmcs: list[FakeBmc]
+    machines: dict[str, FakeMachine]
+
+    def open(self) -> Site:
+        return open_site(self.site.blueprint, None, None, self.folder / "key", needs_lab=False)
+
+    def install(self, *names: str, wipes: str | None = None, limit_s: float = 20.0) -> dict[str, Installation]:
+        site = self.open()
+        hosts = {node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac}
+        files = {"vmlinuz": "a" * 64, "initrd.img": "b" * 64, "root.ext4": "c" * 64}
+        identities = {name: identity(name, {}) for name in NAMES}
+        boots = Boots(records_of(site), hosts, identities, "http://10.78.0.1", "img", 3 << 20, files)
+        for machine in self.machines.values():
+            machine.of = boots
+        up = {machine.address: machine for machine in self.machines.values()}
+        installs = [Install(name, "Debian 12", "img", wipes) for name in names]
+        done = install(
+            site, installs, lambda: None, print, limit_s=limit_s, every_s=0.05, answers=lambda address: up[address].up
+        )
+        return {found.node: found for found in done}
+
+    def host_keys(self, name: str) -> object:
+        return yaml.safe_load(self.site.inventory.read_text())["nodes"][name].get("host_keys")
+
+
+@pytest.fixture
+def metal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metal]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(work, "_PAUSE_S", 0.0)
+    machines = {name: FakeMachine(name, place) for place, name in enumerate(NAMES, 1)}
+    bmcs = [FakeBmc(changed=machine.changed) for machine in machines.values()]
+    at: Serving
+    with serving(tmp_path, bmcs) as at:
+        yield Metal(tmp_path, metal_site(tmp_path, at), bmcs, machines)
+
+
+def test_nodes_are_installed_side_by_side_and_their_host_keys_recorded(metal: Metal) -> None:
+    done = metal.install("head", "w1", "w2")
+    assert [(found.why, found.tries) for found in done.values()] == [("", 1)] * 3
+    assert set(done["w1"].phases_s) == {"power", "boot", "install", "start"}
+    assert metal.host_keys("w1") == [HOST_KEY]
+    assert metal.host_keys("store") is None
+    assert records_of(metal.open()).read()["w2"].state == "installed"
+
+
+@pytest.mark.parametrize("how", ["checksum", "power"])
+def test_what_fails_is_tried_again_on_the_disk_that_it_began_to_write(metal: Metal, how: str) -> None:
+    metal.machines["w1"].fails = [how]
+    done = metal.install("w1", "w2")
+    assert (done["w1"].why, done["w1"].tries, done["w2"].tries) == ("", 2, 1)
+    assert metal.bmcs[2].resets.count("On") == 2
+
+
+def test_what_fails_twice_is_left_out_with_its_cause_and_console_while_others_go_on(metal: Metal) -> None:
+    metal.machines["w1"].fails = ["checksum", "checksum"]
+    done = metal.install("w1", "w2")
+    assert done["w1"].why == "the installer says: the image has another checksum"
+    assert (done["w1"].console, done["w1"].tries) == (("fetched",), 2)
+    assert done["w2"].why == "" and metal.host_keys("w1") is None
+    record = records_of(metal.open()).read()["w1"]
+    assert (record.state, record.console) == ("failed", ("fetched",))
+
+
+def test_a_machine_that_does_not_boot_from_the_network_is_named_within_the_limit(metal: Metal) -> None:
+    metal.machines["w1"].fails = ["silent", "silent"]
+    done = metal.install("w1", "w2", limit_s=1.0)
+    assert "never asked for its boot script" in done["w1"].why and done["w1"].tries == 2
+    assert done["w2"].why == ""
+    assert records_of(metal.open()).read()["w1"].state == "failed"
+
+
+def test_a_disk_with_data_is_written_only_by_its_serial_number(metal: Metal) -> None:
+    metal.machines["w1"].blank = False
+    done = metal.install("w1")
+    assert "every disk has data: vda (serial number D3)" in done["w1"].why
+    assert done["w1"].tries == 1  # the next try would find the same
+    assert metal.install("w1", wipes="D3")["w1"].why == ""
+
+
+def test_what_is_installed_and_silent_starts_again_and_is_not_written_again(metal: Metal) -> None:
+    metal.machines["w1"].fails = ["dead"]
+    done = metal.install("w1", limit_s=1.0)
+    assert (done["w1"].why, done["w1"].tries) == ("", 2)
+    assert metal.machines["w1"].starts == ["Pxe", "None"]
+    assert metal.bmcs[2].on
+
+
+def test_a_controller_that_keeps_the_override_is_told_to_forget_it(metal: Metal) -> None:
+    metal.bmcs[2].does = ("once-becomes-continuous",)
+    assert metal.install("w1")["w1"].why == ""
+    assert (metal.bmcs[2].enabled, metal.bmcs[2].target) == ("Disabled", "None")
+
+
+def test_a_refused_login_is_not_tried_again(metal: Metal) -> None:
+    metal.bmcs[2].does = ("refused-login",)
+    done = metal.install("w1", "w2")
+    assert "refuses user" in done["w1"].why and done["w1"].tries == 1
+    assert done["w2"].why == ""
+
+
+def test_an_end_of_the_servers_ends_it_and_nothing_is_asked_for_any_more(metal: Metal) -> None:
+    site = metal.open()
+    metal.machines["w1"].fails = ["silent"]
+
+    def ended() -> None:
+        raise UsageError("dnsmasq has ended")
+
+    with pytest.raises(UsageError, match="dnsmasq"):
+        install(site, [Install("w1", "Debian 12", "img")], ended, print, every_s=0.05, answers=lambda _address: False)
+    assert records_of(site).read()["w1"].until_s == 0.0
+
+
+def test_only_nodes_without_an_operating_system_are_chosen(metal: Metal) -> None:
+    keys = {"w2": [HOST_KEY]}
+    said = yaml.safe_load(metal.site.inventory.read_text())
+    said["nodes"]["w2"]["host_keys"] = keys["w2"]
+    del said["nodes"]["store"]["mac"]
+    metal.site.inventory.write_text(yaml.safe_dump(said, sort_keys=False))
+    chosen, kept = choose(metal.open(), NAMES, {}, IMAGE, answers=lambda address: address == "10.78.0.10")
+    assert chosen == (Install("w1", "Debian 12", "img"),)
+    assert "ssh answers at 10.78.0.10" in kept["head"]
+    assert "host key is recorded" in kept["w2"] and "MAC address is not known" in kept["store"]
+    chosen, _ = choose(metal.open(), ["head"], {"head": "D2"}, IMAGE, answers=lambda _address: True)
+    assert chosen == (Install("head", "Debian 12", "img", "D2"),)
+    with pytest.raises(UsageError, match="--wipe w2: its host key is recorded"):
+        choose(metal.open(), NAMES, {"w2": "D4"}, IMAGE, answers=lambda _address: False)
+
+
+def test_nothing_answers_where_nothing_listens() -> None:
+    assert not work.ssh_answers("127.0.0.254")
