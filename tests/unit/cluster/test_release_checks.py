@@ -56,7 +56,11 @@ def test_one_release_needs_no_platforms(tmp_path: Path) -> None:
     ("release", "others", "message"),
     [
         ("13", {"w01": "14"}, "w01 would have Slurm 26.05 of debian 14, newer than slurmctld 24.11, which refuses it"),
-        ("14", {"w02": "12"}, "w02 would have Slurm 22.05 of debian 12, and slurmctld 26.05 works with 24.11 and later"),
+        (
+            "14",
+            {"w02": "12"},
+            "w02 would have Slurm 22.05 of debian 12, and slurmctld 26.05 works with 24.11 and later",
+        ),
         ("14", {"storage": "13"}, "head would have Slurm 26.05 of debian 14, newer than slurmdbd 24.11"),
         ("14", {"head": "13"}, "w01 would have Slurm 26.05 of debian 14, newer than slurmctld 24.11"),
         ("13", {"w01": "15"}, "unknown release `15` of debian"),
