@@ -293,13 +293,13 @@ def _settle(request: target_state.UpRequest, tree: Path | None, progress: Progre
         existing, others = state.read(request.name), state.others(request.name)
         labs = [*others, *([existing] if existing else [])]
         kind, in_use = KINDS[request.kind], set().union(*(lab.trees for lab in labs))
-        if tree is not None:
-            made = dict.fromkeys(target_state.releases(request), target_state.trees_of(tree))
-        elif kind.BOOTS and not target_state.comes(existing, request):
-            # they boot what they were made on, whatever the blueprint says by now
-            made = dict.fromkeys(target_state.releases(request), target_state.Trees((), ()))
-        else:
-            made = {one: kind.trees(one, in_use, progress) for one in target_state.releases(request)}
+        made = {} if tree is None else {request.release: target_state.trees_of(tree)}
+        for release in target_state.releases(request):
+            if kind.BOOTS and not target_state.comes(existing, request):
+                # they boot what they were made on, whatever the blueprint says by now
+                made.setdefault(release, target_state.Trees((), ()))
+            elif release not in made:
+                made[release] = kind.trees(release, in_use, progress)
         if existing is None:
             lab = _new_lab(request, others, made, progress)
         else:

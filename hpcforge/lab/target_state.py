@@ -44,8 +44,9 @@ def trees_of(image: Path) -> Trees:
 
 
 def comes(existing: Lab | None, request: UpRequest) -> bool:
-    """Whether a node is asked for that is not there yet."""
-    return not {node.name for node in request.nodes} <= {node.name for node in (existing.nodes if existing else ())}
+    """Whether a node is asked for that is not there yet, or not of this release."""
+    there = {(node.name, node.release or existing.release) for node in existing.nodes} if existing else set()
+    return not {(node.name, node.release or request.release) for node in request.nodes} <= there
 
 
 def check(request: UpRequest) -> None:

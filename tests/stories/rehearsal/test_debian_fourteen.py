@@ -40,7 +40,8 @@ def installed_anew(site: Site, node: str) -> None:
     """Another release on a node, as a site installs it: drained first, on an empty disk."""
     site.ssh("head", f"sudo scontrol update NodeName={node} State=DRAIN Reason=upgrade")
     site.becomes("head", f"sinfo -h -n {node} -o %T", "drained\n")
-    site.blueprint.write_text(site.blueprint.read_text().replace(BEHIND.format(node), "").replace("overrides:\n\n", "\n"))
+    text = site.blueprint.read_text().replace(BEHIND.format(node), "")
+    site.blueprint.write_text(text.replace("overrides:\n\n", "\n"))
     assert site.cli("rehearse", "down", node, "--disks").returncode == 0
     assert site.cli("nodes", "replace", "BLUEPRINT", node, "--yes").returncode == 0
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
