@@ -210,8 +210,10 @@ def test_all_nodes_are_handed_what_suits_the_oldest_slurm(rehearsal: Cluster, co
     assert "HealthCheckTimeout=59\n" in conf
     assert "JobContainerType" not in conf
 
-    platforms = {"w02": Platform(old, None)}
-    nodes = [dataclasses.replace(n, platform=platforms.get(n.name, Platform(new, None))) for n in upgraded.nodes]
+    platforms = {"w02": Platform(old, rehearsal.pytorch)}
+    nodes = [
+        dataclasses.replace(n, platform=platforms.get(n.name, Platform(new, rehearsal.pytorch))) for n in upgraded.nodes
+    ]
     mixed = dataclasses.replace(upgraded, nodes=tuple(nodes))
     desired = compiled(mixed)
     conf = slurm_conf(desired, mixed)
