@@ -589,14 +589,9 @@ class Cluster:
                 found += (f"python3-{module.lower().replace('_', '-')}" for module in program.modules)
         return tuple(dict.fromkeys(found))
 
-    def seen_by(self, node: Node) -> Cluster:
+    def seen_from(self, platform: Platform | None) -> Cluster:
         """The cluster as the roles of a node know it: with the release that the node has."""
-        return self._by_platform[node.platform] if node.platform else self
-
-    @cached_property
-    def _by_platform(self) -> dict[Platform, Cluster]:
-        platforms = dict.fromkeys(node.platform for node in self.nodes if node.platform)
-        return {platform: replace(self, os=platform.os, pytorch=platform.pytorch) for platform in platforms}
+        return replace(self, os=platform.os, pytorch=platform.pytorch) if platform else self
 
     def os_of(self, node: str) -> OperatingSystem:
         """The distribution that a node has."""

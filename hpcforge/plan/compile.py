@@ -112,7 +112,7 @@ def compile_desired(
         common = (seen, texts, secret_digests, placed, depot, contributions)
         return [_Compiler(role, needs[role.name], may_use[role.name], *common) for role in ordered]
 
-    platforms = {node.platform: cluster.seen_by(node) for node in cluster.nodes}
+    platforms = {of: cluster.seen_from(of) for of in dict.fromkeys(node.platform for node in cluster.nodes)}
     first_pass = {of: compilers_with(seen, DepotContents(), {}) for of, seen in platforms.items()}
     depot = the_depot(roles)
     asked = [(one.role, one.artifacts(of)) for of, several in first_pass.items() for one in several]

@@ -41,7 +41,7 @@ def test_workers_may_be_three_releases_of_slurm_behind(tmp_path: Path) -> None:
     assert cluster.slurm_settings is not None
     assert "PrologFlags" in cluster.slurm_settings
     assert "NamespaceType" not in cluster.slurm_settings  # slurmd 24.11 would refuse the whole file
-    head, worker = cluster.seen_by(cluster.by_name["head"]), cluster.seen_by(cluster.by_name["w01"])
+    head, worker = (cluster.seen_from(cluster.by_name[name].platform) for name in ("head", "w01"))
     assert (head.os.release, head.os.python) == ("14", "3.14")
     assert (worker.os.release, worker.os.python) == ("13", "3.13")
 
@@ -49,7 +49,7 @@ def test_workers_may_be_three_releases_of_slurm_behind(tmp_path: Path) -> None:
 def test_one_release_needs_no_platforms(tmp_path: Path) -> None:
     cluster = mixed(tmp_path, "14", w01="14").cluster
     assert {node.platform for node in cluster.nodes} == {None}
-    assert cluster.seen_by(cluster.by_name["w01"]) is cluster
+    assert cluster.seen_from(cluster.by_name["w01"].platform) is cluster
 
 
 @pytest.mark.parametrize(
