@@ -291,6 +291,9 @@ class Override(Section):
     threads_per_core: v.ThreadsPerCore | None = Field(None, description="Hardware threads in one core.")
     memory_gib: v.MemoryGib | None = Field(None, description="Memory, GiB.")
     gpus: OverrideGpus | None = Field(None, description="GPUs.")
+    release: Annotated[v.Version, v.OfCatalog("releases")] | None = Field(
+        None, description="Release of the distribution, where the node waits for its upgrade. See docs/operations.md."
+    )
     accept: tuple[GpuFault, ...] = Field(
         (), description="GPU shortfalls that are accepted: the node still gets jobs. See docs/software.md."
     )

@@ -53,6 +53,9 @@ class Distribution(BaseModel):
     openssh: _Version
     pytorch: _Version | None = None
     suite: str | None = None  # its name in the archive
+    testing: bool = False  # not released yet: its packages still change
+    oldest_slurmd: _Version | None = None  # that its slurmctld and slurmdbd work with
+    lacks: Mapping[_Word, str] = {}  # packages that it has not, by the reference name, and why
     sources: Mapping[str, str] = Field(min_length=1)  # where each fact is published, by its name; *: the rest
     packages: Mapping[_Word, Annotated[tuple[_Word, ...], BeforeValidator(_several)]] = {}
     units: Mapping[_Unit, _Unit] = {}

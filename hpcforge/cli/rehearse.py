@@ -189,6 +189,7 @@ def _nodes(loaded: Loaded, names: Sequence[str], *, boots: bool, bare: bool) -> 
             python=node.name not in without,
             cards=cards(cluster, node) if boots and loaded.wants_lab else (),
             drives=drives(servers[node.hardware]) if boots else 0,
+            release=cluster.os_of(node.name).release if node.platform else None,
         )
         for node in nodes
     ]

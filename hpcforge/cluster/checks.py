@@ -25,6 +25,7 @@ from hpcforge.cluster.gpu_checks import example, gpu_findings, unknown_gpus
 from hpcforge.cluster.hardware_checks import hardware_findings
 from hpcforge.cluster.mig import mig_findings
 from hpcforge.cluster.override_checks import override_findings
+from hpcforge.cluster.release_checks import unknown_releases
 from hpcforge.cluster.shards import shard_findings
 from hpcforge.cluster.slurm_checks import slurm_findings
 from hpcforge.cluster.storage_checks import storage_kind_findings
@@ -68,6 +69,7 @@ def check_catalog(draft: Draft, catalog: Catalog) -> Findings:
     yield from _software(draft, catalog)
     yield from storage_kind_findings(draft, catalog)
     yield from slurm_findings(draft, catalog)
+    yield from unknown_releases(draft, catalog)
 
 
 def _models(draft: Draft, catalog: Catalog) -> Findings:
@@ -151,6 +153,10 @@ def _software(draft: Draft, catalog: Catalog) -> Findings:
         yield from _unknown_system(software.os, catalog)
     else:
         yield from _package_manager(system, catalog)
+        if system.testing:
+            message = f"{system.name} {system.release} is not released: its packages change daily"
+            hint = "use it for trials, and a released one for a site"
+            yield Finding(("software", "os", "release"), message, hint, severity="warning")
     yield from _slurm_fabric(draft)
     yield from _drivers(draft, catalog, software)
     if software.frameworks.pytorch and draft.intact("software", "frameworks"):

@@ -32,6 +32,7 @@ from hpcforge.cluster.key_files import key_file_problems, key_lines
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
+from hpcforge.cluster.release_checks import release_findings
 from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.rule_diagnostics import diagnostic, remark
@@ -280,6 +281,7 @@ def _loaded(
     cluster = replace(cluster, feeds=power_feeds(floor))
     warnings += draft.place(interface_findings(cluster))
     warnings += draft.place(_empty(blueprint, cluster))
+    warnings += draft.place(release_findings(cluster))
     warnings += draft.place(impossible_tests(blueprint, cluster))
     warnings += draft.place(missing_variables(blueprint, declared, cluster))
     return Loaded(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -165,6 +165,7 @@ class Node:
     accepts: tuple[str, ...] = ()  # faults of its GPUs that keep no jobs away, in the words of `overrides`
     reserve_cores: int = 0  # kept from jobs, of a worker
     reserve_memory_mib: int = 0  # the same
+    platform: Platform | None = None  # None: the cluster's, as all nodes have
 
     @property
     def certified(self) -> bool:
@@ -277,6 +278,7 @@ class Names:
     units: Mapping[str, str] = field(default_factory=dict, hash=False)
     paths: Mapping[str, str] = field(default_factory=dict, hash=False)  # of files, and of folders with all below them
     accounts: Mapping[str, str] = field(default_factory=dict, hash=False)  # users and groups that packages bring
+    lacks: Mapping[str, str] = field(default_factory=dict, hash=False)  # packages that it has not, and why
 
 
 @dataclass(frozen=True)
@@ -291,6 +293,7 @@ class OperatingSystem:
     openssh: str  # the distribution's own, "9.2"
     names: Names = Names()  # where they are others than Debian 12's
     suite: str | None = None  # its name in the archive
+    oldest_slurmd: str | None = None  # that its slurmctld and slurmdbd work with
 
     @property
     def slurm_version(self) -> tuple[int, ...]:
@@ -309,7 +312,9 @@ class OperatingSystem:
         return tuple(int(part) for part in self.openssh.split("."))
 
     def packages(self, name: str) -> tuple[str, ...]:
-        """The packages that have here what Debian has in one."""
+        """The packages that have here what Debian has in one. Raises ValueError for one that the release lacks."""
+        if name in self.names.lacks:
+            raise ValueError(f"{self.name} {self.release} lacks the package {name}: {self.names.lacks[name]}")
         return self.names.packages.get(name, (name,))
 
     def unit(self, name: str) -> str:
@@ -363,6 +368,14 @@ class PyTorch:
     def python(self) -> str:
         """The interpreter on a worker that can import torch."""
         return "/opt/hpcforge/pytorch/bin/python" if self.build == "wheel" else "/usr/bin/python3"
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The release of the distribution that a node has, and the PyTorch that it gets there."""
+
+    os: OperatingSystem
+    pytorch: PyTorch | None
 
 
 @dataclass(frozen=True)
@@ -575,6 +588,30 @@ class Cluster:
             if self.pytorch is None or self.pytorch.build == "distribution" or not program.pytorch:
                 found += (f"python3-{module.lower().replace('_', '-')}" for module in program.modules)
         return tuple(dict.fromkeys(found))
+
+    def seen_from(self, platform: Platform | None) -> Cluster:
+        """The cluster as the roles of a node know it: with the release that the node has."""
+        return replace(self, os=platform.os, pytorch=platform.pytorch) if platform else self
+
+    def os_of(self, node: str) -> OperatingSystem:
+        """The distribution that a node has."""
+        platform = self.by_name[node].platform
+        return platform.os if platform else self.os
+
+    @cached_property
+    def slurm_versions(self) -> tuple[tuple[int, ...], ...]:
+        """The releases of Slurm on its nodes, oldest first. What all nodes are handed has to suit the oldest."""
+        return tuple(sorted({self.os_of(name).slurm_version for name in self.by_name}))
+
+    @property
+    def slurm_settings(self) -> tuple[str, ...] | None:
+        """The names that each of its Slurms takes in slurm.conf; None for a release that the catalog does not have."""
+        systems = dict.fromkeys(map(self.os_of, self.by_name))
+        known = [os.slurm_settings for os in systems]
+        if None in known:
+            return None
+        first, *others = [names for names in known if names is not None]
+        return tuple(name for name in first if all(name in names for names in others))
 
     def shared_by(self, nodes: Collection[str]) -> tuple[FileSystem, ...]:
         """The file systems with the same files on all these nodes."""

@@ -22,6 +22,7 @@ from hpcforge.blueprint.smoke_tests import option_text
 from hpcforge.blueprint.storage import FileSystemSection as Shared
 from hpcforge.blueprint.values import counted, limit_s, minutes
 from hpcforge.catalog import Catalog
+from hpcforge.catalog.distribution import Distribution
 from hpcforge.cluster import model as m
 from hpcforge.cluster.amd import amd
 from hpcforge.cluster.checks import Shape, gpu_models, has_driver, pytorch_device, shape
@@ -82,6 +83,7 @@ def resolve(
     known = words(nodes, (), (), racks)
     slurm = _slurm(blueprint.slurm, blueprint.users, worker_words(nodes, (), racks), fabrics)
     access = _access(blueprint, inventory, private_key, nodes)
+    own = _platform(blueprint, catalog, blueprint.software.os.release)
     homes = next((file_system.mount for file_system in blueprint.storage.values() if file_system.homes), User.homes)
     return m.Cluster(
         name=blueprint.name,
@@ -90,8 +92,8 @@ def resolve(
         nodes=nodes,
         network=addressed.all[0],
         services=_services(blueprint.services, known),
-        os=_system(blueprint, catalog),
-        pytorch=_pytorch(blueprint, catalog),
+        os=own.os,
+        pytorch=own.pytorch,
         site_roles=tuple(
             m.SiteRole(Path(role.path).name, folder / role.path, sure(role.on, known))
             for role in blueprint.software.site_roles
@@ -194,6 +196,10 @@ def _nodes(
     addressed: Networks,
 ) -> list[m.Node]:
     known = inventory.nodes if inventory else {}
+    usually = blueprint.software.os.release
+    others = {one.release for one in blueprint.overrides.values()} - {None, usually}
+    releases = (usually, *others) if others else ()
+    platforms = {release: _platform(blueprint, catalog, release) for release in releases if release}
     nodes = []
     for key, group in blueprint.nodes.items():
         usual = _hardware(group, None, catalog)
@@ -205,9 +211,9 @@ def _nodes(
             addresses = {network: address for network, address in on.items() if address}
             bmc = _bmc(machine, addresses.get(addressed.bmc or ""))
             reserve = blueprint.slurm.reserve if "worker" in group.functions else _NO_RESERVE
-            nodes.append(
-                _node(name, key, group, override, machine, addresses, bmc, hardware, places.get(name), reserve)
-            )
+            made = _node(name, key, group, override, machine, addresses, bmc, hardware, places.get(name), reserve)
+            platform = platforms.get((override and override.release) or usually)
+            nodes.append(dataclasses.replace(made, platform=platform) if platform else made)
     return nodes
 
 
@@ -339,11 +345,10 @@ def _service(said: ServiceSection | None, offer: Offer, known: KnownNames) -> m.
     return m.Service(on, said.outside if said else (), options, offer.certified)
 
 
-def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
-    os = blueprint.software.os
-    found = catalog.distributions[os.name, os.release]
-    names = m.Names(found.packages, found.units, found.paths, found.accounts)
-    return m.OperatingSystem(
+def _platform(blueprint: s.Blueprint, catalog: Catalog, release: str) -> m.Platform:
+    found = catalog.distributions[blueprint.software.os.name, release]
+    names = m.Names(found.packages, found.units, found.paths, found.accounts, found.lacks)
+    os = m.OperatingSystem(
         name=found.name,
         release=found.release,
         python=found.python,
@@ -352,7 +357,9 @@ def _system(blueprint: s.Blueprint, catalog: Catalog) -> m.OperatingSystem:
         openssh=found.openssh,
         names=names,
         suite=found.suite,
+        oldest_slurmd=found.oldest_slurmd,
     )
+    return m.Platform(os, _pytorch(blueprint, catalog, found))
 
 
 def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:
@@ -361,11 +368,10 @@ def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str,
     return tuple(sorted(model for model in models if has_driver(model, catalog, vendor)))
 
 
-def _pytorch(blueprint: s.Blueprint, catalog: Catalog) -> m.PyTorch | None:
+def _pytorch(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> m.PyTorch | None:
     version = blueprint.software.frameworks.pytorch
     if version is None:
         return None
-    system = catalog.distributions[blueprint.software.os.name, blueprint.software.os.release]
     device = pytorch_device(gpu_models(blueprint.nodes, blueprint.overrides, catalog), catalog)
     build = catalog.pytorch_build(version, device, system)
     if build is None:

@@ -9,6 +9,7 @@ from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import may_set
 from hpcforge.catalog import Catalog
+from hpcforge.catalog.distribution import Distribution
 
 _LOC = ("slurm", "settings")
 
@@ -20,9 +21,16 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
         return
     yield from _twice(slurm)
     software: s.Software | None = draft.sections["software"]
-    system = software and catalog.distributions.get((software.os.name, software.os.release))
-    if not slurm.settings or not system or not draft.intact("software", "os"):
+    if not slurm.settings or not software or not draft.intact("software", "os"):
         return
+    releases = {software.os.release, *(one.release for one in (draft.sections["overrides"] or {}).values())}
+    for found in sorted(filter(None, releases)):
+        if system := catalog.distributions.get((software.os.name, found)):
+            yield from _unknown(slurm, system, catalog)
+
+
+def _unknown(slurm: s.SlurmSection, system: Distribution, catalog: Catalog) -> Iterator[Finding]:
+    """Yield settings that the Slurm of a release does not know."""
     release = catalog.slurm.get(system.slurm)
     if release is None:
         known = f"those of {', '.join(catalog.slurm)} are"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from hpcforge.lab.host_resources import processors, total_mib
+from hpcforge.lab.host_resources import controllers, processors, total_mib
 from hpcforge.lab.kinds import kind_of
 from hpcforge.lab.state import Lab
 from hpcforge.lab.subnets import POOL, place
@@ -53,4 +53,4 @@ def _facts(
 ) -> LabFacts:
     sockets, cores, threads = processors()
     memory_mib = max(1, (own_mib or total_mib() // max(1, len(machines))) // 1024) * 1024
-    return LabFacts(machines, cidr, user, key, sockets, cores, threads, memory_mib, boots)
+    return LabFacts(machines, cidr, user, key, sockets, cores, threads, memory_mib, boots, controllers())

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 _MEMINFO = Path("/proc/meminfo")
+_MOUNTS = Path("/proc/self/mounts")
 _SYSFS = Path("/sys/devices/system/cpu")
 
 
@@ -31,6 +32,15 @@ def processors(sysfs: Path = _SYSFS) -> tuple[int, int, int]:
     sockets = {socket for socket, _ in threads}
     cores = min((sum(of == socket for of, _ in threads) for socket in sockets), default=1)
     return max(1, len(sockets)), cores, min(threads.values(), default=1)
+
+
+def controllers(mounts: Path = _MOUNTS) -> frozenset[str]:
+    """The controllers of cgroup v2 here, which containers can be given; none where cgroup v1 has them all."""
+    for line in mounts.read_text().splitlines():
+        _, where, kind, *_ = line.split()
+        if kind == "cgroup2":
+            return frozenset((Path(where) / "cgroup.controllers").read_text().split())
+    return frozenset()
 
 
 def _mib(key: str) -> int:

@@ -293,17 +293,19 @@ def _settle(request: target_state.UpRequest, tree: Path | None, progress: Progre
         existing, others = state.read(request.name), state.others(request.name)
         labs = [*others, *([existing] if existing else [])]
         kind, in_use = KINDS[request.kind], set().union(*(lab.trees for lab in labs))
-        if tree is not None:
-            trees = target_state.trees_of(tree)
-        elif kind.BOOTS and not target_state.comes(existing, request):
-            trees = target_state.Trees((), ())  # they boot what they were made on, whatever the blueprint says by now
-        else:
-            trees = kind.trees(request.release, in_use, progress)
+        made = {} if tree is None else {request.release: target_state.trees_of(tree)}
+        for release in target_state.releases(request):
+            if kind.BOOTS and not target_state.comes(existing, request):
+                # they boot what they were made on, whatever the blueprint says by now
+                made.setdefault(release, target_state.Trees((), ()))
+            elif release not in made:
+                made[release] = kind.trees(release, in_use, progress)
         if existing is None:
-            lab = _new_lab(request, others, trees, progress)
+            lab = _new_lab(request, others, made, progress)
         else:
             _refuse_another_blueprint(existing, request)
-            lab = target_state.grown_lab(existing, request, trees)
+            bare = [node.name for node in existing.nodes if kind.host_key(existing, node) is None]
+            lab = target_state.grown_lab(existing, request, made, bare)
             progress(f"lab {lab.name} is there already, on {lab.cidr}")
         state.save(lab)
         make_key(lab)
@@ -323,7 +325,10 @@ def _refuse_another_blueprint(lab: Lab, request: target_state.UpRequest) -> None
 
 
 def _new_lab(
-    request: target_state.UpRequest, others: Sequence[Lab], trees: target_state.Trees, progress: Progress
+    request: target_state.UpRequest,
+    others: Sequence[Lab],
+    trees: Mapping[str, target_state.Trees],
+    progress: Progress,
 ) -> Lab:
     wanted = parse_cidr(request.cidr)
     taken = [*network.taken_subnets(), *(lab.network_address for lab in others), *request.avoid]

@@ -38,6 +38,15 @@ def check_distribution(name: str) -> None:
 
 def codename(release: str) -> str:
     """Debian's code name of a release; `LabError` for one that labs do not know."""
+    return _release(release)[0]
+
+
+def is_testing(release: str) -> bool:
+    """Whether Debian has not released it yet; `LabError` for a release that labs do not know."""
+    return _release(release)[1]
+
+
+def _release(release: str) -> tuple[str, bool]:
     from hpcforge.catalog import load_catalog  # noqa: PLC0415 - a lab that is only entered needs it not
 
     known = load_catalog().distributions
@@ -45,7 +54,7 @@ def codename(release: str) -> str:
     if found is None or found.suite is None:
         releases = ", ".join(version for name, version in known if name == _DISTRIBUTION)
         raise LabError(f"no lab can be built of Debian {release!r}", f"use one of {releases} in `software.os.release`")
-    return found.suite
+    return found.suite, found.testing
 
 
 def sources_for(name: str, files: Mapping[str, str]) -> str:

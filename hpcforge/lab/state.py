@@ -26,7 +26,7 @@ class LabNode:
     """A node that is asked for. `address` None: the lab chooses; `python` False: built without Python 3.
 
     A machine has these network `cards`, the first on the lab's bridge (none: one card), and a number of `drives` in
-    addition to its disk.
+    addition to its disk. `release` None: the lab's.
     """
 
     name: str
@@ -34,6 +34,7 @@ class LabNode:
     python: bool = True
     cards: tuple[Card, ...] = ()
     drives: int = 0
+    release: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class PlacedNode:
 
     `disks` are numbers of directories in `node_directory`: the first is the node's own and is written to, those below
     it were set aside by saves and are never changed again; the last is the one that the node was made on. `layers` are
-    the base trees below them all. `cards` and `drives` are those that it was made with.
+    the base trees below them all. `cards`, `drives` and `release` (None: the lab's) are those that it was made with.
     """
 
     name: str
@@ -52,6 +53,7 @@ class PlacedNode:
     disks: tuple[int, ...]
     cards: tuple[Card, ...] = ()
     drives: int = 0
+    release: str | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -44,8 +44,9 @@ def trees_of(image: Path) -> Trees:
 
 
 def comes(existing: Lab | None, request: UpRequest) -> bool:
-    """Whether a node is asked for that is not there yet."""
-    return not {node.name for node in request.nodes} <= {node.name for node in (existing.nodes if existing else ())}
+    """Whether a node is asked for that is not there yet, or not of this release."""
+    there = {(node.name, node.release or existing.release) for node in existing.nodes} if existing else set()
+    return not {(node.name, node.release or request.release) for node in request.nodes} <= there
 
 
 def check(request: UpRequest) -> None:
@@ -60,8 +61,15 @@ def check(request: UpRequest) -> None:
     subnets.place(wanted, wanted, _addresses(request.nodes))
 
 
-def new_lab(request: UpRequest, trees: Trees, *, subnet: IPv4Network, tag: str, port: int, packages_cache: str) -> Lab:
-    """A lab that is not there yet."""
+def releases(request: UpRequest) -> tuple[str, ...]:
+    """The releases of its nodes, each once."""
+    return tuple(dict.fromkeys(node.release or request.release for node in request.nodes))
+
+
+def new_lab(
+    request: UpRequest, trees: Mapping[str, Trees], *, subnet: IPv4Network, tag: str, port: int, packages_cache: str
+) -> Lab:
+    """A lab that is not there yet; `trees` are by release."""
     placed = subnets.place(subnets.parse_cidr(request.cidr), subnet, _addresses(request.nodes))
     return Lab(
         name=request.name,
@@ -76,7 +84,8 @@ def new_lab(request: UpRequest, trees: Trees, *, subnet: IPv4Network, tag: str, 
         blueprint=str(request.blueprint.absolute()),
         network=request.network,
         nodes=tuple(
-            _placed(node, str(placed[node.name]), trees, disk) for disk, node in enumerate(request.nodes, start=1)
+            _placed(node, str(placed[node.name]), trees[node.release or request.release], disk)
+            for disk, node in enumerate(request.nodes, start=1)
         ),
         in_blueprint=tuple(node.name for node in request.nodes),
         disks_made=len(request.nodes),
@@ -84,8 +93,11 @@ def new_lab(request: UpRequest, trees: Trees, *, subnet: IPv4Network, tag: str, 
     )
 
 
-def grown_lab(lab: Lab, request: UpRequest, trees: Trees) -> Lab:
-    """An existing lab with what is asked for: nodes it has keep their disk and address, new ones are added."""
+def grown_lab(lab: Lab, request: UpRequest, trees: Mapping[str, Trees], bare: Collection[str] = ()) -> Lab:
+    """An existing lab with what is asked for: nodes it has keep their disk and address, new ones are added.
+
+    `trees` are by release. A node that is `bare`, with no disk yet, may be of another release than the one before it.
+    """
     _refuse_another_kind(lab, request)
     if any(network.overlaps(lab.network_address) for network in request.avoid):
         raise LabError(f"lab {lab.name} is on {lab.cidr}, where the blueprint has machines of its own", _AGAIN)
@@ -99,17 +111,27 @@ def grown_lab(lab: Lab, request: UpRequest, trees: Trees) -> Lab:
                 f"node {node.name} has {have[node.name].address} in lab {lab.name} and would now have {here}",
                 _AGAIN,
             )
+        if node.name in have and node.name not in bare and _release(lab, node) != _release(lab, have[node.name]):
+            raise LabError(
+                f"node {node.name} is Debian {_release(lab, have[node.name])}, and {_release(lab, node)} is asked for",
+                f"make it anew: `hpcforge rehearse down {lab.blueprint} {node.name} --disks`, then `rehearse up`",
+            )
         addresses.setdefault(node.name, here)
     placed = subnets.place(subnet, subnet, addresses)
     if lab.gateway in map(str, placed.values()):
         raise LabError(f"address {lab.gateway} is the host's own in lab {lab.name}", _AGAIN)
     new = [
-        _placed(node, str(placed[node.name]), trees, disk)
+        _placed(node, str(placed[node.name]), trees[_release(lab, node)], disk)
         for disk, node in enumerate((n for n in request.nodes if n.name not in have), start=lab.disks_made + 1)
     ]
+    changed = {
+        node.name: replace(have[node.name], layers=_layers(node, trees[_release(lab, node)]), release=node.release)
+        for node in request.nodes
+        if node.name in have and _release(lab, node) != _release(lab, have[node.name])
+    }
     return replace(
         lab,
-        nodes=(*lab.nodes, *new),
+        nodes=(*(changed.get(node.name, node) for node in lab.nodes), *new),
         blueprint=str(request.blueprint.absolute()),
         network=request.network,
         in_blueprint=tuple(node.name for node in request.nodes),
@@ -143,6 +165,14 @@ def _addresses(nodes: Sequence[LabNode]) -> dict[str, str | None]:
     return {node.name: node.address for node in nodes}
 
 
+def _release(lab: Lab, node: LabNode | PlacedNode) -> str:
+    return node.release or lab.release
+
+
+def _layers(node: LabNode, trees: Trees) -> tuple[str, ...]:
+    return trees.with_python if node.python else trees.without_python
+
+
 def _placed(node: LabNode, address: str, trees: Trees, disk: int) -> PlacedNode:
-    layers = trees.with_python if node.python else trees.without_python
-    return PlacedNode(node.name, address, node.python, layers, (disk,), node.cards, node.drives)
+    layers = _layers(node, trees)
+    return PlacedNode(node.name, address, node.python, layers, (disk,), node.cards, node.drives, node.release)

@@ -15,7 +15,7 @@ from jinja2 import TemplateError
 from pydantic import BaseModel
 
 from hpcforge.cluster.machines import variables
-from hpcforge.cluster.model import Cluster, Node, SiteRole
+from hpcforge.cluster.model import Cluster, Node, Platform, SiteRole
 from hpcforge.cluster.variables import role_context
 from hpcforge.kinds.downloads import Download
 from hpcforge.kinds.files import File
@@ -108,17 +108,21 @@ def compile_desired(
     placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
     may_use = {role.name: usable(role.name, role.spec.needs, secrets) for role in ordered}
 
-    def compilers_with(depot: DepotContents, contributions: Contributions) -> list[_Compiler]:
-        common = (cluster, texts, secret_digests, placed, depot, contributions)
+    def compilers_with(seen: Cluster, depot: DepotContents, contributions: Contributions) -> list[_Compiler]:
+        common = (seen, texts, secret_digests, placed, depot, contributions)
         return [_Compiler(role, needs[role.name], may_use[role.name], *common) for role in ordered]
 
-    depot, first_pass = the_depot(roles), compilers_with(DepotContents(), {})
-    serves = served(cluster, depot, ((compiler.role, compiler.artifacts()) for compiler in first_pass))
-    compilers = compilers_with(serves, _contributions(cluster, first_pass))
+    platforms = {of: cluster.seen_from(of) for of in dict.fromkeys(node.platform for node in cluster.nodes)}
+    first_pass = {of: compilers_with(seen, DepotContents(), {}) for of, seen in platforms.items()}
+    depot = the_depot(roles)
+    asked = [(one.role, one.artifacts(of)) for of, several in first_pass.items() for one in several]
+    serves = served(cluster, depot, asked)
+    contributions = _contributions(cluster, first_pass)
+    compilers = {of: compilers_with(seen, serves, contributions) for of, seen in platforms.items()}
     first = tuple(RoleNeed(role.name) for role in ordered if role.spec.before_site_roles)
     nodes: dict[str, tuple[DesiredRole, ...]] = {}
     for node in cluster.nodes:
-        wanted = [compiler.wanted(node) for compiler in compilers if compiler.runs_on(node)]
+        wanted = [compiler.wanted(node) for compiler in compilers[node.platform] if compiler.runs_on(node)]
         needed = tuple(need for need in first if node.name in placed[need.role].known)
         nodes[node.name] = (*wanted, *_site_roles(cluster, node, needed, site_code or {}))
     names = (*(role.name for role in ordered), *(_site_name(site_role) for site_role in cluster.site_roles))
@@ -145,18 +149,28 @@ def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
         )
 
 
-def _contributions(cluster: Cluster, compilers: Sequence[_Compiler]) -> Contributions:
-    """What roles contribute to others, by kind; for a kind of nodes, by node."""
-    kinds = kinds_of((compiler.role for compiler in compilers), partial(_known, cluster))
+def _contributions(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> Contributions:
+    """What roles contribute to others, by kind; for a kind of nodes, by node. All nodes are handed the controller's."""
+    controller = cluster.by_name[cluster.slurm.controller].platform
+    kinds = kinds_of((compiler.role for compiler in compilers[controller]), partial(_known, cluster))
     found: dict[str, object] = {}
     for kind in kinds.values():
-        having = [compiler for compiler in compilers if kind.name in compiler.role.spec.contributes]
+        having = {
+            of: [compiler for compiler in several if kind.name in compiler.role.spec.contributes]
+            for of, several in compilers.items()
+        }
         if kind.spec.scope == "cluster":
-            found[kind.name] = merged(kind, (item for each in having for item in each.contributed(kind)))
+            found[kind.name] = merged(kind, (item for each in having[controller] for item in each.contributed(kind)))
         else:
             found[kind.name] = {
                 node.name: merged(
-                    kind, (item for each in having if each.runs_on(node) for item in each.contributed(kind, node))
+                    kind,
+                    (
+                        item
+                        for each in having[node.platform]
+                        if each.runs_on(node)
+                        for item in each.contributed(kind, node)
+                    ),
                 )
                 for node in cluster.nodes
             }
@@ -263,11 +277,11 @@ class _Compiler:
     def _own(self) -> _Placed:
         return self.placed[self.role.name]
 
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """What the depot has to serve for it, each once."""
+    def artifacts(self, platform: Platform | None) -> tuple[Artifact, ...]:
+        """What the depot has to serve for it on the nodes of a platform, each once."""
         specs = self.role.spec.artifacts
-        nodes = self.placed[self.role.name].nodes if specs else ()
-        found = (self._each(self.cluster.by_name[name], specs, _artifact) for name in nodes)
+        nodes = [self.cluster.by_name[name] for name in self._own.nodes] if specs else []
+        found = (self._each(node, specs, _artifact) for node in nodes if node.platform == platform)
         return tuple(dict.fromkeys(artifact for several in found for artifact in several))
 
     def contributed(self, kind: Kind, node: Node | None = None) -> Iterator[Contribution]:

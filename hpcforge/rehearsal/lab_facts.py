@@ -46,6 +46,7 @@ class LabFacts:
     threads_per_core: int
     memory_mib: int
     boots: bool  # a kernel of its own
+    controllers: frozenset[str] = frozenset()  # of cgroup v2, on this machine
     sources: Mapping[str, bool] | None = None  # whether this machine reaches package sources; None: not looked yet
 
     @property

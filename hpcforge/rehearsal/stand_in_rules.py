@@ -188,10 +188,12 @@ def _gpus(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     return replace(cluster, nodes=tuple(map(fake, cluster.nodes)))
 
 
-def _limits_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+def _limits_said(cluster: Cluster, lab: LabFacts) -> Said:
     slurm = cluster.slurm
     kept = ", ".join(slurm.enforce)
-    parts = [f"Slurm does not limit jobs to their {kept}: a container's cgroups are not its own"] if kept else []
+    has = lab.boots or {"cpuset", "memory"} <= lab.controllers
+    why = "a container's cgroups are not its own" if has else "this machine's cgroup v2 has no controllers (v1 has)"
+    parts = [f"Slurm does not limit jobs to their {kept}: {why}"] if kept else []
     parts += ["users without a job get into workers, too"] if slurm.ssh == "jobs-only" else []
     parts += ["jobs share a node's /tmp"] if slurm.private_tmp else []
     return ("limits by cgroups" if kept else "private /tmp", "; ".join(parts)) if parts else None

@@ -7,6 +7,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from hpcforge.cluster.model import Cluster
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.roster import LastRun, Roster
 from hpcforge.run.commit import Commit
@@ -49,6 +50,20 @@ def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str
             found[node] = (
                 f"its record tells of run {run}, and {last}: nodes that believed it would refuse every run until "
                 f"then; look at that node, and move {_RECEIPT} away there"
+            )
+    return found
+
+
+def other_releases(cluster: Cluster, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return nodes that have another distribution or release than the blueprint says, and what to do about it."""
+    found = {}
+    for node, known in facts.items():
+        os = cluster.os_of(node)
+        has = (known["os_id"], known["os_release"])
+        if has not in ((os.name, os.release), (os.name, os.suite)):
+            found[node] = (
+                f"it has {' '.join(has)!a:.60}, and the blueprint says {os.name} {os.release}: install that, or "
+                f"declare what it has: `overrides: {{{node}: {{release: ..., reason: ...}}}}`"
             )
     return found
 

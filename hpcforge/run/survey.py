@@ -19,7 +19,7 @@ from hpcforge.run import leftover
 from hpcforge.run.history import Copy
 from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.observe import NO_SECRETS, observe, observe_leaving
-from hpcforge.run.preflight import distrusted
+from hpcforge.run.preflight import distrusted, other_releases
 from hpcforge.run.wait_messages import Waits
 from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.heartbeat import OwnedJob
@@ -81,9 +81,10 @@ def survey(
         roster, instead = copy.in_place_of(roster, cluster.name)
         say(f"{why}; {instead}")
     number = roster.run.number if roster.run else None
-    for name, reason in distrusted(
-        __version__, number, {name: observation.receipt for name, observation in seen.items()}
-    ).items():
+    skipped = distrusted(__version__, number, {name: observation.receipt for name, observation in seen.items()})
+    known_as = {name: observation.facts for name, observation in seen.items() if "os_id" in observation.facts}
+    skipped |= other_releases(cluster, known_as)
+    for name, reason in skipped.items():
         seen[name] = Observation(name, unreachable=reason)
     head = seen[controller]
     gone = leaving(roster, cluster) if whole else {}

@@ -18,7 +18,7 @@ from hpcforge.lab import host_apt, node_system
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.host_paths import Progress, cache
-from hpcforge.lab.sources import codename
+from hpcforge.lab.sources import codename, is_testing
 from hpcforge.lab.target_state import Trees
 from hpcforge.lab.trees import remove_tree
 
@@ -78,10 +78,10 @@ def ensure(release: str, in_use: Iterable[Path], progress: Progress) -> None:
     if not (home / "system").is_dir():
         _timed(f"building a Debian {release} base system", progress, lambda: _build_system(release, home))
     if not (home / "python").is_dir():
-        add = ("sh", "-c", _ADD_PYTHON, "sh", *host_apt.options())
+        add = ("sh", "-c", _ADD_PYTHON, "sh", *_apt_options(release))
         _timed("adding Python 3 as a layer", progress, lambda: _build_layer(home, "python", add))
     if _lists_age_s(home) > _LISTS_MAX_AGE_S:
-        _refresh_lists(home, progress)
+        _refresh_lists(home, release, progress)
 
 
 def _home(release: str) -> Path:
@@ -94,10 +94,16 @@ def _home(release: str) -> Path:
             _ADD_PYTHON,
             _IN_LAYER,
             *node_system.PACKAGES,
-            *host_apt.options(),
+            *_apt_options(release),
         ]
     )
     return cache() / "base" / f"debian-{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+
+def _apt_options(release: str) -> tuple[str, ...]:
+    """Options of apt: this host's settings. The lists of testing are valid for a week, and mirrors may be older."""
+    expired = ("-oAcquire::Check-Valid-Until=false",) if is_testing(release) else ()
+    return (*host_apt.options(), *expired)
 
 
 def _build_system(release: str, home: Path) -> None:
@@ -112,7 +118,7 @@ def _build_system(release: str, home: Path) -> None:
         f"--include={','.join(node_system.PACKAGES)}",
         "--skip=cleanup/apt/lists",
         "--dpkgopt=force-unsafe-io",  # stays in the tree: a rehearsal's disk need not survive a power cut
-        *(f"--aptopt={option.removeprefix('-o').replace('=', ' ', 1)}" for option in host_apt.options()),
+        *(f"--aptopt={option.removeprefix('-o').replace('=', ' ', 1)}" for option in _apt_options(release)),
         f'--customize-hook=sh {finish} "$1"',
         codename(release),
         building / "tree",
@@ -132,9 +138,9 @@ def _build_layer(home: Path, name: str, command: Iterable[str]) -> None:
     _finish(building, home / name)
 
 
-def _refresh_lists(home: Path, progress: Progress) -> None:
+def _refresh_lists(home: Path, release: str, progress: Progress) -> None:
     name = f"lists-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
-    update = ("apt-get", *host_apt.options(), "-qq", "-oAPT::Update::Error-Mode=any", "update")
+    update = ("apt-get", *_apt_options(release), "-qq", "-oAPT::Update::Error-Mode=any", "update")
     try:
         _timed("refreshing package lists older than a day", progress, lambda: _build_layer(home, name, update))
     except LabError as error:  # old lists still serve what is cached

@@ -23,6 +23,8 @@ _POWER_OFF_S = 15
 _READY_S = 90
 # For file systems that need no module of the kernel's, and for networks of users' containers.
 _DEVICES = ("/dev/fuse", "/dev/net/tun")
+# The one hierarchy of cgroup v2, as on metal. systemd 258 and later knows no other, and nspawn goes by the host's.
+_PURE_V2 = ("env", "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
 _AT_ONCE = 8  # machines that are killed at the same time
 
 # Enters its control groups, then runs nspawn, again for as long as it says that the node rebooted (exit code 133).
@@ -107,6 +109,7 @@ def _option(argv: list[str], name: str) -> str:
 def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
     machine = lab.machine(node.name)
     nspawn = [
+        *_PURE_V2,
         "systemd-nspawn",
         "--quiet",
         "--boot",

@@ -97,6 +97,7 @@ OFFERED = {
     "FileSystemSection.kind": "lustre",
     "OperatingSystemSection.name": "debian",
     "OperatingSystemSection.release": "13",
+    "Override.release": "13",
     "Frameworks.pytorch": "2.13.0",
     "Server.like": "dgx-h100",
     "Server.cpu": "xeon-8570",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.sources import check_distribution, codename, sources_for
+from hpcforge.lab.sources import check_distribution, codename, is_testing, sources_for
 
 DEB822 = """\
 Types: deb
@@ -71,6 +71,7 @@ def test_another_release_than_the_hosts_comes_from_debian(files: dict[str, str])
 
 def test_unknown_releases_are_refused() -> None:
     assert codename("13") == "trixie"
+    assert (codename("14"), is_testing("14"), is_testing("13")) == ("forky", True, False)
     with pytest.raises(LabError, match="no lab can be built of Debian '7'"):
         codename("7")
 

@@ -14,7 +14,7 @@ from hpcforge.lab.lab import ssh_argv
 from hpcforge.lab.packages import choose_cache, served_caches
 from hpcforge.lab.state import Lab, LabNode
 
-TREES = target_state.Trees(("/c/python", "/c/system"), ("/c/system",))
+TREES = {"12": target_state.Trees(("/c/python", "/c/system"), ("/c/system",))}
 REQUEST = target_state.UpRequest(
     name="lab-one",
     kind="nspawn",
@@ -48,6 +48,21 @@ def test_a_lab_that_grows_keeps_its_nodes() -> None:
     assert grown.nodes[:2] == lab().nodes  # w01 keeps the disk that it was made with
     assert (grown.node("w02").address, grown.node("w02").python) == ("10.77.8.12", False)
     assert (grown.node("w02").disks, grown.disks_made) == ((3,), 3)
+
+
+def test_a_node_of_another_release_has_a_base_of_its_own_and_changes_it_with_its_disk_alone() -> None:
+    trees = {**TREES, "13": target_state.Trees(("/d/python", "/d/system"), ("/d/system",))}
+    nodes = (REQUEST.nodes[0], replace(REQUEST.nodes[1], release="13"))
+    asked = replace(REQUEST, nodes=nodes)
+    assert target_state.releases(asked) == ("12", "13")
+    with pytest.raises(LabError, match="node w01 is Debian 12, and 13 is asked for"):
+        target_state.grown_lab(lab(), asked, trees)
+    moved = target_state.grown_lab(lab(), asked, trees, bare=["w01"])
+    assert [(node.layers, node.release) for node in moved.nodes] == [
+        (("/c/python", "/c/system"), None),
+        (("/d/system",), "13"),
+    ]
+    assert target_state.grown_lab(moved, REQUEST, trees, bare=["w01"]).nodes == lab().nodes
 
 
 def test_only_who_is_not_there_yet_comes() -> None:

@@ -104,6 +104,19 @@ def test_a_lab_has_what_it_can_and_says_what_not(dgx: Loaded, rehearsal_of: Rehe
     assert "the partitions debug, which have no other" in site.stand_ins[0].sentence
 
 
+@pytest.mark.parametrize(
+    ("controllers", "why"),
+    [
+        ({"cpuset", "memory"}, "a container's cgroups are not its own"),
+        ((), "this machine's cgroup v2 has no controllers"),
+    ],
+)
+def test_limits_say_what_this_machine_lacks(dgx: Loaded, controllers: set[str], why: str) -> None:
+    lab = dataclasses.replace(lab_facts(dgx, None), controllers=frozenset(controllers))
+    _, stand_ins = rehearsed(dgx.cluster, lab, RULES)
+    assert any(why in one.sentence for one in stand_ins)
+
+
 def test_root_and_jump_hosts_are_the_sites_own(dgx: Loaded) -> None:
     lab = lab_facts(dgx, None)
     outside = Jump("gate", "192.0.2.9", "ops", (), is_node=False)

@@ -8,15 +8,16 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 from ClusterShell.NodeSet import NodeSet
 
 from hpcforge.blueprint.hostlist import expand
 from hpcforge.catalog import load_catalog
-from hpcforge.cluster.model import Cluster, OperatingSystem, PyTorch, Service
+from hpcforge.cluster.model import Cluster, Names, OperatingSystem, Platform, PyTorch, Service
 from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, DesiredRole
-from hpcforge.plan.role import Role
+from hpcforge.plan.role import Role, RoleError
 from hpcforge.plan.secrets import is_public
 
 Compiled = Callable[[Cluster], Desired]
@@ -196,6 +197,37 @@ def test_slurms_dialect_follows_its_version(rehearsal: Cluster, compiled: Compil
     assert "CryptoType" not in new
     assert "CgroupPlugin=disabled" in text(compiled(newer), "head", "/etc/slurm/cgroup.conf")
     assert "CgroupPlugin" not in text(compiled(rehearsal), "head", "/etc/slurm/cgroup.conf")
+
+
+def test_all_nodes_are_handed_what_suits_the_oldest_slurm(rehearsal: Cluster, compiled: Compiled) -> None:
+    """A slurmd of 24.11 refuses a slurm.conf with NamespaceType, and one of 26.05 takes both."""
+    new = OperatingSystem("debian", "14", "3.14", "26.05", "2.43", "10.6", suite="forky")
+    old = dataclasses.replace(new, release="13", python="3.13", slurm="24.11", suite="trixie")
+    slurm = dataclasses.replace(rehearsal.slurm, private_tmp="/scratch/tmp")
+    upgraded = dataclasses.replace(rehearsal, os=new, slurm=slurm)
+    conf = slurm_conf(compiled(upgraded), upgraded)
+    assert "NamespaceType=namespace/tmpfs\n" in conf
+    assert "HealthCheckTimeout=59\n" in conf
+    assert "JobContainerType" not in conf
+
+    platforms = {"w02": Platform(old, rehearsal.pytorch)}
+    nodes = [
+        dataclasses.replace(n, platform=platforms.get(n.name, Platform(new, rehearsal.pytorch))) for n in upgraded.nodes
+    ]
+    mixed = dataclasses.replace(upgraded, nodes=tuple(nodes))
+    desired = compiled(mixed)
+    conf = slurm_conf(desired, mixed)
+    assert "JobContainerType=job_container/tmpfs\n" in conf
+    assert "for Slurm 26.05" in conf
+    assert "NamespaceType" not in conf
+    assert "HealthCheckTimeout" not in conf
+
+
+def test_a_package_that_the_release_lacks_is_named_with_the_reason(rehearsal: Cluster, compiled: Compiled) -> None:
+    names = Names(lacks={"chrony": "it left testing"})
+    without = dataclasses.replace(rehearsal, os=dataclasses.replace(rehearsal.os, release="14", names=names))
+    with pytest.raises(RoleError, match="debian 14 lacks the package chrony: it left testing"):
+        compiled(without)
 
 
 def test_what_is_declared_is_never_taken_on_trust(cluster: Cluster, compiled: Compiled) -> None:

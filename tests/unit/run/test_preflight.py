@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from hpcforge import bundled
+from hpcforge.cluster.load import load
+from hpcforge.cluster.model import Platform
 from hpcforge.plan.roster import LastRun, Roster
 from hpcforge.run.commit import Commit
-from hpcforge.run.preflight import OlderError, commit_warning, distrusted, refuse_older
+from hpcforge.run.preflight import OlderError, commit_warning, distrusted, other_releases, refuse_older
 from hpcforge.run.run import Run
 
 
@@ -40,6 +45,22 @@ def test_a_run_number_that_no_run_of_this_cluster_has_had_is_not_spread() -> Non
     assert list(distrusted("0.2.0", None, receipts)) == ["w2"]  # without a roster only what is out of all reason
     believed = [receipt for node, receipt in receipts.items() if node not in found]
     assert Run(0, "ab", "ada@near", "c", "0.2.0").numbered(believed, Roster("c", last())).number == 1042
+
+
+def test_a_node_with_another_release_is_left_out_and_told_both_ways_out() -> None:
+    cluster = load(bundled.root() / "blueprints" / "rehearsal.yaml").cluster
+    testing = Platform(dataclasses.replace(cluster.os, release="14", suite="forky"), None)
+    nodes = [dataclasses.replace(node, platform=testing) if node.name == "w02" else node for node in cluster.nodes]
+    mixed = dataclasses.replace(cluster, nodes=tuple(nodes))
+    says = {"w01": ("debian", "12"), "w02": ("debian", "forky"), "w03": ("debian", "13"), "head": ("debi\x1ban", "")}
+    facts = {name: {"os_id": of, "os_release": release} for name, (of, release) in says.items()}
+    found = other_releases(mixed, facts)
+    assert list(found) == ["w03", "head"]
+    assert found["w03"] == (
+        "it has 'debian 13', and the blueprint says debian 12: install that, or declare what it has: "
+        "`overrides: {w03: {release: ..., reason: ...}}`"
+    )
+    assert "\x1b" not in found["head"]
 
 
 def test_or_by_a_roster_that_only_a_newer_one_can_read() -> None:

@@ -1,0 +1,66 @@
+"""Nodes of several releases while a cluster is upgraded: which Slurms work together, and in which order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.diagnostics import closest_or_all, quote
+from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.catalog import Catalog
+from hpcforge.cluster.model import Cluster, OperatingSystem
+
+_ORDER = "upgrade slurmdbd first, then slurmctld, then workers and login nodes"
+
+
+def unknown_releases(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
+    """Yield overrides with a release that the catalog does not have."""
+    software: s.Software | None = draft.sections["software"]
+    if software is None or not draft.intact("software", "os"):
+        return
+    known = [release for name, release in catalog.distributions if name == software.os.name]
+    for name, override in (draft.sections["overrides"] or {}).items():
+        if override.release and known and override.release not in known:
+            message = f"unknown release {quote(override.release)} of {software.os.name}"
+            yield Finding(("overrides", name, "release"), message, closest_or_all(override.release, known))
+
+
+def release_findings(cluster: Cluster) -> Iterator[Finding]:
+    """Yield the nodes with a Slurm that the controller's or slurmdbd's does not work with."""
+    if len(cluster.slurm_versions) < 2:
+        return
+    own = cluster.os.release
+    for name, why in out_of_order(cluster).items():
+        differs = cluster.os_of(name).release != own
+        loc = ("overrides", name, "release") if differs else ("software", "os", "release")
+        yield Finding(loc, f"{name} {why}", _ORDER)
+
+
+def out_of_order(cluster: Cluster) -> dict[str, str]:
+    """Return the nodes whose Slurm does not work with the controller's or slurmdbd's, and why.
+
+    A daemon takes messages of its own release and of some before, never of a newer one (upgrades.html of Slurm).
+    """
+    controller, databases = cluster.slurm.controller, cluster.services["accounting"].on
+    found: dict[str, str] = {}
+    for name in databases:
+        if why := _refused(cluster.os_of(controller), cluster.os_of(name), "slurmdbd"):
+            found[controller] = why
+    for name in cluster.by_name:
+        if name not in databases and (why := _refused(cluster.os_of(name), cluster.os_of(controller), "slurmctld")):
+            found[name] = why
+    return found
+
+
+def _refused(client: OperatingSystem, server: OperatingSystem, daemon: str) -> str | None:
+    """Why a daemon does not work with a client; None where it does."""
+    has = f"would have Slurm {client.slurm} of {client.name} {client.release}"
+    if client.slurm_version > server.slurm_version:
+        return f"{has}, newer than {daemon} {server.slurm}, which refuses it"
+    if server.oldest_slurmd is None or client.slurm_version >= _number(server.oldest_slurmd):
+        return None
+    return f"{has}, and {daemon} {server.slurm} works with {server.oldest_slurmd} and later"
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))

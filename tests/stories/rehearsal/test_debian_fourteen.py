@@ -1,0 +1,127 @@
+"""Debian 14, not released yet: Slurm 26.05 and Python 3.14, and the way there from Debian 13, a worker at a time.
+
+The head begins on 14 with two workers on 13, whose Slurm 24.11 is the oldest that 26.05 works with.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hpcforge.catalog import load_catalog
+from tests.support.kills import Events, kill
+from tests.support.site import Site
+from tools.slurm_settings import names
+
+pytestmark = pytest.mark.lab
+
+BEHIND = '  {}: {{release: "13", reason: not upgraded yet}}\n'
+VERSIONS = "srun -N3 sh -c 'echo $(hostname) $(slurmd -V)' | sort"
+# Waits for a sign and then starts one more step: what ran before has to go on, not only to sleep.
+JOB = "hostname; until test -e /tmp/go; do sleep 0.2; done; srun hostname; echo whole"
+JOBS = "squeue -h -S i -o '%j %T' || :"
+IDLE = "sinfo -h -o '%D %T'"
+
+
+def submitted(site: Site, name: str, options: str) -> None:
+    site.ssh("head", f"sudo -iu ada sbatch -J {name} -D /tmp -o /tmp/{name}.out {options} --wrap '{JOB}'")
+
+
+def whole(site: Site, name: str, node: str) -> None:
+    """A job that waits for its sign gets it, and ends with all of its steps."""
+    site.ssh(node, "sudo touch /tmp/go")
+    site.becomes(node, f"cat /tmp/{name}.out", f"{node}\n{node}\nwhole\n")
+    site.becomes("head", JOBS, "")
+    site.ssh(node, "sudo rm /tmp/go")
+
+
+def installed_anew(site: Site, node: str) -> None:
+    """Another release on a node, as a site installs it: drained first, on an empty disk."""
+    site.ssh("head", f"sudo scontrol update NodeName={node} State=DRAIN Reason=upgrade")
+    site.becomes("head", f"sinfo -h -n {node} -o %T", "drained\n")
+    text = site.blueprint.read_text().replace(BEHIND.format(node), "")
+    site.blueprint.write_text(text.replace("overrides:\n\n", "\n"))
+    assert site.cli("rehearse", "down", node, "--disks").returncode == 0
+    assert site.cli("nodes", "replace", "BLUEPRINT", node, "--yes").returncode == 0
+    assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+
+
+def resumed(site: Site, node: str) -> None:
+    site.ssh("head", f"sudo scontrol update NodeName={node} State=RESUME")
+    site.becomes("head", f"sinfo -h -n {node} -o %T", "idle\n")
+
+
+def test_a_head_of_14_has_workers_of_13(site: Site) -> None:
+    text = site.blueprint.read_text().replace('release: "12"', 'release: "14"')
+    site.blueprint.write_text(f"{text}\noverrides:\n{BEHIND.format('w01')}{BEHIND.format('w02')}\n")
+    assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+    done = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
+    assert done.returncode == 0
+    site.becomes("head", IDLE, "3 idle\n")
+    versions = [line.split() for line in site.ssh("head", f"sudo -iu ada {VERSIONS}").splitlines()]
+    assert [(name, version.rpartition(".")[0]) for name, _, version in versions] == [
+        ("w01", "24.11"), ("w02", "24.11"), ("w03", "26.05"),
+    ]  # fmt: skip
+
+
+def test_a_worker_is_moved_while_another_one_computes(site: Site) -> None:
+    submitted(site, "one", "-w w01")
+    site.becomes("head", JOBS, "one RUNNING\n")
+    installed_anew(site, "w02")
+    assert site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
+    resumed(site, "w02")
+    site.becomes("head", JOBS, "one RUNNING\n")
+    whole(site, "one", "w01")
+
+
+def _slurmd_is_installed(events: Events) -> bool:
+    return any(event["event"] == "changed" and "slurmd" in str(event.get("name")) for event in events)
+
+
+def test_the_last_one_is_moved_by_an_apply_that_was_killed(site: Site) -> None:
+    installed_anew(site, "w01")
+    assert kill(site, _slurmd_is_installed), "the apply ended before it could be killed"
+    done = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
+    assert done.returncode == 0
+    resumed(site, "w01")
+    done = site.cli("verify", "BLUEPRINT")
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stdout.splitlines() if "  passed  " in line] == ["allreduce", "train_ddp"]
+    assert "6 ranks on w[01-03]" in done.stdout
+    assert "torch 2.14.1" in done.stdout
+
+
+def test_it_is_what_the_catalog_says(site: Site) -> None:
+    assert " 26.05." in site.ssh("head", "scontrol --version")
+    assert site.ssh("w03", "python3 --version").startswith("Python 3.14")
+    assert site.ssh("w03", "findmnt -no FSTYPE /sys/fs/cgroup") == "cgroup2\n"
+    library = site.fetch("head", "/usr/lib/*/slurm-wlm/libslurmfull.so")
+    assert names(library) == load_catalog().slurm["26.05"].settings
+    assert "CUDA_VISIBLE_DEVICES=0\n" in site.ssh("head", "sudo -iu ada srun --gres=gpu:1 env")
+    log = site.ssh("head", "sudo cat /var/log/slurm/slurmctld.log")
+    assert [line for line in log.splitlines() if "defunct" in line or "has been replaced" in line] == []
+
+
+def test_a_second_apply_changes_nothing(site: Site) -> None:
+    done = site.cli("apply", "BLUEPRINT", "--yes")
+    assert done.returncode == 0
+    assert "Nothing to do on 4 nodes." in done.stderr
+    assert json.loads(site.cli("plan", "BLUEPRINT", "--json").stdout)["steps"] == []
+
+
+def test_a_node_comes_and_accounting_is_turned_on_under_a_job(site: Site) -> None:
+    submitted(site, "early", "-w w03")
+    site.becomes("head", JOBS, "early RUNNING\n")
+    assert site.cli("nodes", "add", "BLUEPRINT", "w04", "--yes").returncode == 0
+    text = site.blueprint.read_text()
+    assert text.count("\n  time:  {on: head}\n") == 1
+    site.blueprint.write_text(
+        text.replace("\n  time:  {on: head}\n", "\n  time:  {on: head}\n  accounting: {on: head}\n")
+    )
+    assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+    assert site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
+    site.becomes("head", "sinfo -h -o %D", "4\n")
+    whole(site, "early", "w03")
+    site.becomes("head", "sacct -nPX --user ada --name early -o jobname,state || :", "early|COMPLETED\n")
+    assert json.loads(site.cli("plan", "BLUEPRINT", "--json").stdout)["steps"] == []
