@@ -105,12 +105,12 @@ def _others(
 def _over_uplink(
     evidence: Evidence, part: Part, tainted: Collection[tuple[int, int]], usable: Collection[int]
 ) -> Iterator[Pair]:
-    """Nodes of a leaf with nodes at their own place of leaves that they have not met, which loads the uplink both ways."""
+    """Nodes of a leaf with nodes of others, reached over an uplink; those at its own place load it both ways."""
     wiring = evidence.state.wiring
     met = evidence.state.met
-    for node, rail in wiring.on_leaf[part.of]:
-        if node not in usable or wiring.uplink(part.of, node, rail) != part.at:
-            continue
+    links = [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable and (node, rail) not in tainted]
+    links = links or [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable]
+    for node, rail in sorted(links, key=lambda link: wiring.uplink(part.of, *link) != part.at):
         before = {wiring.unit_of[other] for number in evidence.of_node[node] for other in met[number][1:3]}
         partners = [
             there
@@ -121,10 +121,8 @@ def _over_uplink(
             and wiring.uplink(part.of, there, rail) == part.at
             and (there, rail) not in tainted
         ]
-        shift = wiring.unit_of[node]
-        partners.sort(
-            key=lambda there: (wiring.unit_of[there] in before, (wiring.unit_of[there] - shift) % len(wiring.units))
-        )
+        own, units = wiring.unit_of[node], len(wiring.units)
+        partners.sort(key=lambda there: (wiring.unit_of[there] in before, (wiring.unit_of[there] - own) % units))
         yield from (Pair(node, there, "suspect") for there in partners)
 
 

@@ -58,7 +58,7 @@ def _neighbours(units: Sequence[list[int]]) -> Iterator[Sequence[list[int]]]:
 
 
 def _same_places(units: Sequence[list[int]], wiring: Wiring) -> Iterator[tuple[int, int]]:
-    """Pairs of one group of leaves. Each node meets the first of its place; one without a partner another leaf's, in turn."""
+    """Pairs of one group of leaves. A node meets the first of its place; without a partner it meets another leaf's."""
     at_place: dict[int, list[int]] = {}
     for unit in units:
         for node in unit:

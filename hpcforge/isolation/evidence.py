@@ -169,11 +169,8 @@ class Explained:
     passing: int  # low values that passed
 
 
-def explain(evidence: Evidence, known: Collection[Part], *, last: bool = False) -> Explained:
-    """Name the fewest parts through which nothing was good; each low value counts once. `known` parts are bad already.
-
-    `last`: nothing is measured any more, so what cannot be told apart is named together.
-    """
+def explain(evidence: Evidence, known: Collection[Part]) -> Explained:
+    """Name the fewest parts through which nothing was good. `known` parts are bad; each low value counts once."""
     counts = evidence.state.counts.get("pair", Counts())
     left = {low for low in evidence.lows if known.isdisjoint(_explaining(evidence, low))}
     findings: list[Finding] = []

@@ -35,10 +35,10 @@ def judged(state: State, now: Round, results: Results) -> State:
         kinds.setdefault(_kind(state.wiring, a, b), []).append(values)
     for kind, pairs in kinds.items():
         if f"{kind} 0" not in lines:
-            lines |= _lines_of_pairs(kind, pairs, state.wiring.rails)
-            for rail, line in _slow_rails(kind, lines, state.wiring.rails) if len(pairs) >= _FEW else ():
-                values = lines[f"{kind} {rail}"].median
-                finding = Finding("bad", (Part("rail", rail),), values, line, 2 * len(pairs), 0, (now.number,))
+            lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring.rails))
+            for rail in _slow_rails(kind, lines, state.wiring.rails):
+                values, low = lines[f"{kind} {rail}"].median, 2 * len(pairs)
+                finding = Finding("bad", (_rail(state.wiring, rail),), values, lines[kind], low, 0, (now.number,))
                 slow[rail] = (*slow.get(rail, ()), finding)
     quiet = _slow_moment(now, results, lines)
     seen = [_seen(now.number, test, results, lines, quiet) for test in now.alone]
@@ -83,19 +83,33 @@ def _lines_of_nodes(results: Results) -> Iterator[tuple[str, Line]]:
         yield "adapter", line_of("adapter", loopback)
 
 
-def _lines_of_pairs(kind: str, pairs: list[tuple[float, ...]], rails: int) -> Iterator[tuple[str, Line]]:
-    """A line for each rail, by all rails; of a rail that is slow as a whole, by its own values."""
+def _lines_of_pairs(kind: str, pairs: list[tuple[float, ...]], before: Lines, rails: int) -> Iterator[tuple[str, Line]]:
+    """A line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
+
+    Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.
+    """
     of_rail = [[*chain.from_iterable(values[2 * rail : 2 * rail + 2] for values in pairs)] for rail in range(rails)]
     every = line_of("pair", [*chain.from_iterable(pairs)])
     yield kind, every
+    slow_before = {*_slow_rails("inside", before, rails)} if "inside" in before else {*range(rails)}
     for rail in range(rails):
         own = line_of("pair", of_rail[rail])
-        yield f"{kind} {rail}", own if own.median < every.at_least and len(pairs) >= _FEW else every
+        slow = own.median < every.at_least and len(pairs) >= _FEW and rail in slow_before
+        yield f"{kind} {rail}", own if slow else every
 
 
-def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[tuple[int, Line]]:
-    every = lines[kind]
-    return ((rail, every) for rail in range(rails) if lines[f"{kind} {rail}"].median < every.at_least)
+def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[int]:
+    return (rail for rail in range(rails) if lines[f"{kind} {rail}"].median < lines[kind].at_least)
+
+
+def _rail(wiring: Wiring, rail: int) -> Part:
+    """A rail; or its leaf, where it has one alone."""
+    leaves = {of[rail] for of in wiring.leaf}
+    return (
+        Part("leaf", leaves.pop())
+        if len(leaves) == 1 and wiring.rails > 1 and len(wiring.units) == 1
+        else Part("rail", rail)
+    )
 
 
 def _slow_moment(now: Round, results: Results, lines: Lines) -> float:

@@ -1,4 +1,4 @@
-"""What isolation knows: rounds, what they measured, and what is named. Each type can be written as JSON and read again."""
+"""What isolation knows: rounds, what they measured, and what is named. All of it can be written as JSON."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 from hpcforge.isolation.wiring import Wiring
 
 Kind = Literal["node", "gpu", "adapter", "cable", "uplink", "uplinks", "leaf", "rail", "pair"]
-# first: not measured before. cover: no other measurement loads a part. repeat: it was low. suspect: with other partners.
-# control: known to be good, so that a slow moment of all nodes blames none.
+# first: not measured before. cover: nothing else loads a part. repeat: it was low. suspect: a part with other partners.
+# control: good until now, so that a slow moment of all nodes blames none.
 Why = Literal["first", "cover", "repeat", "suspect", "control"]
 
 

@@ -40,7 +40,7 @@ def step(state: State, now: Round, results: Results) -> tuple[State, Round | Out
     last = now.number >= MOST_ROUNDS
     evidence = Evidence(state)
     known = {part for finding in nodes.findings for part in finding.parts}
-    told = explain(evidence, known, last=last)
+    told = explain(evidence, known)
     counts = dict(state.counts)
     counts |= {
         "alone": replace(counts["alone"], passing=nodes.passing),

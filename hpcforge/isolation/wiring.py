@@ -36,7 +36,7 @@ class Wiring:
         return self.known and self.leaf[a][rail] != self.leaf[b][rail]
 
     def uplink(self, leaf: int, destination: int, rail: int) -> int | None:
-        """The number of the uplink by which traffic to a node leaves a leaf, or reaches the node's own; None: unknown."""
+        """The uplink by which traffic to a node leaves a leaf, or comes down to the node's own; None: not known."""
         count = self.uplinks[leaf]
         return self.place[destination][rail] % count if count else None
 
