@@ -118,6 +118,7 @@ class Run:
 
 def isolate(world: World) -> Run:
     """Measure and step until there are names."""
+    told: Round | Outcome
     state, told = begin(world.wiring)
     slowest = 0.0
     while isinstance(told, Round):
@@ -138,6 +139,18 @@ FAULTS: tuple[tuple[Kind, float], ...] = (
     ("adapter", 0.5),
 )
 RARE: tuple[tuple[Kind, float], ...] = (("uplinks", 0.5), ("leaf", 0.5), ("rail", 0.5), ("pair", 0.0))
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Faults of some kinds, by turns."""
+
+    kinds: Sequence[tuple[Kind, float]]
+    number: int
+
+    def __call__(self, of: Wiring, seed: int) -> list[Fault]:
+        """Those of a run."""
+        return planted(of, seed, self.kinds, self.number)
 
 
 def planted(of: Wiring, seed: int, kinds: Sequence[tuple[Kind, float]], number: int) -> list[Fault]:
@@ -238,17 +251,16 @@ def rows(runs: int, seed: int, glitches: float) -> Iterator[Row]:
         count = max(4, runs if nodes <= 232 else runs // 10)
         yield simulate(nodes, "none", count, seed, glitches, lambda _of, _seed: [])
         for number in (1, 2, 5) if nodes > 8 else (1, 2):
-            yield simulate(
-                nodes, f"{number} by turns", count, seed, glitches, lambda of, at, d=number: planted(of, at, FAULTS, d)
-            )
+            yield simulate(nodes, f"{number} by turns", count, seed, glitches, Turns(FAULTS, number))
     for kind in (*FAULTS, *RARE):
         name = f"{kind[0]} x{kind[1]:g}"
-        yield simulate(232, name, max(4, runs // 4), seed, glitches, lambda of, at, k=kind: planted(of, at, [k], 1))
+        yield simulate(232, name, max(4, runs // 4), seed, glitches, Turns([kind], 1))
 
 
 def covered(nodes: int) -> tuple[int, int, int]:
     """Cables and uplinks that a healthy run leaves without traffic; uplinks of full leaves; those loaded one way."""
     of = fabric_of(nodes)
+    told: Round | Outcome
     state, told = begin(of)
     world = World(of, 1, (), 0.0)
     while isinstance(told, Round) and told.number <= 3:

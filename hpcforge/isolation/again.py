@@ -112,18 +112,11 @@ def _over_uplink(
     links = links or [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable]
     for node, rail in sorted(links, key=lambda link: wiring.uplink(part.of, *link) != part.at):
         before = {wiring.unit_of[other] for number in evidence.of_node[node] for other in met[number][1:3]}
-        partners = [
-            there
-            for unit in wiring.units
-            for there in unit
-            if there in usable
-            and wiring.crosses(node, there, rail)
-            and wiring.uplink(part.of, there, rail) == part.at
-            and (there, rail) not in tainted
-        ]
+        there = wiring.reached_over(part.of, part.at, rail)
+        partners = [other for other in there if other in usable and (other, rail) not in tainted]
         own, units = wiring.unit_of[node], len(wiring.units)
-        partners.sort(key=lambda there: (wiring.unit_of[there] in before, (wiring.unit_of[there] - own) % units))
-        yield from (Pair(node, there, "suspect") for there in partners)
+        partners.sort(key=lambda other: (wiring.unit_of[other] in before, (wiring.unit_of[other] - own) % units))
+        yield from (Pair(node, other, "suspect") for other in partners)
 
 
 def _add_controls(

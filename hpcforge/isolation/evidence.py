@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from hpcforge.isolation.lines import AGREEING, median, needed, surprise
-from hpcforge.isolation.state import Counts, Finding, Kind, Line, Met, Part, State
+from hpcforge.isolation.state import Counts, Finding, Judgement, Kind, Line, Part, State
 
 Low = tuple[int, int]  # a measurement, by its number, and the place of a value in it
 Way = str | int
@@ -150,6 +151,16 @@ class Evidence:
         """The rounds of low values."""
         return tuple(sorted({self.state.met[number].round for number, _ in lows}))
 
+    def measured(self, lows: Collection[Low]) -> tuple[float, Line]:
+        """The median of low values, and the line of the first."""
+        met = self.state.met
+        values = [met[number].values[met[number].low.index(place)] for number, place in lows]
+        number, place = min(lows)
+        of, lines = self.state.wiring.unit_of, self.state.lines
+        crosses = of[met[number].a] != of[met[number].b]
+        names = [f"{kind} {place // 2}" for kind in (("across", "inside") if crosses else ("inside", "across"))]
+        return median(values), next((lines[name] for name in names if name in lines), Line(0.0, 0.0))
+
     def passed(self, low: Low) -> bool:
         """Whether the same pair was good in the same direction in a later round."""
         met = self.state.met
@@ -169,7 +180,7 @@ class Explained:
     passing: int  # low values that passed
 
 
-def explain(evidence: Evidence, known: Collection[Part]) -> Explained:
+def explain(evidence: Evidence, known: AbstractSet[Part]) -> Explained:
     """Name the fewest parts through which nothing was good. `known` parts are bad; each low value counts once."""
     counts = evidence.state.counts.get("pair", Counts())
     left = {low for low in evidence.lows if known.isdisjoint(_explaining(evidence, low))}
@@ -252,13 +263,7 @@ def _unsure(evidence: Evidence, left: Collection[Low]) -> Iterator[tuple[Part, W
             yield part, together
 
 
-def _finding(evidence: Evidence, verdict: str, parts: tuple[Part, ...], lows: Collection[Low], good: int) -> Finding:
-    met = evidence.state.met
-    values = [met[number].values[met[number].low.index(place)] for number, place in lows]
-    first: Met = met[min(lows)[0]]
-    crossing = evidence.state.wiring.unit_of[first.a] != evidence.state.wiring.unit_of[first.b]
-    lines, rail = evidence.state.lines, min(lows)[1] // 2
-    kinds = ("across", "inside") if crossing else ("inside", "across")
-    line = next((lines[f"{kind} {rail}"] for kind in kinds if f"{kind} {rail}" in lines), Line(0.0, 0.0))
-    told: dict[str, str] = {"verdict": verdict}
-    return Finding(told["verdict"], parts, median(values), line, len(lows), good, evidence.rounds(lows))  # type: ignore[arg-type]
+def _finding(
+    evidence: Evidence, verdict: Judgement, parts: tuple[Part, ...], lows: Collection[Low], good: int
+) -> Finding:
+    return Finding(verdict, parts, *evidence.measured(lows), len(lows), good, evidence.rounds(lows))

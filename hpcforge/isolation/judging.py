@@ -37,8 +37,8 @@ def judged(state: State, now: Round, results: Results) -> State:
         if f"{kind} 0" not in lines:
             lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring.rails))
             for rail in _slow_rails(kind, lines, state.wiring.rails):
-                values, low = lines[f"{kind} {rail}"].median, 2 * len(pairs)
-                finding = Finding("bad", (_rail(state.wiring, rail),), values, lines[kind], low, 0, (now.number,))
+                middle, low = lines[f"{kind} {rail}"].median, 2 * len(pairs)
+                finding = Finding("bad", (_rail(state.wiring, rail),), middle, lines[kind], low, 0, (now.number,))
                 slow[rail] = (*slow.get(rail, ()), finding)
     quiet = _slow_moment(now, results, lines)
     seen = [_seen(now.number, test, results, lines, quiet) for test in now.alone]

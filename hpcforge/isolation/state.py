@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from hpcforge.isolation.wiring import Wiring
 
+Judgement = Literal["bad", "unsteady", "could not tell"]
 Kind = Literal["node", "gpu", "adapter", "cable", "uplink", "uplinks", "leaf", "rail", "pair"]
 # first: not measured before. cover: nothing else loads a part. repeat: it was low. suspect: a part with other partners.
 # control: good until now, so that a slow moment of all nodes blames none.
@@ -97,7 +98,7 @@ class Seen(NamedTuple):
 class Finding:
     """A part that is bad, unsteady, or one of several that no measurement can tell apart."""
 
-    verdict: Literal["bad", "unsteady", "could not tell"]
+    verdict: Judgement
     parts: tuple[Part, ...]  # one; of `could not tell` those that it may be
     measured: float  # median of the low values; 0: no answer
     line: Line
@@ -129,8 +130,6 @@ class State:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end: what is named, what no round loaded, and the nodes that no round could measure."""
+    """The end: what is named. Nothing: all that was measured is good."""
 
     findings: tuple[Finding, ...]
-    not_loaded: tuple[Part, ...] = ()  # cables and uplinks
-    one_way: int = 0  # uplinks that were loaded in one direction alone

@@ -16,11 +16,25 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hpcforge.isolation.again import pairs_again
-from hpcforge.isolation.cover import across, inside, not_loaded, unmet
+from hpcforge.isolation.cover import across, inside, unmet
 from hpcforge.isolation.evidence import PATIENCE, SUSPECT, UNSTEADY, Evidence, explain
 from hpcforge.isolation.judging import judged
 from hpcforge.isolation.lines import AGREEING, median, needed, surprise
-from hpcforge.isolation.state import Alone, Counts, Finding, Line, Outcome, Pair, Part, Results, Round, Seen, State
+from hpcforge.isolation.state import (
+    Alone,
+    Counts,
+    Finding,
+    Judgement,
+    Line,
+    Outcome,
+    Pair,
+    Part,
+    Results,
+    Round,
+    Seen,
+    State,
+    Why,
+)
 from hpcforge.isolation.wiring import Wiring
 
 MOST_ROUNDS = 16
@@ -53,9 +67,9 @@ def step(state: State, now: Round, results: Results) -> tuple[State, Round | Out
     pairs: Sequence[Pair] = ()
     if now.number <= 2:
         chosen = inside(state.wiring, usable) if now.number == 1 else across(state.wiring, usable)
-        pairs = [Pair(*sorted(pair), "first") for pair in chosen]
+        pairs = [_pair(a, b, "first") for a, b in chosen]
     if not pairs and not last:
-        pairs = [*(Pair(*sorted(pair), "cover") for pair in unmet(state, usable)), *pairs_again(evidence, told, usable)]
+        pairs = [*(_pair(a, b, "cover") for a, b in unmet(state, usable)), *pairs_again(evidence, told, usable)]
     again = () if last else nodes.again
     if not pairs and not again:
         return state, _outcome(state, (*nodes.findings, *told.findings), told.open, evidence)
@@ -64,6 +78,10 @@ def step(state: State, now: Round, results: Results) -> tuple[State, Round | Out
         doubtful = {*again, *nodes.silent, *(part.of for part in known)}
         alone += [Alone(node, "control") for node in sorted(usable - doubtful)[:_CONTROLS]]
     return state, Round(now.number + 1, tuple(alone), _once(pairs))
+
+
+def _pair(a: int, b: int, why: Why) -> Pair:
+    return Pair(min(a, b), max(a, b), why)
 
 
 def _once(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
@@ -122,11 +140,11 @@ def _node(state: State, runs: Sequence[Seen]) -> tuple[list[Finding], bool, int]
     return findings, open_, passing
 
 
-def _found(state: State, verdict: str, part: Part, low: Sequence[Seen], good: int) -> Finding:
+def _found(state: State, verdict: Judgement, part: Part, low: Sequence[Seen], good: int) -> Finding:
     values = [value for run in low for of, value in zip(run.low, run.values, strict=True) if of == part]
     line = state.lines.get(part.kind, Line(0.0, 0.0))
     rounds = tuple(run.round for run in low)
-    return Finding("bad" if verdict == "bad" else "unsteady", (part,), median(values), line, len(low), good, rounds)
+    return Finding(verdict, (part,), median(values), line, len(low), good, rounds)
 
 
 def _outcome(
@@ -134,8 +152,7 @@ def _outcome(
 ) -> Outcome:
     rails = [replace(each[0], low=sum(of.low for of in each)) for each in state.slow_rails.values()]
     rest = [*_not_settled(evidence, open_)]
-    parts, one_way = not_loaded(state)
-    return Outcome((*rails, *findings, *rest), parts, one_way)
+    return Outcome((*rails, *findings, *rest))
 
 
 def _not_settled(evidence: Evidence, lows: Collection[tuple[int, int]]) -> Iterator[Finding]:
@@ -145,7 +162,5 @@ def _not_settled(evidence: Evidence, lows: Collection[tuple[int, int]]) -> Itera
         met = evidence.state.met[low[0]]
         pairs[met.a, met.b].append(low)
     for (a, b), of in pairs.items():
-        met = evidence.state.met
-        values = [met[number].values[met[number].low.index(place)] for number, place in of]
-        line = next((line for name, line in evidence.state.lines.items() if name in ("inside", "across")), Line(0, 0))
-        yield Finding("could not tell", (Part("pair", a, b),), median(values), line, len(of), 0, evidence.rounds(of))
+        part = Part("pair", a, b)
+        yield Finding("could not tell", (part,), *evidence.measured(of), len(of), 0, evidence.rounds(of))

@@ -57,6 +57,28 @@ class Wiring:
         return tuple(of[node] for node in range(len(self.nodes)))
 
     @cached_property
+    def by_place(self) -> Mapping[tuple[int, int], tuple[int, ...]]:
+        """Nodes by rail and their place on their leaf."""
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for node, places in enumerate(self.place):
+            for rail, place in enumerate(places):
+                found[rail, place].append(node)
+        return {key: tuple(nodes) for key, nodes in found.items()}
+
+    def reached_over(self, leaf: int, uplink: int, rail: int) -> tuple[int, ...]:
+        """The nodes of other leaves to which traffic leaves a leaf by an uplink."""
+        count = self.uplinks[leaf]
+        places = range(uplink, self.most_places, count) if count else ()
+        return tuple(
+            node for place in places for node in self.by_place.get((rail, place), ()) if self.leaf[node][rail] != leaf
+        )
+
+    @cached_property
+    def most_places(self) -> int:
+        """Places on the leaf that has most."""
+        return 1 + max((place for places in self.place for place in places), default=-1)
+
+    @cached_property
     def on_leaf(self) -> Mapping[int, tuple[tuple[int, int], ...]]:
         """The nodes of each leaf, with the rail by which they are on it."""
         found: dict[int, list[tuple[int, int]]] = defaultdict(list)
