@@ -1,4 +1,7 @@
-"""Parts as a person finds them: node, rack and unit, GPU, port, and the labels at both ends of a cable. Pure."""
+"""Parts as a person finds them: node, rack and unit, GPU, port, and the labels at both ends of a cable. Pure.
+
+GPUs count from 0, as the driver does; rails and uplinks from 1, as labels do.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +32,16 @@ class Names:
             return {
                 "node": f"node {node}",
                 "gpu": f"GPU {part.at} of {node}",
-                "adapter": f"the adapter of rail {part.at} in {node}",
+                "adapter": f"the adapter of rail {part.at + 1} in {node}",
             }.get(part.kind) or self._cable(part, node)
         if part.kind == "pair":
             return f"the path between {self._node(part.of)} and {self._node(part.at)}"
         if part.kind == "rail":
-            return f"rail {part.of} as a whole"
+            return f"rail {part.of + 1} as a whole"
         leaf = self._leaf(part.of)
         if part.kind == "leaf":
             return f"leaf {leaf}"
-        return f"all uplinks of {leaf}" if part.kind == "uplinks" else f"uplink {part.at} of {leaf}{self._ends(part)}"
+        return f"all uplinks of {leaf}" if part.kind == "uplinks" else f"uplink {part.at + 1} of {leaf}{self._ends(part)}"
 
     def all(self, finding: Finding) -> str:
         """The part of a finding, or those that it may be."""
@@ -58,7 +61,7 @@ class Names:
         if not self.wiring.known:
             return f"the network of {node}"
         what = "the cable" if self.adapters_apart else "the cable or adapter"
-        return f"{what} of rail {part.at} at {node}{self._ends(part)}"
+        return f"{what} of rail {part.at + 1} at {node}{self._ends(part)}"
 
     def _leaf(self, leaf: int) -> str:
         if self.labels is None:

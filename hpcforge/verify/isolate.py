@@ -211,7 +211,7 @@ def _measured(state: State, asked: Round, names: Names, seconds: float) -> Measu
 def _ways(places: Sequence[int], values: Sequence[float], names: Names) -> str:
     rails = names.wiring.rails > 1
     return ", ".join(
-        f"{f'rail {place // 2} ' if rails else ''}{'back' if place % 2 else 'out'} {value:.3g} GB/s"
+        f"{f'rail {place // 2 + 1} ' if rails else ''}{'back' if place % 2 else 'out'} {value:.3g} GB/s"
         for place, value in zip(places, values, strict=True)
     )
 
