@@ -23,6 +23,7 @@ from hpcforge.isolation.state import (
 from hpcforge.isolation.wiring import Wiring
 
 _FEW = 3  # pairs that a rail is judged by at least
+_NEARLY_ALL = 0.9  # of the values of a rail that are low where the rail is slow as a whole
 Lines = Mapping[str, Line]
 
 
@@ -94,7 +95,8 @@ def _lines_of_pairs(kind: str, pairs: list[tuple[float, ...]], before: Lines, ra
     slow_before = {*_slow_rails("inside", before, rails)} if "inside" in before else {*range(rails)}
     for rail in range(rails):
         own = line_of("pair", of_rail[rail])
-        slow = own.median < every.at_least and len(pairs) >= _FEW and rail in slow_before
+        high = sorted(of_rail[rail])[int(_NEARLY_ALL * len(of_rail[rail]))]
+        slow = high < every.at_least and len(pairs) >= _FEW and rail in slow_before
         yield f"{kind} {rail}", own if slow else every
 
 
@@ -103,13 +105,10 @@ def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[int]:
 
 
 def _rail(wiring: Wiring, rail: int) -> Part:
-    """A rail; or its leaf, where it has one alone."""
+    """A rail; or its leaf, where the rail has one, and this no other rail."""
     leaves = {of[rail] for of in wiring.leaf}
-    return (
-        Part("leaf", leaves.pop())
-        if len(leaves) == 1 and wiring.rails > 1 and len(wiring.units) == 1
-        else Part("rail", rail)
-    )
+    alone = len(leaves) == 1 and {at for _, at in wiring.on_leaf[min(leaves)]} == {rail}
+    return Part("leaf", min(leaves)) if alone and wiring.rails > 1 else Part("rail", rail)
 
 
 def _slow_moment(now: Round, results: Results, lines: Lines) -> float:

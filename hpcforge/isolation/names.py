@@ -41,7 +41,9 @@ class Names:
         leaf = self._leaf(part.of)
         if part.kind == "leaf":
             return f"leaf {leaf}"
-        return f"all uplinks of {leaf}" if part.kind == "uplinks" else f"uplink {part.at + 1} of {leaf}{self._ends(part)}"
+        return (
+            f"all uplinks of {leaf}" if part.kind == "uplinks" else f"uplink {part.at + 1} of {leaf}{self._ends(part)}"
+        )
 
     def all(self, finding: Finding) -> str:
         """The part of a finding, or those that it may be."""
