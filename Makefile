@@ -19,7 +19,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 pictures test test-stories test-all test-landing landing test-every-kill test-kills test-metal test-newest test-nvidia test-shared-storage test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick
+.PHONY: rehearse full-lab full-lab-13 pictures test test-stories test-all test-landing landing test-every-kill test-kills test-metal test-newest test-nvidia test-shared-storage test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick simulate-isolation
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -197,6 +197,12 @@ bench: install
 # A guard for speed, 3 minutes as root: what was kept in benchmarks/kept.yaml beside today. Fails where one is worse by a tenth.
 bench-quick: install
 	$(BIN)/python benchmarks/quick.py
+
+# Isolation of bad parts, on simulated clusters with planted faults: minutes. docs/verification.md has the last output.
+simulate-isolation: install
+	$(BIN)/python benchmarks/simulate_isolation.py --coverage
+	$(BIN)/python benchmarks/simulate_isolation.py
+	$(BIN)/python benchmarks/simulate_isolation.py --glitches 0.02 --healthy 500
 
 # The pictures of README.md: a rehearsal of its blueprint, and the page of a design in chromium. Minutes, as root.
 pictures: host-test install

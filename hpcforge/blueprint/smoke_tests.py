@@ -158,6 +158,11 @@ class SmokeTestSpec(Section):
         description="Its launches by name, in this order; default: a single one that ends well. The program gets "
         "--launch=NAME and --scratch=FOLDER.",
     )
+    isolates: v.Truth = Field(
+        False,
+        description="Its launches are rounds that isolate a bad part: the program gets --nodes, --alone, --pairs, "
+        "--port and --gpus, and measures what these name.",
+    )
     needs: TestNeedsSection = Field(TestNeedsSection.model_construct(), description="Requirements.")
     time_limit: v.Duration = Field("10min", description="Time limit, such as 90s or 10min.")
     options: dict[OptionName, Variable] = Field(
@@ -285,6 +290,8 @@ def _launches(draft: Draft) -> Iterator[Finding]:
         if launches and name in (draft.sections["options"] or {}):
             message = f"{quote(name)} is a reserved name in a test with launches"
             yield Finding(("options", name), message, "choose another", key=True)
+    if draft.intact("isolates") and draft.sections["isolates"] and (launches or launcher not in (None, "srun")):
+        yield Finding(("isolates",), "rounds are launches of `srun`", "launcher: srun, without `launches`")
     if needs.scratch and not launches and draft.intact("launches"):
         yield Finding(("needs", "scratch"), "only a test with `launches` has a scratch folder", "remove it", key=True)
     one = launcher in LAUNCHERS and LAUNCHERS[launcher].per_node == "one"

@@ -63,7 +63,7 @@ def verify(
         out = usable.out
         try:
             with in_good_order(progress.say, _STOPPING) as stop:
-                tests = verify_now(engine, site.cluster, usable, names, chosen, progress, stop)
+                tests = verify_now(engine, site.cluster, usable, names, chosen, progress, stop, site.fabric_plans)
         except StoppedError:
             return Exit.INTERRUPTED
     verdicts = [result.verdict for result in tests.reached]

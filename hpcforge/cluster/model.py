@@ -486,6 +486,7 @@ class SmokeTestProgram:
     scratch: Literal["shared"] | None = None  # None: any
     container: str | None = None
     launches: tuple[ProgramLaunch, ...] = ()  # none: a single one
+    isolates: bool = False  # rounds of launches name what is bad
 
     @property
     def ranked(self) -> bool:

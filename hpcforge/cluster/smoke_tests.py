@@ -82,6 +82,7 @@ def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str]
         ranks=RankNeeds(ranks.per_node, ranks.multiple_of, ranks.at_most),
         scratch=spec.needs.scratch,
         container=spec.needs.container,
+        isolates=spec.isolates,
     )
 
 

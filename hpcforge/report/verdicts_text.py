@@ -44,6 +44,10 @@ def _verdict(verdict: Verdict, again: str) -> Iterator[str]:
     yield from (f"  {assertion_row(assertion)}" for assertion in untrue[:_ROWS])
     if len(untrue) > _ROWS:
         yield f"  and {len(untrue) - _ROWS} more; `hpcforge verify --json` has all"
+    named = verdict.isolation.named if verdict.isolation else ()
+    yield from (f"  {each.part}: {each.detail}; next: {each.next_command}" for each in named[:_ROWS])
+    if verdict.isolation and verdict.isolation.not_loaded:
+        yield f"  not loaded: {'; '.join(verdict.isolation.not_loaded[:_ROWS])}"
     if verdict.next_command:
         yield f"  next: {verdict.next_command}" + (f"; {again}   (when that has ended)" if verdict.waits_for else "")
 

@@ -24,6 +24,7 @@ from hpcforge.run.run import Run
 from hpcforge.run.smoke_tests import Verified, after, run_tests
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.slurm.nodes import SETTLE_S
+from hpcforge.verify.isolate import Plans, no_plans
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
@@ -50,6 +51,7 @@ def apply_plan(
     listener: Listener,
     stop: Callable[[], bool],
     run: Run,
+    plans: Plans = no_plans,
 ) -> ApplyResult:
     """Run the plan, admit workers, and verify what changed or was not verified yet.
 
@@ -83,7 +85,8 @@ def apply_plan(
     recorded = after(cluster, recorded, resumed)
     head_of_tests = EngineHead(engine, controller, owner(run), stop)
     try:
-        tests = run_tests(engine, head_of_tests, cluster, recorded, plan.verify, left_out(result, admission), listener)
+        out = left_out(result, admission)
+        tests = run_tests(engine, head_of_tests, cluster, recorded, plan.verify, out, listener, plans=plans)
     except StoppedError:
         result.interrupted = True
         tests = Verified(recorded=recorded, note="interrupted while it was verified")

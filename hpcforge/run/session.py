@@ -133,6 +133,7 @@ class _Session:
             self.listener,
             self._has_to_stop,
             self.run,
+            self.site.fabric_plans,
         )
         done = replace(done, moved=out)
         overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()

@@ -15,6 +15,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.engines import Engines
 from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import Target
+from hpcforge.fabric.labels import Labels
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role, declared_secrets, load_roles, site_role_code
@@ -40,6 +41,10 @@ class Site:
     stand_ins: tuple[StandIn, ...] = ()  # what a rehearsal of a real site does not have
     boots: bool = False  # the nodes of the rehearsal have kernels of their own
     away: Mapping[str, str] = field(default_factory=dict)  # roles whose packages the rehearsal cannot get, and why
+
+    def fabric_plans(self) -> tuple[Labels, ...]:
+        """The fabrics as built by the plan; a rehearsal has none."""
+        return tuple(cables.labels for cables in self.loaded.cables) if self.lab is None else ()
 
     @property
     def kept_as(self) -> str:

@@ -16,6 +16,7 @@ from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Head
+from hpcforge.verify.isolate import Plans, no_plans
 from hpcforge.verify.jobs import unusable
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
@@ -84,10 +85,12 @@ def run_tests(
     listener: Listener,
     names: Collection[str] | None = None,
     limit: Collection[str] | None = None,
+    plans: Plans = no_plans,
 ) -> Verified:
     """Run what is to be run of the blueprint's tests on workers but those left `out`, and keep the verdicts.
 
-    `names`: of these tests alone; the others keep the verdicts that they have. `limit`: on these nodes alone.
+    `names`: of these tests alone; the others keep the verdicts that they have. `limit`: on these nodes alone. `plans`
+    gives the fabrics of the nodes.
     """
     if cluster.acceptance is None:
         return Verified(recorded=recorded, note="not verified: the blueprint has no acceptance section")
@@ -107,7 +110,7 @@ def run_tests(
         reached, fell_out = list[Reached](), dict[str, str]()
         for part in (False, True):
             runs = [run for run in choice.runs if run.partners == part]
-            reached += _launched(cluster, head, runs, {**out, **fell_out}, listener, part=part)
+            reached += _launched(cluster, head, runs, {**out, **fell_out}, listener, plans, part=part)
             left_out = [result.verdict.left_out for result in reached]
             fell_out |= {node: why for of in left_out for node, why in of.items() if node not in out}
         of_sets = [
@@ -140,6 +143,7 @@ def _launched(
     runs: Sequence[SmokeRun],
     out: Mapping[str, str],
     listener: Listener,
+    plans: Plans,
     *,
     part: bool = False,
 ) -> list[Reached]:
@@ -149,7 +153,7 @@ def _launched(
         listener.say(f"{tests}: {text}")
 
     tests = [test for _, test in entries]
-    verdicts = verify(cluster, head, out, progress, tests=tests, part=part)
+    verdicts = verify(cluster, head, out, progress, tests=tests, part=part, plans=plans)
     return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]
 
 

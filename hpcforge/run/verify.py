@@ -14,6 +14,7 @@ from hpcforge.run.listener import Listener
 from hpcforge.run.observe import find_usable
 from hpcforge.run.run import begin
 from hpcforge.run.smoke_tests import Verified, run_tests
+from hpcforge.verify.isolate import Plans
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
 
@@ -42,10 +43,11 @@ def verify_now(
     limit: Collection[str] | None,
     listener: Listener,
     stop: Callable[[], bool],
+    plans: Plans,
 ) -> Verified:
     """Run all tests, or those called `names`, on all of their nodes, or those of `limit`, and keep the verdicts.
 
     Raises `StoppedError` once `stop()` is true.
     """
     head = EngineHead(engine, cluster.slurm.controller, owner(begin(cluster.name, __version__)), stop)
-    return run_tests(engine, head, cluster, usable.recorded, "all", usable.out, listener, names, limit)
+    return run_tests(engine, head, cluster, usable.recorded, "all", usable.out, listener, names, limit, plans)

@@ -210,7 +210,9 @@ def _assertion(event: Mapping[str, Any]) -> Assertion:
 def _measurement(event: Mapping[str, Any]) -> dict[str, float | int | str]:
     """Only finite numbers and short texts: what cannot be compared is as good as not measured."""
     kept: dict[str, float | int | str] = {}
-    for key, value in list(event.items())[:50]:
+    of = event.get("of")  # the part that it is about
+    about = [(f"of_{key}", value) for key, value in list(of.items())[:10]] if isinstance(of, dict) else []
+    for key, value in [*list(event.items())[:50], *about]:
         if key == "event" or isinstance(value, bool):
             continue
         if isinstance(value, str):

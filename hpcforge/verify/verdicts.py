@@ -16,6 +16,7 @@ Status = Literal[
     "missed",  # it ran well, and a number missed the line that the test holds it to
     "failed",  # a rank, a node or the launch broke, or a measurement is missing
     "timed_out",  # it ran past its limit, or a rank stopped answering
+    "unknown",  # nothing failed, and not everything was measured: it cannot be told
     "pending",  # Slurm did not start it in time
     "not_run",  # it could not be handed to Slurm
 ]
@@ -60,6 +61,43 @@ class LaunchVerdict:
 
 
 @dataclass(frozen=True)
+class MeasuredRound:
+    """One round of a test that isolates bad parts: what was measured, why, and what of it was low."""
+
+    number: int
+    seconds: float
+    alone: tuple[str, ...]  # "w01 (first)"
+    pairs: tuple[str, ...]  # "w01-w02 (repeat)"
+    low: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A part that is bad or unsteady, or one of several that cannot be told apart."""
+
+    verdict: Literal["bad", "unsteady", "could not tell"]
+    kind: str  # node, gpu, adapter, cable, uplink, uplinks, leaf, rail, pair
+    part: str  # as a person finds it: node, rack and unit, GPU, port, labels of both ends
+    nodes: tuple[v.NodeName, ...]
+    measured: float  # median of what was low; 0: no answer
+    unit: str
+    at_least: float
+    source: str  # of the line
+    detail: str
+    next_command: str
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """The rounds of a test that isolates bad parts, and the names that they led to."""
+
+    rounds: tuple[MeasuredRound, ...]
+    named: tuple[Named, ...] = ()
+    not_loaded: tuple[str, ...] = ()  # cables and uplinks that no measurement loaded
+    one_way: int = 0  # uplinks that were loaded in one direction alone
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The result of one smoke test, with the blamed node and what to check next."""
 
@@ -82,6 +120,7 @@ class Verdict:
     seconds: float = 0.0  # from submission to the end; the first of a launch has the start-up, others their own alone
     next_command: str | None = None  # what to type on the head to learn more
     launches: tuple[LaunchVerdict, ...] = ()  # of a test that lists several
+    isolation: Isolation | None = None  # of a test that isolates bad parts
     waits_for: tuple[str, ...] = ()  # why nothing is amiss though it is pending: "job 20, ada's train on w[01-02]"
 
     @property

@@ -13,6 +13,7 @@ from hpcforge.cluster.launches import RankNeeds
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.verify import jobs
 from hpcforge.verify.head import Head
+from hpcforge.verify.isolate import Plans, names_of, no_plans, run_isolation
 from hpcforge.verify.job_end_reason import JobEndReason, end_of
 from hpcforge.verify.launches import run_launches, run_step
 from hpcforge.verify.step_verdict import judge, unheard
@@ -35,6 +36,7 @@ def verify(
     part: bool = False,
     pending_s: float = PENDING_S,
     extra_args: Mapping[str, Sequence[str]] | None = None,
+    plans: Plans = no_plans,
 ) -> tuple[Verdict, ...]:
     """Run tests on their nodes, but for those left out (by name: why): `tests`, or else all of the blueprint.
 
@@ -42,7 +44,8 @@ def verify(
     a node, before any rank spoke, is run again without that node, where what is left is enough for its first test.
 
     A verdict each, in their order; none if the blueprint asks for no tests. Whatever happens the jobs it submitted are
-    cancelled. `extra_args` are further arguments of test programs, by test.
+    cancelled. `extra_args` are further arguments of test programs, by test. `plans` gives the fabrics of the nodes, for
+    a test that isolates bad parts.
 
     Raises:
         StoppedError: the head's run is to end.
@@ -57,7 +60,7 @@ def verify(
             patience_s = (
                 PENDING_AGAIN_S if any(verdict.status == "pending" for verdict in verdicts.values()) else pending_s
             )
-            reached, out = _run(cluster, head, waiting, left_out, progress, patience_s, extra_args or {}, part)
+            reached, out = _run(cluster, head, waiting, left_out, progress, patience_s, extra_args or {}, part, plans)
             left_out |= out
             if out and _enough(cluster, waiting, left_out):
                 progress(", ".join(verdict.test for verdict in reached), _again(reached[0], out))
@@ -97,6 +100,7 @@ def _run(
     pending_s: float,
     arguments: Mapping[str, Sequence[str]],
     part: bool,
+    plans: Plans,
 ) -> tuple[list[Verdict], Mapping[str, str]]:
     """One launch of tests that have the same nodes; verdicts on as many as it reached, at least one.
 
@@ -112,7 +116,7 @@ def _run(
         job = launch(cluster, tests, names, arguments, part=part)
         tests = tests[: len(job.turns)]
         verdicts, out = _submitted(
-            cluster, head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s
+            cluster, head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s, plans
         )
     except NotLaunchableError as error:
         verdicts = [Verdict(test.name, "not_run", tuple(names), detail=str(error)) for test in tests]
@@ -134,7 +138,7 @@ def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
 
 
 def _submitted(
-    cluster: Cluster, head: Head, job: Launch, progress: Callable[[str], None], pending_s: float
+    cluster: Cluster, head: Head, job: Launch, progress: Callable[[str], None], pending_s: float, plans: Plans
 ) -> tuple[list[Verdict], Mapping[str, str]]:
     progress(f"submitting for {job.nodelist}")
     with jobs.allocation(head, job, progress) as hold:
@@ -154,6 +158,9 @@ def _submitted(
             return _never_began(job, job_id, state, end), end.nodes if end else {}
         if job.turns[0].program.launches:
             verdict, out = run_launches(cluster, head, job, hold, progress)
+            return [verdict], out
+        if job.turns[0].program.isolates:
+            verdict, out = run_isolation(cluster, head, job, hold, progress, names_of(job, plans()))
             return [verdict], out
         progress(spread(job.launcher, job.ranks, job.nodelist))
         ran = run_step(head, job, hold)

@@ -1,0 +1,110 @@
+"""Pairs that load every part once: inside leaves, then across neighbouring leaves, so that each uplink carries traffic.
+
+Neighbouring leaves are taken two at a time, the last of them three or four where the number is odd or the last leaf has
+fewer nodes. Nodes at the same place of these leaves form pairs: a shift pattern, which a fat-tree carries without
+contention. A node without another at its place meets a node of another leaf. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from hpcforge.isolation.state import Part, State
+from hpcforge.isolation.wiring import Wiring
+
+SMALL = 8  # nodes without a fabric plan of which every pair is measured
+
+
+def inside(wiring: Wiring, usable: Collection[int]) -> list[tuple[int, int]]:
+    """Pairs of nodes that share leaves; of an odd number one node meets two. A few nodes without a plan: every pair."""
+    if not wiring.known and len(wiring.nodes) <= SMALL:
+        return [*_every_pair([node for node in wiring.units[0] if node in usable])]
+    pairs: list[tuple[int, int]] = []
+    for unit in wiring.units:
+        there = [node for node in unit if node in usable]
+        pairs += zip(there[::2], there[1::2], strict=False)
+        if len(there) % 2 and len(there) > 1:
+            pairs.append((there[-2], there[-1]))
+    return pairs
+
+
+def across(wiring: Wiring, usable: Collection[int]) -> list[tuple[int, int]]:
+    """Pairs of nodes at the same place of neighbouring leaves; without a plan, of neighbours that have not met."""
+    if not wiring.known:
+        there = [node for node in wiring.units[0] if node in usable]
+        return [] if len(wiring.nodes) <= SMALL else [*zip(there[1::2], there[2::2], strict=False)]
+    units = [there for unit in wiring.units if (there := [node for node in unit if node in usable])]
+    return [pair for group in _neighbours(units) for pair in _same_places(group, wiring)]
+
+
+def _every_pair(nodes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Each pair once, in turns in which each node has one partner."""
+    ring = [*nodes, *([-1] if len(nodes) % 2 else [])]
+    for _ in range(len(ring) - 1):
+        yield from ((a, b) for a, b in zip(ring[: len(ring) // 2], reversed(ring), strict=False) if a >= 0 and b >= 0)
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+
+
+def _neighbours(units: Sequence[list[int]]) -> Iterator[Sequence[list[int]]]:
+    if len(units) < 2:
+        return
+    last = 2
+    if len(units) % 2:
+        last = 3
+    elif len(units) > 2 and len(units[-1]) < len(units[-2]):
+        last = 4
+    yield from (units[first : first + 2] for first in range(0, len(units) - last, 2))
+    yield units[len(units) - last :]
+
+
+def _same_places(units: Sequence[list[int]], wiring: Wiring) -> Iterator[tuple[int, int]]:
+    """Pairs of one group of leaves. A node meets the first of its place; without a partner it meets another leaf's."""
+    at_place: dict[int, list[int]] = {}
+    for unit in units:
+        for node in unit:
+            at_place.setdefault(wiring.place[node][0], []).append(node)
+    turn = 0
+    for place in sorted(at_place):
+        first, *others = at_place[place]
+        yield from ((first, other) for other in others)
+        if not others:
+            elsewhere = [node for unit in units if first not in unit for node in unit]
+            yield elsewhere[turn % len(elsewhere)], first
+            turn += 1
+
+
+def loads(wiring: Wiring, a: int, b: int) -> Iterator[tuple[Part, str]]:
+    """The cables and uplinks that a pair loads, and the direction: `out` of a node or leaf, or `in`."""
+    for rail in range(wiring.rails):
+        for source, target in ((a, b), (b, a)):
+            yield Part("cable", source, rail), "out"
+            yield Part("cable", target, rail), "in"
+            if wiring.crosses(source, target, rail):
+                for leaf, way in ((wiring.leaf[source][rail], "out"), (wiring.leaf[target][rail], "in")):
+                    uplink = wiring.uplink(leaf, target, rail)
+                    if uplink is not None:
+                        yield Part("uplink", leaf, uplink), way
+
+
+def not_loaded(state: State) -> tuple[tuple[Part, ...], int]:
+    """The cables and uplinks that no answered measurement loaded, and the number of uplinks loaded in one direction."""
+    wiring = state.wiring
+    loaded: set[tuple[Part, str]] = set()
+    for pair in {(met.a, met.b) for met in state.met if not met.silent}:
+        loaded.update(loads(wiring, *pair))
+    cables = [Part("cable", node, rail) for node in range(len(wiring.nodes)) for rail in range(wiring.rails)]
+    uplinks = [Part("uplink", leaf, up) for leaf in wiring.on_leaf for up in range(wiring.uplinks[leaf])]
+    ways = {part: ((part, "out") in loaded) + ((part, "in") in loaded) for part in (*cables, *uplinks)}
+    return tuple(part for part in ways if not ways[part]), sum(ways[part] == 1 for part in uplinks)
+
+
+def unmet(state: State, usable: Collection[int]) -> list[tuple[int, int]]:
+    """Pairs for usable nodes that no measurement with a partner has included, preferably inside of their leaf."""
+    met = {node for seen in state.met for node in (seen.a, seen.b)}
+    pairs = []
+    for node in sorted({*usable} - met):
+        near = [other for other in state.wiring.units[state.wiring.unit_of[node]] if other in usable and other != node]
+        other = next(iter(near), next((other for other in sorted(usable) if other != node), None))
+        if other is not None:
+            pairs.append((node, other))
+    return pairs

@@ -1,0 +1,183 @@
+"""From the values of a round to what of them is low. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+
+from hpcforge.isolation.lines import line_of, median
+from hpcforge.isolation.state import (
+    Alone,
+    Counts,
+    Finding,
+    Line,
+    Met,
+    NodeValues,
+    Part,
+    Results,
+    Round,
+    Seen,
+    State,
+)
+from hpcforge.isolation.wiring import Wiring
+
+_FEW = 3  # pairs that a rail is judged by at least
+_NEARLY_ALL = 0.9  # of the values of a rail that are low where the rail is slow as a whole
+Lines = Mapping[str, Line]
+
+
+def judged(state: State, now: Round, results: Results) -> State:
+    """The state with the results of a round. What was measured for the first time sets the lines."""
+    lines = dict(state.lines)
+    lines |= _lines_of_nodes(results) if "node" not in lines else {}
+    kinds, slow = dict[str, list[tuple[float, ...]]](), dict(state.slow_rails)
+    for (a, b), values in results.pairs.items():
+        kinds.setdefault(_kind(state.wiring, a, b), []).append(values)
+    for kind, pairs in kinds.items():
+        if f"{kind} 0" not in lines:
+            lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring.rails))
+            for rail in _slow_rails(kind, lines, state.wiring.rails):
+                middle, low = lines[f"{kind} {rail}"].median, 2 * len(pairs)
+                finding = Finding("bad", (_rail(state.wiring, rail),), middle, lines[kind], low, 0, (now.number,))
+                slow[rail] = (*slow.get(rail, ()), finding)
+    quiet = _slow_moment(now, results, lines)
+    seen = [_seen(now.number, test, results, lines, quiet) for test in now.alone]
+    met = [*_met(state.wiring, now, results, lines)]
+    counts = {
+        "alone": _counted(state, "alone", sum(map(_size, results.alone.values()))),
+        "pair": _counted(state, "pair", 2 * state.wiring.rails * len(now.pairs)),
+    }
+    return replace(
+        state,
+        rounds=(*state.rounds, now),
+        seen=(*state.seen, *seen),
+        met=(*state.met, *met),
+        lines=lines,
+        slow_rails=slow,
+        counts=counts,
+    )
+
+
+def _counted(state: State, of: str, values: int) -> Counts:
+    counts = state.counts.get(of, Counts())
+    return replace(counts, values=counts.values + values)
+
+
+def _size(values: NodeValues) -> int:
+    return len(values.compute) + len(values.loopback)
+
+
+def _kind(wiring: Wiring, a: int, b: int) -> str:
+    """What a pair is compared with: pairs inside of leaves, or across them."""
+    return "across" if wiring.unit_of[a] != wiring.unit_of[b] else "inside"
+
+
+def _lines_of_nodes(results: Results) -> Iterator[tuple[str, Line]]:
+    every = results.alone.values()
+    if not every:
+        return
+    yield "node", line_of("node", [median(values.compute) for values in every])
+    yield "gpu", line_of("gpu", [*chain.from_iterable(values.compute for values in every)])
+    loopback = [*chain.from_iterable(values.loopback for values in every)]
+    if loopback:
+        yield "adapter", line_of("adapter", loopback)
+
+
+def _lines_of_pairs(kind: str, pairs: list[tuple[float, ...]], before: Lines, rails: int) -> Iterator[tuple[str, Line]]:
+    """A line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
+
+    Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.
+    """
+    of_rail = [[*chain.from_iterable(values[2 * rail : 2 * rail + 2] for values in pairs)] for rail in range(rails)]
+    every = line_of("pair", [*chain.from_iterable(pairs)])
+    yield kind, every
+    slow_before = {*_slow_rails("inside", before, rails)} if "inside" in before else {*range(rails)}
+    for rail in range(rails):
+        own = line_of("pair", of_rail[rail])
+        high = sorted(of_rail[rail])[int(_NEARLY_ALL * len(of_rail[rail]))]
+        slow = high < every.at_least and len(pairs) >= _FEW and rail in slow_before
+        yield f"{kind} {rail}", own if slow else every
+
+
+def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[int]:
+    return (rail for rail in range(rails) if lines[f"{kind} {rail}"].median < lines[kind].at_least)
+
+
+def _rail(wiring: Wiring, rail: int) -> Part:
+    """A rail; or its leaf, where the rail has one, and this no other rail."""
+    leaves = {of[rail] for of in wiring.leaf}
+    alone = len(leaves) == 1 and {at for _, at in wiring.on_leaf[min(leaves)]} == {rail}
+    return Part("leaf", min(leaves)) if alone and wiring.rails > 1 else Part("rail", rail)
+
+
+def _slow_moment(now: Round, results: Results, lines: Lines) -> float:
+    """How slow nodes that are known to be good were in this round, at most 1: what others of the round are held to."""
+    good = [
+        median(results.alone[test.node].compute)
+        for test in now.alone
+        if test.why == "control" and test.node in results.alone
+    ]
+    return min(1.0, median(good) / lines["node"].median) if good and lines["node"].median else 1.0
+
+
+def _seen(number: int, test: Alone, results: Results, lines: Lines, slow: float) -> Seen:
+    node, values = test.node, results.alone.get(test.node)
+    if values is None:
+        return Seen(number, node, (Part("node", node),), (0.0,), silent=True)
+    low = [*_low_alone(node, values, lines, slow)]
+    return Seen(number, node, tuple(part for part, _ in low), tuple(value for _, value in low), silent=False)
+
+
+def _low_alone(node: int, values: NodeValues, lines: Lines, slow: float) -> Iterator[tuple[Part, float]]:
+    """The node by the median of its GPUs, so that one of them does not make it slow; each of several GPUs by itself."""
+    middle = median(values.compute)
+    if middle < lines["node"].at_least * slow:
+        yield Part("node", node), middle
+    if len(values.compute) > 1:
+        yield from (
+            (Part("gpu", node, gpu), value)
+            for gpu, value in enumerate(values.compute)
+            if value < lines["gpu"].at_least * slow
+        )
+    if "adapter" in lines:
+        yield from (
+            (Part("adapter", node, rail), value)
+            for rail, value in enumerate(values.loopback)
+            if value < lines["adapter"].at_least
+        )
+
+
+def _met(wiring: Wiring, now: Round, results: Results, lines: Lines) -> Iterator[Met]:
+    at_least = {}
+    for kind in ("inside", "across"):
+        from_ = kind if kind in lines else {"inside": "across", "across": "inside"}[kind]
+        if from_ in lines:
+            at_least[kind] = [lines[f"{from_} {place // 2}"].at_least for place in range(2 * wiring.rails)]
+    highest = {kind: max(each) for kind, each in at_least.items()}
+    slow = _slow_pairs(wiring, now, results, lines)
+    every = tuple(range(2 * wiring.rails))
+    for a, b, _ in now.pairs:
+        values = results.pairs.get((a, b))
+        if values is None:
+            yield Met(now.number, a, b, every, (0.0,) * len(every), silent=True)
+            continue
+        kind = _kind(wiring, a, b)
+        if min(values) >= highest[kind] * slow:
+            yield Met(now.number, a, b, (), (), silent=False)
+            continue
+        low = tuple(place for place in every if values[place] < at_least[kind][place] * slow)
+        yield Met(now.number, a, b, low, tuple(values[place] for place in low), silent=False)
+
+
+def _slow_pairs(wiring: Wiring, now: Round, results: Results, lines: Lines) -> float:
+    """The same for pairs."""
+    good = [
+        median(results.pairs[pair.a, pair.b]) / lines[kind].median
+        for pair in now.pairs
+        if pair.why == "control"
+        and (pair.a, pair.b) in results.pairs
+        and (kind := _kind(wiring, pair.a, pair.b)) in lines
+        and lines[kind].median
+    ]
+    return min(1.0, median(good)) if good else 1.0

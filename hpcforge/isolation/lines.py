@@ -1,0 +1,56 @@
+"""Lines between low and healthy values: parts of the fleet's own median. Pure.
+
+A line is 0.95 of the median for a node and 0.90 for one GPU or one rail alone. Where the fleet spreads wider than that
+it is three standard deviations below the median, by the median absolute deviation. A value below 0.3 of the median is
+always low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import comb, log
+
+from hpcforge.isolation.state import Counts, Line
+
+PART_OF_MEDIAN = {"node": 0.95, "gpu": 0.90, "adapter": 0.90, "pair": 0.90}
+_FLOOR = 0.3
+_DEVIATIONS = (
+    3 * 1.4826
+)  # the median absolute deviation of a normal distribution is 1 / 1.4826 of its standard deviation
+_SURE = 1e-6  # how often a whole run may accuse a healthy part
+_LOWEST_RATE = 1e-3  # of passing low values that is assumed
+_BELIEVED = 100  # values without a passing low one that are assumed to have been seen before
+AGREEING = 3  # measurements that must be low before a part is named
+
+
+def median(values: Iterable[float]) -> float:
+    """The middle value, or the mean of the two in the middle. Raises ValueError if there is none."""
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("no values")
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def line_of(kind: str, values: Sequence[float]) -> Line:
+    """The line for values of a kind, by all that were measured. Raises ValueError if there is none."""
+    middle = median(values)
+    spread = median([abs(value - middle) for value in values]) * _DEVIATIONS
+    return Line(max(_FLOOR * middle, min(PART_OF_MEDIAN[kind] * middle, middle - spread)), middle)
+
+
+def passing_rate(counts: Counts) -> float:
+    """The share of values that are low once and not again."""
+    return max(_LOWEST_RATE, (counts.passing + 0.5) / (counts.values + _BELIEVED))
+
+
+def needed(counts: Counts) -> int:
+    """How many values must be low before a part is named: the more, the more low values have passed."""
+    return max(AGREEING, -int(log(_SURE / max(1, counts.values)) // -log(passing_rate(counts))))
+
+
+def surprise(counts: Counts, low: int, good: int) -> float:
+    """How many parts of the fleet would be low so often if low values only passed, on average."""
+    rate, of = passing_rate(counts), low + good
+    tail = sum(comb(of, number) * rate**number * (1 - rate) ** (of - number) for number in range(low, of + 1))
+    return tail * max(1, counts.values)

@@ -1,0 +1,135 @@
+"""What isolation knows: rounds, what they measured, and what is named. All of it can be written as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from hpcforge.isolation.wiring import Wiring
+
+Judgement = Literal["bad", "unsteady", "could not tell"]
+Kind = Literal["node", "gpu", "adapter", "cable", "uplink", "uplinks", "leaf", "rail", "pair"]
+# first: not measured before. cover: nothing else loads a part. repeat: it was low. suspect: a part with other partners.
+# control: good until now, so that a slow moment of all nodes blames none.
+Why = Literal["first", "cover", "repeat", "suspect", "control"]
+
+
+class Part(NamedTuple):
+    """A part that may be bad, by numbers: node, leaf or rail, and GPU, rail, uplink or other node."""
+
+    kind: Kind
+    of: int
+    at: int = 0
+
+
+class Pair(NamedTuple):
+    """Two nodes that are to send to each other on every rail, and why."""
+
+    a: int
+    b: int
+    why: Why
+
+
+class Alone(NamedTuple):
+    """A node that is to be measured without partners, and why."""
+
+    node: int
+    why: Why
+
+
+@dataclass(frozen=True)
+class Round:
+    """Measurements of one launch. A node first measures alone, then takes its pairs in turn, in the order given."""
+
+    number: int  # from 1
+    alone: tuple[Alone, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+
+
+@dataclass(frozen=True)
+class NodeValues:
+    """What a node measured alone: for each GPU, and through each adapter back to itself where that can be measured."""
+
+    compute: tuple[float, ...]
+    loopback: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a round measured. A node or pair without values gave no answer.
+
+    Values of a pair are by rail: from a to b, then from b to a. Higher is better.
+    """
+
+    alone: Mapping[int, NodeValues] = field(default_factory=dict)
+    pairs: Mapping[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
+
+
+class Line(NamedTuple):
+    """The lowest value that is not low, and the median that it is a part of."""
+
+    at_least: float
+    median: float
+
+
+class Met(NamedTuple):
+    """A pair as measured in a round: which of its values were low, and what they were."""
+
+    round: int
+    a: int
+    b: int
+    low: tuple[int, ...]  # places in the values of the pair
+    values: tuple[float, ...]  # those that were low
+    silent: bool  # no answer: all are low
+
+
+class Seen(NamedTuple):
+    """A node as measured alone: what was low, by part of it (`node`, `gpu`, `adapter`)."""
+
+    round: int
+    node: int
+    low: tuple[Part, ...]
+    values: tuple[float, ...]
+    silent: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A part that is bad, unsteady, or one of several that no measurement can tell apart."""
+
+    verdict: Judgement
+    parts: tuple[Part, ...]  # one; of `could not tell` those that it may be
+    measured: float  # median of the low values; 0: no answer
+    line: Line
+    low: int  # values below the line
+    good: int
+    rounds: tuple[int, ...]  # in which it was low
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many values were judged, and how many low ones were not low again."""
+
+    values: int = 0
+    passing: int = 0
+
+
+@dataclass(frozen=True)
+class State:
+    """All that isolation knows. A step reads this and the results of the last round, and nothing else."""
+
+    wiring: Wiring
+    rounds: tuple[Round, ...] = ()
+    met: tuple[Met, ...] = ()
+    seen: tuple[Seen, ...] = ()
+    lines: Mapping[str, Line] = field(default_factory=dict)  # by what was measured
+    slow_rails: Mapping[int, tuple[Finding, ...]] = field(default_factory=dict)
+    counts: Mapping[str, Counts] = field(default_factory=dict)  # "alone" and "pair"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end: what is named. Nothing: all that was measured is good."""
+
+    findings: tuple[Finding, ...]

@@ -1,0 +1,299 @@
+"""Run the rounds of a test that isolates bad parts, in its allocation, until they are named.
+
+Each round is one launch on all nodes. What nodes report is checked against the launch: a node speaks of itself alone,
+or of a pair that it is the first of, and everything else is refused. What is not reported gave no answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.model import Cluster
+from hpcforge.fabric.labels import Labels
+from hpcforge.isolation.cover import not_loaded
+from hpcforge.isolation.names import Names
+from hpcforge.isolation.state import Finding, NodeValues, Outcome, Part, Results, Round, State
+from hpcforge.isolation.step import begin, step
+from hpcforge.isolation.wiring import Wiring, wiring
+from hpcforge.verify.attribution import TIMED_OUT, Blame, blamed
+from hpcforge.verify.head import Completed, Head
+from hpcforge.verify.job_end_reason import end_of
+from hpcforge.verify.jobs import HeldAllocation
+from hpcforge.verify.launches import run_step
+from hpcforge.verify.measurements import Measurement, headline, numbers
+from hpcforge.verify.ports import RANGE
+from hpcforge.verify.process_verdict import judge_tasks
+from hpcforge.verify.step_output import Transcript, read
+from hpcforge.verify.step_verdict import unheard
+from hpcforge.verify.submit import Launch, NotLaunchableError
+from hpcforge.verify.verdicts import Isolation, MeasuredRound, Named, Status, Verdict
+
+Plans = Callable[[], Sequence[Labels]]  # of fabrics, with what is on the labels of their cables
+
+MOST_BYTES = 100_000  # of an argument; Linux takes 131,072
+MOST_KEPT = 2_000  # measurements that a verdict keeps
+_UNITS = {"node": "GFLOP/s", "gpu": "GFLOP/s", "adapter": "GB/s"}
+_COMPUTE, _RATE = "gflop_per_s", "gb_per_s"
+_STATUS: dict[str, Status] = {"bad": "missed", "unsteady": "missed", "could not tell": "unknown"}
+
+
+@dataclass(frozen=True)
+class _Reports:
+    """What a round reported, and what of it was refused."""
+
+    results: Results
+    refused: tuple[str, ...]
+
+
+def run_isolation(
+    cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Callable[[str], None], names: Names
+) -> tuple[Verdict, Mapping[str, str]]:
+    """Run rounds until there is nothing left to measure; `names` has the wiring of the job's nodes.
+
+    Also the nodes because of which Slurm ended the first round before it began, with why. Raises NotLaunchableError.
+    """
+    due_s = time.monotonic() + job.time_limit_s
+    measurements: list[Measurement] = []
+    rounds: list[MeasuredRound] = []
+    refused: list[str] = []
+    told: Round | Outcome
+    state, told = begin(names.wiring)
+    while isinstance(told, Round):
+        began = time.monotonic()
+        asked, left_s = told, max(1, round(due_s - time.monotonic()))
+        progress(_asks(asked, names))
+        launch = _launch(cluster, job, asked, names, left_s)
+        ran = run_step(head, launch, hold)
+        seen = read(ran, job.turns[0].test, apart=frozenset(names.wiring.nodes))
+        if stopped := _stopped(head, launch, hold, ran, seen):
+            verdict, out = stopped
+            return replace(verdict, isolation=Isolation(tuple(rounds))), out if not rounds else {}
+        reports = _reports(job, asked, names, ran)
+        refused += reports.refused
+        state, told = step(state, asked, reports.results)
+        measurements += seen.measurements
+        rounds.append(_measured(state, asked, names, time.monotonic() - began))
+    return _verdict(job, state, told, names, tuple(rounds), measurements, refused), {}
+
+
+def no_plans() -> Sequence[Labels]:
+    """No fabric is known, as in a rehearsal."""
+    return ()
+
+
+def names_of(job: Launch, plans: Sequence[Labels]) -> Names:
+    """What the parts of a launch's nodes are called, by the first fabric plan that has all of them.
+
+    A plan is of use where each rail can be measured: it has one, or each node has a GPU for each.
+    """
+    nodes = [node.name for node in job.nodes]
+    real = bool(job.gpus_per_node) and not any(node.gpus and node.gpus.fake for node in job.nodes)
+    where = {
+        node.name: f"rack {node.rack}" + (f", U{node.rack_u}" if node.rack_u else "") for node in job.nodes if node.rack
+    }
+    for labels in plans:
+        fabric = labels.fabric
+        of = wiring(nodes, fabric)
+        if of.known and (fabric.rails == 1 or (real and fabric.rails == job.gpus_per_node)):
+            return Names(of, labels, where)
+    return Names(Wiring(tuple(nodes)), None, where)
+
+
+def _asks(asked: Round, names: Names) -> str:
+    """What a round measures, and why, for people."""
+    again = sorted({names.wiring.nodes[test.node] for test in asked.alone if test.why == "repeat"})
+    suspects = sorted(
+        {names.wiring.nodes[node] for p in asked.pairs if p.why in ("repeat", "suspect") for node in p[:2]}
+    )
+    count = [f"{len(asked.alone)} nodes alone"] if asked.alone else []
+    count += [f"{len(asked.pairs)} pairs"] if asked.pairs else []
+    why = [f"{fold(again)} alone again"] if again else []
+    why += [f"{fold(suspects)} again, with partners that are good"] if suspects else []
+    return f"round {asked.number}: {', '.join(count)}" + (f" ({'; '.join(why)})" if why else "")
+
+
+def _launch(cluster: Cluster, job: Launch, asked: Round, names: Names, left_s: int) -> Launch:
+    """The launch of a round. Its groups are arguments, which no shell reads."""
+    (turn,) = job.turns
+    nodes = names.wiring.nodes
+    real = bool(job.gpus_per_node) and not any(node.gpus and node.gpus.fake for node in job.nodes)
+    told = (
+        *turn.arguments,
+        f"--nodes={','.join(f'{name}={cluster.by_name[name].address}' for name in nodes)}",
+        f"--alone={','.join(nodes[test.node] for test in asked.alone)}",
+        f"--pairs={','.join(f'{nodes[pair.a]}:{nodes[pair.b]}' for pair in asked.pairs)}",
+        f"--port={RANGE.start + secrets.randbelow(len(RANGE) - 64)}",
+        f"--gpus={job.gpus_per_node if real else 0}",
+    )
+    if max(map(len, told)) > MOST_BYTES:
+        raise NotLaunchableError(f"{turn.test} names too many nodes for one launch: {len(nodes)}")
+    return replace(job, turns=(replace(turn, arguments=told, time_limit_s=left_s),))
+
+
+def _stopped(
+    head: Head, job: Launch, hold: HeldAllocation, ran: Completed, seen: Transcript
+) -> tuple[Verdict, Mapping[str, str]] | None:
+    """The verdict where a round cannot be used: by its time limit, by Slurm, or by a wrong result; None: it can."""
+    ended_well = ran.rc in (0, None)
+    end = None if ended_well else end_of(head, job, hold.number, hold.stay)
+    if (
+        ran.rc in (TIMED_OUT, None)
+        or end is not None
+        or seen.wrong
+        or seen.failed
+        or not (seen.measurements or seen.done)
+    ):
+        verdict = judge_tasks(job, ran, end)
+        return verdict, {} if ended_well else unheard(job, ran, end)
+    return None
+
+
+def _reports(job: Launch, asked: Round, names: Names, ran: Completed) -> _Reports:
+    """The values of a round, by the parts that it asked for."""
+    nodes = {name: number for number, name in enumerate(names.wiring.nodes)}
+    alone = {test.node for test in asked.alone}
+    pairs = {(pair.a, pair.b) for pair in asked.pairs}
+    compute: dict[int, dict[int, float]] = {}
+    rates: dict[tuple[int, int], dict[int, float]] = {}
+    refused: list[str] = []
+    for each in read(ran, job.turns[0].test, apart=frozenset(nodes)).measurements:
+        host, node, peer = (nodes.get(str(each.get(key, ""))) for key in ("host", "of_node", "of_peer"))
+        if host is None or node != host:
+            refused.append(str(each.get("host", "")))
+        elif "of_peer" not in each and node in alone and _number(each, _COMPUTE):
+            compute.setdefault(node, {})[int(each.get("gpu", 0))] = float(each[_COMPUTE])
+        elif peer is not None and (node, peer) in pairs and (place := _place(each, names)) is not None:
+            rates.setdefault((node, peer), {})[place] = float(each[_RATE])
+        else:
+            refused.append(str(each.get("host", "")))
+    every = range(2 * names.wiring.rails)
+    gpus = max((len(of) for of in compute.values()), default=0)
+    results = Results(
+        {node: NodeValues(tuple(of.get(gpu, 0.0) for gpu in range(gpus))) for node, of in compute.items()},
+        {pair: tuple(of.get(place, 0.0) for place in every) for pair, of in rates.items()},
+    )
+    return _Reports(results, tuple(refused))
+
+
+def _number(each: Measurement, name: str) -> bool:
+    value = each.get(name)
+    return isinstance(value, (int, float)) and value >= 0 and isinstance(each.get("gpu", 0), int)
+
+
+def _place(each: Measurement, names: Names) -> int | None:
+    """Where a pair's value is among those of the pair; None: it is of no rail that there is."""
+    rail, direction = each.get("of_rail"), each.get("of_direction")
+    if not isinstance(rail, int) or not _number(each, _RATE) or direction not in ("out", "in"):
+        return None
+    return 2 * rail + (direction == "in") if 0 <= rail < names.wiring.rails else None
+
+
+def _measured(state: State, asked: Round, names: Names, seconds: float) -> MeasuredRound:
+    """A round for the report: what was measured, why, and what was low."""
+    nodes, number = names.wiring.nodes, asked.number
+    low = [names.words(part) for seen in state.seen if seen.round == number for part in seen.low]
+    for met in (met for met in state.met if met.round == number and met.low):
+        ends = f"{nodes[met.a]} and {nodes[met.b]}"
+        low.append(f"{ends}: no answer" if met.silent else f"{ends}: {_ways(met.low, met.values, names)}")
+    return MeasuredRound(
+        number,
+        round(seconds, 1),
+        tuple(f"{nodes[test.node]} ({test.why})" for test in asked.alone),
+        tuple(f"{nodes[pair.a]}-{nodes[pair.b]} ({pair.why})" for pair in asked.pairs),
+        tuple(low),
+    )
+
+
+def _ways(places: Sequence[int], values: Sequence[float], names: Names) -> str:
+    rails = names.wiring.rails > 1
+    return ", ".join(
+        f"{f'rail {place // 2 + 1} ' if rails else ''}{'back' if place % 2 else 'out'} {value:.3g} GB/s"
+        for place, value in zip(places, values, strict=True)
+    )
+
+
+def _verdict(
+    job: Launch,
+    state: State,
+    outcome: Outcome,
+    names: Names,
+    rounds: tuple[MeasuredRound, ...],
+    measurements: Sequence[Measurement],
+    refused: Sequence[str],
+) -> Verdict:
+    (turn,) = job.turns
+    named = tuple(_named(finding, names) for finding in outcome.findings)
+    parts, one_way = not_loaded(state)
+    idle = tuple(_idle(parts, names))
+    verdict = Verdict(
+        turn.test,
+        "passed",
+        names.wiring.nodes,
+        launcher=job.launcher,
+        ranks=job.ranks,
+        measurements=tuple(measurements) if len(measurements) <= MOST_KEPT else (),
+        headline=f"{headline(turn.program, numbers(turn.program, measurements))}; {len(rounds)} rounds",
+        isolation=Isolation(rounds, named, idle, one_way),
+    )
+    if refused:
+        text = f"reported measurements that nothing asked for: {fold(sorted({*refused}))}"
+        return blamed(job, verdict, Blame("failed", text, None, refused[0] if len({*refused}) == 1 else None))
+    if not named:
+        return verdict
+    worst = min(named, key=lambda each: ("bad", "unsteady", "could not tell").index(each.verdict))
+    status: Status = "failed" if worst.verdict == "bad" and not worst.measured else _STATUS[worst.verdict]
+    detail = "; ".join(f"{each.part}: {each.detail}" for each in named[:8])
+    more = f"; and {len(named) - 8} more parts" if len(named) > 8 else ""
+    nodes = {node for each in named for node in each.nodes}
+    node = nodes.pop() if len(nodes) == 1 else None
+    return blamed(job, verdict, Blame(status, detail + more, None, node, worst.next_command))
+
+
+def _named(finding: Finding, names: Names) -> Named:
+    """A finding for people."""
+    part, line = finding.parts[0], finding.line
+    unit = _UNITS.get(part.kind, "GB/s")
+    if finding.measured:
+        numbers_ = f"{finding.measured:.3g} {unit}, must be at least {line.at_least:.3g} {unit}"
+    else:
+        numbers_ = "no answer"
+    agree = f"{finding.low} values below the line in rounds {', '.join(map(str, finding.rounds))}"
+    agree += f", {finding.good} not" if finding.good else ""
+    source = f"{line.at_least / line.median:.2f} of the median {line.median:.3g} {unit}" if line.median else ""
+    detail = "; ".join(
+        text for text in (numbers_ + (f", {source}" if source and finding.measured else ""), agree) if text
+    )
+    said = {"bad": "", "unsteady": "unsteady: ", "could not tell": "cannot tell which end: "}[finding.verdict]
+    nodes = tuple(dict.fromkeys(node for each in finding.parts for node in names.nodes(each)))
+    return Named(
+        finding.verdict,
+        part.kind,
+        names.all(finding),
+        nodes,
+        finding.measured,
+        unit,
+        line.at_least,
+        source,
+        said + detail,
+        _next(part, nodes),
+    )
+
+
+def _next(part: Part, nodes: Sequence[str]) -> str:
+    if part.kind in ("node", "gpu") and nodes:
+        return f"scontrol show node {nodes[0]}"
+    return f"ssh {nodes[0]} ip -statistics link" if nodes else "hpcforge verify BLUEPRINT --cabling"
+
+
+def _idle(parts: Sequence[Part], names: Names) -> Iterator[str]:
+    """What no round loaded: cables by name, uplinks by leaf."""
+    yield from (names.words(part) for part in parts if part.kind == "cable")
+    of_leaf: dict[int, int] = {}
+    for part in parts:
+        if part.kind == "uplink":
+            of_leaf[part.of] = of_leaf.get(part.of, 0) + 1
+    yield from (f"{count} uplinks of {names.words(Part('leaf', leaf))}" for leaf, count in of_leaf.items())

@@ -1,0 +1,54 @@
+"""The fewest parts that explain what was low."""
+
+from __future__ import annotations
+
+from hpcforge.isolation.evidence import Evidence, explain
+from hpcforge.isolation.state import Counts, Line, Met, Part, State
+from hpcforge.isolation.wiring import Wiring
+
+LINES = {"inside": Line(0.9, 1.0), "inside 0": Line(0.9, 1.0)}
+NODES = Wiring(("a", "b", "c", "d"))
+
+
+def told(*met: tuple[int, int, int, bool], of: Wiring = NODES) -> State:
+    """Pairs as measured: round, both nodes, whether both directions were low."""
+    every = tuple(Met(r, a, b, (0, 1) if low else (), (0.4, 0.4) if low else (), False) for r, a, b, low in met)
+    return State(of, met=every, lines=LINES, counts={"pair": Counts(40)})
+
+
+def test_what_is_low_with_every_partner_is_bad() -> None:
+    state = told((2, 0, 1, True), (2, 2, 3, False), (3, 0, 2, True), (3, 1, 3, False), (3, 0, 3, True))
+    found = explain(Evidence(state), set())
+    assert [(finding.verdict, finding.parts, finding.low) for finding in found.findings] == [
+        ("bad", (Part("cable", 0),), 6)
+    ]
+    assert not found.open
+
+
+def test_two_nodes_that_only_cannot_talk_to_each_other_are_a_bad_path() -> None:
+    others = [(2, 0, 2, False), (2, 1, 3, False)]
+    found = explain(Evidence(told((2, 0, 1, True), *others, (3, 0, 1, True), (4, 0, 1, True))), set())
+    assert [finding.parts for finding in found.findings] == [(Part("pair", 0, 1),)]
+
+
+def test_two_nodes_alone_cannot_be_told_apart() -> None:
+    state = told((2, 0, 1, True), (3, 0, 1, True), (4, 0, 1, True), of=Wiring(("a", "b")))
+    (finding,) = explain(Evidence(state), set()).findings
+    assert finding.verdict == "could not tell"
+    assert {*finding.parts} == {Part("cable", 0), Part("cable", 1)}
+
+
+def test_a_low_value_passes_if_the_pair_is_good_later() -> None:
+    found = explain(Evidence(told((2, 0, 1, True), (3, 0, 1, False))), set())
+    assert (found.findings, found.open, found.passing) == ((), (), 2)
+
+
+def test_a_part_that_is_low_now_and_then_is_unsteady() -> None:
+    rounds = [(2 + number, 0, 1 + number % 3, number % 2 == 0) for number in range(10)]
+    (finding,) = explain(Evidence(told(*rounds)), set()).findings
+    assert (finding.verdict, finding.parts, finding.low, finding.good) == ("unsteady", (Part("cable", 0),), 10, 10)
+
+
+def test_a_bad_node_explains_its_pairs() -> None:
+    state = told((2, 0, 1, True), (3, 0, 1, True), (4, 0, 2, True))
+    assert explain(Evidence(state), {Part("node", 0)}).findings == ()

@@ -1,0 +1,31 @@
+"""Lines by the fleet's median, and how many low values it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcforge.isolation.lines import line_of, median, needed, surprise
+from hpcforge.isolation.state import Counts
+
+
+def test_a_line_is_a_part_of_the_median_or_wider_than_the_spread() -> None:
+    assert line_of("node", [1.0, 1.0, 1.01, 0.99]).at_least == pytest.approx(0.95, abs=0.02)
+    assert line_of("node", [1.0, 0.7, 1.3, 0.8, 1.2]).at_least == pytest.approx(0.3, abs=0.2)
+    assert line_of("pair", [1.0, 0.1, 2.0, 5.0]).at_least == pytest.approx(0.3 * 1.5)
+
+
+def test_the_median_of_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        median([])
+
+
+def test_where_low_values_pass_often_more_must_agree() -> None:
+    assert needed(Counts(8, 0)) == 3
+    assert needed(Counts(5000, 10)) == 4
+    assert needed(Counts(5000, 100)) == 6
+
+
+def test_chance_explains_two_low_values_of_many_and_not_five() -> None:
+    counts = Counts(5000, 10)
+    assert surprise(counts, 2, 6) > 0.05
+    assert surprise(counts, 5, 8) < 1e-5

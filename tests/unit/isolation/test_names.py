@@ -1,0 +1,40 @@
+"""Parts as a person finds them."""
+
+from __future__ import annotations
+
+from hpcforge.fabric.build import build
+from hpcforge.fabric.labels import Labels
+from hpcforge.fabric.spec import Ask, Model
+from hpcforge.isolation.names import Names
+from hpcforge.isolation.state import Part
+from hpcforge.isolation.wiring import Wiring, wiring
+
+SWITCH = Model("64-port", 64, 64)
+NODES = tuple(f"g{number:02}" for number in range(1, 41))
+FABRIC = build(Ask("compute", "infiniband", "rail-optimised", 400, 400, NODES, SWITCH, SWITCH, 8))
+NAMES = Names(wiring(NODES, FABRIC), Labels(FABRIC, [None] * len(FABRIC.devices)), {"g03": "rack a1, U7"})
+
+
+def test_a_node_with_its_rack_and_a_gpu_by_number() -> None:
+    assert NAMES.words(Part("node", 2)) == "node g03 (rack a1, U7)"
+    assert NAMES.words(Part("gpu", 2, 5)) == "GPU 5 of g03 (rack a1, U7)"
+
+
+def test_a_cable_with_the_labels_of_both_ends() -> None:
+    assert NAMES.words(Part("cable", 2, 4)) == (
+        'the cable or adapter of rail 5 at g03 (rack a1, U7), labels "compute-leaf-005:3 | g03 rail 5 > '
+        'compute-leaf-005 port 3" and "compute-leaf-005:3 | compute-leaf-005 port 3 > g03 rail 5"'
+    )
+
+
+def test_an_uplink_is_a_cable_between_switches() -> None:
+    assert NAMES.words(Part("uplink", 0, 1)).startswith(
+        'uplink 2 of compute-leaf-001, labels "compute-leaf-001:34 | compute-leaf-001 port 34 > compute-spine-'
+    )
+    assert NAMES.words(Part("uplinks", 0)) == "all uplinks of compute-leaf-001"
+
+
+def test_without_a_plan() -> None:
+    names = Names(Wiring(("a", "b")))
+    assert names.words(Part("cable", 1)) == "the network of b"
+    assert names.words(Part("pair", 0, 1)) == "the path between a and b"
