@@ -168,7 +168,7 @@ class Job:
         if self.rank > 0:
             return
         for rank, host in enumerate(hosts):
-            numbers = {name: float(f"{of_ranks[rank]:.5g}") for name, of_ranks in measures.items()}
+            numbers = {name: float(f"{of_ranks[rank]:.7g}") for name, of_ranks in measures.items()}
             text = ", ".join(f"{name} {number:g}" for name, number in numbers.items())
             self.say(f"rank {rank} on {host}: {text}", event="measurement", host=host, rank=rank, **more, **numbers)
 

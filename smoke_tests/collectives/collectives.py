@@ -204,19 +204,18 @@ def run(job: Job, options: argparse.Namespace) -> None:
     for kib in sizes_kib:
         elements = -(-kib * KIB // 4 // job.world_size) * job.world_size
         values = integers.repeat(-(-elements // _TABLE))[:elements]
-        for group in among:
-            for operation in OPERATIONS:
-                job.fault.strike(job.rank)
-                seconds = measure(job, operation, group, values, repeats)
-                busbw = round(elements * 4 / seconds / 1e9 * operation.bus_factor(group.size), 4)
+        for group, operation in ((group, operation) for group in among for operation in OPERATIONS):
+            job.fault.strike(job.rank)
+            seconds = measure(job, operation, group, values, repeats)
+            busbw = round(elements * 4 / seconds / 1e9 * operation.bus_factor(group.size), 4)
+            if job.rank == 0:
                 told = {"operation": operation.name, "across": group.across, "bytes": elements * 4}
-                if job.rank == 0:
-                    text = f"{operation.name:>15} across {group.across:4} {kib:>9} KiB {seconds * 1e3:10.3f} ms {busbw:8.3f} GB/s"
-                    job.say(text, event="measurement", **told, seconds=round(seconds, 9), busbw_gb_per_s=busbw)
-                if group.across == "all":
-                    last[f"{operation.name}_gb_per_s"] = busbw
-                    last.setdefault("latency_us", round(seconds * 1e6, 1))
-                    last["size_bytes"] = elements * 4
+                text = f"{operation.name:>15} across {group.across:4} {kib:>9} KiB {busbw:8.3f} GB/s"
+                job.say(text, event="measurement", **told, seconds=round(seconds, 9), bus_gb_per_s=busbw)
+            if group.across == "all":
+                last[f"{operation.name}_gb_per_s"] = busbw
+                last.setdefault("latency_us", round(seconds * 1e6, 1))
+                last["size_bytes"] = elements * 4
     if job.rank == 0:
         elapsed = round(time.perf_counter() - began, 3)
         job.say("", event="measurement", **last)

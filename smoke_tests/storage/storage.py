@@ -48,7 +48,7 @@ class Content:
     def __init__(self, name: str) -> None:
         self.name = name
         digest = hashlib.sha256(name.encode()).digest()
-        self.base = random.Random(digest).randbytes(MIB)
+        self.base = random.Random(digest).randbytes(MIB)  # noqa: S311
 
     def block(self, number: int) -> bytearray:
         """The MiB of a number."""
@@ -115,7 +115,7 @@ def read_large(path: Path, content: Content, size_mib: int) -> float:
 
 def read_at_random(path: Path, content: Content, size_mib: int, samples: int) -> float:
     """Read samples at random places with several threads and compare them; MB/s of all threads together."""
-    places = [random.randrange(size_mib * MIB // SAMPLE) * SAMPLE for _ in range(samples)]
+    places = [random.randrange(size_mib * MIB // SAMPLE) * SAMPLE for _ in range(samples)]  # noqa: S311
     got: list[bytes] = [b""] * samples
     failed: list[OSError] = []
 
