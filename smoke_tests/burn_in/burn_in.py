@@ -210,7 +210,7 @@ def burn(job: Job, burning: Burn, first: int) -> None:
     for turn in burning.turns:
         active = turn == burning.turn
         for number in range(firsts[turn], burning.slices):
-            if number == burning.slices // 2:
+            if active and number == burning.slices // 2:
                 job.fault.strike(job.rank)
             flip = job.fault.falsifies(job.rank) and number == burning.slices // 2
             right = burning.work(number, flip) if active else True
