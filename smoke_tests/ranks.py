@@ -4,7 +4,7 @@ Plain Python and torch; runs with Python 3.9 and torch 1.13 or later, without nu
 a line. With `--json` each is one JSON object, written by a single write(2) so that lines of several ranks do not mix::
 
     {"event": "started",     "rank": 3, "host": "w2"}                 # every rank, as it begins the test
-    {"event": "measurement", ...}                                     # rank 0, numbers of the test
+    {"event": "measurement", ...}                                     # rank 0, numbers of the test, or of each rank
     {"event": "assertion",   "what": ..., "expected": x, "got": y, "error": e, "tolerance": t, "at_least": l}
     {"event": "result",      "schema_version": 1, ...}                # rank 0, once, if all ranks were right
     {"event": "wrong",       "rank": 3, "host": "w2", "where": ..., "expected": x, "got": y}
@@ -31,7 +31,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -155,15 +155,31 @@ class Job:
             dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
             return [float(value) for value in tensor.tolist()]
 
-    def hosts(self) -> list[str]:
-        """The hosts of the job, in rank order, each once."""
+    def of_all(self, values: Sequence[float]) -> list[list[float]]:
+        """The values of every rank, in rank order; each rank gives the same number of them."""
+        mine = torch.tensor(list(values), dtype=torch.float64, device=self.device)
+        every = [torch.zeros_like(mine) for _ in range(self.world_size)]
+        with collective():
+            dist.all_gather(every, mine)
+        return [one.tolist() for one in every]
+
+    def report_each(self, hosts: Sequence[str], measures: Mapping[str, Sequence[float]], **more: Any) -> None:
+        """Report the numbers of each rank, from rank 0; `hosts` and each measure are in rank order."""
+        if self.rank > 0:
+            return
+        for rank, host in enumerate(hosts):
+            numbers = {name: float(f"{of_ranks[rank]:.7g}") for name, of_ranks in measures.items()}
+            text = ", ".join(f"{name} {number:g}" for name, number in numbers.items())
+            self.say(f"rank {rank} on {host}: {text}", event="measurement", host=host, rank=rank, **more, **numbers)
+
+    def host_of_each(self) -> list[str]:
+        """The host of every rank, in rank order."""
         name = self.host.encode()[:_HOST_BYTES].ljust(_HOST_BYTES, b"\0")
         mine = torch.tensor(list(name), dtype=torch.uint8, device=self.device)
         every = [torch.zeros_like(mine) for _ in range(self.world_size)]
         with collective():
             dist.all_gather(every, mine)
-        names = [bytes(tensor.tolist()).rstrip(b"\0").decode(errors="replace") for tensor in every]
-        return list(dict.fromkeys(names))
+        return [bytes(tensor.tolist()).rstrip(b"\0").decode(errors="replace") for tensor in every]
 
     def synchronize(self) -> None:
         """Wait for the device; on the CPU there is nothing to wait for."""
@@ -175,7 +191,7 @@ class Job:
         return {
             "schema_version": SCHEMA_VERSION,
             "world_size": self.world_size,
-            "hosts": self.hosts(),
+            "hosts": list(dict.fromkeys(self.host_of_each())),
             "backend": self.backend,
             "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu",
             "torch": torch.__version__,

@@ -25,9 +25,9 @@ def asked_min(time_limit_s: float) -> int:
     return ceil((time_limit_s + MARGIN_S) / 60)
 
 
-def time_limit_s(spec: SmokeTestSpec) -> int:
+def time_limit_s(test: s.SmokeTestSection, spec: SmokeTestSpec) -> int:
     """How long a test may take."""
-    return round(minutes(spec.time_limit) * 60)
+    return round(minutes(test.time_limit or spec.time_limit) * 60)
 
 
 def sets_of(test: s.SmokeTestSection, known: node_sets.KnownNames, partitions: Iterable[tuple[str, ...]]) -> Sets:
@@ -77,7 +77,7 @@ def findings_of(
         if len(test.nodes) > 1:
             yield Finding(where, "`each partition` already covers every set", "write it alone, or name the sets")
         for partition, (nodes, _) in partitions.items():
-            yield from _never_runs(where, tuple(nodes), {partition: partitions[partition]}, partition, spec)
+            yield from _never_runs(where, tuple(nodes), {partition: partitions[partition]}, partition, test, spec)
         return
     for index, text in enumerate(test.nodes):
         loc: Loc = where if len(test.nodes) == 1 else (*where, index)
@@ -95,7 +95,7 @@ def findings_of(
         elif not names:
             yield Finding(loc, f"no worker is in {quote(text)}", "name nodes with the function worker")
         elif partitions:
-            yield from _never_runs(loc, names, partitions, name, spec)
+            yield from _never_runs(loc, names, partitions, name, test, spec)
 
 
 def _never_runs(
@@ -103,6 +103,7 @@ def _never_runs(
     names: tuple[str, ...],
     partitions: Mapping[str, tuple[Sequence[str], str]],
     what: str,
+    test: s.SmokeTestSection,
     spec: SmokeTestSpec,
 ) -> Findings:
     """Yield that nodes are too few, or that no partition has them all, or none that has gives a job time enough."""
@@ -128,7 +129,7 @@ def _never_runs(
             else "add a partition that has them",
         )
         return
-    needed = asked_min(time_limit_s(spec))
+    needed = asked_min(time_limit_s(test, spec))
     if all(limit_s(max_time) < needed * 60 for max_time in holding.values()):
         limits = ", ".join(f"{partition} {max_time}" for partition, max_time in holding.items())
         yield Finding(

@@ -309,6 +309,7 @@ class SmokeTestSection(Section):
         "list of sets, or `each partition`, with one launch for each. All nodes of a set must be in one partition.",
     )
     options: Chosen = Field(Chosen.model_construct(), description="Options of the test.")
+    time_limit: v.Duration | None = Field(None, description="Time limit, such as 5h; default: the test's own.")
 
 
 class SmokeTests(Section):

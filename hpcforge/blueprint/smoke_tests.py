@@ -28,7 +28,7 @@ from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.variables import Variable
 from hpcforge.launchers import LAUNCHERS, LauncherName
 
-Shown = Literal["number", "count", "size"]
+Shown = Literal["number", "count", "size", "text"]
 Bound = Literal["at_least", "at_most", "at_least_of_median", "at_most_of_median"]
 
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]{0,39})(?::([a-z_]{1,20}))?\}")
@@ -93,7 +93,12 @@ class MeasureSection(Section):
     format: Shown = Field(
         "number",
         description="Format for people: number, three significant digits; count, a whole number; size, bytes as KiB, "
-        "MiB or GiB.",
+        "MiB or GiB; text, not a number: it must be the same on all nodes of one hardware.",
+    )
+    per: Literal["rank"] | None = Field(
+        None,
+        description="rank: rank 0 reports it for each rank, with `host` and `rank`, so that a limit names the node; "
+        "default: once for all ranks, or by each process.",
     )
 
 
@@ -142,6 +147,9 @@ class TestNeedsSection(Section):
     scratch: Literal["shared"] | None = Field(
         None,
         description="shared: the scratch folder must be on storage that all its nodes mount; default: if possible.",
+    )
+    declared: v.Truth = Field(
+        False, description="The file declared.json beside its program: the node as the blueprint declares it."
     )
     container: _Image | None = Field(None, description="A container image. Refused: clusters run none yet.")
 
@@ -259,6 +267,7 @@ def _findings(draft: Draft) -> Iterator[Finding]:
     if measures is None or not draft.intact("measures"):
         return
     apart = not (draft.intact("launcher") and ranked(draft.sections["launcher"], draft.sections["launches"] or {}))
+    yield from _texts(measures, draft.sections["thresholds"] or {}, apart and not draft.sections["launches"])
     if draft.sections["headline"] is not None and draft.intact("headline"):
         yield from _headline(draft.sections["headline"], measures, apart)
     if draft.intact("thresholds"):
@@ -311,6 +320,18 @@ def option_text(value: Any) -> str:
     return ",".join(map(option_text, value)) if isinstance(value, tuple) else str(value)
 
 
+def _texts(
+    measures: Mapping[str, MeasureSection], lines: Mapping[str, ThresholdSection], apart: bool
+) -> Iterator[Finding]:
+    """Yield measures that are texts where only numbers are compared."""
+    for name in (name for name, measure in measures.items() if measure.format == "text"):
+        if not apart:
+            hint = "use the launcher srun or plain, without launches"
+            yield Finding(("measures", name, "format"), "a text is compared only where each node reports", hint)
+        if name in lines:
+            yield Finding(("thresholds", name), f"{quote(name)} is a text and has no limit", "remove it", key=True)
+
+
 def _headline(text: str, measures: Mapping[str, MeasureSection], apart: bool) -> Iterator[Finding]:
     rest = PLACEHOLDER.sub("", text)
     if "{" in rest or "}" in rest:
@@ -318,9 +339,11 @@ def _headline(text: str, measures: Mapping[str, MeasureSection], apart: bool) ->
     for name, of in PLACEHOLDER.findall(text):
         if name not in measures:
             yield Finding(("headline",), f"{quote(name)} is not a measure of this test", did_you_mean(name, measures))
+        elif measures[name].format == "text":
+            yield Finding(("headline",), f"{quote(name)} is a text", "name a measure that is a number")
         elif of and of not in OF_NODES:
             yield Finding(("headline",), f"{quote(of)} is not accepted after a measure", did_you_mean(of, OF_NODES))
-        elif of and not apart:
+        elif of and not apart and not measures[name].per:
             yield Finding(("headline",), f"{quote(of)} needs a launcher with a report from each node", "srun or plain")
         elif of.startswith("worst") and measures[name].better is None:
             yield Finding(
@@ -339,8 +362,8 @@ def _line(
     if not given:
         yield Finding(loc, "no limit is set", "at_least, at_most, at_least_of_median or at_most_of_median", key=True)
     for bound in given:
-        if bound.endswith("_of_median") and not apart:
-            hint = "rank 0 reports for all; use at_least or at_most, or the launcher srun or plain"
+        if bound.endswith("_of_median") and not apart and not (name in measures and measures[name].per):
+            hint = "rank 0 reports for all; use at_least or at_most, `per: rank`, or the launcher srun or plain"
             yield Finding((*loc, bound), "there is no median: nodes do not report separately", hint, key=True)
 
 

@@ -48,6 +48,7 @@ from hpcforge.facility.design_of_room import Facility, facility
 from hpcforge.facility.layout import Layout
 from hpcforge.facility.limits import power_feeds
 from hpcforge.facility.placement import place
+from hpcforge.facility.power_on import budgets, working
 from hpcforge.facility.room import PinnedPosition, Room, room
 from hpcforge.facility.rules import Breach
 from hpcforge.software.rule_checks import breaches as software_breaches
@@ -279,6 +280,8 @@ def _loaded(
         _repository_key(blueprint, folder),
     )
     cluster = replace(cluster, feeds=power_feeds(floor))
+    if any(program.declared for program in cluster.programs):
+        cluster = _designed(cluster, floor, layout, {fabric.name: fabric for fabric in connected.built})
     warnings += draft.place(interface_findings(cluster))
     warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(release_findings(cluster))
@@ -299,6 +302,14 @@ def _loaded(
         inventory=inventory,
         draft=draft,
     )
+
+
+def _designed(cluster: Cluster, floor: Room, layout: Layout, built: Mapping[str, Fabric]) -> Cluster:
+    """The cluster with what the design allows: nodes that may work at once, and each client's share of storage."""
+    turns = working(budgets(floor, layout), [node.name for node in cluster.workers]).turns
+    alone = [system for system in served(cluster, floor, built) if len(system.servers) == 1]
+    shares = {system.name: (system.each("read"), system.each("write")) for system in alone}
+    return replace(cluster, power_turns=turns, storage_shares=shares)
 
 
 def _empty(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:

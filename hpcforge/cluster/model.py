@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster.amd import Amd
 from hpcforge.cluster.collectives import Collectives, collectives
+from hpcforge.cluster.declared import Declared, declared
 from hpcforge.cluster.interfaces import Interface, interfaces
 from hpcforge.cluster.launches import ProgramLaunch, RankNeeds
 from hpcforge.cluster.mig import Gres, Layout, gres
@@ -444,7 +445,8 @@ class Measure:
     name: str
     unit: str  # "1": it has none
     better: Literal["higher", "lower"] | None = None
-    shown: Literal["number", "count", "size"] = "number"
+    shown: Literal["number", "count", "size", "text"] = "number"
+    per: Literal["rank"] | None = None  # rank: rank 0 reports it for each rank
 
 
 @dataclass(frozen=True)
@@ -485,6 +487,7 @@ class SmokeTestProgram:
     ranks: RankNeeds = field(default=RankNeeds())
     scratch: Literal["shared"] | None = None  # None: any
     container: str | None = None
+    declared: bool = False  # it reads what the blueprint declares of its node
     launches: tuple[ProgramLaunch, ...] = ()  # none: a single one
     isolates: bool = False  # rounds of launches name what is bad
 
@@ -568,6 +571,9 @@ class Cluster:
     nvidia: Nvidia | None = None  # None: hpcforge installs no driver
     amd: Amd | None = None  # None: hpcforge installs no ROCm
     feeds: tuple[PowerFeed, ...] = ()  # of the site
+    power_turns: tuple[tuple[str, ...], ...] = ()  # workers that the design's power carries at once; none: not computed
+    # By file system what each client reads and writes when all are active, GB/s, as designed; None: not known.
+    storage_shares: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     container_runtimes: tuple[str, ...] = ()  # of the workers, by the words of `software.containers.runtimes`
 
     @cached_property
@@ -672,6 +678,10 @@ class Cluster:
         plugged = [fabric for fabric in self.fabrics if fabric.name in fabrics]
         others = [network for network in self.networks if network.name != self.network.name]
         return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())
+
+    def declared(self, node: Node) -> Declared:
+        """What the blueprint declares of a node, for smoke tests that compare it with the node."""
+        return declared(self, node)
 
     def interfaces(self, node: Node) -> tuple[Interface, ...]:
         """What a node's networks are set up as, where the blueprint asks for it."""

@@ -458,7 +458,7 @@ def _acceptance(
     of_partitions = [partition.nodes for partition in partitions]
     tests: list[m.SmokeTest] = []
     for name, test in acceptance.tests.by_name().items():
-        limit_s = time_limit_s(acceptance.tests.folders[name].spec)
+        limit_s = time_limit_s(test, acceptance.tests.folders[name].spec)
         options = tuple((option, option_text(value)) for option, value in test.options.by_name().items())
         chosen = tuple(option for option in options if option not in programs[name].options)
         for nodes in sets_of(test, known, of_partitions):

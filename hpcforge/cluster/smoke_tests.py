@@ -62,7 +62,8 @@ def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str]
         launcher=spec.launcher,
         launches=launches,
         measures=tuple(
-            Measure(each, measure.unit, measure.better, measure.format) for each, measure in spec.measures.items()
+            Measure(each, measure.unit, measure.better, measure.format, measure.per)
+            for each, measure in spec.measures.items()
         ),
         headline=spec.headline,
         lines=tuple(
@@ -83,6 +84,7 @@ def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str]
         scratch=spec.needs.scratch,
         container=spec.needs.container,
         isolates=spec.isolates,
+        declared=spec.needs.declared,
     )
 
 

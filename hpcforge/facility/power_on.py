@@ -1,4 +1,4 @@
-"""In which turns machines are switched on, so that racks, PDUs and feeds carry it. Pure.
+"""In which turns machines are switched on, or work at full power, so that racks, PDUs and feeds carry it. Pure.
 
 Every machine is counted at its maximum from the moment it starts. What starts together in one turn adds at most `STEP`
 of what a rack, a PDU or a feed carries, or is one machine. A machine of which there is not enough left stays off.
@@ -15,6 +15,7 @@ from hpcforge.facility.layout import Layout
 from hpcforge.facility.room import Room
 
 STEP = 0.25  # hpcforge's own choice: no maker publishes what a server draws in its first seconds
+WAITING = 0.3  # of its maximum, while others work; hpcforge's own choice: makers publish no power of an idle server
 UNPLACED = 8  # machines in a turn of which no rack is known: as many as a rollout changes at a time
 
 
@@ -93,6 +94,37 @@ def turns(of: Sequence[Budget], on: Collection[str], wanted: Sequence[str]) -> T
         made[turn].append(node)
         for index, power_w in mine.items():
             steps[turn][index] = steps[turn].get(index, 0.0) + power_w
+    return Turns(tuple(map(tuple, made)), refused)
+
+
+def working(of: Sequence[Budget], nodes: Sequence[str]) -> Turns:
+    """Return groups of `nodes` that may work at full power at once, while the others of them wait.
+
+    All further nodes are counted at their maximum. Nodes of which no power is known are in the first group.
+    """
+    waiting = frozenset(nodes)
+    base = [
+        budget.always_w + sum(power_w * (WAITING if node in waiting else 1.0) for node, power_w in budget.nodes.items())
+        for budget in of
+    ]
+    made: list[list[str]] = []
+    loads: list[list[float]] = []
+    refused: dict[str, str] = {}
+    for node in nodes:
+        more = [budget.nodes.get(node, 0.0) * (1 - WAITING) for budget in of]
+        for number in range(len(made) + 1):
+            load = loads[number] if number < len(made) else base
+            over = next((i for i, more_w in enumerate(more) if more_w and load[i] + more_w > of[i].limit_w), None)
+            if over is None:
+                break
+        if over is not None:
+            refused[node] = _too_much(of[over], base[over], more[over])
+            continue
+        if number == len(made):
+            made.append([])
+            loads.append(list(base))
+        made[number].append(node)
+        loads[number] = [load_w + more_w for load_w, more_w in zip(loads[number], more, strict=True)]
     return Turns(tuple(map(tuple, made)), refused)
 
 

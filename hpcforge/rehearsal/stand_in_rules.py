@@ -325,7 +325,8 @@ def _of_speed(program: SmokeTestProgram) -> tuple[Threshold, ...]:
 
 def _speeds_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     tests = cluster.acceptance.tests if cluster.acceptance else ()
-    lines = (f"{line.measure} of {test.name}" for test in tests for line in _of_speed(test.program))
+    lines = [f"{line.measure} of {test.name}" for test in tests for line in _of_speed(test.program)]
+    lines += ["the designed share of storage"] if cluster.storage_shares else []
     without = ", ".join(dict.fromkeys(lines))
     return ("speeds", f"the nodes share this machine's cores: no line is drawn for {without}") if without else None
 
@@ -336,7 +337,7 @@ def _speeds(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     for test in cluster.acceptance.tests:
         left = tuple(line for line in test.program.lines if line not in _of_speed(test.program))
         tests.append(replace(test, program=replace(test.program, lines=left)))
-    return replace(cluster, acceptance=replace(cluster.acceptance, tests=tuple(tests)))
+    return replace(cluster, acceptance=replace(cluster.acceptance, tests=tuple(tests)), storage_shares={})
 
 
 def _networks_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -12,7 +13,7 @@ from hpcforge.cluster.model import Measure, SmokeTestProgram, Threshold
 from hpcforge.verify.step_output import finite
 
 Measurement = Mapping[str, float | int | str]
-Numbers = Mapping[str, Mapping[str, float]]  # of each measure, by node; by "" where one rank reports for all
+Numbers = Mapping[str, Mapping[str, float]]  # of each measure, by node; by "" where rank 0 reports one for all
 
 _TOLD = 8  # nodes whose numbers are told one by one
 
@@ -33,10 +34,7 @@ def numbers(program: SmokeTestProgram, measurements: Sequence[Measurement]) -> N
         for measurement in measurements:
             value = measurement.get(measure.name)
             if not isinstance(value, str) and value is not None and finite(value):
-                apart = not program.ranked
-                last[(str(measurement.get("host", "")), measurement.get("task")) if apart else ("", None)] = float(
-                    value
-                )
+                last[_place(program, measure, measurement)] = float(value)
         of_nodes: dict[str, float] = {}
         for (node, _), value in last.items():
             of_nodes[node] = _worst(measure, [value, *([of_nodes[node]] if node in of_nodes else [])])
@@ -45,9 +43,16 @@ def numbers(program: SmokeTestProgram, measurements: Sequence[Measurement]) -> N
     return found
 
 
+def _place(program: SmokeTestProgram, measure: Measure, measurement: Measurement) -> tuple[str, object]:
+    """The node and the process of a number; nothing where rank 0 reports one number for all."""
+    if measure.per == "rank":
+        return str(measurement.get("host", "")), measurement.get("rank")
+    return ("", None) if program.ranked else (str(measurement.get("host", "")), measurement.get("task"))
+
+
 def unreported(program: SmokeTestProgram, of: Numbers, nodes: Sequence[str]) -> Shortfall | None:
     """What was not reported although it is declared: by anybody, or by each of these nodes."""
-    for measure in program.measures:
+    for measure in (measure for measure in program.measures if measure.shown != "text"):
         if measure.name not in of:
             return Shortfall(f"reported no {measure.name}: a measure that is missing is a failure")
         silent = [node for node in nodes if node not in of[measure.name]]
@@ -86,6 +91,31 @@ def missed(program: SmokeTestProgram, of: Numbers) -> Shortfall | None:
             texts.append(_missed(measures[line.measure], line, limit, beyond, by_node))
             nodes |= {*beyond}
     return Shortfall("; ".join(texts), nodes.pop() if len(nodes) == 1 and "" not in nodes else None) if texts else None
+
+
+def uneven(
+    program: SmokeTestProgram, measurements: Sequence[Measurement], hardware: Mapping[str, str]
+) -> Shortfall | None:
+    """Which nodes reported another text than most nodes of their hardware, or none. `hardware` is that of every node.
+
+    Where no text is that of more than half of them, all are told, and no node is blamed.
+    """
+    texts, nodes = [], set[str]()
+    for measure in (measure for measure in program.measures if measure.shown == "text"):
+        of = {str(each.get("host", "")): str(each[measure.name]) for each in measurements if measure.name in each}
+        for kind in dict.fromkeys(hardware.values()):
+            alike = {node: of.get(node, "") for node in hardware if hardware[node] == kind}
+            usual, count = Counter(alike.values()).most_common(1)[0]
+            known = bool(usual) and 2 * count > len(alike)
+            others = {node: text for node, text in alike.items() if text != usual or not usual}
+            if not others:
+                continue
+            told = others if known else alike
+            nodes |= {*told}
+            said = ", ".join(f"{node} has {text or 'not reported'}" for node, text in [*told.items()][:_TOLD])
+            rest = f"; {count} nodes of {kind} have {usual}" if known else ""
+            texts.append(f"{measure.name} differs: {said}{rest}")
+    return Shortfall("; ".join(texts), nodes.pop() if len(nodes) == 1 else None) if texts else None
 
 
 def _missed(

@@ -15,7 +15,7 @@ Then the numbers are compared with the lines that the test draws; of a test with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.verify.attribution import (
@@ -32,7 +32,7 @@ from hpcforge.verify.attribution import (
 )
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
-from hpcforge.verify.measurements import headline, missed, numbers, unreported
+from hpcforge.verify.measurements import headline, missed, numbers, uneven, unreported
 from hpcforge.verify.step_output import RankEnd, Transcript, read
 from hpcforge.verify.submit import Launch
 from hpcforge.verify.verdicts import Verdict
@@ -64,6 +64,9 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
         blame = Blame("failed", short.text, None, short.node)
     if blame is None and (short := missed(turn.program, of)):
         blame = Blame("missed", short.text, None, short.node)
+    hardware = {node.name: node.hardware for node in job.nodes}
+    if blame is None and (short := uneven(turn.program, seen.measurements, hardware)):
+        blame = Blame("missed", short.text, None, short.node)
     return blamed(job, verdict, blame)
 
 
@@ -83,13 +86,16 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | No
     return next((blame for witness in witnesses if (blame := witness())), None)
 
 
-def _said(job: Launch, said: Iterable[RankEnd], status: str) -> Blame | None:
-    """What the first that spoke said; its number where a node has several."""
+def _said(job: Launch, said: Sequence[RankEnd], status: str) -> Blame | None:
+    """What the first that spoke said, its number where a node has several, and where others spoke."""
     first = next(iter(said), None)
     if first is None:
         return None
     rank = first.rank if job.kind.per_node != "one" else None
     text = first.text or "said that it failed, and not why"
+    if more := [each for each in said if each is not first]:
+        hosts = fold(dict.fromkeys(each.host for each in more))
+        text += f"; and {len(more)} more on {hosts}"
     return Blame("wrong" if status == "wrong" else "failed", text, rank, first.host)
 
 

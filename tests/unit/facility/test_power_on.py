@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpcforge.cluster import Loaded, load
-from hpcforge.facility.power_on import STEP, UNPLACED, Budget, budgets, turns
+from hpcforge.facility.power_on import STEP, UNPLACED, Budget, budgets, turns, working
 from tests.unit.facility.designs import shipped
 
 
@@ -50,3 +50,21 @@ def test_nodes_that_run_already_count() -> None:
 def test_without_racks_some_start_at_a_time() -> None:
     names = [f"n{number}" for number in range(UNPLACED + 1)]
     assert [len(turn) for turn in turns((), (), names).turns] == [UNPLACED, 1]
+
+
+def test_nodes_that_work_at_once_exceed_nothing_while_the_others_wait() -> None:
+    of = [Budget("rack r", 1000, "limit_w of rack r", 100, {"a": 400, "b": 400, "c": 400})]
+    found = working(of, ("a", "b", "c"))  # 100 + 3 x 120 W, and 280 W more for each that works
+    assert (found.turns, found.refused) == ((("a",), ("b",), ("c",)), {})
+    found = working(of, ("a", "b"))  # c, which is not asked for, is at its maximum
+    assert found.turns == ()
+    assert found.refused["a"] == "rack r: 740 W + 280 W = 1.0 kW > 1.0 kW = limit_w of rack r"
+    more = [*of, Budget("feed F", 1200, "a breaker", 0, {"a": 400, "d": 900})]
+    assert working(more, ("a", "b", "c", "d")).turns == (("a",), ("b", "d"), ("c",))
+    assert working((), ("a", "b")).turns == (("a", "b"),)
+
+
+def test_all_nodes_of_a_design_that_carries_them_work_at_once() -> None:
+    site = loaded("dgx-h100-unit")
+    names = [node.name for node in site.cluster.workers]
+    assert working(budgets(site.room, site.layout), names).turns == (tuple(names),)

@@ -1,0 +1,289 @@
+"""Compare a node with what the blueprint declares of it, part by part; each difference is reported by its name.
+
+    python3 smoke_tests/node_health/node_health.py --declared declared.json
+
+hpcforge writes `declared.json` beside this program. Compared are the number and model of GPUs, hardware threads,
+memory, the links' state, rate and MTU, mounts, and the clock. Less than declared is wrong, and for an MTU any other
+value. Interfaces that are no hardware, as in a rehearsal, have no rate. The clock is asked of the time server by SNTP
+(RFC 4330), whatever the node's own time service reports.
+
+Versions of kernel, GPU driver, firmware and BIOS, and MTUs, are reported as texts: hpcforge compares them among nodes
+of the same hardware. Standard library alone, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+NTP_PORT = 123
+_NTP_EPOCH = 2_208_988_800  # seconds from 1900, where NTP begins, to 1970
+_TRIES = 3
+_ANSWER_S = 1.0
+_MOUNT_S = 10.0  # a mount that has not answered by then hangs
+_AMD = "0x1002"  # PCI vendor
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a node: its name, what is declared, what was seen, and whether that will do."""
+
+    name: str
+    expected: object
+    got: object
+    right: bool
+
+
+def text(path: Path) -> str:
+    """A file's content on one line; empty where there is none."""
+    try:
+        return " ".join(path.read_text(errors="replace").split())
+    except OSError:
+        return ""
+
+
+def at_least(name: str, expected: float, got: float) -> Part:
+    """A number that may be more."""
+    return Part(name, expected, got, got >= expected)
+
+
+def gpus(declared: Mapping[str, Any], root: Path) -> Iterator[Part]:
+    """Device files, and with a driver the number and the models."""
+    for device in declared["devices"]:
+        there = (root / device.lstrip("/")).exists()
+        yield Part(f"GPU {device}", "there", "there" if there else "missing", there)
+    if declared["kind"] == "nvidia":
+        lines = [path.read_text() for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information"))]
+        models = [line.partition(":")[2].strip() for text in lines for line in text.splitlines() if "Model:" in line]
+    elif declared["kind"] == "amd":
+        devices = [path.parent for path in sorted((root / "sys/class/drm").glob("renderD*/device/vendor"))]
+        models = [text(device / "product_name") for device in devices if text(device / "vendor") == _AMD]
+    else:
+        return
+    yield at_least("number of GPUs", len(declared["devices"]), len(models))
+    for number, model in enumerate(models):
+        if declared["names"] and model:
+            yield Part(f"model of GPU {number}", " or ".join(declared["names"]), model, model in declared["names"])
+
+
+def memory_mib(meminfo: str) -> int:
+    """MemTotal."""
+    found = next((line.split()[1] for line in meminfo.splitlines() if line.startswith("MemTotal:")), "0")
+    return int(found) // 1024
+
+
+def interfaces() -> dict[str, str]:
+    """Interfaces by IPv4 address."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(probe, 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
+            except OSError:  # it has no IPv4 address
+                continue
+            found[socket.inet_ntoa(answer[20:24])] = name
+    return found
+
+
+def hardware_below(interface: Path) -> list[Path]:
+    """The interfaces that are hardware: this one, or those below a bond or VLAN."""
+    if (interface / "device").exists():
+        return [interface]
+    below = [interface.parent / link.name[len("lower_") :] for link in sorted(interface.glob("lower_*"))]
+    return [found for one in below for found in hardware_below(one)]
+
+
+def link(declared: Mapping[str, Any], by_address: Mapping[str, str], root: Path) -> Iterator[Part]:
+    """State, rate and MTU of an interface or adapter."""
+    name = declared["interface"] or by_address.get(declared["address"])
+    if name is None:
+        yield Part(f"interface of {declared['of']}", declared["address"], "no interface has it", False)
+        return
+    port = root / "sys/class/infiniband" / name / "ports/1"
+    if port.is_dir():
+        state = text(port / "state").partition(":")[2].strip() or "unknown"
+        yield Part(f"adapter {name}", "ACTIVE", state, state == "ACTIVE")
+        rate_gbps = text(port / "rate").partition(" ")[0]
+        yield at_least(f"rate of {name}, Gb/s", declared["rate_gbps"], float(rate_gbps or 0))
+        return
+    interface = root / "sys/class/net" / name
+    up = text(interface / "carrier") == "1"
+    yield Part(f"link of {name}", "up", "up" if up else "down" if interface.exists() else "missing", up)
+    for port in hardware_below(interface) if up and declared["rate_gbps"] else ():
+        mbps = text(port / "speed")
+        if mbps.isdigit():  # not of a virtual machine's
+            yield at_least(f"rate of {port.name}, Gb/s", declared["rate_gbps"], int(mbps) / 1000)
+    if declared["mtu"]:
+        mtu = text(interface / "mtu")
+        yield Part(f"MTU of {name}", declared["mtu"], mtu, mtu == str(declared["mtu"]))
+
+
+def mounted(mountinfo: str) -> dict[str, tuple[str, bool]]:
+    """The type of what is mounted at each path, and whether it can be written to; the last mount there counts."""
+    found = {}
+    for line in mountinfo.splitlines():
+        own, _, of_system = line.partition(" - ")
+        path, options = own.split()[4:6]
+        type_, _, *rest = of_system.split()
+        writable = not {"ro"} & {*options.split(","), *(rest[0].split(",") if rest else ())}
+        found[path.encode().decode("unicode_escape")] = type_, writable
+    return found
+
+
+def answers(path: str) -> bool:
+    """Whether a file system answers in time. One that hangs also hangs what waits for it: that is not waited for."""
+    asked = [sys.executable, "-I", "-c", "import os, sys; os.statvfs(sys.argv[1])", path]
+    child = subprocess.Popen(asked, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + _MOUNT_S
+    while child.poll() is None and time.monotonic() < until:
+        time.sleep(0.02)
+    if child.returncode is None:
+        child.kill()
+        child.returncode = -signal.SIGKILL  # so that Python does not wait for it either
+    return child.returncode == 0
+
+
+def mount(path: str, root: Path) -> Part:
+    """Whether something is mounted at a path, answers, and can be written to."""
+    ready = answers(path) if (root / path.lstrip("/")).is_dir() else True  # asked first: it may mount on demand
+    type_, writable = mounted(text_of_lines(root / "proc/self/mountinfo")).get(path, ("", True))
+    got = "not mounted" if not type_ or type_ == "autofs" else "no answer" if not ready else "mounted"
+    got = "read only" if got == "mounted" and not writable else got
+    return Part(f"mount {path}", "mounted", got, got == "mounted")
+
+
+def text_of_lines(path: Path) -> str:
+    """A file's content as it is."""
+    return path.read_text(errors="replace")
+
+
+def clock_offset_s(server: str, port: int = NTP_PORT) -> float:
+    """How far this clock is ahead of a server's, s: the least of some tries. Raises OSError if none is answered."""
+    found: list[float] = []
+    for _ in range(_TRIES):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            asked.settimeout(_ANSWER_S)
+            asked.connect((server, port))
+            sent_s = time.time()
+            try:
+                asked.send(b"\x23" + 47 * b"\0")  # version 4, client
+                answer = asked.recv(256)
+            except OSError:
+                continue
+            back_s = time.time()
+        if len(answer) < 48 or answer[0] & 7 != 4:
+            continue
+        received_s, answered_s = (_seconds(answer[at : at + 8]) for at in (32, 40))
+        found.append(((sent_s - received_s) + (back_s - answered_s)) / 2)
+    if not found:
+        raise OSError(f"{server} gives no time")
+    return min(found, key=abs)
+
+
+def _seconds(stamp: bytes) -> float:
+    whole, part = struct.unpack("!II", stamp)
+    return float(whole - _NTP_EPOCH + part / 2**32)
+
+
+def clock(servers: Sequence[str], limit_s: float, port: int = NTP_PORT) -> tuple[Part, float]:
+    """The clock beside the first server that answers; and how far it is off, s."""
+    why = ""
+    for server in servers:
+        try:
+            offset_s = clock_offset_s(server, port)
+        except OSError as error:
+            why = f"{why}; {error}" if why else str(error)
+            continue
+        right = abs(offset_s) <= limit_s
+        return Part("clock", f"within {limit_s:g} s of {server}", f"{offset_s:+.3f} s", right), abs(offset_s)
+    return Part("clock", "an answer of a time server", why, not servers), 0.0
+
+
+def parts(declared: Mapping[str, Any], by_address: Mapping[str, str], root: Path = Path("/")) -> Iterator[Part]:
+    """Every part but the clock."""
+    if declared["gpus"]:
+        yield from gpus(declared["gpus"], root)
+    yield at_least("hardware threads", declared["cpus"], os.cpu_count() or 0)
+    yield at_least("memory, MiB", declared["memory_mib"], memory_mib(text_of_lines(root / "proc/meminfo")))
+    for each in declared["links"]:
+        yield from link(each, by_address, root)
+    for each in declared["mounts"]:
+        yield mount(each["path"], root)
+
+
+def versions(declared: Mapping[str, Any], by_address: Mapping[str, str], root: Path = Path("/")) -> dict[str, str]:
+    """What nodes of the same hardware must have alike."""
+    firmware = Counter(text(path) for path in sorted((root / "sys/class/infiniband").glob("*/fw_ver")))
+    networks = {each["of"]: by_address.get(each["address"], "") for each in declared["links"] if each["address"]}
+    mtus = {of: text(root / "sys/class/net" / name / "mtu") or "unknown" for of, name in networks.items()}
+    return {
+        "kernel": os.uname().release,
+        "gpu_driver": text(root / "sys/module/nvidia/version") or text(root / "sys/module/amdgpu/version") or "none",
+        "firmware": ", ".join(f"{count} x {version}" for version, count in sorted(firmware.items())) or "none",
+        "bios": text(root / "sys/class/dmi/id/bios_version") or "none",
+        "mtu": ", ".join(f"{of} {mtu}" for of, mtu in mtus.items()) or "none",
+    }
+
+
+def say(as_json: bool, line: str, **event: object) -> None:
+    """One event, as a line of JSON or of text."""
+    if as_json or line:
+        print(json.dumps(event) if as_json else line, flush=True)
+
+
+def report(as_json: bool, part: Part) -> None:
+    """What was compared, and whether it is wrong."""
+    if isinstance(part.expected, (int, float)) and isinstance(part.got, (int, float)):
+        error = max(0.0, (part.expected - part.got) / max(part.expected, 1e-9))
+        compared = {"expected": part.expected, "got": part.got, "error": error, "tolerance": 0.0}
+        say(as_json, "", event="assertion", what=part.name, **compared)
+    if not part.right:
+        line = f"{part.name}: expected {part.expected}, got {part.got}"
+        said = {"where": part.name, "expected": str(part.expected), "got": str(part.got)}
+        say(as_json, f"wrong: {line}", event="wrong", **said)
+
+
+def main() -> int:
+    """Compare and report; 0 if all is as declared, 3 if not."""
+    options = argparse.ArgumentParser(description="This node beside what the blueprint declares of it.")
+    options.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
+    options.add_argument("--clock-s", type=float, default=0.1, help="how far the clock may be off, s (default: 0.1)")
+    beside = Path(__file__).with_name("declared.json")
+    options.add_argument("--declared", type=Path, default=beside, help="what is declared (default: declared.json here)")
+    asked = options.parse_args()
+    declared = json.loads(asked.declared.read_text(encoding="utf-8"))
+    by_address = interfaces()
+    on_time, offset_s = clock(declared["time_servers"], asked.clock_s)
+    compared = [*parts(declared, by_address), on_time]
+    for part in compared:
+        report(asked.json, part)
+    found = versions(declared, by_address)
+    measured = {"checks": len(compared), "clock_offset_ms": round(offset_s * 1e3, 3)}
+    say(
+        asked.json,
+        ", ".join(f"{name} {text}" for name, text in found.items()),
+        event="measurement",
+        **measured,
+        **found,
+    )
+    if not all(part.right for part in compared):
+        return 3
+    say(asked.json, f"{len(compared)} parts are as declared", event="result")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

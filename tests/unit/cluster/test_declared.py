@@ -1,0 +1,46 @@
+"""What a smoke test gets of the blueprint: a node as declared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hpcforge.cluster import load
+from hpcforge.kinds.files import File
+from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.role import load_roles
+from tests.support.shipped import ROOT
+
+
+def test_of_a_designed_site() -> None:
+    cluster = load(ROOT / "blueprints" / "dgx-h100-site.yaml").cluster
+    worker = cluster.workers[0]
+    declared = cluster.declared(worker)
+    gpus = declared["gpus"]
+    assert gpus is not None
+    assert (gpus["kind"], len(gpus["devices"]), gpus["names"]) == ("nvidia", 8, ["NVIDIA H100 80GB HBM3"])
+    assert declared["cpus"] == worker.cpus
+    first, *others = declared["links"]
+    assert first["address"] == worker.address
+    assert {link["rate_gbps"] for link in others if link["interface"]} <= {100.0, 200.0, 400.0}
+    assert [mount["path"] for mount in declared["mounts"]] == [system.mount for system in cluster.file_systems(worker)]
+    assert json.loads(json.dumps(declared)) == declared
+
+
+def test_it_is_beside_programs_that_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    text = (ROOT / "tests" / "unit" / "blueprint" / "cases" / "valid.yaml").read_text()
+    asks = "acceptance: {run_as: ada, tests: {node_health: {nodes: all}}}\n"
+    path.write_text(text.partition("acceptance:")[0] + asks)
+    loaded = load(path)
+    desired = compile_desired(loaded.cluster, load_roles(*loaded.role_folders), {"munge_key": None})
+    file = "/opt/hpcforge/smoke_tests/declared.json"
+    found = {
+        node: json.loads(desired.texts[str(one.digest)])
+        for node, roles in desired.nodes.items()
+        for role in roles
+        for one in role.of(File)
+        if one.path == file
+    }
+    assert found == {worker.name: loaded.cluster.declared(worker) for worker in loaded.cluster.workers}
+    assert {(declared["turn"], declared["turns"]) for declared in found.values()} == {(0, 1)}
