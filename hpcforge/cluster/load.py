@@ -420,11 +420,11 @@ def _repository_key(blueprint: Blueprint, folder: Path) -> str:
 
 def _old_keys(draft: Draft, folder: Path, roles: OwnFolders, tests: OwnFolders) -> list[Diagnostic]:
     """Warn of old names of keys in the site's own roles and smoke tests: the shipped ones have none."""
-    own = [one for place in roles.folders[1:] for one in having(place, ROLES.file)]
+    own = [path for place in roles.folders[1:] for path in having(place, ROLES.file)]
     software = draft.sections["software"]
-    ansible = [folder / one.path for one in (software.site_roles if software else ())]
-    own += [one for one in ansible if is_inside(one, ROLES.file)]
-    of_tests = [one for place in tests.folders[1:] for one in having(place, SMOKE_TESTS.file)]
+    ansible = [folder / role.path for role in (software.site_roles if software else ())]
+    own += [path for path in ansible if is_inside(path, ROLES.file)]
+    of_tests = [path for place in tests.folders[1:] for path in having(place, SMOKE_TESTS.file)]
     return old_key_warnings(own, "role.yaml") + old_key_warnings(of_tests, "test.yaml")
 
 

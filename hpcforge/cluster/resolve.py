@@ -197,7 +197,7 @@ def _nodes(
 ) -> list[m.Node]:
     known = inventory.nodes if inventory else {}
     usually = blueprint.software.os.release
-    others = {one.release for one in blueprint.overrides.values()} - {None, usually}
+    others = {override.release for override in blueprint.overrides.values()} - {None, usually}
     releases = (usually, *others) if others else ()
     platforms = {release: _platform(blueprint, catalog, release) for release in releases if release}
     nodes = []
