@@ -94,6 +94,7 @@ def init(
 def _probed(ssh: Sequence[str], user: str | None) -> list[FoundMachine]:
     """The machines of these addresses; those that do not answer are named."""
     from hpcforge.cli.trust import kind_and_fingerprint  # noqa: PLC0415 - connections take a while to load
+    from hpcforge.report.unreachable_text import by_reason  # noqa: PLC0415
     from hpcforge.run import probe as probing  # noqa: PLC0415
 
     found = probing.probe(
@@ -102,8 +103,8 @@ def _probed(ssh: Sequence[str], user: str | None) -> list[FoundMachine]:
         "none" if user == "root" else "sudo",
         lambda text: printing.note(f"{text}\n"),
     )
-    for address, why in found.silent.items():
-        printing.note(f"{address}: {one_line(why)}\n")
+    for addresses, _, why in by_reason(found.silent):
+        printing.note(f"{addresses}: {one_line(why)}\n")
     if not found.machines:
         raise UsageError("no machine answers at these addresses", "--user names the account that may use sudo there")
     rows = [

@@ -47,20 +47,19 @@ def probe(asked: Sequence[str], user: str, become: Literal["sudo", "none"], say:
     Only public keys of the ssh agent and of the user's files are offered. A machine that does not answer is in
     `silent`. Raises `StarterError` where two machines have the same name.
     """
-    targets = {address: Target(f"a-{address.replace('.', '-')}", address, user, become) for address in asked}
-    address_of = {target.name: address for address, target in targets.items()}
+    targets = [Target(address, address, user, become) for address in asked]
     with private_folder() as work:
-        shown = ask_for_keys([*targets.values()], None, work)
-        known = [replace(target, host_keys=(shown.keys[target.name],)) for target in targets.values()
-                 if target.name in shown.keys]  # fmt: skip
+        shown = ask_for_keys(targets, None, work)
+        keys = shown.keys
+        known = [replace(target, host_keys=(keys[target.name],)) for target in targets if target.name in keys]
         with Engines(known, work, work) as engines:
             seen = observe_machines(engines, [target.name for target in known], Waits(say, None))
-    silent = {address_of[name]: why for name, why in shown.refused.items()}
-    silent |= {address_of[name]: found.unreachable for name, found in seen.items() if found.unreachable}
+    silent = dict(shown.refused)
+    silent |= {address: found.unreachable for address, found in seen.items() if found.unreachable}
+    silent |= {address: "it has no Python 3" for address, found in seen.items() if not found.python}
     machines = [
-        of_facts(address_of[name], found.facts, found.answers.get(CPU_TOPOLOGY, ""), (shown.keys[name],))
-        for name, found in seen.items()
-        if found.unreachable is None and found.python
+        of_facts(address, found.facts, found.answers.get(CPU_TOPOLOGY, ""), (keys[address],))
+        for address, found in seen.items()
+        if address not in silent
     ]
-    silent |= {address_of[name]: "it has no Python 3" for name, found in seen.items() if not found.python}
     return Probed(checked(machines), silent)

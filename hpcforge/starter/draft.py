@@ -174,8 +174,17 @@ def _words_of(machines: Sequence[FoundMachine]) -> dict[str, object]:
         "hardware": [f"{name}: {text}" for name, text in hardware.items() if text] or ["{}"],
         "nodes": nodes,
         "head": next(machine.name for machine in machines if "head" in machine.functions),
+        "reserve": _reserve(machines),
         "nvswitch": any(catalog.servers[name].nvswitch for name, text in hardware.items() if not text),
     }
+
+
+def _reserve(machines: Sequence[FoundMachine]) -> str:
+    """What is kept from jobs: 2 cores and 8 GiB, less where a worker has little."""
+    workers = [machine for machine in machines if "worker" in machine.functions] or machines
+    cores = min((each.sockets or 1) * (each.cores_per_socket or _USUAL_CPU["cores_per_socket"]) for each in workers)
+    memory_gib = min(each.memory_gib or _USUAL_CPU["memory_gib"] for each in workers)
+    return f"{{cores: {min(2, cores // 2)}, memory_gib: {min(8, memory_gib // 4)}}}"
 
 
 def _hardware(machine: FoundMachine, catalog: Catalog) -> tuple[tuple[str, str], str]:

@@ -104,7 +104,7 @@ def of_facts(address: str, facts: Mapping[str, Any], topology: str, host_keys: t
         sockets=sockets or None,
         cores_per_socket=cores // sockets if sockets else None,
         threads_per_core=max(1, len(rows) // cores) if cores else None,
-        memory_gib=max(1, int(facts.get("memory_kib", 0)) >> 20),
+        memory_gib=_installed_gib(int(facts.get("memory_kib", 0))),
         gpu=models[0] if models else None,
         gpus=max(int(counts.get("nvidia", 0)), int(counts.get("amd", 0))),
         host_keys=host_keys,
@@ -130,6 +130,11 @@ def _ansible(text: str) -> Iterator[FoundMachine]:
     for name, (address, functions) in found.items():
         short = name.partition(".")[0].lower() if not _address(name) else f"node-{name.replace('.', '-')}"
         yield _guessed(short, address or (name if _address(name) else None), functions)
+
+
+def _installed_gib(memory_kib: int) -> int:
+    """The memory that a machine has, GiB: firmware keeps some, so that Linux reports less. Of little it is exact."""
+    return -(-memory_kib >> 20) if memory_kib >= 8 << 20 else max(1, memory_kib >> 20)
 
 
 def _is_yaml(text: str) -> bool:

@@ -9,7 +9,7 @@ import typer
 
 from hpcforge.cli import options
 
-report = typer.Typer(help="Write a document about a cluster. Changes nothing, and runs no test.")
+report = typer.Typer(help="Write a document about a cluster. Runs no test.")
 
 
 def register(app: typer.Typer) -> None:

@@ -33,6 +33,7 @@ NO_NODE = {
     "init": ["init", "new.yaml", "--from", "roles/plain/role.yaml"],
     "inventory": ["inventory", BLUEPRINT, "--json"],
     "nodes add": ["nodes", "add", BLUEPRINT, "n3", "--addresses", "192.168.50.13", "--yes"],
+    "nodes import": ["nodes", "import", BLUEPRINT, "roles/plain/role.yaml", "--yes"],
     "nodes remove": ["nodes", "remove", BLUEPRINT, "n2", "--yes"],
     "nodes replace": ["nodes", "replace", BLUEPRINT, "n2", "--yes"],
     "pin": ["pin", BLUEPRINT],
@@ -48,7 +49,7 @@ NO_NODE = {
 }
 # What begins something: on nodes, on this host as root, or in the site's secrets.
 OTHERS = {
-    *("apply", "discover", "logs", "plan", "status", "trust", "verify", "image build", "image remove"),
+    *("apply", "discover", "logs", "plan", "report acceptance", "status", "trust", "verify", "image build", "image remove"),
     *(f"netboot {verb}" for verb in ("record", "serve", "status", "want", "withdraw")),
     *(f"power {verb}" for verb in ("boot-once", "cycle", "off", "on", "status")),
     *(f"rehearse {one}" for one in ("up", "down", "status", "ssh", "save", "restore", "forget")),

@@ -19,6 +19,7 @@ OTHER_WORDS = {
         "blueprint/people_checks.py",
         "blueprint/reservation_checks.py",
         "blueprint/storage_checks.py",
+        "cluster/installer_files.py",  # a key of cloud-init
         "cluster/load.py",
         "cluster/storage_checks.py",  # an option of mount(8)
         "kinds/reservations.py",  # a word of scontrol's
@@ -46,6 +47,7 @@ OTHER_WORDS = {
         "starter/draft.py",
     },
     "names": {
+        "cluster/declared.py",
         "node/kept_on_removal.py",
         "node/remove.py",
         "plan/diff.py",

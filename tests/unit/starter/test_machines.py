@@ -120,7 +120,7 @@ def test_a_machine_is_read_from_its_facts() -> None:
     machine = of_facts("10.3.0.7", FACTS, TOPOLOGY, ("ssh-ed25519 AAAA",))
     assert (machine.name, machine.address, machine.functions) == ("gpu07", "10.3.0.7", ("worker",))
     assert (machine.sockets, machine.cores_per_socket, machine.threads_per_core) == (2, 56, 2)
-    assert (machine.memory_gib, machine.gpus, machine.gpu) == (2015, 8, "NVIDIA H100 80GB HBM3")
+    assert (machine.memory_gib, machine.gpus, machine.gpu) == (2016, 8, "NVIDIA H100 80GB HBM3")
     assert machine.system == ("debian", "13")
     assert machine.guesses == ("functions",)
 
