@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 from hpcforge.cluster.interfaces import is_on
 
 if TYPE_CHECKING:
-    from hpcforge.cluster.model import Cluster, FabricOf, Node
+    from hpcforge.cluster.model import Cluster, FabricOf, Node, Service
 
 
 class DeclaredGpus(TypedDict):
@@ -17,7 +17,7 @@ class DeclaredGpus(TypedDict):
     kind: str  # nvidia, amd; fake: a rehearsal's stand-ins
     model: str
     devices: list[str]  # device files
-    names: list[str]  # what the driver calls them; empty: not known
+    models: list[str]  # what the driver calls them; empty: not known
 
 
 class DeclaredLink(TypedDict):
@@ -54,9 +54,9 @@ class Declared(TypedDict):
     turns: int
 
 
-def declared(cluster: Cluster, node: Node) -> Declared:
-    """Return what the blueprint declares of a node."""
-    gpus, time = node.gpus, cluster.services["time"]
+def declared(cluster: Cluster, node: Node, time: Service) -> Declared:
+    """Return what the blueprint declares of a node; `time` is the service that gives it the time."""
+    gpus = node.gpus
     known = cluster.gpu_models.get(gpus.model) if gpus else None
     servers = () if node.name in time.on else tuple(cluster.by_name[name].address for name in time.on)
     turns = cluster.power_turns or (tuple(worker.name for worker in cluster.workers),)
@@ -69,7 +69,7 @@ def declared(cluster: Cluster, node: Node) -> Declared:
             "kind": "fake" if gpus.fake else gpus.vendor,
             "model": gpus.model,
             "devices": list(gpus.devices),
-            "names": list(known.driver_names) if known else [],
+            "models": list(known.driver_names) if known else [],
         }
         if gpus
         else None,

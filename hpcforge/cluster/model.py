@@ -679,9 +679,9 @@ class Cluster:
         others = [network for network in self.networks if network.name != self.network.name]
         return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())
 
-    def declared(self, node: Node) -> Declared:
-        """What the blueprint declares of a node, for smoke tests that compare it with the node."""
-        return declared(self, node)
+    def declared(self, node: Node, time: Service) -> Declared:
+        """What the blueprint declares of a node, for smoke tests that compare it; `time`: the service of the time."""
+        return declared(self, node, time)
 
     def interfaces(self, node: Node) -> tuple[Interface, ...]:
         """What a node's networks are set up as, where the blueprint asks for it."""

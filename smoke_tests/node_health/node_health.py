@@ -75,8 +75,8 @@ def gpus(declared: Mapping[str, Any], root: Path) -> Iterator[Part]:
         return
     yield at_least("number of GPUs", len(declared["devices"]), len(models))
     for number, model in enumerate(models):
-        if declared["names"] and model:
-            yield Part(f"model of GPU {number}", " or ".join(declared["names"]), model, model in declared["names"])
+        if declared["models"] and model:
+            yield Part(f"model of GPU {number}", " or ".join(declared["models"]), model, model in declared["models"])
 
 
 def memory_mib(meminfo: str) -> int:

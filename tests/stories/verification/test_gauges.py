@@ -15,7 +15,7 @@ from tests.support.real_site import Rehearsal
 
 pytestmark = pytest.mark.lab
 
-SITE = Path(__file__).parent / "site.yaml"
+SITE = Path(__file__).parent / "gauges.yaml"
 Verdicts = dict[str, dict[str, Any]]
 
 # What torchrun sets for a rank, from what Slurm sets for a task.

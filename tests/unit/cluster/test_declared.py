@@ -15,10 +15,10 @@ from tests.support.shipped import ROOT
 def test_of_a_designed_site() -> None:
     cluster = load(ROOT / "blueprints" / "dgx-h100-site.yaml").cluster
     worker = cluster.workers[0]
-    declared = cluster.declared(worker)
+    declared = cluster.declared(worker, cluster.services["time"])
     gpus = declared["gpus"]
     assert gpus is not None
-    assert (gpus["kind"], len(gpus["devices"]), gpus["names"]) == ("nvidia", 8, ["NVIDIA H100 80GB HBM3"])
+    assert (gpus["kind"], len(gpus["devices"]), gpus["models"]) == ("nvidia", 8, ["NVIDIA H100 80GB HBM3"])
     assert declared["cpus"] == worker.cpus
     first, *others = declared["links"]
     assert first["address"] == worker.address
@@ -42,5 +42,8 @@ def test_it_is_beside_programs_that_read_it(tmp_path: Path) -> None:
         for one in role.of(File)
         if one.path == file
     }
-    assert found == {worker.name: loaded.cluster.declared(worker) for worker in loaded.cluster.workers}
+    assert found == {
+        worker.name: loaded.cluster.declared(worker, loaded.cluster.services["time"])
+        for worker in loaded.cluster.workers
+    }
     assert {(declared["turn"], declared["turns"]) for declared in found.values()} == {(0, 1)}

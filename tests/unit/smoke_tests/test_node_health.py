@@ -39,7 +39,7 @@ def declared() -> dict[str, Any]:
     return {
         "cpus": 1,
         "memory_mib": 1024,
-        "gpus": {"kind": "nvidia", "model": "h100", "devices": ["/dev/nvidia0", "/dev/nvidia1"], "names": [H100]},
+        "gpus": {"kind": "nvidia", "model": "h100", "devices": ["/dev/nvidia0", "/dev/nvidia1"], "models": [H100]},
         "links": [
             {**link, "of": "cluster", "address": "10.0.0.11", "rate_gbps": 25.0, "mtu": 9000},
             {**link, "of": "storage", "address": "10.1.0.11"},
