@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hpcforge.cli import install as verb
-from hpcforge.cli import run
+from hpcforge.cli import run, signals
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.install import first, planned, with_installs
 from hpcforge.cli.options import InstallOptions
@@ -22,6 +22,7 @@ from hpcforge.image.request import ImageRequest
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.plan import Install
 from hpcforge.report.plan_text import plan_text
+from hpcforge.run import install as work
 from hpcforge.run.install import Installation
 from hpcforge.run.make_plan import Selection, compare_unseen
 from hpcforge.run.netboot import default_key
@@ -73,7 +74,7 @@ def test_options_that_do_not_fit_are_refused(site: Site) -> None:
 def test_nodes_that_stay_as_they_are_are_named_with_the_reason(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verb.work, "choose", lambda *_: (CHOSEN[:1], {"w2": "its host key is recorded"}))
+    monkeypatch.setattr(work, "choose", lambda *_: (CHOSEN[:1], {"w2": "its host key is recorded"}))
     assert planned(site, asked(), None, trust=False, plan_file=None) == CHOSEN[:1]
     assert "w2: not installed: its host key is recorded" in capsys.readouterr().err
 
@@ -87,9 +88,9 @@ def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation
     monkeypatch.setattr(verb, "served", lambda *_: None)
     monkeypatch.setattr(verb, "default_key", lambda _site: Path("key"))
     monkeypatch.setattr(verb, "require_root", lambda _verb: None)
-    monkeypatch.setattr(verb.signals, "at_once", lambda: None)
-    monkeypatch.setattr(verb.work, "choose", lambda *_: (CHOSEN, {}))
-    monkeypatch.setattr(verb.work, "install", done)
+    monkeypatch.setattr(signals, "at_once", lambda: None)
+    monkeypatch.setattr(work, "choose", lambda *_: (CHOSEN, {}))
+    monkeypatch.setattr(work, "install", done)
 
 
 def test_a_node_that_failed_is_shown_with_its_console_and_decides_the_exit_status(
