@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,19 +100,25 @@ def test_a_node_that_failed_is_shown_with_its_console_and_decides_the_exit_statu
     phases = {"power": 3.0, "boot": 20.0, "install": 90.0, "start": 31.0}
     done = [Installation("w1", 1, "", (), phases), Installation("w2", 2, "no \x1b disk", ("network is up",))]
     serve(monkeypatch, lambda *_: done)
-    assert first(site, asked(), None, trust=False, plan_file=None, yes=True) == Exit.FAILED
+    assert first(site, asked(), None, trust=False, plan_file=None, yes=True, as_json=False) == Exit.FAILED
     said = capsys.readouterr()
     assert "THIS DESTROYS ITS DATA" in said.out
     assert "w1    installed  1      3         20       90          31" in said.out
     assert "failed" in said.out and "\x1b" not in said.out
     assert "w2 | network is up" in said.out
     assert "left out of this run" in said.err
+    first(site, asked(), None, trust=False, plan_file=None, yes=True, as_json=True)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["event"], line["node"], line["tries"]) for line in lines] == [
+        ("installed", "w1", 1),
+        ("installed", "w2", 2),
+    ]
 
 
 def test_without_a_terminal_nothing_is_installed_unasked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, lambda *_: pytest.fail("installed"))
     with pytest.raises(UsageError, match="no terminal"):
-        first(site, asked(), None, trust=False, plan_file=None, yes=False)
+        first(site, asked(), None, trust=False, plan_file=None, yes=False, as_json=False)
 
 
 def test_the_key_is_the_blueprints_or_the_operators(site: Site, tmp_path: Path) -> None:
