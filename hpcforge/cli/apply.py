@@ -61,7 +61,7 @@ def apply(
     if install.given:
         from hpcforge.cli.install import first  # noqa: PLC0415 - imports all of power and network boot
 
-        installed = first(site, install, inventory, trust=trust, plan_file=plan_file, yes=yes)
+        installed = first(site, install, inventory, trust=trust, plan_file=plan_file, yes=yes, as_json=as_json)
         site = open_site(blueprint, inventory, lab, identity, judged=True)
     site = trust_new(site) if trust else site
     wanted = goal(site, make=True)

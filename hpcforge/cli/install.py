@@ -17,6 +17,7 @@ from hpcforge.errors import UsageError
 from hpcforge.netboot import services
 from hpcforge.plan.plan import Install, Plan
 from hpcforge.report import printing
+from hpcforge.report.event_stream import installed
 from hpcforge.report.plan_text import installs_text
 from hpcforge.report.text import one_line, table
 from hpcforge.report.unreachable_text import by_reason
@@ -54,14 +55,22 @@ def with_installs(plan: Plan, installs: Sequence[Install]) -> Plan:
 
 
 def first(
-    site: Site, asked: InstallOptions, inventory: Path | None, *, trust: bool, plan_file: Path | None, yes: bool
+    site: Site,
+    asked: InstallOptions,
+    inventory: Path | None,
+    *,
+    trust: bool,
+    plan_file: Path | None,
+    yes: bool,
+    as_json: bool,
 ) -> Exit:
     """Show, ask, and install. Returns the exit status. Raises as `run.netboot.served` and `services.serving` do."""
     require_root("apply")
     installs = planned(site, asked, inventory, trust=trust, plan_file=plan_file)
     if not installs:
         return Exit.DONE
-    printing.result("".join(f"{line}\n" for line in installs_text(installs)), "plan")
+    show = printing.note if as_json else printing.result
+    show("".join(f"{line}\n" for line in installs_text(installs)), "plan")
     printing.flush()
     confirm(
         [install.node for install in installs],
@@ -74,9 +83,11 @@ def first(
     with services.serving(what) as check:
         services.started(check)
         done = work.install(site, installs, check, _say)
-    printing.result(_table(done))
+    show(_table(done))
     for node in done:
-        printing.result(console_text(node.node, node.console))
+        show(console_text(node.node, node.console))
+        if as_json:
+            printing.line(installed(node))
     failed = [node.node for node in done if node.why]
     if failed:
         printing.note(f"left out of this run, switched on as they are: {fold(failed)}\n")

@@ -2,6 +2,7 @@
 
 Each line is an object with `schema_version` (3), `event` and `time_s` (seconds since 1970), and more by event:
 
+    installed  first of all, of each node of --install: `node`, `tries`, `why` it failed, `console`, `phases_s`
     plan      the plan, as `plan --json` gives it, and `moved`: nodes it does not hold for any more, and why
     phase     `name`, `state`: begun or ended, `wall_s` when ended
     said      `text`: something worth a line
@@ -23,7 +24,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hpcforge.engines.tasks import Event
 from hpcforge.plan.plan import Plan
@@ -31,10 +32,19 @@ from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
 from hpcforge.run.apply import ApplyResult
 
+if TYPE_CHECKING:  # it imports all of power and network boot, which few runs need
+    from hpcforge.run.install import Installation
+
 SCHEMA_VERSION = 3
 _OF_NODES = (
     "changed", "progress", "warning", "remains", "failed", "skipped", "draining", "restarting", "returned", "settled",
 )  # fmt: skip
+
+
+def installed(done: Installation) -> str:
+    """Return the line of a node that got an operating system, or did not."""
+    said = {"schema_version": SCHEMA_VERSION, "event": "installed", "time_s": time.time(), **dataclasses.asdict(done)}
+    return json.dumps(said) + "\n"
 
 
 class Stream:

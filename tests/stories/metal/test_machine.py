@@ -26,7 +26,7 @@ from tests.support.said import end_of
 pytestmark = [pytest.mark.lab, pytest.mark.metal]
 
 MAC, ADDRESS, SERVER, BRIDGE, TAP = "02:00:00:79:08:0b", "10.78.0.11", "10.78.0.1", "hf-metal-b", "hf-metal-t"
-OVMF = Path("/usr/share/OVMF/OVMF_CODE.fd"), Path("/usr/share/OVMF/OVMF_VARS.fd")  # of Debian's package ovmf
+OVMF = Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd")  # of Debian's package ovmf
 BLUEPRINT = """
 schema: 1
 name: metal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from hpcforge.cli import install as verb
-from hpcforge.cli import run
+from hpcforge.cli import run, signals
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.install import first, planned, with_installs
 from hpcforge.cli.options import InstallOptions
@@ -22,6 +23,7 @@ from hpcforge.image.request import ImageRequest
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.plan import Install
 from hpcforge.report.plan_text import plan_text
+from hpcforge.run import install as work
 from hpcforge.run.install import Installation
 from hpcforge.run.make_plan import Selection, compare_unseen
 from hpcforge.run.netboot import default_key
@@ -73,7 +75,7 @@ def test_options_that_do_not_fit_are_refused(site: Site) -> None:
 def test_nodes_that_stay_as_they_are_are_named_with_the_reason(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verb.work, "choose", lambda *_: (CHOSEN[:1], {"w2": "its host key is recorded"}))
+    monkeypatch.setattr(work, "choose", lambda *_: (CHOSEN[:1], {"w2": "its host key is recorded"}))
     assert planned(site, asked(), None, trust=False, plan_file=None) == CHOSEN[:1]
     assert "w2: not installed: its host key is recorded" in capsys.readouterr().err
 
@@ -87,9 +89,9 @@ def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation
     monkeypatch.setattr(verb, "served", lambda *_: None)
     monkeypatch.setattr(verb, "default_key", lambda _site: Path("key"))
     monkeypatch.setattr(verb, "require_root", lambda _verb: None)
-    monkeypatch.setattr(verb.signals, "at_once", lambda: None)
-    monkeypatch.setattr(verb.work, "choose", lambda *_: (CHOSEN, {}))
-    monkeypatch.setattr(verb.work, "install", done)
+    monkeypatch.setattr(signals, "at_once", lambda: None)
+    monkeypatch.setattr(work, "choose", lambda *_: (CHOSEN, {}))
+    monkeypatch.setattr(work, "install", done)
 
 
 def test_a_node_that_failed_is_shown_with_its_console_and_decides_the_exit_status(
@@ -98,19 +100,25 @@ def test_a_node_that_failed_is_shown_with_its_console_and_decides_the_exit_statu
     phases = {"power": 3.0, "boot": 20.0, "install": 90.0, "start": 31.0}
     done = [Installation("w1", 1, "", (), phases), Installation("w2", 2, "no \x1b disk", ("network is up",))]
     serve(monkeypatch, lambda *_: done)
-    assert first(site, asked(), None, trust=False, plan_file=None, yes=True) == Exit.FAILED
+    assert first(site, asked(), None, trust=False, plan_file=None, yes=True, as_json=False) == Exit.FAILED
     said = capsys.readouterr()
     assert "THIS DESTROYS ITS DATA" in said.out
     assert "w1    installed  1      3         20       90          31" in said.out
     assert "failed" in said.out and "\x1b" not in said.out
     assert "w2 | network is up" in said.out
     assert "left out of this run" in said.err
+    first(site, asked(), None, trust=False, plan_file=None, yes=True, as_json=True)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["event"], line["node"], line["tries"]) for line in lines] == [
+        ("installed", "w1", 1),
+        ("installed", "w2", 2),
+    ]
 
 
 def test_without_a_terminal_nothing_is_installed_unasked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, lambda *_: pytest.fail("installed"))
     with pytest.raises(UsageError, match="no terminal"):
-        first(site, asked(), None, trust=False, plan_file=None, yes=False)
+        first(site, asked(), None, trust=False, plan_file=None, yes=False, as_json=False)
 
 
 def test_the_key_is_the_blueprints_or_the_operators(site: Site, tmp_path: Path) -> None:
