@@ -59,7 +59,18 @@ def fold(names: Iterable[str]) -> str:
     """Return the shortest hostlist for names that `expand` or the schema has let through; sorted, "" for none."""
     ranges = _ranges(names)
     several = [text for text in ranges if len(_NUMBERS.findall(text.partition("[")[0])) > 1]
-    return _folded(ranges) if len(several) <= _MANY_NUMBERS else ",".join(_products(ranges))
+    if len(several) > _MANY_NUMBERS:
+        return ",".join(_products(ranges))
+    by_pattern = {_pattern(text): text for text in ranges}
+    if len(by_pattern) < len(ranges):
+        return _folded(ranges)
+    return ",".join(by_pattern[pattern] for pattern in sorted(by_pattern))  # no two have anything to fold
+
+
+def _pattern(text: str) -> str:
+    """A name or a range with `%s` for each number: names fold, and are sorted, by this."""
+    stem, bracket, _ = text.partition("[")
+    return _NUMBERS.sub("%s", stem) + ("%s" if bracket else "")
 
 
 def _folded(texts: Iterable[str]) -> str:
