@@ -22,6 +22,8 @@ class Order:
     @cached_property
     def held(self) -> frozenset[str]:
         """Nodes that have to wait for their turn."""
+        if not self._in_service:
+            return frozenset()
         needed = {
             other
             for step in self.plan.steps
@@ -30,8 +32,8 @@ class Order:
             for other in need.nodes
             if other != node
         }
-        service = set(self.plan.in_service)
-        return frozenset(n for n in self.plan.touched if n in service and n not in needed | self.plan.together)
+        at_once = needed | self.plan.together
+        return frozenset(node for node in self.plan.touched if node in self._in_service and node not in at_once)
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
@@ -48,6 +50,10 @@ class Order:
         return tuple(nodes[:count]) if len(nodes) > count else ()
 
     @cached_property
+    def _in_service(self) -> frozenset[str]:
+        return frozenset(self.plan.in_service)
+
+    @cached_property
     def _workers(self) -> frozenset[str]:
         return frozenset(worker.node for worker in self.plan.declared)
 
@@ -59,5 +65,5 @@ class Order:
     def has_to_be_empty(self, node: str) -> bool:
         """Whether jobs would be disturbed: nothing more may start there, and what runs has to end first."""
         has_jobs = self.plan.scheduler is not None and node in self._workers
-        at_stake = node in self.plan.in_service or node in self.plan.jobs
+        at_stake = node in self._in_service or node in self.plan.jobs
         return has_jobs and at_stake and self.plan.disruption(node) in ("drain", "reboot")
