@@ -298,12 +298,14 @@ class Sandbox(SandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Whether a template may have this: data, or one of the methods that are listed."""
-        if attr.startswith("_") or is_internal_attribute(obj, attr) or isinstance(value, ModuleType):
+        if attr.startswith("_") or isinstance(value, ModuleType):
+            return False
+        if type(obj).__module__.startswith(_OF_CLUSTER):
+            return not callable(value) or (isinstance(value, MethodType) and value.__self__ is obj)
+        if is_internal_attribute(obj, attr):
             return False
         if not callable(value):
             return True
-        if type(obj).__module__.startswith(_OF_CLUSTER):
-            return isinstance(value, MethodType) and value.__self__ is obj
         return any(attr in names for kind, names in _METHODS if isinstance(obj, kind))
 
     def getattr(self, obj: Any, attribute: str) -> Any:
@@ -318,6 +320,8 @@ class Sandbox(SandboxedEnvironment):
                     return value
                 if isinstance(obj, str) and attribute in _OF_TEXT:
                     return functools.partial(_OF_TEXT[attribute], obj)
+                if self.is_safe_attribute(obj, attribute, value):
+                    return value
         elif isinstance(obj, Undefined):
             str(obj)  # raises what is wrong with it
         return super().getattr(obj, attribute)
