@@ -181,9 +181,13 @@ class Desired:
     artifacts: tuple[Artifact, ...] = ()  # all that it serves, by name
 
     @cached_property
+    def distinct(self) -> tuple[DesiredRole, ...]:
+        """The roles of all nodes, in that order; each object once, of which nodes that are alike share one."""
+        return tuple({id(role): role for roles in self.nodes.values() for role in roles}.values())
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over the desired state of all nodes; texts count by their digests."""
-        distinct = {id(role): role for roles in self.nodes.values() for role in roles}
-        digests = {at: hashlib.sha256(json.dumps(role.plain()).encode()).hexdigest() for at, role in distinct.items()}
+        digests = {id(role): hashlib.sha256(json.dumps(role.plain()).encode()).hexdigest() for role in self.distinct}
         plain = json.dumps({name: [digests[id(role)] for role in roles] for name, roles in self.nodes.items()})
         return hashlib.sha256(plain.encode()).hexdigest()

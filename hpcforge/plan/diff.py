@@ -108,8 +108,9 @@ def _brings_artifacts(step: Step, depot: str | None) -> bool:
 
 def _texts(desired: Desired, steps: Iterable[Step]) -> dict[str, str]:
     """Of all texts those that are written."""
-    files = (file for step in steps for change in step.changes.values() for file, _ in change.of(File))
-    digests = {file.text for file in files}
+    # nodes that are alike have the same tuple
+    distinct = {id(change.resources): change for step in steps for change in step.changes.values()}
+    digests = {file.text for change in distinct.values() for file, _ in change.of(File)}
     return {digest: text for digest, text in desired.texts.items() if digest in digests}
 
 
@@ -132,14 +133,16 @@ def _clocks(
     """Return nodes with wrong clocks; always checks the controller, since others follow its clock."""
     answers = {**({cluster.slurm.controller: controller} if controller else {}), **reachable}
     clocks = {name: seen.clock for name, seen in answers.items() if seen.clock is not None}
-    setting = {name for name, changes in found.items() if any(wanted.sets_clock for wanted, _ in changes)}
+    setting = {
+        name for name, changes in found.items() if name in clocks and any(wanted.sets_clock for wanted, _ in changes)
+    }
     return clocks_off(clocks, cluster.slurm.controller, setting)
 
 
 def _obstacles(desired: Desired, reachable: Mapping[str, Observation], scope: Scope) -> Iterator[Obstacle]:
     """What is in the way of the roles that the plan is for, as far as nodes can tell."""
     for name, seen in reachable.items():
-        for wanted in desired.nodes[name]:
+        for wanted in desired.nodes[name] if seen.differs or seen.failed else ():
             if scope.only is None or wanted.role in scope.only:
                 told = seen.differs.get(wanted.role, {})
                 for one in seen.failed:  # whether it is right is not known

@@ -50,7 +50,7 @@ class _Reach:
 
     def __init__(self, desired: Desired, workers: frozenset[str]) -> None:
         self.workers = workers
-        self.unfelt = {wanted.role for roles in desired.nodes.values() for wanted in roles if not wanted.jobs_feel}
+        self.unfelt = {wanted.role for wanted in desired.distinct if not wanted.jobs_feel}
         self.needed = _needed(desired, workers)
 
     def __call__(self, node: str, role: str) -> bool:

@@ -125,7 +125,7 @@ class Use:
 def uses(desired: Desired) -> tuple[Use, ...]:
     """Which roles put which secrets into which files, each once, in the order of roles."""
     found: dict[Use, None] = {}
-    for wanted in {id(role): role for roles in desired.nodes.values() for role in roles}.values():
+    for wanted in desired.distinct:
         for file in wanted.of(File):
             found.update((Use(name, wanted.role, file.path, not file.secret), None) for name in file.holds)
     return tuple(sorted(found, key=lambda use: desired.roles.index(use.role)))
