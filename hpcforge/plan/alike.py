@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from types import MethodType
 from typing import Generic, TypeVar
 
@@ -93,21 +94,20 @@ class MadeOnce(Generic[T]):
         """`more` is what it is made from besides."""
         if self.asked is None:
             return make(node)
-        attributes, answers = self._key
-        if not more and not attributes and not answers and () in self.made:  # most texts
-            return self.made[()]
-        key = (*more, *[getattr(node, name) for name in attributes], *[answer(node) for answer in answers])
+        key = (self._answers(node), *more)
         if key not in self.made:
             self.made[key] = make(node)
         return self.made[key]
 
     @cached_property
-    def _key(self) -> tuple[list[str], list[Callable[[Node], Hashable]]]:
-        asked = self.asked or ()
-        return (
-            [part for part in asked if isinstance(part, str)],
-            [part.answers(self.context) for part in asked if isinstance(part, Question)],
-        )
+    def _answers(self) -> Callable[[Node], Hashable]:
+        """What a node answers to all that is asked."""
+        found: list[Callable[[Node], Hashable]] = [
+            attrgetter(part) if isinstance(part, str) else part.answers(self.context) for part in self.asked or ()
+        ]
+        if len(found) < 2:  # of most texts
+            return found[0] if found else _nothing
+        return lambda node: tuple([answer(node) for answer in found])
 
 
 def asked_of(texts: Iterable[object]) -> tuple[str | Question, ...] | None:

@@ -65,6 +65,7 @@ from hpcforge.plan.role_spec import (
 )
 from hpcforge.plan.secrets import Secret, check_mode, check_text, check_usable, usable
 
+_Here = list[tuple["_Compiler", tuple[str, ...]]]  # roles of a node, each with those that it needs there
 S = TypeVar("S", bound=ResourceSpec)
 T = TypeVar("T")
 _WRONG = (TemplateError, TypeError, ValueError)  # what rendering raises where a role does not fit the cluster
@@ -105,7 +106,7 @@ def compile_desired(
     texts = _Texts()
     needs, secrets = all_needs(roles), declared_secrets(roles)
     ordered = in_order(roles, needs)
-    placed = {role.name: _Placed(_nodes_of(role, cluster)) for role in ordered}
+    placed = {role.name: _nodes_of(role, cluster) for role in ordered}
     may_use = {role.name: usable(role.name, role.spec.needs, secrets) for role in ordered}
 
     def compilers_with(depot: DepotContents, contributions: Contributions) -> list[_Compiler]:
@@ -114,13 +115,12 @@ def compile_desired(
 
     depot, first_pass = the_depot(roles), compilers_with(DepotContents(), {})
     serves = served(cluster, depot, ((compiler.role, compiler.artifacts()) for compiler in first_pass))
-    compilers = compilers_with(serves, _contributions(cluster, first_pass))
-    first = tuple(RoleNeed(role.name) for role in ordered if role.spec.before_site_roles)
+    compilers = _by_node(cluster, compilers_with(serves, _contributions(cluster, first_pass)))
     nodes: dict[str, tuple[DesiredRole, ...]] = {}
     for node in cluster.nodes:
-        wanted = [compiler.wanted(node) for compiler in compilers if compiler.runs_on(node)]
-        needed = tuple(need for need in first if node.name in placed[need.role].known)
-        nodes[node.name] = (*wanted, *_site_roles(cluster, node, needed, site_code or {}))
+        here = compilers[node.name]
+        wanted = [compiler.wanted(node, needed) for compiler, needed in here]
+        nodes[node.name] = (*wanted, *_site_roles(cluster, node, here, site_code or {}))
     names = (*(role.name for role in ordered), *(_site_name(site_role) for site_role in cluster.site_roles))
     return Desired(
         names,
@@ -132,17 +132,33 @@ def compile_desired(
     )
 
 
+def _by_node(cluster: Cluster, compilers: Sequence[_Compiler]) -> dict[str, _Here]:
+    """The roles of each node, each with the names of those that it needs there. Nodes with the same roles share it."""
+    running: dict[str, list[_Compiler]] = {node.name: [] for node in cluster.nodes}
+    for compiler in compilers:
+        for node in compiler.nodes:
+            running[node.name].append(compiler)
+    shared: dict[tuple[str, ...], _Here] = {}
+    found: dict[str, _Here] = {}
+    for name, together in running.items():
+        roles = tuple([compiler.role.name for compiler in together])
+        if roles not in shared:
+            shared[roles] = [(each, tuple(need for need in each.needs if need in roles)) for each in together]
+        found[name] = shared[roles]
+    return found
+
+
 def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
     context = role_context(cluster, role.name)
     alike: MadeOnce[bool] = MadeOnce(asked_of([role.spec.on]), context)
     with _explained(role, "on"):
         if not alike.asked and alike.asked is not None and cluster.nodes:
             return tuple(cluster.by_name) if evaluate(role.spec.on, context) else ()
-        return tuple(
-            node.name
-            for node in cluster.nodes
-            if alike.get(node, lambda n: bool(evaluate(role.spec.on, {**context, "node": n})))
-        )
+
+        def runs_on(node: Node) -> bool:
+            return bool(evaluate(role.spec.on, {**context, "node": node}))
+
+        return tuple([node.name for node in cluster.nodes if alike.get(node, runs_on)])
 
 
 def _contributions(cluster: Cluster, compilers: Sequence[_Compiler]) -> Contributions:
@@ -154,12 +170,11 @@ def _contributions(cluster: Cluster, compilers: Sequence[_Compiler]) -> Contribu
         if kind.spec.scope == "cluster":
             found[kind.name] = merged(kind, (item for each in having for item in each.contributed(kind)))
         else:
-            found[kind.name] = {
-                node.name: merged(
-                    kind, (item for each in having if each.runs_on(node) for item in each.contributed(kind, node))
-                )
-                for node in cluster.nodes
-            }
+            by_node: dict[str, list[Contribution]] = {node.name: [] for node in cluster.nodes}
+            for compiler in having:
+                for node in compiler.nodes:
+                    by_node[node.name] += compiler.contributed(kind, node)
+            found[kind.name] = {name: merged(kind, items) for name, items in by_node.items()}
     return found
 
 
@@ -200,11 +215,10 @@ def _site_name(site_role: SiteRole) -> str:
     return f"site_{site_role.name}"
 
 
-def _site_roles(
-    cluster: Cluster, node: Node, needs: tuple[RoleNeed, ...], code: Mapping[str, Code]
-) -> Iterator[DesiredRole]:
+def _site_roles(cluster: Cluster, node: Node, here: _Here, code: Mapping[str, Code]) -> Iterator[DesiredRole]:
     for site_role in cluster.site_roles:
         if node.name in site_role.on:
+            needs = tuple(RoleNeed(each.role.name) for each, _ in here if each.role.spec.before_site_roles)
             yield DesiredRole(
                 _site_name(site_role),
                 needs=needs,
@@ -230,17 +244,6 @@ def _explained(role: Role, key: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Placed:
-    """Where a role runs: the nodes in cluster order, and the same as a set."""
-
-    nodes: tuple[str, ...]
-    known: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "known", frozenset(self.nodes))
-
-
-@dataclass(frozen=True)
 class _Compiler:
     """One role for every node of the cluster. What is the same on several of them is rendered, and stored, once."""
 
@@ -250,29 +253,26 @@ class _Compiler:
     cluster: Cluster
     texts: _Texts
     secret_digests: Mapping[str, str | None]
-    placed: Mapping[str, _Placed]
+    placed: Mapping[str, tuple[str, ...]]  # the nodes of each role, in cluster order
     served: DepotContents
     contributions: Contributions  # of all roles
     alike: dict[int, MadeOnce[tuple[Any, ...]]] = field(default_factory=dict)  # by id of a spec, or of several
     same: dict[int, _Text] = field(default_factory=dict)  # a text that is the same on all nodes, likewise
 
-    def runs_on(self, node: Node) -> bool:
-        return node.name in self._own.known
-
     @cached_property
-    def _own(self) -> _Placed:
-        return self.placed[self.role.name]
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes where it runs, in cluster order."""
+        return tuple([self.cluster.by_name[name] for name in self.placed[self.role.name]])
 
     def artifacts(self) -> tuple[Artifact, ...]:
         """What the depot has to serve for it, each once."""
         specs = self.role.spec.artifacts
-        nodes = self.placed[self.role.name].nodes if specs else ()
-        found = (self._each(self.cluster.by_name[name], specs, _artifact) for name in nodes)
+        found = (self._each(node, specs, _artifact) for node in (self.nodes if specs else ()))
         return tuple(dict.fromkeys(artifact for several in found for artifact in several))
 
     def contributed(self, kind: Kind, node: Node | None = None) -> Iterator[Contribution]:
         """What it contributes to a kind, for all nodes or for one; nothing where it runs on no node."""
-        nodes = self._nodes if node is None else (node,)
+        nodes = self.nodes if node is None else (node,)
         for place, spec in enumerate(self.role.spec.contributes[kind.name] if nodes else ()):
             make = partial(self._item, kind)
             try:
@@ -285,10 +285,6 @@ class _Compiler:
             loc = ("contributes", kind.name, place)
             yield from (Contribution(self.role, loc, item, nodes) for item in items)
 
-    @cached_property
-    def _nodes(self) -> tuple[Node, ...]:
-        return tuple(self.cluster.by_name[name] for name in self.placed[self.role.name].nodes)
-
     def _item(self, kind: Kind, spec: ContributionSpec, context: Context) -> Item:
         item = kind.item(spec, lambda text: render(text, context))
         if spec.source is None:
@@ -296,8 +292,8 @@ class _Compiler:
         text = self.role.texts[spec.source]
         return {**item, "text": render(text, context) if isinstance(text, Template) else text}
 
-    def wanted(self, node: Node) -> DesiredRole:
-        here = tuple(role for role, known in self._needed_here if node.name in known)
+    def wanted(self, node: Node, here: tuple[str, ...]) -> DesiredRole:
+        """What a node should have of it. `here`: the roles that it needs and that run on the node."""
         return self._all_alike.get(node, lambda n: self._called(self._wanted(n, here)), here)
 
     def _called(self, wanted: DesiredRole) -> DesiredRole:
@@ -305,11 +301,6 @@ class _Compiler:
             return localize(wanted, self.cluster.os)
         except ValueError as error:
             raise self.role.wrong(str(error)) from error
-
-    @cached_property
-    def _needed_here(self) -> list[tuple[str, frozenset[str]]]:
-        """Roles that it needs on the same node, with the nodes that have them."""
-        return [(role, self.placed[role].known) for role in self.needs if "@" not in role]
 
     @cached_property
     def _all_alike(self) -> MadeOnce[DesiredRole]:
@@ -400,8 +391,8 @@ class _Compiler:
                 raise self.role.wrong(
                     f"needs {text!r}: after @ comes 'cluster' (every node where that role runs)", ("needs",)
                 )
-            if at and self.placed[role].nodes:
-                yield RoleNeed(role, self.placed[role].nodes)
+            if at and self.placed[role]:
+                yield RoleNeed(role, self.placed[role])
             elif role in here and not at:
                 yield RoleNeed(role)
 
