@@ -15,7 +15,7 @@ def main() -> None:
     core_dumps.forbid()  # before any secret is read
     # A plan of 10,000 nodes is millions of objects that live to the end: looking for dead ones takes a fourth of the
     # time. Modules are many, too.
-    gc.set_threshold(200_000, 20, 100)
+    gc.set_threshold(1_000_000, 20, 100)
     if sys.argv[1:2] and sys.argv[1] in _REACHES_NODES and not {"-h", "--help", "--offline"} & set(sys.argv):
         from hpcforge.engines.child_process import begin  # noqa: PLC0415
 
