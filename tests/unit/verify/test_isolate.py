@@ -92,6 +92,12 @@ def test_two_nodes_that_cannot_reach_each_other_are_named(build: Build) -> None:
     assert verdict.isolation.named[0].nodes == ("w1", "w4")
 
 
+def test_where_no_pair_answers_nothing_is_named(build: Build) -> None:
+    verdict, head = isolated(build, lambda a, b: 1.0 if a == b else None)
+    assert (verdict.status, verdict.node, head.rounds) == ("unknown", None, 2)
+    assert verdict.detail == "no pair of nodes gave an answer"
+
+
 def test_of_two_nodes_none_can_be_told(build: Build) -> None:
     verdict, _ = isolated(build, lambda a, b: 0.05 if (a, b) == ("w2", "w1") else 1.0, workers=2)
     assert verdict.status == "unknown"
