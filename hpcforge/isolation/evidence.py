@@ -25,6 +25,7 @@ _WHOLE = ("node", "uplinks", "leaf")  # parts that are bad only if everything th
 _GOOD_OF_WHOLE = 0.02  # the share of values through such a part that may be good nevertheless
 UNSTEADY = 1e-5  # a part that would be low so often by chance in fewer runs than this is unsteady
 SUSPECT = 0.05  # and one below this is measured again
+FIRST_ROUNDS = 3  # those in which pairs are measured for their own sake
 PATIENCE = 16  # values of a part after which it is not measured again
 
 
@@ -162,12 +163,17 @@ class Evidence:
         return median(values), next((lines[name] for name in names if name in lines), Line(0.0, 0.0))
 
     def passed(self, low: Low) -> bool:
-        """Whether the same pair was good in the same direction in a later round."""
+        """Whether a low value needs no other measurement: the same pair was good in the same direction.
+
+        A pair that met only so that others could be judged is not judged itself: it is enough that its parts were good.
+        """
         met = self.state.met
-        here = met[low[0]]
-        return any(
-            met[number].round > here.round and low[1] not in met[number].low for number in self.of_pair[here.a, here.b]
-        )
+        here = self.of_pair[met[low[0]].a, met[low[0]].b]
+        if any(low[1] not in met[number].low for number in here):
+            return True
+        parts = [part for part in self.path(low) if part.kind in ("cable", "uplink")]
+        judged = met[here[0]].round <= FIRST_ROUNDS
+        return not judged and not any(low in weight.low for part in parts for weight in self.bad_ways(part))
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,8 @@ def run_isolation(
             verdict, out = stopped
             return replace(verdict, isolation=Isolation(tuple(rounds))), out if not rounds else {}
         reports = _reports(job, asked, names, ran)
+        if asked.pairs and not reports.results.pairs and not any(not met.silent for met in state.met):
+            return _no_pair(job, names, seen, tuple(rounds), measurements), {}
         refused += reports.refused
         state, told = step(state, asked, reports.results)
         measurements += seen.measurements
@@ -101,6 +103,27 @@ def names_of(job: Launch, plans: Sequence[Labels]) -> Names:
         if of.known and (fabric.rails == 1 or (real and fabric.rails == job.gpus_per_node)):
             return Names(of, labels, where)
     return Names(Wiring(tuple(nodes)), None, where)
+
+
+def _no_pair(
+    job: Launch,
+    names: Names,
+    seen: Transcript,
+    rounds: tuple[MeasuredRound, ...],
+    measurements: Sequence[Measurement],
+) -> Verdict:
+    """No pair gave an answer: what is measured with is more likely at fault than every node."""
+    why = f": {seen.silent[0]}" if seen.silent else ""
+    verdict = Verdict(
+        job.turns[0].test,
+        "unknown",
+        names.wiring.nodes,
+        launcher=job.launcher,
+        ranks=job.ranks,
+        measurements=tuple(measurements),
+        isolation=Isolation(rounds),
+    )
+    return blamed(job, verdict, Blame("unknown", f"no pair of nodes gave an answer{why}"))
 
 
 def _asks(asked: Round, names: Names) -> str:

@@ -67,6 +67,7 @@ class Transcript:
     done: frozenset[int] = frozenset()  # tasks that gave a result
     failed_nodes: tuple[str, ...] = ()
     over_memory: Mapping[str, str] = field(default_factory=dict)  # host -> Slurm's words
+    silent: tuple[str, ...] = ()  # why pairs of nodes gave no answer
     held: Mapping[str, str] = field(default_factory=dict)  # host -> who holds the port on which ranks were to meet
 
     @property
@@ -120,6 +121,7 @@ def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Tran
         failed_nodes=tuple(a or b for line in slurm_errors for a, b in _NODE_FAILED.findall(line)),
         over_memory={host: end for host, end in task_ends.items() if end.startswith("Out Of Memory")}
         | _over_memory(ran.stderr, hosts),
+        silent=tuple(clean(e.get("error", "")) for _, e in events if e["event"] == "silent"),
         held={
             clean(e["host"], 64): clean(e.get("text", "")) for _, e in events if e["event"] == "held" and "host" in e
         },

@@ -10,8 +10,7 @@ import typer
 from hpcforge.cli import completion, options
 
 nodes = typer.Typer(
-    help="Add, remove, replace or import nodes of a blueprint.\n\n"
-    "Keeps comments and shows a diff before it writes."
+    help="Add, remove, replace or import nodes of a blueprint.\n\nKeeps comments and shows a diff before it writes."
 )
 _Names = Annotated[str, typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False)]
 _Known = Annotated[

@@ -49,7 +49,8 @@ NO_NODE = {
 }
 # What begins something: on nodes, on this host as root, or in the site's secrets.
 OTHERS = {
-    *("apply", "discover", "logs", "plan", "report acceptance", "status", "trust", "verify", "image build", "image remove"),
+    *("apply", "discover", "logs", "plan", "report acceptance", "status", "trust", "verify"),
+    *("image build", "image remove"),
     *(f"netboot {verb}" for verb in ("record", "serve", "status", "want", "withdraw")),
     *(f"power {verb}" for verb in ("boot-once", "cycle", "off", "on", "status")),
     *(f"rehearse {one}" for one in ("up", "down", "status", "ssh", "save", "restore", "forget")),

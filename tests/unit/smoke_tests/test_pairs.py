@@ -1,0 +1,61 @@
+"""One round of measurements, as the program takes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.said import end_of
+
+pytest.importorskip("torch")
+PROGRAM = Path(__file__).parents[3] / "smoke_tests" / "pairs" / "pairs.py"
+NODES = "--nodes=w1=127.0.0.1,w2=127.0.0.1,w3=127.0.0.1"
+
+
+def start(name: str, port: int, *words: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "SLURMD_NODENAME": name, "SLURM_LOCALID": "0", "PYTHONPATH": str(PROGRAM.parents[1])}
+    argv = [sys.executable, str(PROGRAM), "--json", NODES, f"--port={port}", "--seconds=0.1", *words]
+    return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def said(process: subprocess.Popen[str]) -> list[dict[str, object]]:
+    out, error = process.communicate(timeout=300)
+    assert process.returncode == 0, end_of(error) + out
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_node_alone_then_pairs_in_turn_one_of_them_without_an_answer(free_port: int) -> None:
+    words = ("--alone=w1", "--pairs=w1:w2,w1:w3", "--timeout=15")
+    first, second = (start(name, free_port, *words) for name in ("w1", "w2"))
+    events = said(first)
+    measured = [event["of"] for event in events if event["event"] == "measurement"]
+    both = {"node": "w1", "peer": "w2", "rail": 0}
+    assert measured == [{"node": "w1"}, {**both, "direction": "out"}, {**both, "direction": "in"}]
+    assert [event["of"] for event in events if event["event"] == "silent"] == [{**both, "peer": "w3"}]
+    assert [event["event"] for event in said(second)] == ["result"]
+
+
+def test_a_node_without_a_part_in_a_round_is_done_at_once(free_port: int) -> None:
+    assert [event["event"] for event in said(start("w3", free_port, "--pairs=w1:w2"))] == ["result"]
+
+
+@pytest.mark.parametrize("words", ["--pairs=w1:w9", "--alone=$(id)", "--pairs=w1:w1"])
+def test_a_round_of_unknown_nodes_is_refused(words: str, free_port: int) -> None:
+    process = start("w1", free_port, words)
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert json.loads(out)["event"] == "failed"
+
+
+@pytest.fixture
+def free_port() -> int:
+    import socket  # noqa: PLC0415
+
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])

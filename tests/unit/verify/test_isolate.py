@@ -1,0 +1,126 @@
+"""Rounds that isolate a bad part, with a head that measures a small cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.verify.head import Completed
+from hpcforge.verify.verdict_records import Recorded, dump, load
+from hpcforge.verify.verdicts import Verdict, summary_line
+from hpcforge.verify.verify import verify
+from tests.unit.verify.conftest import shipped_program
+from tests.unit.verify.test_process_verdict import with_test
+from tests.unit.verify.test_verify import ScriptedHead, quiet
+
+Build = Callable[..., Cluster]
+Rate = Callable[[str, str], float | None]
+
+
+class Measuring(ScriptedHead):
+    """Measures what a round asks for: `rate` of one node to another, and of a node to itself; None: no answer."""
+
+    def __init__(self, rate: Rate, foreign: str = "") -> None:
+        super().__init__()
+        self.rate, self.foreign, self.rounds = rate, foreign, 0
+
+    def run(self, argv: Sequence[str], **rest: object) -> Completed:  # type: ignore[override]
+        answer = super().run(argv, **rest)  # type: ignore[arg-type]
+        told = dict(word[2:].split("=", 1) for word in argv if word.startswith("--") and "=" in word)
+        if "pairs" not in told:
+            return answer
+        self.rounds += 1
+        return Completed(0, "".join(self._lines(told)), "")
+
+    def _lines(self, told: dict[str, str]) -> list[str]:
+        names = [each.partition("=")[0] for each in told["nodes"].split(",")]
+        events: dict[str, list[dict[str, object]]] = {name: [] for name in names}
+        for name in filter(None, told["alone"].split(",")):
+            if (rate := self.rate(name, name)) is not None:
+                events[name].append({"of": {"node": name}, "gpu": 0, "gflop_per_s": rate})
+        for pair in filter(None, told["pairs"].split(",")):
+            a, b = pair.split(":")
+            for direction, rate in (("out", self.rate(a, b)), ("in", self.rate(b, a))):
+                if rate is not None:
+                    of = {"node": a, "peer": b, "rail": 0, "direction": direction}
+                    events[self.foreign or a].append({"of": of, "gb_per_s": rate})
+        lines = []
+        for task, name in enumerate(names):
+            said = [{"event": "node", "host": name}, *({"event": "measurement", **each} for each in events[name])]
+            lines += [f"{task}: {json.dumps(each)}\n" for each in [*said, {"event": "result", "backend": "gloo"}]]
+        return lines
+
+
+def isolated(build: Build, rate: Rate, workers: int = 6, foreign: str = "") -> tuple[Verdict, Measuring]:
+    head = Measuring(rate, foreign)
+    (verdict,) = verify(with_test(build(workers), shipped_program("pairs")), head, {}, quiet)
+    return verdict, head
+
+
+def test_healthy_nodes_pass_after_two_rounds(build: Build) -> None:
+    verdict, head = isolated(build, lambda _a, _b: 1.0)
+    assert (verdict.status, head.rounds) == ("passed", 2)
+    assert verdict.isolation
+    assert [len(each.pairs) for each in verdict.isolation.rounds] == [0, 15]
+    assert "1 GB/s between two nodes" in verdict.headline
+    assert head.programs().count("sbatch") == 1
+
+
+def test_a_slow_node_is_named_with_number_line_and_source(build: Build) -> None:
+    verdict, head = isolated(build, lambda a, b: 0.4 if a == b == "w3" else 1.0)
+    assert (verdict.status, verdict.node, head.rounds) == ("missed", "w3", 4)
+    assert verdict.detail.startswith(
+        "node w3: 0.4 GFLOP/s, must be at least 0.95 GFLOP/s, 0.95 of the median 1 GFLOP/s"
+    )
+    assert verdict.next_command == "scontrol show node w3"
+
+
+def test_a_node_with_a_slow_network_is_named(build: Build) -> None:
+    verdict, _ = isolated(build, lambda a, b: 0.1 if a != b and "w2" in (a, b) else 1.0)
+    assert (verdict.status, verdict.node) == ("missed", "w2")
+    assert verdict.detail.startswith("the network of w2: 0.1 GB/s")
+
+
+def test_two_nodes_that_cannot_reach_each_other_are_named(build: Build) -> None:
+    verdict, _ = isolated(build, lambda a, b: None if {a, b} == {"w1", "w4"} else 1.0)
+    assert (verdict.status, verdict.node) == ("failed", None)
+    assert verdict.detail.startswith("the path between w1 and w4: no answer")
+    assert verdict.isolation
+    assert verdict.isolation.named[0].nodes == ("w1", "w4")
+
+
+def test_where_no_pair_answers_nothing_is_named(build: Build) -> None:
+    verdict, head = isolated(build, lambda a, b: 1.0 if a == b else None)
+    assert (verdict.status, verdict.node, head.rounds) == ("unknown", None, 2)
+    assert verdict.detail == "no pair of nodes gave an answer"
+
+
+def test_of_two_nodes_none_can_be_told(build: Build) -> None:
+    verdict, _ = isolated(build, lambda a, b: 0.05 if (a, b) == ("w2", "w1") else 1.0, workers=2)
+    assert verdict.status == "unknown"
+    assert "the network of w1 or the network of w2: cannot tell which end" in verdict.detail
+
+
+def test_a_report_on_other_nodes_is_refused(build: Build) -> None:
+    verdict, _ = isolated(build, lambda _a, _b: 1.0, foreign="w6")
+    assert (verdict.status, verdict.node) == ("failed", "w6")
+    assert verdict.detail == "reported measurements that nothing asked for: w6"
+
+
+def test_a_verdict_with_its_rounds_is_kept(build: Build) -> None:
+    verdict, _ = isolated(build, lambda a, b: 0.1 if a != b and "w2" in (a, b) else 1.0)
+    cluster = with_test(build(6), shipped_program("pairs"))
+    assert cluster.acceptance
+    kept = Recorded().reached(cluster.acceptance.tests, [(cluster.acceptance.tests[0], verdict, True)], 1.0)
+    read = load(dump(kept))
+    assert not read.problem
+    assert read.kept[0].verdict.isolation == verdict.isolation
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+def test_summary(build: Build, rate: float) -> None:
+    verdict, _ = isolated(build, lambda a, b: rate if "w2" in (a, b) and a != b else 1.0)
+    assert summary_line(verdict).startswith("pairs  passed" if rate == 1.0 else "pairs  missed  w2: the network of w2")
