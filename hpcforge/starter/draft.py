@@ -115,8 +115,9 @@ def _system(machines: Sequence[FoundMachine]) -> tuple[tuple[str, str], bool]:
     """The distribution that most machines have, if hpcforge supports it, and whether that is sure; else Debian 12."""
     known = load_catalog().distributions
     counts = Counter(machine.system for machine in machines if machine.system and machine.system in known)
-    (found, count), *_ = (*counts.most_common(1), (None, 0))
-    return found or ("debian", "12"), found is not None and count == len(machines)
+    for found, count in counts.most_common(1):
+        return found, count == len(machines)
+    return ("debian", "12"), False
 
 
 def _pytorch(gpus: bool, system: tuple[str, str]) -> str:
