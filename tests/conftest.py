@@ -20,6 +20,7 @@ ON_DEMAND = {
     "metal": "that install a machine that boots from the network",
     "nvidia": "of NVIDIA's repository, with stubs, on a node",
     "training": "of faults in training: in each mode, in checkpoints, of a node under a job",
+    "templates": "of each template of `hpcforge init`, from nothing to a report of its acceptance",
     "shared-storage": "of storage between real nodes (GlusterFS, a bucket)",
     "vagrant": "that have Vagrant start virtual machines",
     "vm": "that start virtual machines",

@@ -85,7 +85,7 @@ def diff(
         removals=removals,
         leaving=tuple(leaving),
         groups={node.name: node.group for node in cluster.nodes if node.name in observed},
-        in_service=_in_service(cluster, reachable, slurm_nodes),
+        in_service=_in_service(cluster, desired, reachable, slurm_nodes),
         jobs=parse_jobs(answers.get(SLURM_JOBS, "")),
         asked_for={name: asking for name in going if (asking := asks_for(name, waiting))},
         too_large=too_large(
@@ -186,14 +186,31 @@ def _removals(roles: Iterable[DesiredRole], seen: Observation, scope: Scope) -> 
             yield replace(removal, wanted=removal.role in guarded, guard=guarded.get(removal.role, False))
 
 
+def _never_ran(cluster: Cluster, desired: Desired, reachable: Mapping[str, Observation]) -> bool:
+    """Whether Slurm cannot have run a job: the controller lacks every file of the role that brings Slurm."""
+    controller = cluster.slurm.controller
+    roles = desired.nodes.get(controller, ()) if controller in reachable else ()
+    for wanted in (role for role in roles if role.role == desired.scheduler):
+        told = reachable[controller].differs.get(wanted.role, {}).get(File.kind, ())
+        missing = {file["path"] for file in told if not file["exists"]}
+        files = wanted.of(File)
+        return bool(files) and all(file.path in missing for file in files)
+    return False
+
+
 def _in_service(
-    cluster: Cluster, reachable: Mapping[str, Observation], slurm_nodes: Mapping[str, tuple[str, str]]
+    cluster: Cluster,
+    desired: Desired,
+    reachable: Mapping[str, Observation],
+    slurm_nodes: Mapping[str, tuple[str, str]],
 ) -> tuple[str, ...]:
     """Nodes that were configured before and may have jobs.
 
     A worker that Slurm's list lacks has none: a run was killed between the node's roles and the controller's. Without
-    a list, all count.
+    a list, all count, unless a first apply was killed before it configured Slurm: then nothing can be drained.
     """
+    if not slurm_nodes and _never_ran(cluster, desired, reachable):
+        return ()
     idle = set(not_scheduled(slurm_nodes))
     if slurm_nodes:
         idle |= {worker.name for worker in cluster.workers} - set(slurm_nodes)

@@ -177,7 +177,8 @@ def _tests(report: AcceptanceReport) -> Iterator[PageTable]:
 
 def _numbers(test: AcceptedTest) -> PageTable:
     """What each node measured; nodes with the same numbers share a row."""
-    names = dict.fromkeys(node for by_node in test.numbers.values() for node in by_node if node)
+    measured = {node for by_node in test.numbers.values() for node in by_node}
+    names = [node for node in test.nodes if node in measured]
     alike: dict[tuple[str, ...], list[str]] = {}
     for name in names:
         alike.setdefault(tuple(by_node.get(name, "-") for by_node in test.numbers.values()), []).append(name)

@@ -113,9 +113,11 @@ def draft(
 
 def _system(machines: Sequence[FoundMachine]) -> tuple[tuple[str, str], bool]:
     """The distribution that most machines have, if hpcforge supports it, and whether that is sure; else Debian 12."""
-    counts = Counter(machine.system for machine in machines if machine.system in load_catalog().distributions)
-    (found, count), *_ = (*counts.most_common(1), (None, 0))
-    return found or ("debian", "12"), found is not None and count == len(machines)
+    known = load_catalog().distributions
+    counts = Counter(machine.system for machine in machines if machine.system and machine.system in known)
+    for found, count in counts.most_common(1):
+        return found, count == len(machines)
+    return ("debian", "12"), False
 
 
 def _pytorch(gpus: bool, system: tuple[str, str]) -> str:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 
@@ -87,15 +87,16 @@ def checked(machines: list[FoundMachine]) -> list[FoundMachine]:
     return machines
 
 
-def of_facts(address: str, facts: Mapping[str, Any], topology: str, host_keys: tuple[str, ...]) -> FoundMachine:
+def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys: tuple[str, ...]) -> FoundMachine:
     """Return a machine as it describes itself; `topology` is the output of `lscpu --parse=SOCKET,CORE,CPU`."""
     name = str(facts.get("hostname", "")).partition(".")[0].lower()
     name = name if re.fullmatch(NODE_NAME.pattern, name) else f"node-{address.replace('.', '-')}"
     rows = {tuple(line.split(",")[:3]) for line in topology.splitlines() if re.fullmatch(r"\d+,\d+,\d+", line)}
     sockets, cores = len({row[0] for row in rows}), len({row[:2] for row in rows})
     told = facts.get("nvml") or facts.get("amdgpu")
-    models = [gpu["model"] for gpu in told["gpus"] if gpu["model"]] if told else []
-    counts = facts.get("gpus", {})
+    models = [gpu["model"] for gpu in told["gpus"] if gpu["model"]] if isinstance(told, dict) else []
+    counts = facts.get("gpus")
+    counts = counts if isinstance(counts, dict) else {}
     system = str(facts.get("os_id", "")), str(facts.get("os_release", ""))
     return FoundMachine(
         name,
@@ -104,7 +105,7 @@ def of_facts(address: str, facts: Mapping[str, Any], topology: str, host_keys: t
         sockets=sockets or None,
         cores_per_socket=cores // sockets if sockets else None,
         threads_per_core=max(1, len(rows) // cores) if cores else None,
-        memory_gib=_installed_gib(int(facts.get("memory_kib", 0))),
+        memory_gib=_installed_gib(int(str(facts.get("memory_kib", 0)))),
         gpu=models[0] if models else None,
         gpus=max(int(counts.get("nvidia", 0)), int(counts.get("amd", 0))),
         host_keys=host_keys,

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired, RoleNeed
-from hpcforge.plan.diff import SLURM_NODES, diff
+from hpcforge.plan.diff import SLURM_NODES, _in_service, diff
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import PackageRemoval, UnitChange
 from hpcforge.plan.role import RoleError, load_roles
@@ -226,3 +227,17 @@ def test_a_worker_that_slurm_does_not_know_is_not_in_service(
     observed = {name: seen(name, receipt=receipt) for name in ("w1", "w2")}
     plan = diff(cluster, desired, {"head": seen("head", receipt=receipt, answers=answers), **observed})
     assert plan.in_service == in_service
+
+
+@pytest.mark.parametrize(("missing", "in_service"), [(True, ()), (False, ("head", "w1", "w2"))])
+def test_without_slurm_s_own_files_no_node_is_in_service(
+    cluster: Cluster, desired: Desired, missing: bool, in_service: tuple[str, ...]
+) -> None:
+    """A first apply was killed before it configured the controller: to drain a node could never succeed."""
+    role = next(role for role in desired.nodes["head"] if role.of(File))
+    files = [{"path": file.path, "exists": not missing} for file in role.of(File)]
+    receipt = {"run": {"number": 1}}
+    observed = {name: seen(name, receipt=receipt) for name in ("w1", "w2")}
+    head = seen("head", {"role": role.role, "files": files}, receipt=receipt)
+    found = _in_service(cluster, replace(desired, scheduler=role.role), {"head": head, **observed}, {})
+    assert found == in_service
