@@ -6,11 +6,13 @@ import dataclasses
 import json
 from pathlib import Path
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.node_selection import choose
 from hpcforge.cli.options import InstallOptions
 from hpcforge.cli.site import open_site, say_not_rehearsed
 from hpcforge.cli.trust import trust_new
+from hpcforge.cluster.model import Cluster
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.plan.plan import Plan
@@ -80,8 +82,21 @@ def plan(
             asked = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
             chosen = {**asked, **install.given} if output is None else {}
             printing.note(f"Next: {command_line('apply', blueprint, **given, plan=output, **chosen)}\n")
+        bare = [] if install.given else _without_system(site.cluster, found)
+        if bare:
+            again = command_line("plan", blueprint, inventory=inventory, identity=identity, install=fold(bare))
+            printing.note(f"to install an operating system on {fold(bare)}: {again}\n")
     say_not_rehearsed(site, inventory)
     return exit_code(found)
+
+
+def _without_system(cluster: Cluster, found: Plan) -> list[str]:
+    """The silent nodes that hpcforge has never entered and could switch on."""
+    return [
+        node.name
+        for node in cluster.nodes
+        if node.name in found.unreachable and not node.host_keys and node.mac and node.bmc and node.bmc.address
+    ]
 
 
 def _say(text: str) -> None:

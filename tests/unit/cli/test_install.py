@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from hpcforge.cli import run, signals
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.install import first, planned, with_installs
 from hpcforge.cli.options import InstallOptions
+from hpcforge.cli.plan import _without_system
 from hpcforge.cli.site import open_site
 from hpcforge.errors import UsageError
 from hpcforge.image.manifest import Disk, Lock, Manifest
@@ -127,3 +129,11 @@ def test_the_key_is_the_blueprints_or_the_operators(site: Site, tmp_path: Path) 
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "id_ed25519.pub").write_text("x")
     assert default_key(site) == tmp_path / ".ssh" / "id_ed25519.pub"
+
+
+def test_a_plan_names_the_silent_nodes_that_may_have_no_operating_system(site: Site) -> None:
+    wanted = goal(site, make=False)
+    plan = compare_unseen(site, wanted, Selection(("head", "w1"), True, Scope(None, frozenset()), "touched"))
+    silent = dataclasses.replace(plan, unreachable=dict.fromkeys(("head", "w1"), "no route"))
+    assert _without_system(site.cluster, silent) == ["head", "w1"]
+    assert _without_system(site.cluster, plan) == []
