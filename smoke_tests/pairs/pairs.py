@@ -59,11 +59,10 @@ def asked(nodes: str, alone: str, pairs: str) -> Asked:
     return Asked(found, names, both)
 
 
-def wait_s(pairs: list[tuple[str, str]], turn: int, timeout_s: float) -> float:
-    """How long the partners of a turn may be late: each pair before theirs may take its time to be silent."""
-    ends = pairs[turn]
-    before = sum(1 for pair in pairs[:turn] if set(pair) & set(ends))
-    return timeout_s * (1 + 2 * before)
+def late_s(pairs: list[tuple[str, str]], turn: int, timeout_s: float) -> float:
+    """How long a partner may be late for a turn: a pair before it may have been silent."""
+    earlier = any(set(pair) & set(pairs[turn]) for pair in pairs[:turn])
+    return timeout_s * (2 if earlier else 1)
 
 
 def say(**event: Any) -> None:
@@ -121,7 +120,7 @@ class Meeting:
         torch, dist = device.torch, device.torch.distributed
         self.device, self.first = device, first
         timeout_s, late_s = limits
-        store = dist.PrefixStore(f"{pair[0]}:{pair[1]}", stores.own() if first else stores.of(pair[0], late_s))
+        store = dist.PrefixStore(f"{pair[0]}:{pair[1]}", stores.own() if first else stores.of(pair[0]))
         store.set_timeout(timedelta(seconds=late_s))
         store.set(f"here {int(first)}", "1")
         store.wait([f"here {int(not first)}"], timedelta(seconds=late_s))
@@ -189,9 +188,9 @@ class Stores:
             self.mine = self._store("0.0.0.0", True, self.timeout_s)  # noqa: S104
         return self.mine
 
-    def of(self, node: str, limit_s: float) -> Any:
-        """The store at another node, which may still be about to begin."""
-        return self._store(self.nodes[node], False, limit_s)
+    def of(self, node: str) -> Any:
+        """The store at another node, which is there from the beginning of its process."""
+        return self._store(self.nodes[node], False, self.timeout_s)
 
     def _store(self, address: str, here: bool, limit_s: float) -> Any:
         told = (address, self.port, None, here, timedelta(seconds=limit_s), False)
@@ -244,7 +243,7 @@ def meet(
     pair = round_.pairs[turn]
     first = name == pair[0]
     of = {"node": pair[0], "peer": pair[1], "rail": rail}
-    limits = (options.timeout, wait_s(round_.pairs, turn, options.timeout))
+    limits = (options.timeout, late_s(round_.pairs, turn, options.timeout))
     where = f"data from {pair[1] if first else pair[0]} to {name}, rail {rail}"
     try:
         meeting = Meeting(device, stores, pair, first, limits)
