@@ -182,6 +182,7 @@ MUTATIONS = (
 NOT_MEASURED: Mapping[str, str] = {
     "schema": "the version of this file's own form",
     "name": "fixed after the first apply: nodes refuse another cluster",
+    "include": "what is in the files counts, not where it is",
     "inventory": "says where nodes are and which keys they have; see `nodes.<name>.addresses`",
     "secrets": "where the secrets are on the operator host",
     "access.become": "how hpcforge becomes root",

@@ -47,7 +47,6 @@ OTHER_WORDS = {
         "starter/draft.py",
     },
     "names": {
-        "cluster/declared.py",
         "node/kept_on_removal.py",
         "node/remove.py",
         "plan/diff.py",
