@@ -54,12 +54,12 @@ def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str
     return found
 
 
-def other_releases(cluster: Cluster, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def other_releases(cluster: Cluster, facts: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     """Return nodes that have another distribution or release than the blueprint says, and what to do about it."""
     found = {}
     for node, known in facts.items():
         os = cluster.os_of(node)
-        has = (known["os_id"], known["os_release"])
+        has = (str(known["os_id"]), str(known["os_release"]))
         if has not in ((os.name, os.release), (os.name, os.suite)):
             found[node] = (
                 f"it has {' '.join(has)!a:.60}, and the blueprint says {os.name} {os.release}: install that, or "
