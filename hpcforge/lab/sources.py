@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hpcforge.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from hpcforge.catalog.distribution import Distribution
 
 _DISTRIBUTION = "debian"
 _KEYRING = "debian-archive"
@@ -38,15 +42,25 @@ def check_distribution(name: str) -> None:
 
 def codename(release: str) -> str:
     """Debian's code name of a release; `LabError` for one that labs do not know."""
-    return _release(release)[0]
+    return str(_release(release).suite)
 
 
 def is_testing(release: str) -> bool:
     """Whether Debian has not released it yet; `LabError` for a release that labs do not know."""
-    return _release(release)[1]
+    return _release(release).testing
 
 
-def _release(release: str) -> tuple[str, bool]:
+def takes_cgroup_v2_alone(release: str) -> bool:
+    """Whether its slurmd starts where this host has cgroup v1, too, and a node v2 alone.
+
+    Slurm before 23.11 has no `CgroupPlugin=disabled`: it reads the host's hierarchies in /proc, and ends. `LabError`
+    for a release that labs do not know.
+    """
+    slurm = _release(release).slurm
+    return tuple(map(int, slurm.split(".")[:2])) >= (23, 11)
+
+
+def _release(release: str) -> Distribution:
     from hpcforge.catalog import load_catalog  # noqa: PLC0415 - a lab that is only entered needs it not
 
     known = load_catalog().distributions
@@ -54,7 +68,7 @@ def _release(release: str) -> tuple[str, bool]:
     if found is None or found.suite is None:
         releases = ", ".join(version for name, version in known if name == _DISTRIBUTION)
         raise LabError(f"no lab can be built of Debian {release!r}", f"use one of {releases} in `software.os.release`")
-    return found.suite, found.testing
+    return found
 
 
 def sources_for(name: str, files: Mapping[str, str]) -> str:

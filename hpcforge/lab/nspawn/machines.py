@@ -14,6 +14,7 @@ from hpcforge.lab import processes
 from hpcforge.lab.commands import daemon, run, tried
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.nspawn import cgroups, disks
+from hpcforge.lab.sources import takes_cgroup_v2_alone
 from hpcforge.lab.ssh import greets
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.rehearsal.lab_facts import SHARED_FOLDER
@@ -23,7 +24,7 @@ _POWER_OFF_S = 15
 _READY_S = 90
 # For file systems that need no module of the kernel's, and for networks of users' containers.
 _DEVICES = ("/dev/fuse", "/dev/net/tun")
-# The one hierarchy of cgroup v2, as on metal. systemd 258 and later knows no other, and nspawn goes by the host's.
+# cgroup v2 alone, as on metal. systemd 258 and later knows nothing else; without this, nspawn goes by the host.
 _PURE_V2 = ("env", "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
 _AT_ONCE = 8  # machines that are killed at the same time
 
@@ -109,7 +110,7 @@ def _option(argv: list[str], name: str) -> str:
 def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
     machine = lab.machine(node.name)
     nspawn = [
-        *_PURE_V2,
+        *(_PURE_V2 if takes_cgroup_v2_alone(node.release or lab.release) else ()),
         "systemd-nspawn",
         "--quiet",
         "--boot",

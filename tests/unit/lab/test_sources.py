@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.sources import check_distribution, codename, is_testing, sources_for
+from hpcforge.lab.sources import check_distribution, codename, is_testing, sources_for, takes_cgroup_v2_alone
 
 DEB822 = """\
 Types: deb
@@ -85,3 +85,7 @@ def test_other_distributions_are_refused() -> None:
 def test_a_source_with_a_password_in_its_address_is_no_nodes() -> None:
     text = "deb https://ada:of-ada@mirror.example.org/debian bookworm main\n"
     assert "of-ada" not in sources_for("bookworm", {"/etc/apt/sources.list": text})
+
+
+def test_slurm_22_05_does_not_start_under_cgroup_v2_alone() -> None:
+    assert [takes_cgroup_v2_alone(release) for release in ("12", "13", "14")] == [False, True, True]
