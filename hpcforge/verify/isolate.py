@@ -15,10 +15,10 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.fabric.labels import Labels
 from hpcforge.isolation.cover import not_loaded
-from hpcforge.isolation.names import Names
-from hpcforge.isolation.state import Finding, NodeValues, Outcome, Part, Results, Round, State
+from hpcforge.isolation.names import PartNames
+from hpcforge.isolation.state import BadPart, Conclusion, NodeValues, Part, Results, Round, State
 from hpcforge.isolation.step import begin, step
-from hpcforge.isolation.wiring import Wiring, wiring
+from hpcforge.isolation.wiring import NodeWiring, wiring
 from hpcforge.verify.attribution import TIMED_OUT, Blame, blamed
 from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.job_end_reason import end_of
@@ -30,7 +30,7 @@ from hpcforge.verify.process_verdict import judge_tasks
 from hpcforge.verify.step_output import Transcript, read
 from hpcforge.verify.step_verdict import unheard
 from hpcforge.verify.submit import Launch, NotLaunchableError
-from hpcforge.verify.verdicts import Isolation, MeasuredRound, Named, Status, Verdict
+from hpcforge.verify.verdicts import Isolation, MeasuredRound, NamedPart, Status, Verdict
 
 Plans = Callable[[], Sequence[Labels]]  # of fabrics, with what is on the labels of their cables
 
@@ -50,7 +50,7 @@ class _Reports:
 
 
 def run_isolation(
-    cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Callable[[str], None], names: Names
+    cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Callable[[str], None], names: PartNames
 ) -> tuple[Verdict, Mapping[str, str]]:
     """Run rounds until there is nothing left to measure; `names` has the wiring of the job's nodes.
 
@@ -60,7 +60,7 @@ def run_isolation(
     measurements: list[Measurement] = []
     rounds: list[MeasuredRound] = []
     refused: list[str] = []
-    told: Round | Outcome
+    told: Round | Conclusion
     state, told = begin(names.wiring)
     while isinstance(told, Round):
         began = time.monotonic()
@@ -87,7 +87,7 @@ def no_plans() -> Sequence[Labels]:
     return ()
 
 
-def names_of(job: Launch, plans: Sequence[Labels]) -> Names:
+def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
     """What the parts of a launch's nodes are called, by the first fabric plan that has all of them.
 
     A plan is of use where each rail can be measured: it has one, or each node has a GPU for each.
@@ -101,13 +101,13 @@ def names_of(job: Launch, plans: Sequence[Labels]) -> Names:
         fabric = labels.fabric
         of = wiring(nodes, fabric)
         if of.known and (fabric.rails == 1 or (real and fabric.rails == job.gpus_per_node)):
-            return Names(of, labels, where)
-    return Names(Wiring(tuple(nodes)), None, where)
+            return PartNames(of, labels, where)
+    return PartNames(NodeWiring(tuple(nodes)), None, where)
 
 
 def _no_pair(
     job: Launch,
-    names: Names,
+    names: PartNames,
     seen: Transcript,
     rounds: tuple[MeasuredRound, ...],
     measurements: Sequence[Measurement],
@@ -126,7 +126,7 @@ def _no_pair(
     return blamed(job, verdict, Blame("unknown", f"no pair of nodes gave an answer{why}"))
 
 
-def _asks(asked: Round, names: Names) -> str:
+def _asks(asked: Round, names: PartNames) -> str:
     """What a round measures, and why, for people."""
     again = sorted({names.wiring.nodes[test.node] for test in asked.alone if test.why == "repeat"})
     suspects = sorted(
@@ -139,7 +139,7 @@ def _asks(asked: Round, names: Names) -> str:
     return f"round {asked.number}: {', '.join(count)}" + (f" ({'; '.join(why)})" if why else "")
 
 
-def _launch(cluster: Cluster, job: Launch, asked: Round, names: Names, left_s: int) -> Launch:
+def _launch(cluster: Cluster, job: Launch, asked: Round, names: PartNames, left_s: int) -> Launch:
     """The launch of a round. Its groups are arguments, which no shell reads."""
     (turn,) = job.turns
     nodes = names.wiring.nodes
@@ -175,7 +175,7 @@ def _stopped(
     return None
 
 
-def _reports(job: Launch, asked: Round, names: Names, ran: Completed) -> _Reports:
+def _reports(job: Launch, asked: Round, names: PartNames, ran: Completed) -> _Reports:
     """The values of a round, by the parts that it asked for."""
     nodes = {name: number for number, name in enumerate(names.wiring.nodes)}
     alone = {test.node for test in asked.alone}
@@ -207,7 +207,7 @@ def _number(each: Measurement, name: str) -> bool:
     return isinstance(value, (int, float)) and value >= 0 and isinstance(each.get("gpu", 0), int)
 
 
-def _place(each: Measurement, names: Names) -> int | None:
+def _place(each: Measurement, names: PartNames) -> int | None:
     """Where a pair's value is among those of the pair; None: it is of no rail that there is."""
     rail, direction = each.get("of_rail"), each.get("of_direction")
     if not isinstance(rail, int) or not _number(each, _RATE) or direction not in ("out", "in"):
@@ -215,7 +215,7 @@ def _place(each: Measurement, names: Names) -> int | None:
     return 2 * rail + (direction == "in") if 0 <= rail < names.wiring.rails else None
 
 
-def _measured(state: State, asked: Round, names: Names, seconds: float) -> MeasuredRound:
+def _measured(state: State, asked: Round, names: PartNames, seconds: float) -> MeasuredRound:
     """A round for the report: what was measured, why, and what was low."""
     nodes, number = names.wiring.nodes, asked.number
     low = [names.words(part) for seen in state.seen if seen.round == number for part in seen.low]
@@ -231,7 +231,7 @@ def _measured(state: State, asked: Round, names: Names, seconds: float) -> Measu
     )
 
 
-def _ways(places: Sequence[int], values: Sequence[float], names: Names) -> str:
+def _ways(places: Sequence[int], values: Sequence[float], names: PartNames) -> str:
     rails = names.wiring.rails > 1
     return ", ".join(
         f"{f'rail {place // 2 + 1} ' if rails else ''}{'back' if place % 2 else 'out'} {value:.3g} GB/s"
@@ -242,8 +242,8 @@ def _ways(places: Sequence[int], values: Sequence[float], names: Names) -> str:
 def _verdict(
     job: Launch,
     state: State,
-    outcome: Outcome,
-    names: Names,
+    outcome: Conclusion,
+    names: PartNames,
     rounds: tuple[MeasuredRound, ...],
     measurements: Sequence[Measurement],
     refused: Sequence[str],
@@ -276,7 +276,7 @@ def _verdict(
     return blamed(job, verdict, Blame(status, detail + more, None, node, worst.next_command))
 
 
-def _named(finding: Finding, names: Names) -> Named:
+def _named(finding: BadPart, names: PartNames) -> NamedPart:
     """A finding for people."""
     part, line = finding.parts[0], finding.line
     unit = _UNITS.get(part.kind, "GB/s")
@@ -292,7 +292,7 @@ def _named(finding: Finding, names: Names) -> Named:
     )
     said = {"bad": "", "unsteady": "unsteady: ", "could not tell": "cannot tell which end: "}[finding.verdict]
     nodes = tuple(dict.fromkeys(node for each in finding.parts for node in names.nodes(each)))
-    return Named(
+    return NamedPart(
         finding.verdict,
         part.kind,
         names.all(finding),
@@ -312,7 +312,7 @@ def _next(part: Part, nodes: Sequence[str]) -> str:
     return f"ssh {nodes[0]} ip -statistics link" if nodes else "hpcforge verify BLUEPRINT --cabling"
 
 
-def _idle(parts: Sequence[Part], names: Names) -> Iterator[str]:
+def _idle(parts: Sequence[Part], names: PartNames) -> Iterator[str]:
     """What no round loaded: cables by name, uplinks by leaf."""
     yield from (names.words(part) for part in parts if part.kind == "cable")
     of_leaf: dict[int, int] = {}
