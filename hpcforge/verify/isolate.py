@@ -59,7 +59,6 @@ def run_isolation(
     due_s = time.monotonic() + job.time_limit_s
     measurements: list[Measurement] = []
     rounds: list[MeasuredRound] = []
-    refused: list[str] = []
     told: Round | Conclusion
     state, told = begin(names.wiring)
     while isinstance(told, Round):
@@ -73,13 +72,18 @@ def run_isolation(
             verdict, out = stopped
             return replace(verdict, isolation=Isolation(tuple(rounds))), out if not rounds else {}
         reports = _reports(job, asked, names, ran)
+        if reports.refused:
+            text = f"reported measurements that nothing asked for: {fold(sorted({*reports.refused}))}"
+            node = reports.refused[0] if len({*reports.refused}) == 1 else None
+            return _unusable(job, names, tuple(rounds), measurements, Blame("failed", text, None, node)), {}
         if asked.pairs and not reports.results.pairs and not any(not met.silent for met in state.met):
-            return _no_pair(job, names, seen, tuple(rounds), measurements), {}
-        refused += reports.refused
+            why = f": {seen.silent[0]}" if seen.silent else ""
+            blame = Blame("unknown", f"no pair of nodes gave an answer{why}")
+            return _unusable(job, names, tuple(rounds), measurements, blame), {}
         state, told = step(state, asked, reports.results)
         measurements += seen.measurements
         rounds.append(_measured(state, asked, names, time.monotonic() - began))
-    return _verdict(job, state, told, names, tuple(rounds), measurements, refused), {}
+    return _verdict(job, state, told, names, tuple(rounds), measurements), {}
 
 
 def no_plans() -> Sequence[Labels]:
@@ -105,25 +109,24 @@ def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
     return PartNames(NodeWiring(tuple(nodes)), None, where)
 
 
-def _no_pair(
+def _unusable(
     job: Launch,
     names: PartNames,
-    seen: Transcript,
     rounds: tuple[MeasuredRound, ...],
     measurements: Sequence[Measurement],
+    blame: Blame,
 ) -> Verdict:
-    """No pair gave an answer: what is measured with is more likely at fault than every node."""
-    why = f": {seen.silent[0]}" if seen.silent else ""
+    """The verdict where a round names no part: what is measured with is more likely at fault than every node."""
     verdict = Verdict(
         job.turns[0].test,
-        "unknown",
+        blame.status,
         names.wiring.nodes,
         launcher=job.launcher,
         ranks=job.ranks,
         measurements=tuple(measurements),
         isolation=Isolation(rounds),
     )
-    return blamed(job, verdict, Blame("unknown", f"no pair of nodes gave an answer{why}"))
+    return blamed(job, verdict, blame)
 
 
 def _asks(asked: Round, names: PartNames) -> str:
@@ -246,7 +249,6 @@ def _verdict(
     names: PartNames,
     rounds: tuple[MeasuredRound, ...],
     measurements: Sequence[Measurement],
-    refused: Sequence[str],
 ) -> Verdict:
     (turn,) = job.turns
     named = tuple(_named(finding, names) for finding in outcome.findings)
@@ -262,9 +264,6 @@ def _verdict(
         headline=f"{headline(turn.program, numbers(turn.program, measurements))}; {len(rounds)} rounds",
         isolation=Isolation(rounds, named, idle, one_way),
     )
-    if refused:
-        text = f"reported measurements that nothing asked for: {fold(sorted({*refused}))}"
-        return blamed(job, verdict, Blame("failed", text, None, refused[0] if len({*refused}) == 1 else None))
     if not named:
         return verdict
     worst = min(named, key=lambda each: ("bad", "unsteady", "could not tell").index(each.verdict))
