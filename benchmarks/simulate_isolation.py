@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from hpcforge.fabric.build import build
 from hpcforge.fabric.spec import Ask, Model
 from hpcforge.isolation.cover import not_loaded
-from hpcforge.isolation.state import Kind, NodeValues, Outcome, Part, Results, Round
+from hpcforge.isolation.state import Conclusion, Kind, NodeValues, Part, Results, Round
 from hpcforge.isolation.step import begin, step
-from hpcforge.isolation.wiring import Wiring, wiring
+from hpcforge.isolation.wiring import NodeWiring, wiring
 
 SPREAD, NOISE, GLITCH = 0.05, 0.01, 0.7
 GPUS = 8
@@ -34,7 +34,7 @@ class Fault:
     factor: float
 
 
-def fabric_of(nodes: int, rails: int = 8) -> Wiring:
+def fabric_of(nodes: int, rails: int = 8) -> NodeWiring:
     """The wiring of so many nodes."""
     switch = Model("64-port", 64, 64)
     names = tuple(f"g{number:04}" for number in range(1, nodes + 1))
@@ -45,7 +45,7 @@ def fabric_of(nodes: int, rails: int = 8) -> Wiring:
 class World:
     """A cluster that can be measured: factors of its parts, by a seed, and the faults that are planted."""
 
-    def __init__(self, of: Wiring, seed: int, faults: Sequence[Fault], glitches: float) -> None:
+    def __init__(self, of: NodeWiring, seed: int, faults: Sequence[Fault], glitches: float) -> None:
         self.wiring, self.random, self.glitches = of, random.Random(seed), glitches  # noqa: S311
         healthy = self.random.uniform
         count = range(len(of.nodes))
@@ -111,14 +111,14 @@ class World:
 class Run:
     """What one run of isolation found, and what it took."""
 
-    outcome: Outcome
+    outcome: Conclusion
     rounds: int
     step_ms: float  # the slowest
 
 
 def isolate(world: World) -> Run:
     """Measure and step until there are names."""
-    told: Round | Outcome
+    told: Round | Conclusion
     state, told = begin(world.wiring)
     slowest = 0.0
     while isinstance(told, Round):
@@ -148,12 +148,12 @@ class Turns:
     kinds: Sequence[tuple[Kind, float]]
     number: int
 
-    def __call__(self, of: Wiring, seed: int) -> list[Fault]:
+    def __call__(self, of: NodeWiring, seed: int) -> list[Fault]:
         """Those of a run."""
         return planted(of, seed, self.kinds, self.number)
 
 
-def planted(of: Wiring, seed: int, kinds: Sequence[tuple[Kind, float]], number: int) -> list[Fault]:
+def planted(of: NodeWiring, seed: int, kinds: Sequence[tuple[Kind, float]], number: int) -> list[Fault]:
     """Faults by turns, each in a part of its own."""
     chosen, found = random.Random(-seed - 1), list[Fault]()  # noqa: S311
     full = [leaf for leaf, links in of.on_leaf.items() if len(links) >= of.uplinks[leaf]]
@@ -185,7 +185,7 @@ def planted(of: Wiring, seed: int, kinds: Sequence[tuple[Kind, float]], number: 
     return found
 
 
-def _neighbour(of: Wiring, node: int) -> int:
+def _neighbour(of: NodeWiring, node: int) -> int:
     unit = of.units[of.unit_of[node]]
     place = unit.index(node)
     return unit[place ^ 1] if place ^ 1 < len(unit) else unit[place - 1]
@@ -235,7 +235,7 @@ HEADER = (
 
 
 def simulate(
-    nodes: int, what: str, runs: int, seed: int, glitches: float, faults: Callable[[Wiring, int], list[Fault]]
+    nodes: int, what: str, runs: int, seed: int, glitches: float, faults: Callable[[NodeWiring, int], list[Fault]]
 ) -> Row:
     """Run isolation with other seeds."""
     of, row = fabric_of(nodes), Row(nodes, what)
@@ -260,7 +260,7 @@ def rows(runs: int, seed: int, glitches: float) -> Iterator[Row]:
 def covered(nodes: int) -> tuple[int, int, int]:
     """Cables and uplinks that a healthy run leaves without traffic; uplinks of full leaves; those loaded one way."""
     of = fabric_of(nodes)
-    told: Round | Outcome
+    told: Round | Conclusion
     state, told = begin(of)
     world = World(of, 1, (), 0.0)
     while isinstance(told, Round) and told.number <= 3:

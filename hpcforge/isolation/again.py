@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from hpcforge.isolation.evidence import Evidence, Explained, Low
+from hpcforge.isolation.evidence import Evidence, Low, PairReading
 from hpcforge.isolation.state import Pair, Part
 
 _PARTNERS = 2  # others that a suspect meets in a round
@@ -32,7 +32,7 @@ class Pairs:
         return True
 
 
-def pairs_again(evidence: Evidence, explained: Explained, usable: Collection[int]) -> tuple[Pair, ...]:
+def pairs_again(evidence: Evidence, explained: PairReading, usable: Collection[int]) -> tuple[Pair, ...]:
     """Pairs of the next round: each that was low repeats, and parts that were never good meet others that are good."""
     chosen, tainted = Pairs(), _tainted(evidence, explained)
     open_pairs = {(met.a, met.b): number for number, _ in explained.open for met in (evidence.state.met[number],)}
@@ -51,7 +51,7 @@ def pairs_again(evidence: Evidence, explained: Explained, usable: Collection[int
     return tuple(chosen.chosen.values())
 
 
-def _tainted(evidence: Evidence, explained: Explained) -> set[tuple[int, int]]:
+def _tainted(evidence: Evidence, explained: PairReading) -> set[tuple[int, int]]:
     """Nodes and rails that cannot show that another is good: there is a low value, or a bad part, on them."""
     found: set[tuple[int, int]] = set()
     for number, place in explained.open:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from hpcforge.isolation.state import Part, State
-from hpcforge.isolation.wiring import Wiring
+from hpcforge.isolation.wiring import NodeWiring
 
 SMALL = 8  # nodes without a fabric plan of which every pair is measured
 
 
-def inside(wiring: Wiring, usable: Collection[int]) -> list[tuple[int, int]]:
+def inside(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]:
     """Pairs of nodes that share leaves; of an odd number one node meets two. A few nodes without a plan: every pair."""
     if not wiring.known and len(wiring.nodes) <= SMALL:
         return [*_every_pair([node for node in wiring.units[0] if node in usable])]
@@ -28,7 +28,7 @@ def inside(wiring: Wiring, usable: Collection[int]) -> list[tuple[int, int]]:
     return pairs
 
 
-def across(wiring: Wiring, usable: Collection[int]) -> list[tuple[int, int]]:
+def across(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]:
     """Pairs of nodes at the same place of neighbouring leaves; without a plan, of neighbours that have not met."""
     if not wiring.known:
         there = [node for node in wiring.units[0] if node in usable]
@@ -57,7 +57,7 @@ def _neighbours(units: Sequence[list[int]]) -> Iterator[Sequence[list[int]]]:
     yield units[len(units) - last :]
 
 
-def _same_places(units: Sequence[list[int]], wiring: Wiring) -> Iterator[tuple[int, int]]:
+def _same_places(units: Sequence[list[int]], wiring: NodeWiring) -> Iterator[tuple[int, int]]:
     """Pairs of one group of leaves. A node meets the first of its place; without a partner it meets another leaf's."""
     at_place: dict[int, list[int]] = {}
     for unit in units:
@@ -73,7 +73,7 @@ def _same_places(units: Sequence[list[int]], wiring: Wiring) -> Iterator[tuple[i
             turn += 1
 
 
-def loads(wiring: Wiring, a: int, b: int) -> Iterator[tuple[Part, str]]:
+def loads(wiring: NodeWiring, a: int, b: int) -> Iterator[tuple[Part, str]]:
     """The cables and uplinks that a pair loads, and the direction: `out` of a node or leaf, or `in`."""
     for rail in range(wiring.rails):
         for source, target in ((a, b), (b, a)):

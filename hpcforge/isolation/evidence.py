@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hpcforge.isolation.lines import AGREEING, median, needed, surprise
-from hpcforge.isolation.state import Counts, Finding, Judgement, Kind, Line, Part, State
+from hpcforge.isolation.state import BadPart, Counts, Judgement, Kind, Line, Part, State
 
 Low = tuple[int, int]  # a measurement, by its number, and the place of a value in it
 Way = str | int
@@ -177,20 +177,20 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Explained:
+class PairReading:
     """The parts that are named by measurements of pairs, what is still open, and parts that are measured again."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[BadPart, ...]
     open: tuple[Low, ...]
     suspects: tuple[Part, ...]
     passing: int  # low values that passed
 
 
-def explain(evidence: Evidence, known: AbstractSet[Part]) -> Explained:
+def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
     """Name the fewest parts through which nothing was good. `known` parts are bad; each low value counts once."""
     counts = evidence.state.counts.get("pair", Counts())
     left = {low for low in evidence.lows if known.isdisjoint(_explaining(evidence, low))}
-    findings: list[Finding] = []
+    findings: list[BadPart] = []
     while True:
         found = _best(evidence, left, needed(counts))
         if found is None:
@@ -201,13 +201,14 @@ def explain(evidence: Evidence, known: AbstractSet[Part]) -> Explained:
     suspects: list[Part] = []
     for part, weight in _unsure(evidence, left):
         chance = surprise(counts, len(weight.low), weight.good)
-        if weight.good and chance < UNSTEADY and len(evidence.runs(weight.low)) >= AGREEING:
+        agreed = len(evidence.runs(weight.low)) >= AGREEING and len(evidence.rounds(weight.low)) > 1
+        if weight.good and chance < UNSTEADY and agreed:
             findings.append(_finding(evidence, "unsteady", (part,), set(weight.low), weight.good))
             left -= {*weight.low}
         elif chance < SUSPECT and len(weight.low) + weight.good < PATIENCE:
             suspects.append(part)
     passing = {low for low in left if evidence.passed(low)}
-    return Explained(tuple(findings), tuple(sorted(left - passing)), tuple(suspects), len(passing))
+    return PairReading(tuple(findings), tuple(sorted(left - passing)), tuple(suspects), len(passing))
 
 
 def _explaining(evidence: Evidence, low: Low) -> set[Part]:
@@ -271,5 +272,5 @@ def _unsure(evidence: Evidence, left: Collection[Low]) -> Iterator[tuple[Part, W
 
 def _finding(
     evidence: Evidence, verdict: Judgement, parts: tuple[Part, ...], lows: Collection[Low], good: int
-) -> Finding:
-    return Finding(verdict, parts, *evidence.measured(lows), len(lows), good, evidence.rounds(lows))
+) -> BadPart:
+    return BadPart(verdict, parts, *evidence.measured(lows), len(lows), good, evidence.rounds(lows))

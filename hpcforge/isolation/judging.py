@@ -9,18 +9,18 @@ from itertools import chain
 from hpcforge.isolation.lines import line_of, median
 from hpcforge.isolation.state import (
     Alone,
+    BadPart,
     Counts,
-    Finding,
     Line,
     Met,
     NodeValues,
     Part,
     Results,
     Round,
-    Seen,
+    SeenAlone,
     State,
 )
-from hpcforge.isolation.wiring import Wiring
+from hpcforge.isolation.wiring import NodeWiring
 
 _FEW = 3  # pairs that a rail is judged by at least
 _NEARLY_ALL = 0.9  # of the values of a rail that are low where the rail is slow as a whole
@@ -39,7 +39,7 @@ def judged(state: State, now: Round, results: Results) -> State:
             lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring.rails))
             for rail in _slow_rails(kind, lines, state.wiring.rails):
                 middle, low = lines[f"{kind} {rail}"].median, 2 * len(pairs)
-                finding = Finding("bad", (_rail(state.wiring, rail),), middle, lines[kind], low, 0, (now.number,))
+                finding = BadPart("bad", (_rail(state.wiring, rail),), middle, lines[kind], low, 0, (now.number,))
                 slow[rail] = (*slow.get(rail, ()), finding)
     quiet = _slow_moment(now, results, lines)
     seen = [_seen(now.number, test, results, lines, quiet) for test in now.alone]
@@ -68,7 +68,7 @@ def _size(values: NodeValues) -> int:
     return len(values.compute) + len(values.loopback)
 
 
-def _kind(wiring: Wiring, a: int, b: int) -> str:
+def _kind(wiring: NodeWiring, a: int, b: int) -> str:
     """What a pair is compared with: pairs inside of leaves, or across them."""
     return "across" if wiring.unit_of[a] != wiring.unit_of[b] else "inside"
 
@@ -104,7 +104,7 @@ def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[int]:
     return (rail for rail in range(rails) if lines[f"{kind} {rail}"].median < lines[kind].at_least)
 
 
-def _rail(wiring: Wiring, rail: int) -> Part:
+def _rail(wiring: NodeWiring, rail: int) -> Part:
     """A rail; or its leaf, where the rail has one, and this no other rail."""
     leaves = {of[rail] for of in wiring.leaf}
     alone = len(leaves) == 1 and {at for _, at in wiring.on_leaf[min(leaves)]} == {rail}
@@ -121,12 +121,12 @@ def _slow_moment(now: Round, results: Results, lines: Lines) -> float:
     return min(1.0, median(good) / lines["node"].median) if good and lines["node"].median else 1.0
 
 
-def _seen(number: int, test: Alone, results: Results, lines: Lines, slow: float) -> Seen:
+def _seen(number: int, test: Alone, results: Results, lines: Lines, slow: float) -> SeenAlone:
     node, values = test.node, results.alone.get(test.node)
     if values is None:
-        return Seen(number, node, (Part("node", node),), (0.0,), silent=True)
+        return SeenAlone(number, node, (Part("node", node),), (0.0,), silent=True)
     low = [*_low_alone(node, values, lines, slow)]
-    return Seen(number, node, tuple(part for part, _ in low), tuple(value for _, value in low), silent=False)
+    return SeenAlone(number, node, tuple(part for part, _ in low), tuple(value for _, value in low), silent=False)
 
 
 def _low_alone(node: int, values: NodeValues, lines: Lines, slow: float) -> Iterator[tuple[Part, float]]:
@@ -148,7 +148,7 @@ def _low_alone(node: int, values: NodeValues, lines: Lines, slow: float) -> Iter
         )
 
 
-def _met(wiring: Wiring, now: Round, results: Results, lines: Lines) -> Iterator[Met]:
+def _met(wiring: NodeWiring, now: Round, results: Results, lines: Lines) -> Iterator[Met]:
     at_least = {}
     for kind in ("inside", "across"):
         from_ = kind if kind in lines else {"inside": "across", "across": "inside"}[kind]
@@ -170,7 +170,7 @@ def _met(wiring: Wiring, now: Round, results: Results, lines: Lines) -> Iterator
         yield Met(now.number, a, b, low, tuple(values[place] for place in low), silent=False)
 
 
-def _slow_pairs(wiring: Wiring, now: Round, results: Results, lines: Lines) -> float:
+def _slow_pairs(wiring: NodeWiring, now: Round, results: Results, lines: Lines) -> float:
     """The same for pairs."""
     good = [
         median(results.pairs[pair.a, pair.b]) / lines[kind].median

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 
 from hpcforge.fabric.graph import Cable
 from hpcforge.fabric.labels import Labels
-from hpcforge.isolation.state import Finding, Part
-from hpcforge.isolation.wiring import Wiring
+from hpcforge.isolation.state import BadPart, Part
+from hpcforge.isolation.wiring import NodeWiring
 
 _TO = {"cable": ("node_leaf",), "uplink": ("leaf_spine",)}
 
 
 @dataclass(frozen=True)
-class Names:
+class PartNames:
     """What the parts of a wiring are called. Without a fabric plan, `labels` is None."""
 
-    wiring: Wiring
+    wiring: NodeWiring
     labels: Labels | None = None
     where: Mapping[str, str] = field(default_factory=dict)  # of nodes: "rack g01, U3"
     adapters_apart: bool = False  # whether each adapter was measured without its cable
@@ -45,7 +45,7 @@ class Names:
             f"all uplinks of {leaf}" if part.kind == "uplinks" else f"uplink {part.at + 1} of {leaf}{self._ends(part)}"
         )
 
-    def all(self, finding: Finding) -> str:
+    def all(self, finding: BadPart) -> str:
         """The part of a finding, or those that it may be."""
         return " or ".join(self.words(part) for part in finding.parts)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from hpcforge.isolation.wiring import Wiring
+from hpcforge.isolation.wiring import NodeWiring
 
 Judgement = Literal["bad", "unsteady", "could not tell"]
 Kind = Literal["node", "gpu", "adapter", "cable", "uplink", "uplinks", "leaf", "rail", "pair"]
@@ -84,7 +84,7 @@ class Met(NamedTuple):
     silent: bool  # no answer: all are low
 
 
-class Seen(NamedTuple):
+class SeenAlone(NamedTuple):
     """A node as measured alone: what was low, by part of it (`node`, `gpu`, `adapter`)."""
 
     round: int
@@ -95,7 +95,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Finding:
+class BadPart:
     """A part that is bad, unsteady, or one of several that no measurement can tell apart."""
 
     verdict: Judgement
@@ -119,17 +119,17 @@ class Counts:
 class State:
     """All that isolation knows. A step reads this and the results of the last round, and nothing else."""
 
-    wiring: Wiring
+    wiring: NodeWiring
     rounds: tuple[Round, ...] = ()
     met: tuple[Met, ...] = ()
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[SeenAlone, ...] = ()
     lines: Mapping[str, Line] = field(default_factory=dict)  # by what was measured
-    slow_rails: Mapping[int, tuple[Finding, ...]] = field(default_factory=dict)
+    slow_rails: Mapping[int, tuple[BadPart, ...]] = field(default_factory=dict)
     counts: Mapping[str, Counts] = field(default_factory=dict)  # "alone" and "pair"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Conclusion:
     """The end: what is named. Nothing: all that was measured is good."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[BadPart, ...]

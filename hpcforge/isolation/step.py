@@ -22,32 +22,32 @@ from hpcforge.isolation.judging import judged
 from hpcforge.isolation.lines import AGREEING, median, needed, surprise
 from hpcforge.isolation.state import (
     Alone,
+    BadPart,
+    Conclusion,
     Counts,
-    Finding,
     Judgement,
     Line,
-    Outcome,
     Pair,
     Part,
     Results,
     Round,
-    Seen,
+    SeenAlone,
     State,
     Why,
 )
-from hpcforge.isolation.wiring import Wiring
+from hpcforge.isolation.wiring import NodeWiring
 
 MOST_ROUNDS = 16
 _CONTROLS = 3
 
 
-def begin(wiring: Wiring) -> tuple[State, Round]:
+def begin(wiring: NodeWiring) -> tuple[State, Round]:
     """The first round: every node alone."""
     nodes = range(len(wiring.nodes))
     return State(wiring), Round(1, alone=tuple(Alone(node, "first") for node in nodes))
 
 
-def step(state: State, now: Round, results: Results) -> tuple[State, Round | Outcome]:
+def step(state: State, now: Round, results: Results) -> tuple[State, Round | Conclusion]:
     """The state with the results of a round, and the next round, or the names."""
     state = judged(state, now, results)
     nodes = _alone(state)
@@ -92,18 +92,18 @@ def _once(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
 class _Nodes:
     """What measurements of nodes alone say: who is measured again, and who gave no answer the last time."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[BadPart, ...]
     again: tuple[int, ...]
     silent: frozenset[int]
     passing: int
 
 
 def _alone(state: State) -> _Nodes:
-    by_node: dict[int, list[Seen]] = defaultdict(list)
+    by_node: dict[int, list[SeenAlone]] = defaultdict(list)
     for seen in state.seen:
         by_node[seen.node].append(seen)
     doubtful = sorted({seen.node for seen in state.seen if seen.low})
-    findings: list[Finding] = []
+    findings: list[BadPart] = []
     again: list[int] = []
     passing = 0
     for node in doubtful:
@@ -116,10 +116,10 @@ def _alone(state: State) -> _Nodes:
     return _Nodes(tuple(findings), tuple(again), silent, passing)
 
 
-def _node(state: State, runs: Sequence[Seen]) -> tuple[list[Finding], bool, int]:
+def _node(state: State, runs: Sequence[SeenAlone]) -> tuple[list[BadPart], bool, int]:
     """What is named of one node, whether it is to be measured again, and how many low values passed."""
     counts = state.counts.get("alone", Counts())
-    findings: list[Finding] = []
+    findings: list[BadPart] = []
     open_, passing = False, 0
     parts = dict.fromkeys(part for run in runs for part in run.low)
     for part in sorted(parts, key=lambda part: part.kind != "node"):
@@ -140,22 +140,22 @@ def _node(state: State, runs: Sequence[Seen]) -> tuple[list[Finding], bool, int]
     return findings, open_, passing
 
 
-def _found(state: State, verdict: Judgement, part: Part, low: Sequence[Seen], good: int) -> Finding:
+def _found(state: State, verdict: Judgement, part: Part, low: Sequence[SeenAlone], good: int) -> BadPart:
     values = [value for run in low for of, value in zip(run.low, run.values, strict=True) if of == part]
     line = state.lines.get(part.kind, Line(0.0, 0.0))
     rounds = tuple(run.round for run in low)
-    return Finding(verdict, (part,), median(values), line, len(low), good, rounds)
+    return BadPart(verdict, (part,), median(values), line, len(low), good, rounds)
 
 
 def _outcome(
-    state: State, findings: Sequence[Finding], open_: Collection[tuple[int, int]], evidence: Evidence
-) -> Outcome:
+    state: State, findings: Sequence[BadPart], open_: Collection[tuple[int, int]], evidence: Evidence
+) -> Conclusion:
     rails = [replace(each[0], low=sum(of.low for of in each)) for each in state.slow_rails.values()]
     rest = [*_not_settled(evidence, open_)]
-    return Outcome((*rails, *findings, *rest))
+    return Conclusion((*rails, *findings, *rest))
 
 
-def _not_settled(evidence: Evidence, lows: Collection[tuple[int, int]]) -> Iterator[Finding]:
+def _not_settled(evidence: Evidence, lows: Collection[tuple[int, int]]) -> Iterator[BadPart]:
     """What was still low at the end and never good: each pair, since no other partner told which end it is."""
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for low in lows:
@@ -163,4 +163,4 @@ def _not_settled(evidence: Evidence, lows: Collection[tuple[int, int]]) -> Itera
         pairs[met.a, met.b].append(low)
     for (a, b), of in pairs.items():
         part = Part("pair", a, b)
-        yield Finding("could not tell", (part,), *evidence.measured(of), len(of), 0, evidence.rounds(of))
+        yield BadPart("could not tell", (part,), *evidence.measured(of), len(of), 0, evidence.rounds(of))

@@ -13,7 +13,7 @@ _STATIC = ("fat-tree", "rail-optimised")  # topologies whose routes are by desti
 
 
 @dataclass(frozen=True)
-class Wiring:
+class NodeWiring:
     """The nodes of a test by number, and where their links end. Without a fabric plan there is one link, and no leaf.
 
     Routes are taken to be static: traffic to a node leaves each leaf by the uplink number (the node's place on its own
@@ -88,11 +88,11 @@ class Wiring:
         return {leaf: tuple(links) for leaf, links in found.items()}
 
 
-def wiring(names: Sequence[str], fabric: Fabric | None) -> Wiring:
+def wiring(names: Sequence[str], fabric: Fabric | None) -> NodeWiring:
     """Return the wiring of some nodes by a fabric plan; without one, or if a node has no link in it, just the nodes."""
     names = tuple(names)
     if fabric is None or not set(names) <= fabric.index.keys():
-        return Wiring(names)
+        return NodeWiring(names)
     cables, of = fabric.cables, {fabric.index[name]: number for number, name in enumerate(names)}
     first = next((index for index, device in enumerate(fabric.devices) if device.kind == "leaf"), 0)
     to_leaf, up = CABLE_KINDS.index("node_leaf"), CABLE_KINDS.index("leaf_spine")
@@ -104,9 +104,9 @@ def wiring(names: Sequence[str], fabric: Fabric | None) -> Wiring:
         elif kind == up and fabric.topology in _STATIC:
             uplinks[a - first] += 1
     if any(len(ends[number]) != fabric.rails for number in range(len(names))):
-        return Wiring(names)
+        return NodeWiring(names)
     links = [[ends[number][rail] for rail in range(fabric.rails)] for number in range(len(names))]
-    return Wiring(
+    return NodeWiring(
         names,
         fabric.rails,
         tuple(tuple(leaf for leaf, _ in each) for each in links),

@@ -15,10 +15,10 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.fabric.labels import Labels
 from hpcforge.isolation.cover import not_loaded
-from hpcforge.isolation.names import Names
-from hpcforge.isolation.state import Finding, NodeValues, Outcome, Part, Results, Round, State
+from hpcforge.isolation.names import PartNames
+from hpcforge.isolation.state import BadPart, Conclusion, NodeValues, Part, Results, Round, State
 from hpcforge.isolation.step import begin, step
-from hpcforge.isolation.wiring import Wiring, wiring
+from hpcforge.isolation.wiring import NodeWiring, wiring
 from hpcforge.verify.attribution import TIMED_OUT, Blame, blamed
 from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.job_end_reason import end_of
@@ -30,7 +30,7 @@ from hpcforge.verify.process_verdict import judge_tasks
 from hpcforge.verify.step_output import Transcript, read
 from hpcforge.verify.step_verdict import unheard
 from hpcforge.verify.submit import Launch, NotLaunchableError
-from hpcforge.verify.verdicts import Isolation, MeasuredRound, Named, Status, Verdict
+from hpcforge.verify.verdicts import Isolation, MeasuredRound, NamedPart, Status, Verdict
 
 Plans = Callable[[], Sequence[Labels]]  # of fabrics, with what is on the labels of their cables
 
@@ -50,7 +50,7 @@ class _Reports:
 
 
 def run_isolation(
-    cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Callable[[str], None], names: Names
+    cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progress: Callable[[str], None], names: PartNames
 ) -> tuple[Verdict, Mapping[str, str]]:
     """Run rounds until there is nothing left to measure; `names` has the wiring of the job's nodes.
 
@@ -59,8 +59,7 @@ def run_isolation(
     due_s = time.monotonic() + job.time_limit_s
     measurements: list[Measurement] = []
     rounds: list[MeasuredRound] = []
-    refused: list[str] = []
-    told: Round | Outcome
+    told: Round | Conclusion
     state, told = begin(names.wiring)
     while isinstance(told, Round):
         began = time.monotonic()
@@ -73,13 +72,18 @@ def run_isolation(
             verdict, out = stopped
             return replace(verdict, isolation=Isolation(tuple(rounds))), out if not rounds else {}
         reports = _reports(job, asked, names, ran)
+        if reports.refused:
+            text = f"reported measurements that nothing asked for: {fold(sorted({*reports.refused}))}"
+            node = reports.refused[0] if len({*reports.refused}) == 1 else None
+            return _unusable(job, names, tuple(rounds), measurements, Blame("failed", text, None, node)), {}
         if asked.pairs and not reports.results.pairs and not any(not met.silent for met in state.met):
-            return _no_pair(job, names, seen, tuple(rounds), measurements), {}
-        refused += reports.refused
+            why = f": {seen.silent[0]}" if seen.silent else ""
+            blame = Blame("unknown", f"no pair of nodes gave an answer{why}")
+            return _unusable(job, names, tuple(rounds), measurements, blame), {}
         state, told = step(state, asked, reports.results)
         measurements += seen.measurements
         rounds.append(_measured(state, asked, names, time.monotonic() - began))
-    return _verdict(job, state, told, names, tuple(rounds), measurements, refused), {}
+    return _verdict(job, state, told, names, tuple(rounds), measurements), {}
 
 
 def no_plans() -> Sequence[Labels]:
@@ -87,7 +91,7 @@ def no_plans() -> Sequence[Labels]:
     return ()
 
 
-def names_of(job: Launch, plans: Sequence[Labels]) -> Names:
+def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
     """What the parts of a launch's nodes are called, by the first fabric plan that has all of them.
 
     A plan is of use where each rail can be measured: it has one, or each node has a GPU for each.
@@ -101,32 +105,31 @@ def names_of(job: Launch, plans: Sequence[Labels]) -> Names:
         fabric = labels.fabric
         of = wiring(nodes, fabric)
         if of.known and (fabric.rails == 1 or (real and fabric.rails == job.gpus_per_node)):
-            return Names(of, labels, where)
-    return Names(Wiring(tuple(nodes)), None, where)
+            return PartNames(of, labels, where)
+    return PartNames(NodeWiring(tuple(nodes)), None, where)
 
 
-def _no_pair(
+def _unusable(
     job: Launch,
-    names: Names,
-    seen: Transcript,
+    names: PartNames,
     rounds: tuple[MeasuredRound, ...],
     measurements: Sequence[Measurement],
+    blame: Blame,
 ) -> Verdict:
-    """No pair gave an answer: what is measured with is more likely at fault than every node."""
-    why = f": {seen.silent[0]}" if seen.silent else ""
+    """The verdict where a round names no part: what is measured with is more likely at fault than every node."""
     verdict = Verdict(
         job.turns[0].test,
-        "unknown",
+        blame.status,
         names.wiring.nodes,
         launcher=job.launcher,
         ranks=job.ranks,
         measurements=tuple(measurements),
         isolation=Isolation(rounds),
     )
-    return blamed(job, verdict, Blame("unknown", f"no pair of nodes gave an answer{why}"))
+    return blamed(job, verdict, blame)
 
 
-def _asks(asked: Round, names: Names) -> str:
+def _asks(asked: Round, names: PartNames) -> str:
     """What a round measures, and why, for people."""
     again = sorted({names.wiring.nodes[test.node] for test in asked.alone if test.why == "repeat"})
     suspects = sorted(
@@ -139,7 +142,7 @@ def _asks(asked: Round, names: Names) -> str:
     return f"round {asked.number}: {', '.join(count)}" + (f" ({'; '.join(why)})" if why else "")
 
 
-def _launch(cluster: Cluster, job: Launch, asked: Round, names: Names, left_s: int) -> Launch:
+def _launch(cluster: Cluster, job: Launch, asked: Round, names: PartNames, left_s: int) -> Launch:
     """The launch of a round. Its groups are arguments, which no shell reads."""
     (turn,) = job.turns
     nodes = names.wiring.nodes
@@ -175,7 +178,7 @@ def _stopped(
     return None
 
 
-def _reports(job: Launch, asked: Round, names: Names, ran: Completed) -> _Reports:
+def _reports(job: Launch, asked: Round, names: PartNames, ran: Completed) -> _Reports:
     """The values of a round, by the parts that it asked for."""
     nodes = {name: number for number, name in enumerate(names.wiring.nodes)}
     alone = {test.node for test in asked.alone}
@@ -207,7 +210,7 @@ def _number(each: Measurement, name: str) -> bool:
     return isinstance(value, (int, float)) and value >= 0 and isinstance(each.get("gpu", 0), int)
 
 
-def _place(each: Measurement, names: Names) -> int | None:
+def _place(each: Measurement, names: PartNames) -> int | None:
     """Where a pair's value is among those of the pair; None: it is of no rail that there is."""
     rail, direction = each.get("of_rail"), each.get("of_direction")
     if not isinstance(rail, int) or not _number(each, _RATE) or direction not in ("out", "in"):
@@ -215,7 +218,7 @@ def _place(each: Measurement, names: Names) -> int | None:
     return 2 * rail + (direction == "in") if 0 <= rail < names.wiring.rails else None
 
 
-def _measured(state: State, asked: Round, names: Names, seconds: float) -> MeasuredRound:
+def _measured(state: State, asked: Round, names: PartNames, seconds: float) -> MeasuredRound:
     """A round for the report: what was measured, why, and what was low."""
     nodes, number = names.wiring.nodes, asked.number
     low = [names.words(part) for seen in state.seen if seen.round == number for part in seen.low]
@@ -231,7 +234,7 @@ def _measured(state: State, asked: Round, names: Names, seconds: float) -> Measu
     )
 
 
-def _ways(places: Sequence[int], values: Sequence[float], names: Names) -> str:
+def _ways(places: Sequence[int], values: Sequence[float], names: PartNames) -> str:
     rails = names.wiring.rails > 1
     return ", ".join(
         f"{f'rail {place // 2 + 1} ' if rails else ''}{'back' if place % 2 else 'out'} {value:.3g} GB/s"
@@ -242,11 +245,10 @@ def _ways(places: Sequence[int], values: Sequence[float], names: Names) -> str:
 def _verdict(
     job: Launch,
     state: State,
-    outcome: Outcome,
-    names: Names,
+    outcome: Conclusion,
+    names: PartNames,
     rounds: tuple[MeasuredRound, ...],
     measurements: Sequence[Measurement],
-    refused: Sequence[str],
 ) -> Verdict:
     (turn,) = job.turns
     named = tuple(_named(finding, names) for finding in outcome.findings)
@@ -262,9 +264,6 @@ def _verdict(
         headline=f"{headline(turn.program, numbers(turn.program, measurements))}; {len(rounds)} rounds",
         isolation=Isolation(rounds, named, idle, one_way),
     )
-    if refused:
-        text = f"reported measurements that nothing asked for: {fold(sorted({*refused}))}"
-        return blamed(job, verdict, Blame("failed", text, None, refused[0] if len({*refused}) == 1 else None))
     if not named:
         return verdict
     worst = min(named, key=lambda each: ("bad", "unsteady", "could not tell").index(each.verdict))
@@ -276,7 +275,7 @@ def _verdict(
     return blamed(job, verdict, Blame(status, detail + more, None, node, worst.next_command))
 
 
-def _named(finding: Finding, names: Names) -> Named:
+def _named(finding: BadPart, names: PartNames) -> NamedPart:
     """A finding for people."""
     part, line = finding.parts[0], finding.line
     unit = _UNITS.get(part.kind, "GB/s")
@@ -292,7 +291,7 @@ def _named(finding: Finding, names: Names) -> Named:
     )
     said = {"bad": "", "unsteady": "unsteady: ", "could not tell": "cannot tell which end: "}[finding.verdict]
     nodes = tuple(dict.fromkeys(node for each in finding.parts for node in names.nodes(each)))
-    return Named(
+    return NamedPart(
         finding.verdict,
         part.kind,
         names.all(finding),
@@ -312,7 +311,7 @@ def _next(part: Part, nodes: Sequence[str]) -> str:
     return f"ssh {nodes[0]} ip -statistics link" if nodes else "hpcforge verify BLUEPRINT --cabling"
 
 
-def _idle(parts: Sequence[Part], names: Names) -> Iterator[str]:
+def _idle(parts: Sequence[Part], names: PartNames) -> Iterator[str]:
     """What no round loaded: cables by name, uplinks by leaf."""
     yield from (names.words(part) for part in parts if part.kind == "cable")
     of_leaf: dict[int, int] = {}

@@ -72,7 +72,7 @@ class MeasuredRound:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedPart:
     """A part that is bad or unsteady, or one of several that cannot be told apart."""
 
     verdict: Literal["bad", "unsteady", "could not tell"]
@@ -92,7 +92,7 @@ class Isolation:
     """The rounds of a test that isolates bad parts, and the names that they led to."""
 
     rounds: tuple[MeasuredRound, ...]
-    named: tuple[Named, ...] = ()
+    named: tuple[NamedPart, ...] = ()
     not_loaded: tuple[str, ...] = ()  # cables and uplinks that no measurement loaded
     one_way: int = 0  # uplinks that were loaded in one direction alone
 

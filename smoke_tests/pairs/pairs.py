@@ -4,8 +4,8 @@
 
 A process multiplies matrices alone if its node is named under `--alone`, and then takes the pairs of its node in turn,
 in the order given; both ends see the same order, so none waits for ever. Each pair is a process group of its own, with
-a store at its first node: a pair that cannot talk, or a node that is gone, takes nothing from others. NCCL between GPUs
-of the same number, gloo between CPUs. GPU r stands for rail r: NCCL takes the adapter nearest to it. Without GPUs one
+a store at its first node, which the other joins at once: a pair that cannot talk takes nothing from others. GPUs of the
+same number meet by NCCL, CPUs by gloo. GPU r stands for rail r: NCCL takes the adapter nearest to it. Without GPUs one
 process of a node measures, over the interface from which the node reaches its partner.
 
 What arrives is compared with what was sent. A measurement says what it is about:
@@ -33,6 +33,7 @@ MIB = 1 << 20
 SIZE_MIB = {False: 1, True: 256}  # of a message, without and with GPUs
 MATRIX = {False: 256, True: 8192}  # rows and columns
 MOST_MESSAGES = 512
+LATE = 6  # times the timeout: how late a partner that is known to be up may be, since its pairs before were silent
 WRONG = 3
 
 
@@ -57,12 +58,6 @@ def asked(nodes: str, alone: str, pairs: str) -> Asked:
     if unknown or any(first == second for first, second in both):
         raise ValueError(f"{unknown[0] if unknown else 'a pair'} is not among the nodes, or meets itself")
     return Asked(found, names, both)
-
-
-def late_s(pairs: list[tuple[str, str]], turn: int, timeout_s: float) -> float:
-    """How long a partner may be late for a turn: a pair before it may have been silent."""
-    earlier = any(set(pair) & set(pairs[turn]) for pair in pairs[:turn])
-    return timeout_s * (2 if earlier else 1)
 
 
 def say(**event: Any) -> None:
@@ -116,15 +111,16 @@ class Device:
 class Meeting:
     """A pair: two processes, and the store at the first of them."""
 
-    def __init__(self, device: Device, stores: Stores, pair: tuple[str, str], first: bool, limits: tuple[float, float]):
+    def __init__(self, device: Device, stores: Stores, pair: tuple[str, str], first: bool, timeout_s: float):
         torch, dist = device.torch, device.torch.distributed
         self.device, self.first = device, first
-        timeout_s, late_s = limits
-        store = dist.PrefixStore(f"{pair[0]}:{pair[1]}", stores.own() if first else stores.of(pair[0]))
-        store.set_timeout(timedelta(seconds=late_s))
-        store.set(f"here {int(first)}", "1")
-        store.wait([f"here {int(not first)}"], timedelta(seconds=late_s))
         within = timedelta(seconds=timeout_s)
+        at = stores.own() if first else stores.of(pair[0])
+        if first:
+            at.wait([f"up {pair[1]}"], within)
+        store = dist.PrefixStore(f"{pair[0]}:{pair[1]}", at)
+        store.set(f"here {int(first)}", "1")
+        store.wait([f"here {int(not first)}"], LATE * within)
         store.set_timeout(within)
         if device.gpu:
             options = dist.ProcessGroupNCCL.Options()
@@ -181,6 +177,7 @@ class Stores:
     def __init__(self, device: Device, nodes: dict[str, str], port: int, timeout_s: float) -> None:
         self.dist, self.nodes, self.port, self.timeout_s = device.torch.distributed, nodes, port, timeout_s
         self.mine: Any = None
+        self.others: dict[str, Any] = {}
 
     def own(self) -> Any:
         """The store that others find here."""
@@ -188,9 +185,19 @@ class Stores:
             self.mine = self._store("0.0.0.0", True, self.timeout_s)  # noqa: S104
         return self.mine
 
+    def join(self, nodes: list[str], name: str) -> None:
+        """Say at other nodes' stores that this one is up; each is there from the beginning of its process."""
+        for node in nodes:
+            with suppress(Exception):  # it cannot be reached: its pair will be silent
+                store = self._store(self.nodes[node], False, self.timeout_s)
+                store.set(f"up {name}", "1")
+                self.others[node] = store
+
     def of(self, node: str) -> Any:
-        """The store at another node, which is there from the beginning of its process."""
-        return self._store(self.nodes[node], False, self.timeout_s)
+        """The store at another node. Raises RuntimeError if it could not be reached."""
+        if node not in self.others:
+            raise RuntimeError(f"{node} cannot be reached")
+        return self.others[node]
 
     def _store(self, address: str, here: bool, limit_s: float) -> Any:
         told = (address, self.port, None, here, timedelta(seconds=limit_s), False)
@@ -216,6 +223,7 @@ def take(round_: Asked, name: str, local: int, options: argparse.Namespace) -> i
     stores = Stores(device, round_.nodes, options.port + local, options.timeout)
     if any(round_.pairs[turn][0] == name for turn in turns):
         stores.own()
+    stores.join([round_.pairs[turn][0] for turn in turns if round_.pairs[turn][1] == name], name)
     if alone:
         rate = device.gflop_per_s(options.seconds)
         say(event="measurement", of={"node": name}, gpu=local, gflop_per_s=round(rate, 4))
@@ -243,10 +251,9 @@ def meet(
     pair = round_.pairs[turn]
     first = name == pair[0]
     of = {"node": pair[0], "peer": pair[1], "rail": rail}
-    limits = (options.timeout, late_s(round_.pairs, turn, options.timeout))
     where = f"data from {pair[1] if first else pair[0]} to {name}, rail {rail}"
     try:
-        meeting = Meeting(device, stores, pair, first, limits)
+        meeting = Meeting(device, stores, pair, first, options.timeout)
         for out in (True, False):
             rate = meeting.rate(message, out, options.seconds / 4)
             if first:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hpcforge.isolation.again import pairs_again
 from hpcforge.isolation.evidence import Evidence, explain
 from hpcforge.isolation.state import State
-from hpcforge.isolation.wiring import Wiring
+from hpcforge.isolation.wiring import NodeWiring
 from tests.unit.isolation.test_evidence import told
 
-SIX = Wiring(("a", "b", "c", "d", "e", "f"))
+SIX = NodeWiring(("a", "b", "c", "d", "e", "f"))
 
 
 def again(state: State, usable: set[int]) -> dict[tuple[int, int], str]:

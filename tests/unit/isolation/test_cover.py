@@ -7,7 +7,7 @@ import pytest
 from benchmarks.simulate_isolation import covered, fabric_of
 from hpcforge.isolation.cover import across, inside, unmet
 from hpcforge.isolation.state import Met, State
-from hpcforge.isolation.wiring import Wiring
+from hpcforge.isolation.wiring import NodeWiring
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 8, 9, 31, 32, 33, 47, 64, 65, 96, 97, 127, 232, 257])
@@ -17,7 +17,7 @@ def test_every_cable_and_every_uplink_of_a_full_leaf_carries_traffic(nodes: int)
 
 
 def test_a_few_nodes_without_a_plan_meet_each_other_once() -> None:
-    pairs = inside(Wiring(tuple("abcdefg")), range(7))
+    pairs = inside(NodeWiring(tuple("abcdefg")), range(7))
     assert len(pairs) == len({frozenset(pair) for pair in pairs}) == 21
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hpcforge.isolation.evidence import Evidence, explain
 from hpcforge.isolation.state import Counts, Line, Met, Part, State
-from hpcforge.isolation.wiring import Wiring
+from hpcforge.isolation.wiring import NodeWiring
 
 LINES = {"inside": Line(0.9, 1.0), "inside 0": Line(0.9, 1.0)}
-NODES = Wiring(("a", "b", "c", "d"))
+NODES = NodeWiring(("a", "b", "c", "d"))
 
 
-def told(*met: tuple[int, int, int, bool], of: Wiring = NODES) -> State:
+def told(*met: tuple[int, int, int, bool], of: NodeWiring = NODES) -> State:
     """Pairs as measured: round, both nodes, whether both directions were low."""
     every = tuple(Met(r, a, b, (0, 1) if low else (), (0.4, 0.4) if low else (), False) for r, a, b, low in met)
     return State(of, met=every, lines=LINES, counts={"pair": Counts(40)})
@@ -32,7 +32,7 @@ def test_two_nodes_that_only_cannot_talk_to_each_other_are_a_bad_path() -> None:
 
 
 def test_two_nodes_alone_cannot_be_told_apart() -> None:
-    state = told((2, 0, 1, True), (3, 0, 1, True), (4, 0, 1, True), of=Wiring(("a", "b")))
+    state = told((2, 0, 1, True), (3, 0, 1, True), (4, 0, 1, True), of=NodeWiring(("a", "b")))
     (finding,) = explain(Evidence(state), set()).findings
     assert finding.verdict == "could not tell"
     assert {*finding.parts} == {Part("cable", 0), Part("cable", 1)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from benchmarks.simulate_isolation import Fault, World, fabric_of
 from hpcforge.isolation.judging import judged
 from hpcforge.isolation.state import Alone, NodeValues, Pair, Part, Results, Round, State
-from hpcforge.isolation.wiring import Wiring
+from hpcforge.isolation.wiring import NodeWiring
 
-FOUR = Wiring(("a", "b", "c", "d"))
+FOUR = NodeWiring(("a", "b", "c", "d"))
 ALONE = Round(1, tuple(Alone(node, "first") for node in range(4)))
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hpcforge.fabric.build import build
 from hpcforge.fabric.labels import Labels
 from hpcforge.fabric.spec import Ask, Model
-from hpcforge.isolation.names import Names
+from hpcforge.isolation.names import PartNames
 from hpcforge.isolation.state import Part
-from hpcforge.isolation.wiring import Wiring, wiring
+from hpcforge.isolation.wiring import NodeWiring, wiring
 
 SWITCH = Model("64-port", 64, 64)
 NODES = tuple(f"g{number:02}" for number in range(1, 41))
 FABRIC = build(Ask("compute", "infiniband", "rail-optimised", 400, 400, NODES, SWITCH, SWITCH, 8))
-NAMES = Names(wiring(NODES, FABRIC), Labels(FABRIC, [None] * len(FABRIC.devices)), {"g03": "rack a1, U7"})
+NAMES = PartNames(wiring(NODES, FABRIC), Labels(FABRIC, [None] * len(FABRIC.devices)), {"g03": "rack a1, U7"})
 
 
 def test_a_node_with_its_rack_and_a_gpu_by_number() -> None:
@@ -35,6 +35,6 @@ def test_an_uplink_is_a_cable_between_switches() -> None:
 
 
 def test_without_a_plan() -> None:
-    names = Names(Wiring(("a", "b")))
+    names = PartNames(NodeWiring(("a", "b")))
     assert names.words(Part("cable", 1)) == "the network of b"
     assert names.words(Part("pair", 0, 1)) == "the path between a and b"

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from benchmarks.simulate_isolation import FAULTS, RARE, Fault, World, fabric_of, isolate, planted
-from hpcforge.isolation.state import Kind, Outcome, Part, Round
+from hpcforge.isolation.state import Conclusion, Kind, Part, Round
 from hpcforge.isolation.step import begin, step
-from hpcforge.isolation.wiring import Wiring
+from hpcforge.isolation.wiring import NodeWiring
 from tests.support.machine import slowness
 
 
@@ -38,7 +38,7 @@ def test_healthy_nodes_are_not_accused(glitches: float) -> None:
 
 
 def test_eight_nodes_without_a_plan() -> None:
-    of = Wiring(tuple("abcdefgh"))
+    of = NodeWiring(tuple("abcdefgh"))
     for part, factor in ((Part("cable", 2), 0.05), (Part("pair", 1, 4), 0.0), (Part("node", 5), 0.3)):
         assert named(World(of, 5, [Fault(part, factor)], 0.0)) == {("bad", part)}
     assert isolate(World(of, 5, (), 0.0)).rounds == 2
@@ -47,7 +47,7 @@ def test_eight_nodes_without_a_plan() -> None:
 def test_a_next_step_takes_less_than_50_ms_at_2048_nodes() -> None:
     of = fabric_of(2048)
     world = World(of, 2, planted(of, 2, FAULTS, 3), 1 / 500)
-    told: Round | Outcome
+    told: Round | Conclusion
     state, told = begin(of)
     took: list[float] = []
     while isinstance(told, Round):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.simulate_isolation import fabric_of
 from hpcforge.fabric.build import build
 from hpcforge.fabric.spec import Ask, Model
-from hpcforge.isolation.wiring import Wiring, wiring
+from hpcforge.isolation.wiring import NodeWiring, wiring
 
 SWITCH = Model("64-port", 64, 64)
 
@@ -23,7 +23,7 @@ def test_each_rail_of_a_node_is_on_a_leaf_of_its_own() -> None:
 
 def test_without_a_plan_there_are_only_nodes() -> None:
     fabric = build(Ask("x", "roce", "fat-tree", 100, 100, ("a", "b"), SWITCH, SWITCH))
-    assert wiring(("a", "c"), fabric) == Wiring(("a", "c"))
+    assert wiring(("a", "c"), fabric) == NodeWiring(("a", "c"))
     assert wiring(("a", "b"), None).units == ((0, 1),)
 
 
