@@ -21,11 +21,7 @@ MOST_BYTES = 16 << 20
 MOST_MACHINES = 100_000
 _MOST_COLUMNS = 64
 _MOST_ERRORS = 1_000
-_CELLS = {
-    ",": re.compile(r'[ ]*+(?:"((?:[^"]|"")*+)"[ ]*+|([^",]*+))(,|$)'),
-    ";": re.compile(r'[ ]*+(?:"((?:[^"]|"")*+)"[ ]*+|([^";]*+))(;|$)'),
-    "\t": re.compile(r'[ ]*+(?:"((?:[^"]|"")*+)"[ ]*+|([^"\t]*+))(\t|$)'),
-}
+_SEPARATORS = (",", ";", "\t")
 # How lists call what an inventory has; spaces and hyphens of a heading are read as _.
 _HEADINGS = {
     "node": ("node", "name", "host", "hostname"),
@@ -87,7 +83,7 @@ def listed_machines(content: bytes, name: str, nodes: Collection[str], inventory
     if not rows:
         errors.add("the list is empty", None, "the first line names the columns: node,mac,bmc_address,serial")
         return ListedMachines({}, wrong=tuple(errors.found))
-    separator = max(_CELLS, key=source.lines[rows[0] - 1].count)
+    separator = max(_SEPARATORS, key=source.lines[rows[0] - 1].count)
     fields, ignored = _heading(errors, _cells(errors, rows[0], separator))
     machines: dict[str, dict[str, _Cell]] = {}
     if not errors.found:
@@ -102,19 +98,39 @@ def _cells(errors: _Errors, number: int, separator: str) -> list[_Cell]:
     line, at = errors.source.lines[number - 1].rstrip(), 0
     cells: list[_Cell] = []
     while len(cells) < _MOST_COLUMNS:
-        found = _CELLS[separator].match(line, at)
-        if found is None:
+        start, end = _cell(line, at, separator)
+        if end is None:
             hint = 'a cell in quotes ends on its line, and a quote inside is written twice: "a ""b"""'
-            errors.add("the quotes of this cell do not match", Mark(number, at + 1), hint)
+            errors.add("the quotes of this cell do not match", Mark(number, start + 1), hint)
             return []
-        which = 1 if found[1] is not None else 2
-        text = found[which].replace('""', '"').strip()
-        cells.append(_Cell(text, Mark(number, found.start(which) + 1, max(1, len(found[which].rstrip())))))
-        if not found[3]:
+        text = line[start:end].strip()
+        if line[start : start + 1] == '"':
+            text = text[1:-1].replace('""', '"').strip()
+        cells.append(_Cell(text, Mark(number, start + 1, max(1, end - start))))
+        if end == len(line):
             return cells
-        at = found.end()
+        at = end + 1
     errors.add(f"the line has more than {_MOST_COLUMNS} columns", Mark(number, at + 1), "is this the right file?")
     return []
+
+
+def _cell(line: str, at: int, separator: str) -> tuple[int, int | None]:
+    """Where a cell begins, behind its blanks, and where it ends; None: its quotes do not match."""
+    start = at
+    while line[start : start + 1] == " ":
+        start += 1
+    if line[start : start + 1] != '"':
+        end = line.find(separator, start)
+        end = len(line) if end < 0 else end
+        return start, None if '"' in line[start:end] else end
+    close = line.find('"', start + 1)
+    while close >= 0 and line[close + 1 : close + 2] == '"':
+        close = line.find('"', close + 2)
+    end = close + 1
+    while close >= 0 and line[end : end + 1] == " ":
+        end += 1
+    matches = close >= 0 and line[end : end + 1] in ("", separator)
+    return start, end if matches else None
 
 
 def _heading(errors: _Errors, cells: list[_Cell]) -> tuple[list[str | None], tuple[str, ...]]:
