@@ -1,6 +1,7 @@
 """Debian 14, not released yet: Slurm 26.05 and Python 3.14, and the way there from Debian 13, a worker at a time.
 
-The head begins on 14 with two workers on 13, whose Slurm 24.11 is the oldest that 26.05 works with.
+The head begins on 14 with two workers on 13, whose Slurm 24.11 is the oldest that 26.05 works with. An srun of 26.05
+that waits for nodes of 24.11 starts no step there, so jobs come by sbatch. PyTorch is left out, to be short.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tools.slurm_settings import names
 pytestmark = pytest.mark.lab
 
 BEHIND = '  {}: {{release: "13", reason: not upgraded yet}}\n'
-VERSIONS = "srun -N3 sh -c 'echo $(hostname) $(slurmd -V)' | sort"
+VERSIONS = r"scontrol -o show node | sed -nE 's/^NodeName=(\S+) .* Version=([0-9]+[.][0-9]+).*/\1 \2/p'"
 # Waits for a sign and then starts one more step: what ran before has to go on, not only to sleep.
 JOB = "hostname; until test -e /tmp/go; do sleep 0.2; done; srun hostname; echo whole"
 JOBS = "squeue -h -S i -o '%j %T' || :"
@@ -37,40 +38,37 @@ def whole(site: Site, name: str, node: str) -> None:
 
 
 def installed_anew(site: Site, node: str) -> None:
-    """Another release on a node, as a site installs it: drained first, on an empty disk."""
+    """Another release on a node, as a site installs it: drained first, then down until it is configured."""
     site.ssh("head", f"sudo scontrol update NodeName={node} State=DRAIN Reason=upgrade")
     site.becomes("head", f"sinfo -h -n {node} -o %T", "drained\n")
     text = site.blueprint.read_text().replace(BEHIND.format(node), "")
     site.blueprint.write_text(text.replace("overrides:\n\n", "\n"))
     assert site.cli("rehearse", "down", node, "--disks").returncode == 0
+    site.ssh("head", f"sudo scontrol update NodeName={node} State=RESUME")
+    site.ssh("head", f"sudo scontrol update NodeName={node} State=DOWN Reason=upgrade")
     assert site.cli("nodes", "replace", "BLUEPRINT", node, "--yes").returncode == 0
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
 
 
-def resumed(site: Site, node: str) -> None:
-    site.ssh("head", f"sudo scontrol update NodeName={node} State=RESUME")
-    site.becomes("head", f"sinfo -h -n {node} -o %T", "idle\n")
-
-
 def test_a_head_of_14_has_workers_of_13(site: Site) -> None:
     text = site.blueprint.read_text().replace('release: "12"', 'release: "14"')
+    text = text.replace('  frameworks: {pytorch: "2.13.0"}\n', "").partition("\nacceptance:")[0]
     site.blueprint.write_text(f"{text}\noverrides:\n{BEHIND.format('w01')}{BEHIND.format('w02')}\n")
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
-    done = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
+    done = site.cli("apply", "BLUEPRINT", "--yes")
     assert done.returncode == 0
     site.becomes("head", IDLE, "3 idle\n")
-    versions = [line.split() for line in site.ssh("head", f"sudo -iu ada {VERSIONS}").splitlines()]
-    assert [(name, version.rpartition(".")[0]) for name, _, version in versions] == [
-        ("w01", "24.11"), ("w02", "24.11"), ("w03", "26.05"),
-    ]  # fmt: skip
+    assert site.ssh("head", VERSIONS) == "w01 24.11\nw02 24.11\nw03 26.05\n"
+    site.ssh("head", "sudo -iu ada sbatch -N3 -D /tmp -o /tmp/all.out --wrap 'srun hostname'")
+    site.becomes("w01", "sort /tmp/all.out", "w01\nw02\nw03\n")
 
 
 def test_a_worker_is_moved_while_another_one_computes(site: Site) -> None:
     submitted(site, "one", "-w w01")
     site.becomes("head", JOBS, "one RUNNING\n")
     installed_anew(site, "w02")
-    assert site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
-    resumed(site, "w02")
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    site.becomes("head", "sinfo -h -n w02 -o %T", "idle\n")
     site.becomes("head", JOBS, "one RUNNING\n")
     whole(site, "one", "w01")
 
@@ -82,14 +80,10 @@ def _slurmd_is_installed(events: Events) -> bool:
 def test_the_last_one_is_moved_by_an_apply_that_was_killed(site: Site) -> None:
     installed_anew(site, "w01")
     assert kill(site, _slurmd_is_installed), "the apply ended before it could be killed"
-    done = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
+    done = site.cli("apply", "BLUEPRINT", "--yes")
     assert done.returncode == 0
-    resumed(site, "w01")
-    done = site.cli("verify", "BLUEPRINT")
-    assert done.returncode == 0
-    assert [line.split()[0] for line in done.stdout.splitlines() if "  passed  " in line] == ["allreduce", "train_ddp"]
-    assert "6 ranks on w[01-03]" in done.stdout
-    assert "torch 2.14.1" in done.stdout
+    site.becomes("head", IDLE, "3 idle\n")
+    assert site.ssh("head", VERSIONS) == "w01 26.05\nw02 26.05\nw03 26.05\n"
 
 
 def test_it_is_what_the_catalog_says(site: Site) -> None:
@@ -120,7 +114,7 @@ def test_a_node_comes_and_accounting_is_turned_on_under_a_job(site: Site) -> Non
         text.replace("\n  time:  {on: head}\n", "\n  time:  {on: head}\n  accounting: {on: head}\n")
     )
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
-    assert site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     site.becomes("head", "sinfo -h -o %D", "4\n")
     whole(site, "early", "w03")
     site.becomes("head", "sacct -nPX --user ada --name early -o jobname,state || :", "early|COMPLETED\n")
