@@ -33,6 +33,7 @@ from hpcforge.run.power import (
 from hpcforge.run.site import Site, open_engines
 
 LIMIT_S = 1800.0  # of one try, from power to ssh; docs/bare-metal.md has what was measured
+_OF_INSTALLER = 1 / 3  # of that, from the boot script until the installer asks for a disk
 _TRIES = 2
 _EVERY_S = 2.0
 _PAUSE_S = 5.0  # between turns of nodes that are switched on, as `power on` has it
@@ -60,6 +61,7 @@ class _Try:
     number: int = 1
     asked_s: float = 0.0
     on_s: float | None = None  # None: its controller is at work
+    offered_s: float | None = None
     begun_s: float | None = None
     installed_s: float | None = None
     lasting_boot: bool = False  # its controller keeps the network as the first device
@@ -248,6 +250,11 @@ class _Work:
             self._fail(name, _where_it_stopped(record, self.limit_s), console=record.console)
         elif record.state == "begun" and tried.begun_s is None:
             tried.begun_s = time.monotonic()
+        elif record.state == "offered":
+            # Firmware, which may take long, is over: what follows is a kernel and a link.
+            tried.offered_s = tried.offered_s or time.monotonic()
+            if time.monotonic() - tried.offered_s > self.limit_s * _OF_INSTALLER:
+                self._fail(name, _where_it_stopped(record, self.limit_s * _OF_INSTALLER))
 
     def _late(self, name: str) -> bool:
         on_s = self.open[name].on_s
@@ -298,6 +305,6 @@ def _where_it_stopped(record: Record, limit_s: float) -> str:
     what = {
         "wanted": "it never asked for its boot script: it did not boot from this network, or has another MAC address",
         "offered": "it got its boot script, and its installer never asked for a disk: kernel, driver or link",
-        "begun": "its installation began and did not end",
+        "begun": "its installation began, and did not end",
     }
-    return f"{what.get(record.state, record.state)}; {limit_s:g} s after power"
+    return f"{what.get(record.state, record.state)}, within {limit_s:g} s"

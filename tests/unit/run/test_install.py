@@ -63,6 +63,8 @@ class FakeMachine:
         found = re.search("hpcforge.token=(\\S+)", text)
         if found is None:
             return not self.blank
+        if how == "panic":
+            return False
         disk = {"name": "vda", "serial": f"D{self.place}", "bytes": 10**10, "blank": self.blank, "marker": ""}
         if begin(self.of, found[1], self.address, json.dumps([disk]).encode()).status != 200:
             return False
@@ -152,6 +154,12 @@ def test_a_machine_that_does_not_boot_from_the_network_is_named_within_the_limit
     assert "never asked for its boot script" in done["w1"].why and done["w1"].tries == 2
     assert done["w2"].why == ""
     assert records_of(metal.open()).read()["w1"].state == "failed"
+
+
+def test_an_installer_that_does_not_start_is_not_waited_for_as_long(metal: Metal) -> None:
+    metal.machines["w1"].fails = ["panic"]
+    done = metal.install("w1", limit_s=3.0)
+    assert (done["w1"].why, done["w1"].tries) == ("", 2)
 
 
 def test_a_disk_with_data_is_written_only_by_its_serial_number(metal: Metal) -> None:
