@@ -146,6 +146,7 @@ def install(
     limit_s: float = LIMIT_S,
     answers: Callable[[str], bool] = ssh_answers,
     every_s: float = _EVERY_S,
+    now_s: Callable[[], float] = time.monotonic,
 ) -> list[Installation]:
     """Install these nodes while they are served, and record their host keys; one that fails twice is left out.
 
@@ -155,7 +156,7 @@ def install(
     of = controllers(site, names)
     want(site, names, _wipes(installs), installs[0].image, _TRIES * limit_s / 3600)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        work = _Work(site, installs, of, pool, say, limit_s, answers)
+        work = _Work(site, installs, of, pool, say, limit_s, answers, now_s)
         try:
             work.boot(names)
             while work.open:
@@ -182,8 +183,10 @@ class _Work:
         say: Callable[[str], None],
         limit_s: float,
         answers: Callable[[str], bool],
+        now_s: Callable[[], float],
     ) -> None:
-        self.site, self.of, self.pool, self.say, self.limit_s, self.answers = site, of, pool, say, limit_s, answers
+        self.site, self.of, self.pool, self.say = site, of, pool, say
+        self.limit_s, self.answers, self.now_s = limit_s, answers, now_s
         self.installs = {install.node: install for install in installs}
         self.open = {name: _Try() for name in self.installs}
         self.done: dict[str, Installation] = {}
@@ -192,7 +195,7 @@ class _Work:
     def boot(self, names: Collection[str], *, network: bool = True) -> None:
         """Have nodes start; how that comes out is in the queue."""
         for name in names:
-            self.open[name].asked_s = time.monotonic()
+            self.open[name].asked_s = self.now_s()
         self.pool.submit(self._switch, tuple(names), network)
 
     def _switch(self, names: Sequence[str], network: bool) -> None:
@@ -228,7 +231,7 @@ class _Work:
             lasting = outcome.state == "skipped" or outcome.reason in _LASTING
             self._fail(outcome.node, outcome.why, again=not lasting)
             return
-        tried.on_s = time.monotonic()
+        tried.on_s = self.now_s()
         tried.lasting_boot = outcome.next_boot == "network always"
         self.say(f"{outcome.node}: is on")
 
@@ -240,7 +243,7 @@ class _Work:
             # Where no disk was chosen, the next try would find the same disks.
             self._fail(name, record.why, again=record.disk is not None, console=record.console)
         elif record.state == "installed":
-            tried.installed_s = time.monotonic()
+            tried.installed_s = self.now_s()
             tried.begun_s = tried.begun_s or tried.installed_s
             record_keys(self.site, [name])
             self.say(f"{name}: installed on disk {record.disk}, host key recorded; it starts")
@@ -249,16 +252,16 @@ class _Work:
         elif self._late(name):
             self._fail(name, _where_it_stopped(record, self.limit_s), console=record.console)
         elif record.state == "begun" and tried.begun_s is None:
-            tried.begun_s = time.monotonic()
+            tried.begun_s = self.now_s()
         elif record.state == "offered":
             # Firmware, which may take long, is over: what follows is a kernel and a link.
-            tried.offered_s = tried.offered_s or time.monotonic()
-            if time.monotonic() - tried.offered_s > self.limit_s * _OF_INSTALLER:
+            tried.offered_s = tried.offered_s or self.now_s()
+            if self.now_s() - tried.offered_s > self.limit_s * _OF_INSTALLER:
                 self._fail(name, _where_it_stopped(record, self.limit_s * _OF_INSTALLER))
 
     def _late(self, name: str) -> bool:
         on_s = self.open[name].on_s
-        return on_s is not None and time.monotonic() - on_s > self.limit_s
+        return on_s is not None and self.now_s() - on_s > self.limit_s
 
     def _fail(self, name: str, why: str, *, again: bool = True, console: Sequence[str] = ()) -> None:
         tried = self.open[name]
@@ -267,7 +270,7 @@ class _Work:
             return
         self.say(f"{name}: {why}; it is tried again")
         if tried.installed_s is not None:  # what is installed is not written again: it only starts again
-            now_s = time.monotonic()
+            now_s = self.now_s()
             self.open[name] = replace(tried, number=tried.number + 1, on_s=None, installed_s=now_s)
             self.boot([name], network=False)
             return
@@ -283,7 +286,7 @@ class _Work:
         tried = self.open.pop(name)
         if why and tried.installed_s is None:
             records_of(self.site).change(name, lambda now: failed(now, why, console) if now else None)
-        times = (tried.asked_s, tried.on_s, tried.begun_s, tried.installed_s, time.monotonic())
+        times = (tried.asked_s, tried.on_s, tried.begun_s, tried.installed_s, self.now_s())
         phases = zip(("power", "boot", "install", "start"), times[:-1], times[1:], strict=True)
         took = {phase: end - start for phase, start, end in phases if start is not None and end is not None}
         self.done[name] = Installation(name, tried.number, why, tuple(console), {} if why else took)
