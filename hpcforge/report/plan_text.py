@@ -278,7 +278,7 @@ def _its(nodes: Sequence[str]) -> str:
 def plan_summary(plan: Plan) -> str:
     """The last line: how many nodes change, and what that disrupts."""
     touched = set(plan.touched)
-    out = {*plan.unreachable, *plan.refused}
+    out = {*plan.unreachable, *plan.refused, *(install.node for install in plan.installs)}
     untouched = [node for node in plan.nodes if node not in touched and node not in out]
     left_out = [f"left out: {fold(tuple(plan.refused))}"] * bool(plan.refused)
     if not plan.pending:

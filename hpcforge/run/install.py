@@ -33,6 +33,7 @@ from hpcforge.run.power import (
 from hpcforge.run.site import Site, open_engines
 
 LIMIT_S = 1800.0  # of one try, from power to ssh; docs/bare-metal.md has what was measured
+_OF_INSTALLER = 1 / 3  # of that, from the boot script until the installer asks for a disk
 _TRIES = 2
 _EVERY_S = 2.0
 _PAUSE_S = 5.0  # between turns of nodes that are switched on, as `power on` has it
@@ -60,6 +61,7 @@ class _Try:
     number: int = 1
     asked_s: float = 0.0
     on_s: float | None = None  # None: its controller is at work
+    offered_s: float | None = None
     begun_s: float | None = None
     installed_s: float | None = None
     lasting_boot: bool = False  # its controller keeps the network as the first device
@@ -144,6 +146,7 @@ def install(
     limit_s: float = LIMIT_S,
     answers: Callable[[str], bool] = ssh_answers,
     every_s: float = _EVERY_S,
+    now_s: Callable[[], float] = time.monotonic,
 ) -> list[Installation]:
     """Install these nodes while they are served, and record their host keys; one that fails twice is left out.
 
@@ -153,7 +156,7 @@ def install(
     of = controllers(site, names)
     want(site, names, _wipes(installs), installs[0].image, _TRIES * limit_s / 3600)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        work = _Work(site, installs, of, pool, say, limit_s, answers)
+        work = _Work(site, installs, of, pool, say, limit_s, answers, now_s)
         try:
             work.boot(names)
             while work.open:
@@ -180,8 +183,10 @@ class _Work:
         say: Callable[[str], None],
         limit_s: float,
         answers: Callable[[str], bool],
+        now_s: Callable[[], float],
     ) -> None:
-        self.site, self.of, self.pool, self.say, self.limit_s, self.answers = site, of, pool, say, limit_s, answers
+        self.site, self.of, self.pool, self.say = site, of, pool, say
+        self.limit_s, self.answers, self.now_s = limit_s, answers, now_s
         self.installs = {install.node: install for install in installs}
         self.open = {name: _Try() for name in self.installs}
         self.done: dict[str, Installation] = {}
@@ -190,7 +195,7 @@ class _Work:
     def boot(self, names: Collection[str], *, network: bool = True) -> None:
         """Have nodes start; how that comes out is in the queue."""
         for name in names:
-            self.open[name].asked_s = time.monotonic()
+            self.open[name].asked_s = self.now_s()
         self.pool.submit(self._switch, tuple(names), network)
 
     def _switch(self, names: Sequence[str], network: bool) -> None:
@@ -226,7 +231,7 @@ class _Work:
             lasting = outcome.state == "skipped" or outcome.reason in _LASTING
             self._fail(outcome.node, outcome.why, again=not lasting)
             return
-        tried.on_s = time.monotonic()
+        tried.on_s = self.now_s()
         tried.lasting_boot = outcome.next_boot == "network always"
         self.say(f"{outcome.node}: is on")
 
@@ -238,7 +243,7 @@ class _Work:
             # Where no disk was chosen, the next try would find the same disks.
             self._fail(name, record.why, again=record.disk is not None, console=record.console)
         elif record.state == "installed":
-            tried.installed_s = time.monotonic()
+            tried.installed_s = self.now_s()
             tried.begun_s = tried.begun_s or tried.installed_s
             record_keys(self.site, [name])
             self.say(f"{name}: installed on disk {record.disk}, host key recorded; it starts")
@@ -247,11 +252,16 @@ class _Work:
         elif self._late(name):
             self._fail(name, _where_it_stopped(record, self.limit_s), console=record.console)
         elif record.state == "begun" and tried.begun_s is None:
-            tried.begun_s = time.monotonic()
+            tried.begun_s = self.now_s()
+        elif record.state == "offered":
+            # Firmware, which may take long, is over: what follows is a kernel and a link.
+            tried.offered_s = tried.offered_s or self.now_s()
+            if self.now_s() - tried.offered_s > self.limit_s * _OF_INSTALLER:
+                self._fail(name, _where_it_stopped(record, self.limit_s * _OF_INSTALLER))
 
     def _late(self, name: str) -> bool:
         on_s = self.open[name].on_s
-        return on_s is not None and time.monotonic() - on_s > self.limit_s
+        return on_s is not None and self.now_s() - on_s > self.limit_s
 
     def _fail(self, name: str, why: str, *, again: bool = True, console: Sequence[str] = ()) -> None:
         tried = self.open[name]
@@ -260,7 +270,7 @@ class _Work:
             return
         self.say(f"{name}: {why}; it is tried again")
         if tried.installed_s is not None:  # what is installed is not written again: it only starts again
-            now_s = time.monotonic()
+            now_s = self.now_s()
             self.open[name] = replace(tried, number=tried.number + 1, on_s=None, installed_s=now_s)
             self.boot([name], network=False)
             return
@@ -276,7 +286,7 @@ class _Work:
         tried = self.open.pop(name)
         if why and tried.installed_s is None:
             records_of(self.site).change(name, lambda now: failed(now, why, console) if now else None)
-        times = (tried.asked_s, tried.on_s, tried.begun_s, tried.installed_s, time.monotonic())
+        times = (tried.asked_s, tried.on_s, tried.begun_s, tried.installed_s, self.now_s())
         phases = zip(("power", "boot", "install", "start"), times[:-1], times[1:], strict=True)
         took = {phase: end - start for phase, start, end in phases if start is not None and end is not None}
         self.done[name] = Installation(name, tried.number, why, tuple(console), {} if why else took)
@@ -298,6 +308,6 @@ def _where_it_stopped(record: Record, limit_s: float) -> str:
     what = {
         "wanted": "it never asked for its boot script: it did not boot from this network, or has another MAC address",
         "offered": "it got its boot script, and its installer never asked for a disk: kernel, driver or link",
-        "begun": "its installation began and did not end",
+        "begun": "its installation began, and did not end",
     }
-    return f"{what.get(record.state, record.state)}; {limit_s:g} s after power"
+    return f"{what.get(record.state, record.state)}, within {limit_s:g} s"

@@ -63,6 +63,8 @@ class FakeMachine:
         found = re.search("hpcforge.token=(\\S+)", text)
         if found is None:
             return not self.blank
+        if how == "panic":
+            return False
         disk = {"name": "vda", "serial": f"D{self.place}", "bytes": 10**10, "blank": self.blank, "marker": ""}
         if begin(self.of, found[1], self.address, json.dumps([disk]).encode()).status != 200:
             return False
@@ -85,11 +87,12 @@ class Metal:
     site: MetalSite
     bmcs: list[FakeBmc]
     machines: dict[str, FakeMachine]
+    clock_s: float = 0.0
 
     def open(self) -> Site:
         return open_site(self.site.blueprint, None, None, self.folder / "key", needs_lab=False)
 
-    def install(self, *names: str, wipes: str | None = None, limit_s: float = 20.0) -> dict[str, Installation]:
+    def install(self, *names: str, wipes: str | None = None) -> dict[str, Installation]:
         site = self.open()
         hosts = {node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac}
         files = {"vmlinuz": "a" * 64, "initrd.img": "b" * 64, "root.ext4": "c" * 64}
@@ -99,8 +102,19 @@ class Metal:
             machine.of = boots
         up = {machine.address: machine for machine in self.machines.values()}
         installs = [Install(name, "Debian 12", "img", wipes) for name in names]
+
+        def look() -> None:
+            self.clock_s += 1.0  # each look at the nodes is a second, however slow this machine is
+
         done = install(
-            site, installs, lambda: None, print, limit_s=limit_s, every_s=0.05, answers=lambda address: up[address].up
+            site,
+            installs,
+            look,
+            print,
+            limit_s=30.0,
+            every_s=0.02,
+            answers=lambda address: up[address].up,
+            now_s=lambda: self.clock_s,
         )
         return {found.node: found for found in done}
 
@@ -148,10 +162,16 @@ def test_what_fails_twice_is_left_out_with_its_cause_and_console_while_others_go
 
 def test_a_machine_that_does_not_boot_from_the_network_is_named_within_the_limit(metal: Metal) -> None:
     metal.machines["w1"].fails = ["silent", "silent"]
-    done = metal.install("w1", "w2", limit_s=1.0)
+    done = metal.install("w1", "w2")
     assert "never asked for its boot script" in done["w1"].why and done["w1"].tries == 2
     assert done["w2"].why == ""
     assert records_of(metal.open()).read()["w1"].state == "failed"
+
+
+def test_an_installer_that_does_not_start_is_not_waited_for_as_long(metal: Metal) -> None:
+    metal.machines["w1"].fails = ["panic"]
+    done = metal.install("w1")
+    assert (done["w1"].why, done["w1"].tries) == ("", 2)
 
 
 def test_a_disk_with_data_is_written_only_by_its_serial_number(metal: Metal) -> None:
@@ -164,7 +184,7 @@ def test_a_disk_with_data_is_written_only_by_its_serial_number(metal: Metal) -> 
 
 def test_what_is_installed_and_silent_starts_again_and_is_not_written_again(metal: Metal) -> None:
     metal.machines["w1"].fails = ["dead"]
-    done = metal.install("w1", limit_s=1.0)
+    done = metal.install("w1")
     assert (done["w1"].why, done["w1"].tries) == ("", 2)
     assert metal.machines["w1"].starts == ["Pxe", "None"]
     assert metal.bmcs[2].on
