@@ -82,26 +82,25 @@ def test_srun_and_torchrun_give_the_same_numbers(site: Rehearsal, healthy: Verdi
 
 def test_a_node_with_another_mtu_is_named(site: Rehearsal, healthy: Verdicts) -> None:
     assert healthy
-    device = site.inside("w02", "ip -o -4 route get 10.95.0.10 | sed 's/.* dev \\([^ ]*\\).*/\\1/'").strip()
-    mtu = site.inside("w02", f"cat /sys/class/net/{device}/mtu").strip()
-    with planted(site, "w02", f"ip link set {device} mtu 1400", f"ip link set {device} mtu {mtu}"):
+    with planted(site, "w02", "sudo ip link set host0 mtu 1400", "sudo ip link set host0 mtu 1500"):
         verdict = verify(site, "--test", "node_health", code=7)["node_health"]
     assert (verdict["status"], verdict["node"]) == ("missed", "w02")
     assert "mtu differs: w02 has cluster 1400" in verdict["detail"]
 
 
-def test_a_mount_that_is_missing_is_named(site: Rehearsal, healthy: Verdicts) -> None:
+def test_a_mount_that_is_read_only_is_named(site: Rehearsal, healthy: Verdicts) -> None:
     assert healthy
-    with planted(site, "w03", "umount -l /scratch", "systemctl restart scratch.mount"):
+    writable = "sudo mount -o remount,bind,rw,nosuid,nodev /scratch"
+    with planted(site, "w03", "sudo mount -o remount,bind,ro /scratch", writable):  # a missing one drains the node
         verdict = verify(site, "--test", "node_health", code=7)["node_health"]
     assert (verdict["status"], verdict["node"]) == ("wrong", "w03")
-    assert verdict["detail"].startswith("mount /scratch: expected mounted, got not mounted")
+    assert verdict["detail"].startswith("mount /scratch: expected mounted, got read only")
 
 
 def test_a_node_whose_cores_another_process_takes_is_named(site: Rehearsal, healthy: Verdicts) -> None:
     assert healthy
     spin = 'for core in 1 2 3 4; do sh -c "while :; do :; done" & done; wait'
-    with planted(site, "w04", f"systemd-run --unit=hog sh -c '{spin}'", "systemctl stop hog"):
+    with planted(site, "w04", f"sudo systemd-run --unit=hog sh -c '{spin}'", "sudo systemctl stop hog"):
         verdict = verify(site, "--test", "straggler", code=7)["straggler"]
     print(verdict["detail"])
     assert (verdict["status"], verdict["node"]) == ("missed", "w04")
