@@ -37,7 +37,7 @@ def verification_report(
     return Report(
         schema_version=SCHEMA_VERSION,
         cluster=cluster.name,
-        source=_source(site),
+        source=source(site),
         hpcforge=done.run.hpcforge,
         who=done.run.who,
         began_s=round(done.began_s, 1),
@@ -59,7 +59,8 @@ def _reported(test: SmokeTest, result: Reached, expected: Expectations) -> Repor
     return reported_verdict(test, result.verdict, expected.differs(test, result.verdict))
 
 
-def _source(site: Site) -> Source:
+def source(site: Site) -> Source:
+    """The files of a site by digest, and their commit; a rehearsal has no inventory of its own."""
     loaded = site.loaded
     inventory = None if site.lab else loaded.inventory_path
     commit = commit_of(*inputs(loaded), *((inventory,) if inventory else ()))
