@@ -7,6 +7,7 @@ a line. With `--json` each is one JSON object, written by a single write(2) so t
     {"event": "measurement", ...}                                     # rank 0, numbers of the test, or of each rank
     {"event": "assertion",   "what": ..., "expected": x, "got": y, "error": e, "tolerance": t, "at_least": l}
     {"event": "result",      "schema_version": 1, ...}                # rank 0, once, if all ranks were right
+    {"event": "transport",   "rank": 3, "host": "w2", "backend": "gloo", "used": ["10.0.0.2"], "interfaces": ["eth0"]}
     {"event": "wrong",       "rank": 3, "host": "w2", "where": ..., "expected": x, "got": y}
     {"event": "failed",      "rank": 3, "host": "w2", "during": "collective", "error": ...}
     {"event": "overdue",     "rank": 3, "host": "w2", "limit_s": 600.0}
@@ -31,7 +32,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -47,6 +48,7 @@ USAGE = 2
 WRONG = 3
 OVERDUE = 4
 
+_TRANSPORTS = 64  # that a rank reports
 _HOST_BYTES = 64  # a Linux host name has at most 64 bytes (HOST_NAME_MAX)
 
 
@@ -229,17 +231,87 @@ def interface_towards(address: str) -> str | None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address, 9))  # sends nothing: a datagram socket only looks up its route
-            source = socket.inet_aton(probe.getsockname()[0])
+            source = probe.getsockname()[0]
         except OSError:
             return None
+    return interface_with(source)
+
+
+def interface_with(address: str) -> str | None:
+    """The network interface of this host that has an IPv4 address; None if none has."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             try:
                 answer = fcntl.ioctl(probe, 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
             except OSError:  # an interface without an IPv4 address
                 continue
-            if answer[20:24] == source:
+            if answer[20:24] == socket.inet_aton(address):
                 return name
     return None
+
+
+def connected_addresses(tables: str, inodes: Container[str], store_port: int) -> list[str]:
+    """This host's addresses of established TCP connections, each once, but for connections to the ranks' store.
+
+    `tables` is the text of /proc/net/tcp and tcp6, `inodes` are the sockets that count. An IPv4 address in IPv6 form
+    is given as IPv4.
+    """
+    found = []
+    for line in tables.splitlines():
+        words = line.split()
+        if len(words) < 10 or words[3] != "01" or words[9] not in inodes:  # 01: established
+            continue
+        (local, port), (_, peer_port) = (word.split(":") for word in words[1:3])
+        if store_port in (int(port, 16), int(peer_port, 16)):
+            continue
+        raw = b"".join(struct.pack("=I", int(local[at : at + 8], 16)) for at in range(0, len(local), 8))
+        mapped = len(raw) == 16 and raw[:12] == bytes(10) + b"\xff\xff"
+        found.append(socket.inet_ntop(socket.AF_INET, raw[-4:]) if mapped or len(raw) == 4 else _ipv6(raw))
+    return sorted(set(found))
+
+
+def _ipv6(raw: bytes) -> str:
+    return socket.inet_ntop(socket.AF_INET6, raw)
+
+
+def _own_sockets() -> set[str]:
+    """The inodes of this process's sockets."""
+    found = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            link = str(descriptor.readlink())
+        except OSError:  # the descriptor with which the folder was read
+            continue
+        if link.startswith("socket:["):
+            found.add(link[8:-1])
+    return found
+
+
+def _read(path: str) -> str:
+    """The text of a file; "" where it cannot be read: then it cannot be told, and nothing has failed."""
+    try:
+        return Path(path).read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def nccl_transports(log: str) -> list[str]:
+    """The transports in a log of NCCL's, each once: `NET/IB/0/GDRDMA`, `P2P/CUMEM`; and NVLS where it is set up."""
+    found = {line.split(" via ", 1)[1].split()[0] for line in log.splitlines() if " via " in line and "Channel" in line}
+    return sorted(found | ({"NVLS"} if "Connected NVLS tree" in log else set()))[:_TRANSPORTS]
+
+
+def say_transport(job: Job) -> None:
+    """Report what this rank used to exchange data, as the kernel and NCCL list it and not as it was configured."""
+    place = {"rank": job.rank, "host": job.host, "backend": job.backend}
+    if job.backend == "nccl":
+        path = os.environ.get("NCCL_DEBUG_FILE", "").replace("%p", str(os.getpid()))
+        job.say("", event="transport", **place, used=nccl_transports(_read(path)))
+        return
+    tables = "".join(_read(f"/proc/self/net/{name}") for name in ("tcp", "tcp6"))
+    used = connected_addresses(tables, _own_sockets(), int(os.environ["MASTER_PORT"]))[:_TRANSPORTS]
+    interfaces = [interface_with(address) or "?" if "." in address else "?" for address in used]
+    job.say("", event="transport", **place, used=used, interfaces=interfaces)
 
 
 def _host() -> str:
@@ -264,6 +336,9 @@ def _joined(job: Job, timeout_s: float) -> Job:
         if interface:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     backend = "nccl" if cuda else "gloo"
+    if cuda and "TMPDIR" in os.environ:
+        os.environ.setdefault("NCCL_DEBUG", "INFO")  # its log has the transports
+        os.environ.setdefault("NCCL_DEBUG_FILE", f"{os.environ['TMPDIR']}/nccl.%p")
     if os.environ.get("USE_LIBUV") == "0":  # torch 2 does not heed it where the launcher keeps the store
         rendezvous: Any = importlib.import_module("torch.distributed.rendezvous")  # the name alone is a function's
         rendezvous.TCPStore = functools.partial(rendezvous.TCPStore, use_libuv=False)
@@ -345,6 +420,8 @@ def _take(turn: Turn, job: Job) -> tuple[int, Job]:
         with _time_limit(job, options.limit_s):
             job = replace(job if job.backend else _joined(job, options.timeout_s), fault=options.inject)
             test(job, options)
+            if job.world_size > 1:
+                say_transport(job)
     except WrongResultError:
         return WRONG, job
     except BaseException as error:  # whatever it was, it has to be told with rank and host

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -23,13 +23,27 @@ from hpcforge.blueprint.reader import read_inside_of
 from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.site_folders import Addition
+from hpcforge.blueprint.transports import TransportSection, transport_findings
 from hpcforge.blueprint.untrusted_files import having
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.variables import Variable
 from hpcforge.launchers import LAUNCHERS, LauncherName
 
 Shown = Literal["number", "count", "size", "text"]
-Bound = Literal["at_least", "at_most", "at_least_of_median", "at_most_of_median"]
+Bound = Literal[
+    "at_least",
+    "at_most",
+    "at_least_of_median",
+    "at_most_of_median",
+    "at_least_of_baseline",
+    "at_most_of_baseline",
+    "at_least_of_derived",
+    "at_most_of_derived",
+]
+BOUNDS: tuple[Bound, ...] = get_args(Bound)
+Operation = Literal["point-to-point", "all-reduce", "all-gather", "reduce-scatter", "all-to-all"]
+Level = Literal["smoke", "quick", "standard"]
+LEVELS: tuple[Level, ...] = get_args(Level)  # each has the tests of those before it
 
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]{0,39})(?::([a-z_]{1,20}))?\}")
 OF_NODES = ("median", "worst", "worst_node")  # of the numbers of several nodes
@@ -69,9 +83,9 @@ _Beside = Annotated[
     v.Matches(r"[a-z][a-z0-9_]{0,30}", "a module beside the test's folder: lower-case letters, digits and _", "model"),
 ]
 _Version = Annotated[str, v.Matches(r"[1-9][0-9]?\.[0-9]{1,3}", "a version of two numbers, in quotes", "2.6")]
-_Image = Annotated[str, v.Matches(r"[A-Za-z0-9][A-Za-z0-9._/:@#+-]{0,255}", "the name of an image", "ubuntu:24.04")]
 _Part = Annotated[float, Field(ge=0.01, le=1), BeforeValidator(v.number)]
 _Times = Annotated[float, Field(ge=1, le=100), BeforeValidator(v.number)]
+_Image = Annotated[str, v.Matches(r"[A-Za-z0-9][A-Za-z0-9._/:@#+-]{0,255}", "the name of an image", "ubuntu:24.04")]
 
 
 def _lines(value: Any) -> Any:
@@ -103,7 +117,7 @@ class MeasureSection(Section):
 
 
 class ThresholdSection(Section):
-    """What a measure is held to."""
+    """The limits of a measure."""
 
     at_least: v.Number | None = Field(None, description="Lowest value that passes.")
     at_most: v.Number | None = Field(None, description="Highest value that passes.")
@@ -116,6 +130,26 @@ class ThresholdSection(Section):
         None,
         description="Highest value of a node as a multiple of the median of all nodes, such as 1.25; a node "
         "above it fails.",
+    )
+    at_least_of_baseline: _Part | None = Field(
+        None,
+        description="Lowest value as a fraction of the baseline that `verify --baseline compare` names; it counts only "
+        "if software and options are those of the baseline.",
+    )
+    at_most_of_baseline: _Times | None = Field(
+        None, description="Highest value as a multiple of the baseline; the same holds."
+    )
+    derived: Operation | None = Field(
+        None,
+        description="The operation whose bandwidth the catalog and the fabric bound: the bound and the expected value "
+        "are shown with each number. Alone it refuses nothing.",
+    )
+    at_least_of_derived: _Part | None = Field(
+        None, description="Lowest value as a fraction of the expected bandwidth of `derived`."
+    )
+    at_most_of_derived: _Times | None = Field(
+        None,
+        description="Highest value as a multiple of the bound of `derived`: above it, something else was measured.",
     )
 
 
@@ -179,7 +213,7 @@ class SmokeTestSpec(Section):
         "--NAME=VALUE, with - for _; a list with commas, a boolean as true or false, a duration in seconds.",
     )
     measures: dict[MeasureName, MeasureSection] = Field(
-        min_length=1, description="Measures that it reports, by name; a missing measure is a failure."
+        min_length=1, description="Measures that it reports, by name; if one is missing, the verdict is unknown."
     )
     headline: v.Sentence = Field(
         description="Summary of the result, with measures in braces: busbw {busbw_gb_per_s} GB/s. For several nodes "
@@ -190,6 +224,11 @@ class SmokeTestSpec(Section):
         description="Limits of measures, by measure; none: only the program's own checks count.",
         json_schema_extra=_or_none,
     )
+    level: Level = Field(
+        "smoke",
+        description="smoke: `apply` and `verify` run it; quick, standard: `verify --level` does, or `--test` by name.",
+    )
+    transport: TransportSection | None = Field(None, description="The transport that its ranks must use; default: any.")
 
 
 @dataclass(frozen=True)
@@ -263,6 +302,10 @@ def _findings(draft: Draft) -> Iterator[Finding]:
     """What the values of a file say wrongly together."""
     yield from _options(draft)
     yield from _launches(draft)
+    if draft.intact("transport") and draft.intact("launcher") and draft.intact("launches"):
+        launches: Mapping[str, LaunchSection] = draft.sections["launches"] or {}
+        names = {launch.launcher or draft.sections["launcher"] for launch in launches.values()}
+        yield from transport_findings(names or {draft.sections["launcher"]}, draft.sections["transport"])
     measures: Mapping[str, MeasureSection] | None = draft.sections["measures"]
     if measures is None or not draft.intact("measures"):
         return
@@ -359,7 +402,8 @@ def _line(
     if name not in measures:
         yield Finding(loc, f"{quote(name)} is not a measure of this test", did_you_mean(name, measures), key=True)
     given = bounds(line)
-    if not given:
+    yield from _derived(loc, name, line, measures)
+    if not given and line.derived is None:
         yield Finding(loc, "no limit is set", "at_least, at_most, at_least_of_median or at_most_of_median", key=True)
     for bound in given:
         if bound.endswith("_of_median") and not apart and not (name in measures and measures[name].per):
@@ -367,7 +411,17 @@ def _line(
             yield Finding((*loc, bound), "there is no median: nodes do not report separately", hint, key=True)
 
 
+def _derived(
+    loc: tuple[str, ...], name: str, line: ThresholdSection, measures: Mapping[str, MeasureSection]
+) -> Iterator[Finding]:
+    """Yield what a derived limit says wrongly."""
+    if line.derived is None and (line.at_least_of_derived or line.at_most_of_derived):
+        yield Finding(loc, "the operation of the derived bandwidth is not set", "derived: all-reduce", key=True)
+    if line.derived is not None and name in measures and measures[name].unit != "GB/s":
+        message = f"a bandwidth is derived in GB/s, and the unit of {quote(name)} is {measures[name].unit}"
+        yield Finding((*loc, "derived"), message, "remove derived, or report GB/s", key=True)
+
+
 def bounds(line: ThresholdSection) -> dict[Bound, float]:
     """The lines that are given, by kind."""
-    every: tuple[Bound, ...] = ("at_least", "at_most", "at_least_of_median", "at_most_of_median")
-    return {bound: value for bound in every if (value := getattr(line, bound)) is not None}
+    return {bound: value for bound in BOUNDS if (value := getattr(line, bound)) is not None}

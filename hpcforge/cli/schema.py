@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from hpcforge import bundled
 from hpcforge.blueprint import inventory
 from hpcforge.blueprint import schema as blueprint
@@ -24,6 +26,7 @@ from hpcforge.plan.role_spec import json_schema as role_schema
 from hpcforge.report import printing
 from hpcforge.report.disruption_table import disruption_table
 from hpcforge.report.role_reference import role_reference
+from hpcforge.report.verification import Report
 
 
 def _blueprint(path: Path | None, *, for_people: bool) -> dict[str, Any]:
@@ -39,7 +42,7 @@ def _blueprint(path: Path | None, *, for_people: bool) -> dict[str, Any]:
 
 
 def schema(
-    of: Literal["blueprint", "inventory", "design", "smoke-test", "disruption", "role"],
+    of: Literal["blueprint", "inventory", "design", "smoke-test", "disruption", "role", "verification"],
     path: Path | None,
     markdown: bool,
 ) -> int:
@@ -61,6 +64,7 @@ def schema(
         "design": design.json_schema,
         "smoke-test": blueprint.smoke_test_schema,
         "role": role_schema,
+        "verification": lambda: TypeAdapter(Report).json_schema(mode="serialization"),
     }
     chosen = made[of]()
     words = ["hpcforge schema", *([of] if path or of != "blueprint" else []), *([str(path)] if path else [])]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.smoke_tests import Level
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.signals import in_good_order
 from hpcforge.cli.site import open_site, say_not_rehearsed
+from hpcforge.cli.verification import gpu_models, verification_report
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.select import select
@@ -23,16 +27,23 @@ from hpcforge.fabric.neighbour_matching import Heard, Recognised, recognise
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.cabling_text import cabling_json, cabling_text
+from hpcforge.report.junit import junit
 from hpcforge.report.progress import Progress
-from hpcforge.report.verdicts_text import verdicts_text
+from hpcforge.report.text import one_line
+from hpcforge.report.verdicts_text import baseline_lines, verdicts_text
+from hpcforge.report.verification import Report, document
+from hpcforge.report.verification_html import verification_page
+from hpcforge.run.expectations import Expectations
 from hpcforge.run.neighbours import ask
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.site import open_engines
-from hpcforge.run.verify import look, verify_now
+from hpcforge.run.verify import Usable, Verification, VerifyRequest, expectations, keep, look, verify_now
+from hpcforge.verify.baselines import VERIFICATIONS_PATH, Baseline
 from hpcforge.verify.cabling import CablingError, read_saved
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdict_records import Recorded
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _STOPPING = "ending the tests; press again to stop at once"
 
 
@@ -43,13 +54,19 @@ def verify(
     lab: str | None,
     names: list[str] | None,
     limit: list[str] | None,
+    level: Level,
+    reserve: bool,
+    gate: str | None,
+    baseline: tuple[str, str] | None,
+    outputs: tuple[Path | None, Path | None],
     cabling: bool,
     saved: Path | None,
     as_json: bool,
 ) -> int:
-    """Run `hpcforge verify`. Returns the exit status."""
+    """Run `hpcforge verify`. `outputs`: the JUnit file and the page. Returns the exit status."""
     if cabling:
-        for option, given in (("--test", names), ("--limit", limit)):
+        of_tests = (("--test", names), ("--limit", limit), ("--reserve", reserve), ("--gate", gate))
+        for option, given in (*of_tests, ("--baseline", baseline), ("--junit", outputs[0]), ("--html", outputs[1])):
             if given:
                 raise UsageError(f"{option} is for smoke tests", f"remove {option}, or --cabling")
         return _cabling(blueprint, inventory, lab, saved, as_json)
@@ -58,30 +75,105 @@ def verify(
     site = open_site(blueprint, inventory, lab, None)
     _check_known(site.cluster, names or ())
     chosen = _limited(site.cluster, names or (), limit) if limit else None
+    what = VerifyRequest(names, chosen, level, reserve, _gated(site.cluster, gate, limit))
+    _check_outputs(outputs, baseline)
     with open_engines(site) as engine, Progress() as progress:
         usable = look(engine, site.cluster, progress)
-        out = usable.out
+        known = _baseline(usable, baseline)
+        expected = expectations(
+            engine,
+            site.cluster,
+            usable,
+            Expectations(site.cluster, site.loaded.fabrics, gpu_models(site), baseline=known),
+        )
         try:
             with in_good_order(progress.say, _STOPPING) as stop:
-                tests = verify_now(engine, site.cluster, usable, names, chosen, progress, stop, site.fabric_plans)
+                done = verify_now(engine, site.cluster, usable, what, progress, stop, expected.weigh, site.fabric_plans)
         except StoppedError:
             return Exit.INTERRUPTED
-    verdicts = [result.verdict for result in tests.reached]
-    if as_json:
-        entries = [asdict(verdict) for verdict in verdicts]
-        told = {"schema_version": 1, "verdicts": entries, "left_out": out, "fell_out": tests.fell_out}
-        printing.result(json.dumps(told, indent=2) + "\n")
-    else:
-        again = command_line("verify", blueprint, inventory=inventory, lab=lab, test=names, limit=limit)
-        printing.result(verdicts_text(replace(tests, recorded=Recorded()), again, (), time.time()), "states")
+        save_as = baseline[1] if baseline and baseline[0] == "save" else None
+        problem = keep(engine, site.cluster, usable, done, expected, save_as)
+    if problem:
+        printing.note(f"the numbers could not be kept on the head: {one_line(problem)}\n")
+    report = verification_report(site, usable, what, done, expected)
+    again = command_line("verify", blueprint, inventory=inventory, lab=lab, test=names, limit=limit)
+    _print(report, done, again, outputs, as_json=as_json)
+    for line in baseline_lines(report, None if problem else baseline):
+        printing.note(f"{line}\n")
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     say_not_rehearsed(site, inventory)
-    meant = out if chosen is None else {node: why for node, why in out.items() if node in chosen}
-    unreachable = [node for node, why in meant.items() if why.startswith(UNREACHABLE)]
+    out = {node: why for node, why in usable.out.items() if chosen is None or node in chosen}
+    return worst([Exit(_exit(done, out)), *[Exit.ERROR] * bool(problem and save_as)])
+
+
+def _exit(done: Verification, out: Mapping[str, str]) -> int:
+    """The exit status; `out` are the nodes that were meant and left out."""
+    verdicts = [result.verdict for result in done.tests.reached]
+    unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     failed = any(not verdict.passed and not verdict.waits_for for verdict in verdicts)
-    codes = [Exit.BELOW] * (failed or bool(tests.fell_out))
+    codes = [Exit.BELOW] * (failed or bool(done.tests.fell_out) or bool(done.drained))
     codes += [Exit.PENDING] * any(verdict.waits_for for verdict in verdicts)  # users' jobs run: tested later
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
+
+
+def _print(
+    report: Report, done: Verification, again: str, outputs: tuple[Path | None, Path | None], *, as_json: bool
+) -> None:
+    """Write the files, and print the verdicts."""
+    junit_file, page = outputs
+    if junit_file is not None:
+        write_atomically(junit_file, junit(report))
+        printing.note(f"written: {junit_file}\n")
+    if page is not None:
+        write_atomically(page, verification_page(report))
+        printing.note(f"written: {page}\n")
+    if as_json:
+        printing.result(json.dumps(document(report), indent=2) + "\n")
+        return
+    text = verdicts_text(replace(done.tests, recorded=Recorded()), again, (), time.time())
+    text += "".join(f"{one_line(f'{node} left out: {why}')}\n" for node, why in done.busy.items())
+    text += "".join(f"{one_line(f'{node} drained: {why}')}\n" for node, why in done.drained.items())
+    text += "".join(f"{node} passed, and is in service again\n" for node in done.resumed)
+    printing.result(text, "states")
+
+
+def _baseline(usable: Usable, asked: tuple[str, str] | None) -> Baseline | None:
+    """The baseline to compare with. Raises UsageError if the head does not have it."""
+    if usable.kept.problem and asked:
+        raise UsageError(
+            f"the baselines on the head cannot be read: {usable.kept.problem}", f"remove {VERIFICATIONS_PATH}"
+        )
+    if asked is None or asked[0] != "compare":
+        return None
+    found = usable.kept.baseline(asked[1])
+    if found is None:
+        names = ", ".join(each.name for each in usable.kept.baselines)
+        hint = f"baselines: {names}" if names else f"save one: --baseline save {asked[1]}"
+        raise UsageError(f"the head has no baseline {asked[1]!r}", hint)
+    return found
+
+
+def _check_outputs(outputs: tuple[Path | None, Path | None], baseline: tuple[str, str] | None) -> None:
+    """Raises UsageError for a file that cannot be written, and for a name that is none, before anything is tested."""
+    for path in filter(None, outputs):
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"{path} cannot be written: {path.absolute().parent} is not a folder", "make the folder")
+    if baseline is not None and baseline[0] not in ("save", "compare"):
+        raise UsageError(f"--baseline cannot {baseline[0]!r}", "save NAME, or compare NAME")
+    if baseline is not None and not _NAME.fullmatch(baseline[1]):
+        raise UsageError(f"{baseline[1]!r} is not a name of a baseline", "up to 40 letters, digits, . _ and -")
+
+
+def _gated(cluster: Cluster, gate: str | None, limit: list[str] | None) -> str | None:
+    """The node of --gate. Raises UsageError for what is no worker."""
+    if gate is None:
+        return None
+    if limit:
+        raise UsageError("--gate names its node itself", "remove --limit")
+    workers = [node.name for node in cluster.workers]
+    if gate not in workers:
+        raise UsageError(f"{gate!r} is not a worker of the blueprint", f"workers: {fold(workers)}")
+    return gate
 
 
 def _check_known(cluster: Cluster, names: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpcforge.blueprint.smoke_tests import Bound, Level, Operation
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster.amd import Amd
 from hpcforge.cluster.collectives import Collectives, collectives
@@ -454,8 +455,18 @@ class Threshold:
     """The limit of a measure: a number, or a fraction of the nodes' median."""
 
     measure: str
-    bound: Literal["at_least", "at_most", "at_least_of_median", "at_most_of_median"]
+    bound: Bound
     number: float
+
+
+@dataclass(frozen=True)
+class TransportRule:
+    """The transport that ranks must use. Names are as NCCL's log spells them."""
+
+    network: str | None = None  # of gloo: "nodes", or a network of the blueprint; None: any
+    rdma_only: bool = False  # the rest holds only between nodes on one InfiniBand or RoCE fabric
+    must: tuple[str, ...] = ()
+    must_not: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -490,6 +501,10 @@ class SmokeTestProgram:
     declared: bool = False  # it reads what the blueprint declares of its node
     launches: tuple[ProgramLaunch, ...] = ()  # none: a single one
     isolates: bool = False  # rounds of launches name what is bad
+    description: str = ""
+    level: Level = "smoke"
+    transport: TransportRule | None = None  # None: any
+    derived: tuple[tuple[str, Operation], ...] = ()  # measures and the operations that bound them
 
     @property
     def ranked(self) -> bool:

@@ -11,12 +11,13 @@ from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds, option_text
+from hpcforge.blueprint.transports import NODES, TransportSection
 from hpcforge.blueprint.untrusted_files import MAX_YAML, read_inside
 from hpcforge.blueprint.validate import Finding
 from hpcforge.blueprint.values import minutes
 from hpcforge.cluster.launches import ProgramLaunch, RankNeeds, RanksError
 from hpcforge.cluster.launches import ranks_per_node as fitting_ranks
-from hpcforge.cluster.model import Cluster, ImportedModule, Measure, Node, SmokeTestProgram, Threshold
+from hpcforge.cluster.model import Cluster, ImportedModule, Measure, Node, SmokeTestProgram, Threshold, TransportRule
 from hpcforge.cluster.select import worker_words
 from hpcforge.launchers import LAUNCHERS
 
@@ -85,6 +86,22 @@ def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str]
         container=spec.needs.container,
         isolates=spec.isolates,
         declared=spec.needs.declared,
+        description=spec.description,
+        level=spec.level,
+        transport=_transport(spec.transport),
+        derived=tuple((name, line.derived) for name, line in spec.thresholds.items() if line.derived),
+    )
+
+
+def _transport(section: TransportSection | None) -> TransportRule | None:
+    if section is None:
+        return None
+    nccl = section.nccl
+    return TransportRule(
+        section.gloo.network if section.gloo else None,
+        nccl is not None and nccl.where == "rdma",
+        nccl.must if nccl else (),
+        nccl.must_not if nccl else (),
     )
 
 
@@ -121,11 +138,20 @@ def why_not(cluster: Cluster, program: SmokeTestProgram, nodes: Sequence[Node]) 
     if program.scratch == "shared" and len(nodes) > 1 and not cluster.shared_by([node.name for node in nodes]):
         where = hostlist.fold(node.name for node in nodes)
         return f"it needs storage that all of {where} mount, for its scratch folder", "add it under `storage`"
+    over = program.transport.network if program.transport else None
+    off = [node.name for node in nodes if over and node_address(cluster, node, over) is None]
+    if off:
+        return f"its ranks must use the network {over}, and {hostlist.fold(off)} have no address on it", "name another"
     try:
         ranks_on_each(cluster, program, nodes)
     except RanksError as error:
         return str(error), "name another number of workers"
     return None
+
+
+def node_address(cluster: Cluster, node: Node, network: str) -> str | None:
+    """Return a node's address on a network, `nodes` being that of nodes' own addresses; None if it has none."""
+    return node.address if network in (NODES, cluster.network.name) else node.addresses.get(network)
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
 from hpcforge.blueprint.hardware import Gpu
+from hpcforge.blueprint.smoke_tests import Operation
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.switch_groups import among, levels
 
-Operation = Literal["point-to-point", "all-reduce", "all-gather", "reduce-scatter", "all-to-all"]
-OPERATIONS: tuple[Operation, ...] = ("point-to-point", "all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 # One lane in one direction after encoding, GB/s (PCI-SIG: 8, 16, 32 GT/s with 128b/130b; 64 GT/s in flits).
 _PCIE_LANE = {3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FOLDER = Path("/var/lib/hpcforge")
 HISTORY = "history.jsonl"
 VERDICTS = "verdicts.json"
+VERIFICATIONS = "verifications.json"
 ROSTER = "roster.json"
 _LOCK = "records.lock"  # not the lock of a converge, which is held for minutes
 _LOCK_WAIT_S = 10.0
@@ -31,17 +32,19 @@ _READ_LIMIT = 4 * 2**20  # bytes of history in one answer, the newest; an answer
 
 
 def log(request: LogRequest, report: EventReporter, folder: Path = FOLDER) -> Json:
-    """The verb log, see `hpcforge.node`: `write` a line and perhaps the roster, `read` both, or keep `verdicts`."""
+    """The verb log, see `hpcforge.node`: `write` a line and perhaps the roster, `read` both, keep `verdicts`
+    or `verifications`."""
     if request["do"] == "write":
         roster = request.get("roster")
         with open_folder(folder) as fd, locked(fd):
             append(fd, request["line"])
             if roster is not None:
                 _replace_roster(fd, roster, report)
-    elif request["do"] == "verdicts":
+    elif request["do"] in ("verdicts", "verifications"):
+        name = VERDICTS if request["do"] == "verdicts" else VERIFICATIONS
         with open_folder(folder) as fd:
             rights = files.Rights(os.geteuid(), os.getegid(), 0o600)
-            files.replace(fd, VERDICTS, request["text"].encode("utf-8"), rights)
+            files.replace(fd, name, request["text"].encode("utf-8"), rights)
     report.emit({"event": "log", **_read(folder, request.get("last", 0))})
     return {"time_s": time.time()}
 

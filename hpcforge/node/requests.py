@@ -335,6 +335,15 @@ class KeepVerdictsRequest(AnyRequest):
     last: NotRequired[Count]
 
 
+class KeepVerificationsRequest(AnyRequest):
+    """The content of verifications.json."""
+
+    verb: Literal["log"]
+    do: Literal["verifications"]
+    text: str
+    last: NotRequired[Count]
+
+
 class LogsRequest(AnyRequest):
     """Lines that a log server keeps of nodes, not older than `since_s`, with this text in them: the last so many."""
 
@@ -348,7 +357,7 @@ class LogsRequest(AnyRequest):
 
 ConvergeRequest = Union[PrepareRequest, FinishRequest, RemoveRequest]
 LeaseRequest = Union[HoldLeaseRequest, ReadLeaseRequest]
-LogRequest = Union[WriteLogRequest, ReadLogRequest, KeepVerdictsRequest]
+LogRequest = Union[WriteLogRequest, ReadLogRequest, KeepVerdictsRequest, KeepVerificationsRequest]
 Request = Union[
     ObserveRequest,
     ConvergeRequest,
@@ -384,6 +393,7 @@ TYPES: Mapping[tuple[str, str], Any] = {
     ("log", "write"): WriteLogRequest,
     ("log", "read"): ReadLogRequest,
     ("log", "verdicts"): KeepVerdictsRequest,
+    ("log", "verifications"): KeepVerificationsRequest,
     ("logs", ""): LogsRequest,
 }
 

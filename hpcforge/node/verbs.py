@@ -46,6 +46,7 @@ VERBS: Mapping[tuple[str, str], Verb] = {
     ("log", "write"): Verb("log", "head_records", "log"),
     ("log", "read"): Verb("log", "head_records", "log"),
     ("log", "verdicts"): Verb("log", "head_records", "log"),
+    ("log", "verifications"): Verb("log", "head_records", "log"),
     ("logs", ""): Verb("logs", "logs", "logs"),
 }
 

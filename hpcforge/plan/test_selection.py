@@ -9,6 +9,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from hpcforge.blueprint.smoke_tests import LEVELS, Level
 from hpcforge.cluster.model import Cluster, Gpus, SmokeTest
 
 Verify = Literal["touched", "all", "none"]
@@ -75,13 +76,14 @@ def smoke_runs(
     verify: Verify,
     out: Container[str],
     busy: Mapping[str, str],
+    level: Level = "smoke",
 ) -> SmokeRuns:
-    """Choose. `out` are nodes that no job can use, `busy` those that users' jobs hold, and whose.
+    """Choose among the tests up to a level. `out` are nodes that no job can use; `busy`: that users' jobs hold, whose.
 
     `tested` are the tests whose last verdict is that they passed; the others are run on the whole of their sets, and so
     are those that passed with other options than the blueprint has now.
     """
-    tests = cluster.acceptance.tests if cluster.acceptance and verify != "none" else ()
+    tests = up_to(cluster, level) if verify != "none" else ()
     runs: dict[tuple[tuple[str, ...], tuple[str, ...], Why, tuple[str, ...]], list[str]] = {}
     waits: dict[tuple[str, ...], list[str]] = {}
     held: dict[tuple[str, ...], Mapping[str, str]] = {}
@@ -108,6 +110,31 @@ def smoke_runs(
         tuple(SmokeRun(tuple(names), *which) for which, names in runs.items()),
         tuple(DeferredTests(tuple(names), late, held[late]) for late, names in waits.items()),
     )
+
+
+def up_to(cluster: Cluster, level: Level) -> tuple[SmokeTest, ...]:
+    """The blueprint's tests up to a level."""
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    return tuple(test for test in tests if LEVELS.index(test.program.level) <= LEVELS.index(level))
+
+
+def gate_runs(
+    cluster: Cluster, node: str, out: Container[str], busy: Mapping[str, str], level: Level = "smoke"
+) -> SmokeRuns:
+    """Choose the tests of a node that is not in service, each with one idle partner of its kind if the set has one."""
+    runs: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    waits: list[DeferredTests] = []
+    for test in up_to(cluster, level):
+        if node not in test.nodes:
+            continue
+        usable = [name for name in test.nodes if name == node or name not in out]
+        nodes, _ = _touched(cluster, usable, [node], busy, test.program.min_nodes, with_service=False)
+        if nodes:
+            runs.setdefault((nodes, test.nodes), []).append(test.name)
+        else:
+            waits.append(DeferredTests((test.name,), (node,), _held(usable, busy)))
+    chosen = (SmokeRun(tuple(names), nodes, span, "changed", (node,)) for (nodes, span), names in runs.items())
+    return SmokeRuns(tuple(chosen), tuple(waits))
 
 
 def _held(nodes: Iterable[str], busy: Mapping[str, str]) -> dict[str, str]:

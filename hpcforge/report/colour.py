@@ -28,7 +28,9 @@ _STYLES = {  # a group's name in a pattern, up to `_`, to a style as rich writes
 }
 
 _GOOD = "configured|reachable|running|passed|done"
-_WARN = "deferred|drained|not scheduled|skipped|interrupted|pending|not run|stopped|partly up|cut off|not verified"
+_WARN = (
+    "deferred|drained|not scheduled|skipped|interrupted|pending|unknown|not run|stopped|partly up|cut off|not verified"
+)
 _BAD = "failed|unreachable|left behind|wrong|timed out|error|invalid|down"
 
 

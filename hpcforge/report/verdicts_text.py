@@ -8,6 +8,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import SmokeTest
 from hpcforge.plan.test_selection import SmokeRun
 from hpcforge.report.text import duration, one_line
+from hpcforge.report.verification import Report
 from hpcforge.run.smoke_tests import Verified, waits
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict, assertion_row, summary_line
@@ -36,6 +37,34 @@ def verdicts_text(tests: Verified, again: str, away: Collection[str], now_s: flo
     if tests.note:
         lines.append(tests.note)
     return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def baseline_lines(report: Report, asked: tuple[str, str] | None) -> Iterator[str]:
+    """Yield what was saved, or how each number compares with the baseline."""
+    if asked is None:
+        return
+    action, name = asked
+    if action == "save":
+        saved = [verdict.test for verdict in report.verdicts if verdict.passed]
+        others = [verdict.test for verdict in report.verdicts if not verdict.passed]
+        yield f"baseline {name}: saved {', '.join(saved) or 'nothing'}" + (
+            f"; not saved, since they did not pass: {', '.join(others)}" if others else ""
+        )
+        return
+    for verdict in report.verdicts:
+        if verdict.differs_from_baseline:
+            yield one_line(f"baseline {name}: {verdict.test} ran on other software: {verdict.differs_from_baseline}")
+        lines = [line for line in verdict.lines if line.source.endswith(f"baseline {name}")]
+        values = {(part.measure, part.part): part.value for part in verdict.parts}
+        for line in lines[:_ROWS]:
+            value = values.get((line.measure, line.part or ""))
+            if value is not None and line.limit:
+                where = f" of {line.part}" if line.part else ""
+                unit = verdict.measures[line.measure].unit
+                number = f"{value:.4g} {unit}, {value / line.limit:.0%} of {line.limit:.4g}"
+                yield one_line(f"baseline {name}: {verdict.test}: {line.measure}{where} is {number}")
+        if not lines:
+            yield f"baseline {name} has no numbers of {verdict.test}"
 
 
 def _verdict(verdict: Verdict, again: str) -> Iterator[str]:

@@ -123,13 +123,18 @@ def _ask(engine: Engine, requests: Mapping[str, Request], waits: Waits) -> dict[
     return seen
 
 
-def find_usable(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> tuple[dict[str, str], Observation]:
+def find_usable(
+    engine: Engine, cluster: Cluster, say: Callable[[str], None], reads: Sequence[str] = ()
+) -> tuple[dict[str, str], dict[str, Observation]]:
     """Workers that jobs cannot use just now, and why: hpcforge cannot reach them, or Slurm does not schedule there.
 
-    With them the controller's answer.
+    With them the answers of all nodes; the controller's has the texts of the files `reads`.
     """
     nodes = [node.name for node in cluster.nodes]
-    seen = observe(engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes, waits=Waits(say, None))
+    read = {cluster.slurm.controller: reads}
+    seen = observe(
+        engine, cluster, Desired((), dict.fromkeys(nodes, ()), {}), nodes, reads=read, waits=Waits(say, None)
+    )
     head = seen[cluster.slurm.controller]
     states = not_scheduled(parse_slurm_nodes(head.answers.get(SLURM_NODES, "")))
     out = {worker.name: states[worker.name] for worker in cluster.workers if worker.name in states}
@@ -138,7 +143,7 @@ def find_usable(engine: Engine, cluster: Cluster, say: Callable[[str], None]) ->
         for name, observation in seen.items()
         if observation.unreachable is not None
     }
-    return out | lost, head
+    return out | lost, seen
 
 
 def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents, reads: Sequence[str]) -> Request:

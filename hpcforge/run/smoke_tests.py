@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.smoke_tests import Level
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.plan import Plan
@@ -18,6 +19,7 @@ from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Head
 from hpcforge.verify.isolate import Plans, no_plans
 from hpcforge.verify.jobs import unusable
+from hpcforge.verify.lines import References, weighed
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
 from hpcforge.verify.verify import verify
@@ -63,16 +65,26 @@ def after(cluster: Cluster, recorded: Recorded, felt: Collection[str]) -> Record
 
 
 def chosen(
-    cluster: Cluster, recorded: Recorded, verify_what: Verify, out: Collection[str], held: Mapping[str, str]
+    cluster: Cluster,
+    recorded: Recorded,
+    verify_what: Verify,
+    out: Collection[str],
+    held: Mapping[str, str],
+    level: Level = "smoke",
 ) -> SmokeRuns:
-    """Which tests run where, by what is known."""
+    """Which tests up to a level run where, by what is known."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     kept = [(test, last) for test in tests if (last := recorded.of(test)) is not None and last.last.passed]
     standing = {
         test: PassedNodes(frozenset(last.stands_for), last.served, tuple(last.verdict.options.items()))
         for test, last in kept
     }
-    return smoke_runs(cluster, standing, verify_what, out, held)
+    return smoke_runs(cluster, standing, verify_what, out, held, level)
+
+
+def own_lines(test: SmokeTest, verdict: Verdict) -> Verdict:
+    """The verdict with the limits of its test, and no others."""
+    return weighed(verdict, test.program, References())
 
 
 def run_tests(
@@ -83,34 +95,41 @@ def run_tests(
     verify_what: Verify,
     out: Mapping[str, str],
     listener: Listener,
-    names: Collection[str] | None = None,
-    limit: Collection[str] | None = None,
+    asked_for: SmokeRuns | None = None,
+    weigh: Callable[[SmokeTest, Verdict], Verdict] = own_lines,
+    reservation: str = "",
     plans: Plans = no_plans,
 ) -> Verified:
     """Run what is to be run of the blueprint's tests on workers but those left `out`, and keep the verdicts.
 
-    `names`: of these tests alone; the others keep the verdicts that they have. `limit`: on these nodes alone. `plans`
-    gives the fabrics of the nodes.
+    `asked_for`: these runs instead; other tests keep the verdicts that they have. `weigh` compares numbers with lines.
+    `reservation`: of Slurm's, that has the nodes. `plans` gives the fabrics of the nodes.
     """
     if cluster.acceptance is None:
         return Verified(recorded=recorded, note="not verified: the blueprint has no acceptance section")
     controller = cluster.slurm.controller
     if out.get(controller, "").startswith(UNREACHABLE):
         return Verified(recorded=recorded, note=f"not verified: {controller} is {out[controller]}")
-    choice = _asked(chosen(cluster, recorded, verify_what, out, {}), names, limit)
+    choice = chosen(cluster, recorded, verify_what, out, {}) if asked_for is None else asked_for
     if not choice.runs:
         return Verified(recorded=recorded)
     with listener.phase("verify"):
-        if any(run.partners for run in choice.runs):  # they may be nodes that this run has not looked at
+        if asked_for is None and any(
+            run.partners for run in choice.runs
+        ):  # they may be nodes that this run has not looked at
             workers = [node.name for node in cluster.workers]
             now_out, held = {**unusable(head, workers), **out}, busy(head, workers, cluster.acceptance.run_as)
-            choice = _asked(chosen(cluster, recorded, verify_what, now_out, held), names, limit)
+            choice = chosen(cluster, recorded, verify_what, now_out, held)
         for wait in choice.waiting:
             listener.say(f"{', '.join(wait.tests)}: {waits(wait)}")
         reached, fell_out = list[Reached](), dict[str, str]()
         for part in (False, True):
             runs = [run for run in choice.runs if run.partners == part]
-            reached += _launched(cluster, head, runs, {**out, **fell_out}, listener, plans, part=part)
+            new = _launched(cluster, head, runs, {**out, **fell_out}, listener, reservation, plans, part=part)
+            reached += (
+                replace(each, verdict=weigh(_on(cluster, each.verdict.test, each.run.nodes), each.verdict))
+                for each in new
+            )
             left_out = [result.verdict.left_out for result in reached]
             fell_out |= {node: why for of in left_out for node, why in of.items() if node not in out}
         of_sets = [
@@ -122,7 +141,7 @@ def run_tests(
     return Verified(tuple(reached), choice.waiting, fell_out, recorded, note)
 
 
-def _asked(choice: SmokeRuns, names: Collection[str] | None, limit: Collection[str] | None) -> SmokeRuns:
+def asked(choice: SmokeRuns, names: Collection[str] | None, limit: Collection[str] | None) -> SmokeRuns:
     """Of a choice what is of these tests and on these nodes; None: of all, on all."""
     runs = [_limited(run, limit) for run in choice.runs] if limit is not None else list(choice.runs)
     waits = list(choice.waiting)
@@ -143,6 +162,7 @@ def _launched(
     runs: Sequence[SmokeRun],
     out: Mapping[str, str],
     listener: Listener,
+    reservation: str,
     plans: Plans,
     *,
     part: bool = False,
@@ -153,7 +173,7 @@ def _launched(
         listener.say(f"{tests}: {text}")
 
     tests = [test for _, test in entries]
-    verdicts = verify(cluster, head, out, progress, tests=tests, part=part, plans=plans)
+    verdicts = verify(cluster, head, out, progress, tests=tests, part=part, reservation=reservation, plans=plans)
     return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]
 
 

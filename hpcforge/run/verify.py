@@ -2,52 +2,263 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
 
 from hpcforge import __version__
-from hpcforge.cluster.model import Cluster
+from hpcforge.blueprint.smoke_tests import Level
+from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine
+from hpcforge.errors import ExpectedError
+from hpcforge.plan.diff import SLURM_NODES
+from hpcforge.plan.observation import Observation
+from hpcforge.plan.test_selection import SmokeRuns, gate_runs
 from hpcforge.run import leftover
 from hpcforge.run.engine_head import EngineHead, owner
+from hpcforge.run.expectations import Expectations
 from hpcforge.run.listener import Listener
-from hpcforge.run.observe import find_usable
-from hpcforge.run.run import begin
-from hpcforge.run.smoke_tests import Verified, run_tests
+from hpcforge.run.observe import UNREACHABLE, find_usable
+from hpcforge.run.run import Run, begin
+from hpcforge.run.smoke_tests import Verified, asked, chosen, run_tests
+from hpcforge.run.verdict_store import store_verifications
+from hpcforge.slurm.nodes import drained, parse_slurm_nodes
+from hpcforge.verify.baselines import VERIFICATIONS_PATH, PastVerification, Verifications
+from hpcforge.verify.baselines import load as load_kept
+from hpcforge.verify.busy_nodes import busy
+from hpcforge.verify.head import Head
 from hpcforge.verify.isolate import Plans
+from hpcforge.verify.reservation import ReservationError, drain, drained_unless_passed, reserved
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
+from hpcforge.verify.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from hpcforge.node.answer_types import Facts
+
+_LATER_MIN = 5  # by which a gate's reservation outlasts the timer that drains its node again
+_MARGIN_MIN = 10  # of a reservation, beyond the time limits of its tests
+_VERSION_S = 30.0
+BLAMES = ("wrong", "missed", "failed", "timed_out")  # statuses that say something about a node
 
 
 @dataclass(frozen=True)
 class Usable:
-    """What the nodes and the head said: the workers that tests must not count on, with why, and the last verdicts."""
+    """What the nodes and the head said: the workers that tests must not count on, with why, and what is kept."""
 
     out: Mapping[str, str]
     recorded: Recorded
+    seen: Mapping[str, Observation] = field(default_factory=dict)
+    kept: Verifications = field(default_factory=Verifications)
+
+    def slurm_state(self, cluster: Cluster, node: str) -> tuple[str, str]:
+        """A node's state and reason as Slurm has them; "" where it does not know the node."""
+        told = self.seen[cluster.slurm.controller].answers.get(SLURM_NODES, "")
+        return parse_slurm_nodes(told).get(node, ("", ""))
+
+
+@dataclass(frozen=True)
+class VerifyRequest:
+    """What a verification is to test. `reserve`: only idle nodes, in a reservation of Slurm's."""
+
+    names: Collection[str] | None = None  # tests; None: all up to the level
+    limit: Collection[str] | None = None  # nodes; None: all
+    level: Level = "smoke"
+    reserve: bool = False
+    gate: str | None = None  # a drained node
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was tested, what was left alone, and which nodes Slurm no longer or again starts jobs on."""
+
+    tests: Verified
+    run: Run
+    began_s: float
+    ended_s: float
+    busy: Mapping[str, str] = field(default_factory=dict)  # nodes of users' jobs, and whose
+    drained: Mapping[str, str] = field(default_factory=dict)  # by this run, with the reason
+    resumed: tuple[str, ...] = ()
+
+
+class GateError(ExpectedError):
+    """A node cannot be tested before its return; says why."""
 
 
 def look(engine: Engine, cluster: Cluster, listener: Listener) -> Usable:
     """Ask all nodes; test jobs that a run has left behind are cancelled."""
     with listener.phase("observe"):
-        out, head = find_usable(engine, cluster, listener.say)
+        out, seen = find_usable(engine, cluster, listener.say, (VERIFICATIONS_PATH,))
+        head = seen[cluster.slurm.controller]
         if leftover.told(head.answers):
             leftover.clear(engine, cluster, listener.say)
-    return Usable(out, load(head.reads.get(VERDICTS_PATH)))
+    return Usable(out, load(head.reads.get(VERDICTS_PATH)), seen, load_kept(head.reads.get(VERIFICATIONS_PATH)))
+
+
+def expectations(engine: Engine, cluster: Cluster, usable: Usable, known: Expectations) -> Expectations:
+    """What is known of design and baseline, with the software that nodes and the head report."""
+    if usable.out.get(cluster.slurm.controller, "").startswith(UNREACHABLE):
+        return known
+    head = EngineHead(engine, cluster.slurm.controller, owner(begin(cluster.name, __version__)))
+    version = head.run(["sinfo", "--version"], timeout_s=_VERSION_S).stdout.strip()
+    return replace(
+        known, facts={name: cast("Facts", seen.facts) for name, seen in usable.seen.items()}, slurm=version[:40]
+    )
 
 
 def verify_now(
     engine: Engine,
     cluster: Cluster,
     usable: Usable,
-    names: Collection[str] | None,
-    limit: Collection[str] | None,
+    what: VerifyRequest,
     listener: Listener,
     stop: Callable[[], bool],
+    weigh: Callable[[SmokeTest, Verdict], Verdict],
     plans: Plans,
-) -> Verified:
-    """Run all tests, or those called `names`, on all of their nodes, or those of `limit`, and keep the verdicts.
+) -> Verification:
+    """Run tests, and keep the verdicts.
 
-    Raises `StoppedError` once `stop()` is true.
+    Raises `StoppedError` once `stop()` is true, GateError and ReservationError.
     """
-    head = EngineHead(engine, cluster.slurm.controller, owner(begin(cluster.name, __version__)), stop)
-    return run_tests(engine, head, cluster, usable.recorded, "all", usable.out, listener, names, limit, plans)
+    run, began_s = begin(cluster.name, __version__), time.time()
+    head = EngineHead(engine, cluster.slurm.controller, owner(run), stop)
+    if what.gate is not None:
+        return _gated(engine, head, cluster, usable, what, listener, weigh, plans, run)
+    level: Level = "standard" if what.names else what.level
+    out, held = dict(usable.out), dict[str, str]()
+    if what.reserve and cluster.acceptance:
+        held = busy(head, [node.name for node in cluster.workers], cluster.acceptance.run_as)
+        out |= {node: f"in use: {job}" for node, job in held.items() if node not in out}
+    choice = asked(chosen(cluster, usable.recorded, "all", out, {}, level), what.names, what.limit)
+    nodes = [node for node in _nodes(choice) if node not in out]
+    drains: Mapping[str, str] = {}
+    minutes = _minutes(cluster, choice)
+    with _reservation(head, cluster, nodes if what.reserve else [], minutes, listener) as reservation:
+        tests = run_tests(
+            engine, head, cluster, usable.recorded, "all", out, listener, choice, weigh, reservation, plans
+        )
+        if what.reserve:
+            drains = drain_blamed(head, tests, listener)
+    return Verification(tests, run, began_s, time.time(), held, drains)
+
+
+def keep(
+    engine: Engine, cluster: Cluster, usable: Usable, done: Verification, expected: Expectations, save_as: str | None
+) -> str | None:
+    """Keep a line about this verification on the head, and its numbers as a baseline. Returns why not, if it failed."""
+    if not done.tests.reached:
+        return None
+    verdicts = {result.verdict.test: result.verdict for result in done.tests.reached}
+    statuses = {name: str(verdict.status) for name, verdict in verdicts.items()}
+    headlines = {name: verdict.headline for name, verdict in verdicts.items() if verdict.headline}
+    kept = usable.kept.with_run(PastVerification(done.began_s, done.run.who, statuses, headlines))
+    if save_as is not None:
+        by_name = {test.name: test for test in cluster.acceptance.tests} if cluster.acceptance else {}
+        passed = [result.verdict for result in done.tests.reached if result.verdict.passed]
+        measured = {verdict.test: expected.measured(by_name[verdict.test], verdict) for verdict in passed}
+        kept = kept.saved(save_as, done.began_s, measured)
+    return store_verifications(engine, cluster.slurm.controller, replace(kept, problem=None))
+
+
+def _nodes(choice: SmokeRuns) -> list[str]:
+    return list(dict.fromkeys(node for run in choice.runs for node in run.nodes))
+
+
+def _minutes(cluster: Cluster, choice: SmokeRuns) -> int:
+    """How long tests may take in all, minutes."""
+    limits = {test.name: test.time_limit_s for test in cluster.acceptance.tests} if cluster.acceptance else {}
+    seconds = sum(limits[name] + 60 for run in choice.runs for name in run.tests)  # 60: for a job to start and end
+    return seconds // 60 + _MARGIN_MIN
+
+
+@contextmanager
+def _reservation(
+    head: Head, cluster: Cluster, nodes: Collection[str], minutes: int, listener: Listener, *, purge: bool = True
+) -> Iterator[str]:
+    """The name of a reservation of these nodes; "" without nodes."""
+    if not nodes or cluster.acceptance is None:
+        yield ""
+        return
+    with reserved(head, [*nodes], cluster.acceptance.run_as, minutes, listener.say, purge=purge) as name:
+        yield name
+
+
+def drain_blamed(head: Head, tests: Verified, listener: Listener) -> dict[str, str]:
+    """Drain each node that a verdict blames; with the reasons."""
+    found: dict[str, str] = {}
+    for verdict in (result.verdict for result in tests.reached):
+        if verdict.node is None or verdict.status not in BLAMES or verdict.node in found:
+            continue
+        reason = f"smoke test {verdict.test} {verdict.status.replace('_', ' ')}: {verdict.detail}"
+        try:
+            drain(head, verdict.node, reason)
+        except ReservationError as error:
+            listener.say(str(error))
+            continue
+        found[verdict.node] = reason
+        listener.say(f"{verdict.node} drained: {reason}")
+    return found
+
+
+def _gated(
+    engine: Engine,
+    head: Head,
+    cluster: Cluster,
+    usable: Usable,
+    what: VerifyRequest,
+    listener: Listener,
+    weigh: Callable[[SmokeTest, Verdict], Verdict],
+    plans: Plans,
+    run: Run,
+) -> Verification:
+    """Test a drained node inside a reservation, and resume it only if it passed everything."""
+    node, began_s = what.gate or "", time.time()
+    reason = gate_reason(cluster, usable, node)
+    out = {name: why for name, why in usable.out.items() if name != node}
+    run_as = cluster.acceptance.run_as if cluster.acceptance else ""
+    held = busy(head, [worker.name for worker in cluster.workers], run_as)
+    if node in held:
+        raise GateError(f"{node} is drained, and {held[node]} still runs there", "wait until it has ended")
+    choice = asked(gate_runs(cluster, node, out, held, "standard" if what.names else what.level), what.names, None)
+    if not choice.runs:
+        waits = choice.waiting[0].held if choice.waiting else {}
+        why = f"its partners are busy: {'; '.join(waits.values())}" if waits else "no test runs on it"
+        raise GateError(f"{node} cannot be tested: {why}", "name it under acceptance.tests, or wait")
+    minutes = _minutes(cluster, choice)
+    failed = ""
+    with (
+        _reservation(head, cluster, _nodes(choice), minutes + _LATER_MIN, listener, purge=False) as name,
+        drained_unless_passed(head, node, reason, minutes * 60) as ends,
+    ):
+        listener.say(f"{node} resumed for tests only; a timer drains it again if this run is killed")
+        tests = run_tests(engine, head, cluster, usable.recorded, "all", out, listener, choice, weigh, name, plans)
+        failed = not_passed(tests, node)
+        ends(failed)
+    drains = {node: failed} if failed else {}
+    return Verification(tests, run, began_s, time.time(), held, drains, () if failed else (node,))
+
+
+def gate_reason(cluster: Cluster, usable: Usable, node: str) -> str:
+    """Why a node is drained. Raises GateError for one that is not, or that cannot be tested."""
+    why = usable.out.get(node, "")
+    state, reason = usable.slurm_state(cluster, node)
+    if why.startswith(UNREACHABLE):
+        raise GateError(f"{node} is {why}", f"fix it, then hpcforge verify --gate {node}")
+    if not drained(state):
+        has = f"Slurm has it as {state.lower()}" if state else "Slurm does not know it"
+        raise GateError(f"{node} is not drained: {has}", f"hpcforge verify --limit {node} tests a node in service")
+    return reason or "not tested since it was drained"
+
+
+def not_passed(tests: Verified, node: str) -> str:
+    """The reason for which a node stays drained; "" if it passed every test."""
+    bad = [result.verdict for result in tests.reached if not result.verdict.passed]
+    if bad:
+        return f"smoke test {bad[0].test} {bad[0].status.replace('_', ' ')}: {bad[0].detail}"
+    if tests.waiting:
+        return f"smoke test {tests.waiting[0].tests[0]} not run: no idle partner"
+    without = [result.verdict.test for result in tests.reached if node not in result.verdict.nodes]
+    if without or not tests.reached:
+        return f"no test ran on {node}"
+    return ""

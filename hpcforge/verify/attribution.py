@@ -54,7 +54,7 @@ def head_lost(seen: Transcript, ran: Completed) -> Blame | None:
     """That nothing was heard because the head was not there."""
     if ran.rc is not None or seen.hosts:
         return None
-    return Blame("failed", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
+    return Blame("unknown", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
 
 
 def by_slurm(seen: Transcript, end: JobEndReason | None) -> Blame | None:

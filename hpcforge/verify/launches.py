@@ -108,6 +108,7 @@ def combined(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> Verdict:
         headline=headline(turn.program, of),
         backend=next((verdict.backend for verdict in verdicts if verdict.backend), None),
         device=next((verdict.device for verdict in verdicts if verdict.device), None),
+        transport=next((verdict.transport for verdict in verdicts if verdict.transport), ""),
         torch_build=next((verdict.torch_build for verdict in verdicts if verdict.torch_build), None),
         seconds=0.0,
         launches=_each(job, reached),
@@ -118,7 +119,7 @@ def combined(job: Launch, reached: Sequence[tuple[Verdict, float]]) -> Verdict:
         return replace(whole, detail=f"launch {name}: {last.detail}{limit}")
     alone = all(LAUNCHERS[each.launcher].per_node == "one" for each in turn.program.launches)
     if short := unreported(turn.program, of, names if alone else ()):
-        return blamed(job, whole, Blame("failed", short.text, None, short.node))
+        return blamed(job, whole, Blame("unknown", short.text, None, short.node))
     short = missed(turn.program, of)
     return blamed(job, whole, Blame("missed", short.text, None, short.node) if short else None)
 

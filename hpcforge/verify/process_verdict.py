@@ -8,7 +8,7 @@ Where each process is, is known from what starts it, not from what it says. Witn
 4. at the time limit, those that have not reported yet;
 5. a process that a signal ended;
 6. a node on which none began;
-7. a measure that is missing: of every node where each has one process, else of all processes together.
+7. a measure that is missing, of every node where each has one process, else of all processes together: `unknown`.
 
 Then the numbers are compared with the lines that the test draws; of a test with several launches, after the last.
 """
@@ -35,7 +35,7 @@ from hpcforge.verify.job_end_reason import JobEndReason
 from hpcforge.verify.measurements import headline, missed, numbers, uneven, unreported
 from hpcforge.verify.step_output import RankEnd, Transcript, read
 from hpcforge.verify.submit import Launch
-from hpcforge.verify.verdicts import Verdict
+from hpcforge.verify.verdicts import Status, Verdict
 
 
 def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) -> Verdict:
@@ -61,7 +61,7 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
     if job.step is not None:
         return blamed(job, verdict, required(job.step, seen, ran, end, blame))
     if blame is None and (short := unreported(turn.program, of, names if job.kind.per_node == "one" else ())):
-        blame = Blame("failed", short.text, None, short.node)
+        blame = Blame("unknown", short.text, None, short.node)
     if blame is None and (short := missed(turn.program, of)):
         blame = Blame("missed", short.text, None, short.node)
     hardware = {node.name: node.hardware for node in job.nodes}
@@ -124,9 +124,10 @@ def _never_began(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     """Nodes without processes; of several none can be told to be the cause."""
     began = {*seen.hosts.values()}
     without = [name for name in _names(job) if name not in began]
+    status: Status = "unknown" if ran.rc == 0 else "failed"
     if len(without) > 1:
-        return Blame("failed", f"no process began on {fold(without)}: {last_words(seen, ran)}")
-    return Blame("failed", "no process began: nothing was heard from it", None, without[0]) if without else None
+        return Blame(status, f"no process began on {fold(without)}: {last_words(seen, ran)}")
+    return Blame(status, "no process began: nothing was heard from it", None, without[0]) if without else None
 
 
 def _names(job: Launch) -> tuple[str, ...]:

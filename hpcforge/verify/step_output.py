@@ -32,6 +32,7 @@ _MAX_EVENT = 1 << 20
 _MAX_RANK = 10**9
 _LARGEST = 1e300
 _ASSERTIONS = 1000  # of one test that are kept
+_TRANSPORTS = 64  # of one rank
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,22 @@ class RankEnd:
     host: str
     text: str
     own: bool = True  # False: it failed in a collective, perhaps because of another rank
+
+
+@dataclass(frozen=True)
+class RankTransport:
+    """What a rank used to exchange data: of gloo addresses of its own, of NCCL transports as its log spells them."""
+
+    rank: int
+    host: str
+    backend: str
+    used: tuple[str, ...]
+    interfaces: tuple[str, ...] = ()  # of gloo, of each address
+
+    def interface_of(self, address: str) -> str:
+        """The interface that has an address of gloo's."""
+        place = self.used.index(address)
+        return self.interfaces[place] if place < len(self.interfaces) else "an unknown interface"
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,7 @@ class Transcript:
     wrong: tuple[RankEnd, ...] = ()
     measurements: tuple[Mapping[str, float | int | str], ...] = ()
     assertions: tuple[Assertion, ...] = ()
+    transports: tuple[RankTransport, ...] = ()
     result: Mapping[str, Any] | None = None
     hosts: Mapping[int, str] = field(default_factory=dict)  # task -> host
     exits: Mapping[int, int] = field(default_factory=dict)  # rank -> exit code, negative for a signal
@@ -110,6 +128,7 @@ def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Tran
         assertions=tuple(
             sorted((_assertion(e) for _, e in events if e["event"] == "assertion"), key=lambda found: found.holds)
         )[:_ASSERTIONS],
+        transports=tuple(_transport(e, e["rank"]) for _, e in events if e["event"] == "transport" and _names_rank(e)),
         result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
         hosts=hosts,
         exits=_exits(line for lines in stderr.values() for line in lines),
@@ -207,6 +226,16 @@ def _assertion(event: Mapping[str, Any]) -> Assertion:
     place = (event["rank"], clean(event["host"], 64)) if _names_rank(event) else (None, "")
     what = clean(event.get("what", "?"), 100)
     return Assertion(what, float(expected), float(got), float(error), float(tolerance), float(at_least), *place)
+
+
+def _transport(event: Mapping[str, object], rank: int) -> RankTransport:
+    used, interfaces = (_words(event.get(key)) for key in ("used", "interfaces"))
+    return RankTransport(rank, clean(event["host"], 64), clean(event.get("backend", ""), 20), used, interfaces)
+
+
+def _words(value: object) -> tuple[str, ...]:
+    """A list of texts, each on one line and short."""
+    return tuple(clean(word, 60) for word in value[:_TRANSPORTS]) if isinstance(value, list) else ()
 
 
 def _measurement(event: Mapping[str, Any]) -> dict[str, float | int | str]:

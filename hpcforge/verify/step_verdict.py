@@ -12,7 +12,8 @@ When one rank fails, the others fail too, a moment later and often louder. So wi
 8. a rank that failed in a collective.
 
 A test passes only if everything ended well *and* rank 0 reported results from all ranks, with every measure that the
-test declares (a missing one is a failure), *and* these hold the lines that it draws.
+test declares, *and* the ranks used the transport that it asserts, *and* these hold the lines that it draws. If nothing
+failed and a part of this is missing, the verdict is `unknown`.
 
 Where tests share a step, ranks end with the first that is not right. So how the step ended is told of the first test
 without a result, or else of the last; those before it are judged by what they reported, those after it did not run.
@@ -42,6 +43,7 @@ from hpcforge.verify.measurements import headline, missed, numbers, unreported
 from hpcforge.verify.process_verdict import judge_tasks
 from hpcforge.verify.step_output import RankEnd, Transcript, clean, finite, read
 from hpcforge.verify.submit import Launch, Turn
+from hpcforge.verify.transport import transport_blame, transport_text
 from hpcforge.verify.verdicts import Status, Verdict
 
 _ENDED_BY_LAUNCHER = -signal.SIGTERM  # torchrun ends the neighbours of a rank that failed
@@ -61,7 +63,7 @@ def judge(job: Launch, ran: Completed, end: JobEndReason | None = None) -> tuple
         seen = read(ran, turn.test)
         ended_here = seen.result is None or number == len(job.turns)
         verdicts.append(_verdict(job, turn, seen, ran if ended_here else _ENDED_WELL, end))
-        if ended_here or verdicts[-1].status not in ("passed", "missed"):  # the ranks went on after one that missed
+        if ended_here or _missing(job, turn, seen):  # else the ranks took the next test
             break
     return tuple(verdicts)
 
@@ -91,12 +93,15 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
         torch_build=_build(seen),
         backend=text_of(seen, "backend"),
         device=text_of(seen, "device"),
+        transport=transport_text(seen),
         seconds=_seconds(seen),
     )
     blame = _missing(job, turn, seen) if ran.rc == 0 else _blame(job, seen, ran, end)
     if job.step is not None:
         blame = required(job.step, seen, ran, end, blame)
-    elif blame is None and (detail := missed(turn.program, of)):
+    if blame is None and not (job.step and job.step.ends == "killed"):
+        blame = transport_blame(job, turn, seen)
+    if blame is None and job.step is None and (detail := missed(turn.program, of)):
         blame = Blame("missed", detail.text, None, detail.node)
     return blamed(job, verdict, blame)
 
@@ -106,17 +111,17 @@ def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     if wrong := _wrong(job, seen, _ENDED_WELL) or untrue(seen):
         return wrong
     if seen.result is None or not (seen.measurements or job.step):
-        return Blame("failed", "ended without an error but reported no result: nothing was measured")
+        return Blame("unknown", "ended without an error but reported no result: nothing was measured")
     ranks = seen.result.get("world_size")
     if ranks != job.ranks:
-        return Blame("failed", f"reported results of {clean(ranks, 20)} ranks, {job.ranks} were asked for")
+        return Blame("unknown", f"reported results of {clean(ranks, 20)} ranks, {job.ranks} were asked for")
     silent = sorted(set(range(job.ranks)) - set(seen.started))
     if silent:
-        return Blame("failed", f"rank {silent[0]} never reported", silent[0], _host(job, seen, silent[0]))
+        return Blame("unknown", f"rank {silent[0]} never reported", silent[0], _host(job, seen, silent[0]))
     if job.step is not None:
         return None
     without = unreported(turn.program, numbers(turn.program, seen.measurements), ())
-    return Blame("failed", without.text) if without else None
+    return Blame("unknown", without.text) if without else None
 
 
 def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Blame:

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.transports import NODES
 from hpcforge.blueprint.values import limit_s
 from hpcforge.cluster.launches import ProgramLaunch, RanksError, divided
 from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest, SmokeTestProgram
-from hpcforge.cluster.smoke_tests import ranks_on_each, why_not
+from hpcforge.cluster.smoke_tests import node_address, ranks_on_each, why_not
 from hpcforge.errors import ExpectedError
 from hpcforge.launchers import LAUNCHERS, Launcher, LauncherName
 from hpcforge.verify.heartbeat import POLL_S, SILENT_S, Owner
@@ -42,6 +43,8 @@ class Turn:
     time_limit_s: int
     arguments: tuple[str, ...] = ()  # more arguments for its program
     program: SmokeTestProgram = field(default_factory=SmokeTestProgram)
+    network: str = ""  # that connections of its ranks must use; "": any
+    addresses: Mapping[str, str] = field(default_factory=dict)  # of its nodes there
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class Launch:
     launcher_options: tuple[str, ...] = ()  # more options for torchrun
     libuv: bool = True  # False: this build of torch lacks what its own launcher asks for
     step: ProgramLaunch | None = None  # of the launches that its test lists, the one that this is
+    reservation: str = ""  # of Slurm's, that has its nodes; "": none
+    on_rdma: bool = False  # its nodes are several, and all on one InfiniBand or RoCE fabric
 
     @property
     def launcher(self) -> LauncherName:
@@ -150,7 +155,7 @@ def launch(
     old = torch is not None and torch.version.startswith("1.")
     partition = partition_for(cluster, names, tests[0].time_limit_s)
     turns = [
-        Turn(test.name, test.time_limit_s, (*_options(test), *(arguments or {}).get(test.name, ())), test.program)
+        replace(_turn(cluster, test, nodes), arguments=(*_options(test), *(arguments or {}).get(test.name, ())))
         for test in tests
     ]
     started = [each.launcher for each in first.launches] or [first.launcher]
@@ -167,7 +172,24 @@ def launch(
         memory_mib=max(1, min(memory, alone_mib or ranks * MEMORY_MIB[real])),
         launcher_options=_QUIRKS if packaged and old else (),
         libuv=not packaged or old,
+        on_rdma=_on_rdma(cluster, nodes),
     )
+
+
+def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:
+    """A test with the addresses of its nodes on the network that its ranks must use."""
+    turn = Turn(test.name, test.time_limit_s, program=test.program)
+    network = test.program.transport.network if test.program.transport else None
+    if network is None:
+        return turn
+    found = {node.name: node_address(cluster, node, network) for node in nodes}
+    name = cluster.network.name if network == NODES else network
+    return replace(turn, network=name, addresses={node: address for node, address in found.items() if address})
+
+
+def _on_rdma(cluster: Cluster, nodes: Sequence[Node]) -> bool:
+    fabrics = [fabric.name for fabric in cluster.fabrics if fabric.rdma]
+    return len(nodes) > 1 and any(all(name in node.fabrics for node in nodes) for name in fabrics)
 
 
 def _options(test: SmokeTest) -> list[str]:
@@ -234,6 +256,7 @@ def sbatch(job: Launch, owner: Owner) -> list[str]:
         "--parsable",
         f"--job-name={job.job_name}",
         f"--partition={job.partition}",
+        *([f"--reservation={job.reservation}"] if job.reservation else []),
         f"--nodes={len(job.nodes)}",
         f"--nodelist={job.nodelist}",
         "--exclusive",

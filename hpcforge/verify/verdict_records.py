@@ -97,12 +97,13 @@ class Recorded:
             before = by_set[test]
             if verdict.waits_for:
                 continue
+            kept_verdict = replace(verdict, lines=())  # they are computed again
             if whole or before is None:
-                by_set[test] = KeptVerdicts(verdict, at_s, verdict.nodes if verdict.passed else ())
+                by_set[test] = KeptVerdicts(kept_verdict, at_s, verdict.nodes if verdict.passed else ())
                 continue
             stands_for = tuple(dict.fromkeys((*before.stands_for, *verdict.nodes)))
             by_set[test] = replace(
-                before, stands_for=stands_for if verdict.passed else (), served=True, part=verdict, part_s=at_s
+                before, stands_for=stands_for if verdict.passed else (), served=True, part=kept_verdict, part_s=at_s
             )
         kept: list[KeptVerdicts] = []
         kept += (record for record in by_set.values() if record is not None and record not in kept)

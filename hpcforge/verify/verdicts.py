@@ -14,7 +14,7 @@ Status = Literal[
     "passed",
     "wrong",  # some rank computed a wrong result
     "missed",  # it ran well, and a number missed the line that the test holds it to
-    "failed",  # a rank, a node or the launch broke, or a measurement is missing
+    "failed",  # a rank, a node or the launch broke
     "timed_out",  # it ran past its limit, or a rank stopped answering
     "unknown",  # nothing failed, and not everything was measured: it cannot be told
     "pending",  # Slurm did not start it in time
@@ -44,6 +44,27 @@ class Assertion:
     def holds(self) -> bool:
         """Whether the error is within its bounds."""
         return self.at_least <= self.error <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Line:
+    """A limit of a measure. One that does not refuse is only shown."""
+
+    measure: str
+    bound: str  # at_least, at_most
+    limit: float
+    source: str  # "test.yaml", "0.8 of the median of 3", "baseline quiet", "0.85 of the derived bandwidth"
+    refuses: bool = True
+    part: str | None = None  # the node, or "" for all ranks together; None: of each
+    derivation: str = ""  # of a derived bandwidth, several lines
+
+    def misses(self, value: float) -> bool:
+        """Whether a number is beyond it."""
+        return value < self.limit if self.bound == "at_least" else value > self.limit
+
+    def missed_in(self, by_part: Mapping[str, float]) -> list[str]:
+        """The parts whose numbers are beyond it."""
+        return [part for part, value in by_part.items() if self.part in (None, part) and self.misses(value)]
 
 
 @dataclass(frozen=True)
@@ -113,9 +134,11 @@ class Verdict:
     detail: str = ""  # one line
     measurements: tuple[Mapping[str, float | int | str], ...] = ()  # as the test reports them; of each node its `host`
     assertions: tuple[Assertion, ...] = ()  # what it compared with what is right
+    lines: tuple[Line, ...] = ()  # what its numbers are compared with
     headline: str = ""  # what one would quote of them
     backend: str | None = None  # "gloo" or "nccl"
     device: str | None = None  # "cpu", or the GPU's name
+    transport: str = ""  # "gloo on eth0": what ranks really used, as far as they say so
     torch_build: str | None = None  # "2.13.0+cpu from wheel": the one that really ran
     seconds: float = 0.0  # from submission to the end; the first of a launch has the start-up, others their own alone
     next_command: str | None = None  # what to type on the head to learn more

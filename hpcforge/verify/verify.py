@@ -37,6 +37,7 @@ def verify(
     pending_s: float = PENDING_S,
     extra_args: Mapping[str, Sequence[str]] | None = None,
     plans: Plans = no_plans,
+    reservation: str = "",
 ) -> tuple[Verdict, ...]:
     """Run tests on their nodes, but for those left out (by name: why): `tests`, or else all of the blueprint.
 
@@ -44,8 +45,8 @@ def verify(
     a node, before any rank spoke, is run again without that node, where what is left is enough for its first test.
 
     A verdict each, in their order; none if the blueprint asks for no tests. Whatever happens the jobs it submitted are
-    cancelled. `extra_args` are further arguments of test programs, by test. `plans` gives the fabrics of the nodes, for
-    a test that isolates bad parts.
+    cancelled. `extra_args` are further arguments of test programs, by test. `reservation`: of Slurm's, for the jobs.
+    `plans` gives the fabrics of the nodes, for a test that isolates bad parts.
 
     Raises:
         StoppedError: the head's run is to end.
@@ -60,7 +61,9 @@ def verify(
             patience_s = (
                 PENDING_AGAIN_S if any(verdict.status == "pending" for verdict in verdicts.values()) else pending_s
             )
-            reached, out = _run(cluster, head, waiting, left_out, progress, patience_s, extra_args or {}, part, plans)
+            reached, out = _run(
+                cluster, head, waiting, left_out, progress, patience_s, extra_args or {}, part, plans, reservation
+            )
             left_out |= out
             if out and _enough(cluster, waiting, left_out):
                 progress(", ".join(verdict.test for verdict in reached), _again(reached[0], out))
@@ -101,6 +104,7 @@ def _run(
     arguments: Mapping[str, Sequence[str]],
     part: bool,
     plans: Plans,
+    reservation: str,
 ) -> tuple[list[Verdict], Mapping[str, str]]:
     """One launch of tests that have the same nodes; verdicts on as many as it reached, at least one.
 
@@ -113,7 +117,7 @@ def _run(
     try:
         if not names:
             raise NotLaunchableError("none of its nodes is usable")
-        job = launch(cluster, tests, names, arguments, part=part)
+        job = replace(launch(cluster, tests, names, arguments, part=part), reservation=reservation)
         tests = tests[: len(job.turns)]
         verdicts, out = _submitted(
             cluster, head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s, plans

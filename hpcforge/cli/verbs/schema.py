@@ -19,9 +19,10 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     of: Annotated[
-        Literal["blueprint", "inventory", "design", "smoke-test", "disruption", "role"],
+        Literal["blueprint", "inventory", "design", "smoke-test", "disruption", "role", "verification"],
         typer.Argument(
-            help="Blueprints, inventories, design --json, smoke tests, role.yaml, or what changing a field disrupts."
+            help="Blueprints, inventories, design --json, smoke tests, role.yaml, verify --json, or what changing a "
+            "field disrupts."
         ),
     ] = "blueprint",
     blueprint: Annotated[
@@ -36,7 +37,7 @@ def schema(
 ) -> int:
     """Print JSON Schemas for editors, and reference tables.
 
-    Schemas: blueprint, inventory, `design --json`, smoke tests, role.yaml.
+    Schemas: blueprint, inventory, `design --json`, smoke tests, role.yaml, `verify --json`.
 
     `disruption` is a table: what changing a field of the blueprint disrupts.
     """

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from hpcforge.cli import completion, options
+
+Level = Literal["smoke", "quick", "standard"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
         rich_help_panel="Build and test the cluster",
-        epilog="Example: hpcforge verify blueprints/rehearsal.yaml",
+        epilog="Examples: hpcforge verify blueprints/rehearsal.yaml; hpcforge verify SITE.yaml --reserve --html "
+        "page.html; hpcforge verify SITE.yaml --gate w03",
     )(verify)
 
 
@@ -33,6 +36,46 @@ def verify(
         ),
     ] = None,
     limit: options.Limit = None,
+    level: Annotated[
+        Level,
+        typer.Option("--level", help="Run the tests of this level and of those before it: smoke, quick, standard."),
+    ] = "smoke",
+    reserve: Annotated[
+        bool,
+        typer.Option(
+            "--reserve",
+            help="Test only idle nodes, in a Slurm reservation; leave nodes with jobs alone; drain nodes that fail.",
+        ),
+    ] = False,
+    gate: Annotated[
+        str | None,
+        typer.Option(
+            "--gate",
+            help="Test this drained node, and resume it only if it passes.",
+            metavar="NODE",
+            show_default=False,
+            autocompletion=completion.node_sets,
+        ),
+    ] = None,
+    baseline: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--baseline",
+            help="Save the numbers on the head under this name, or compare them with it.",
+            metavar="save|compare NAME",
+            show_default=False,
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option("--junit", help="Write the results as JUnit XML.", metavar="FILE", show_default=False),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", help="Write the results as one self-contained page.", metavar="FILE", show_default=False
+        ),
+    ] = None,
     cabling: Annotated[
         bool, typer.Option("--cabling", help="Compare the cabling with the design instead of running tests.")
     ] = False,
@@ -50,7 +93,8 @@ def verify(
 ) -> int:
     """Run the smoke tests again, or compare cables with the design.
 
-    Tests run through Slurm. Unreachable and drained nodes are left out and named.
+    Tests run through Slurm. Unreachable and drained nodes are left out and named. The results can be written as a page,
+    as JUnit XML and as JSON.
     """
     from hpcforge.cli import verify as work
 
@@ -60,6 +104,11 @@ def verify(
         lab=lab,
         names=test,
         limit=limit,
+        level=level,
+        reserve=reserve,
+        gate=gate,
+        baseline=baseline,
+        outputs=(junit, html),
         cabling=cabling,
         saved=saved,
         as_json=as_json,

@@ -304,6 +304,7 @@ def test_verify_always_runs_the_tests(site: Site) -> None:
         ("allreduce", "passed"),
         ("train_ddp", "passed"),
     ]
+    assert all(verdict["transport"].startswith("gloo on ") for verdict in verdicts)  # of the nodes' network, or wrong
     site.becomes("head", "squeue -h", "")
 
 

@@ -55,7 +55,7 @@ def planted(site: Rehearsal, node: str, fault: str, undo: str) -> Iterator[None]
 
 @pytest.fixture(scope="module")
 def healthy(site: Rehearsal) -> Verdicts:
-    return verify(site)
+    return verify(site, "--level", "standard")
 
 
 def test_healthy_nodes_pass_every_test(healthy: Verdicts) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Acceptance, Cluster, Gpus, SmokeTest
+from hpcforge.cluster.model import Acceptance, Cluster, Gpus, SmokeTest, SmokeTestProgram
 from hpcforge.kinds.accounts import Account
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.job_impact import nodes_affecting_jobs
 from hpcforge.plan.plan import Change, OwnedResources, Removal, ResourceChange, Step, UnitChange
 from hpcforge.plan.role import load_roles
 from hpcforge.plan.role_check import usual_variables
-from hpcforge.plan.test_selection import DeferredTests, PassedNodes, SmokeRun, Verify, smoke_runs
+from hpcforge.plan.test_selection import DeferredTests, PassedNodes, SmokeRun, Verify, gate_runs, smoke_runs
 
 GPU = Gpus("fake", 2)
 ALL = ("c1", "c2", "c3", "g1", "g2")
@@ -178,3 +178,24 @@ def test_which_changes_jobs_feel(cluster: Cluster) -> None:
     assert feels(step("users", "w1", change=account)) == {"w1"}
     gone = {"w1": [Removal("users", OwnedResources())], "w2": [Removal("of_old", OwnedResources())]}
     assert feels(removals=gone) == {"w2"}
+
+
+def test_levels_add_tests(mixed: Cluster) -> None:
+    cluster = wanting(mixed, PARTITIONS[0])
+    assert cluster.acceptance is not None
+    smoke, other = cluster.acceptance.tests
+    quick = replace(other, program=SmokeTestProgram(level="quick"))
+    cluster = replace(cluster, acceptance=replace(cluster.acceptance, tests=(smoke, quick)))
+    assert [run.tests for run in smoke_runs(cluster, {}, "touched", (), {}).runs] == [("allreduce",)]
+    assert [run.tests for run in smoke_runs(cluster, {}, "all", (), {}, "standard").runs] == [BOTH]
+
+
+def test_a_node_that_returns_is_tested_with_one_idle_partner(mixed: Cluster) -> None:
+    cluster = wanting(mixed, PARTITIONS[0])
+    out = {"c2": "drained: bad fan"}
+    (run,) = gate_runs(cluster, "c2", out, {"c1": "job 7"}).runs
+    assert (run.tests, run.nodes, run.changed) == (BOTH, ("c2", "c3"), ("c2",))
+    found = gate_runs(cluster, "c2", {**out, "c3": "down"}, {"c1": "job 7"})
+    assert found.runs == ()
+    assert found.waiting[0].held == {"c1": "job 7"}
+    assert gate_runs(cluster, "g1", {"g1": "drained"}, {}).runs == ()

@@ -109,6 +109,8 @@ def test_allreduce_reports_every_size() -> None:
     assert result["backend"] in ("gloo", "nccl")
     assert len(result["hosts"]) == 1
     assert Path(result["torch_path"]).name == "torch"
+    if result["backend"] == "gloo":  # torchrun --standalone meets at localhost
+        assert {(*event["used"], *event["interfaces"]) for event in said["transport"]} == {("127.0.0.1", "lo")}
 
 
 @needs_torch
@@ -273,6 +275,34 @@ def test_what_a_sum_has_in_the_wrong_place_is_wrong(fault: str, tmp_path: Path) 
     assert {one["rank"] for one in said["wrong"]} == {0, 1}
     assert "result" not in said
     assert ran.returncode != 0
+
+
+TCP = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0B004D0A:A1B2 0C004D0A:C3D4 01 00000000:00000000 00:00000000 00000000     0        0 11 1
+   1: 0100007F:A1B2 0100007F:7530 01 00000000:00000000 00:00000000 00000000     0        0 12 1
+   2: 0100007F:A1B2 0100007F:C3D4 01 00000000:00000000 00:00000000 00000000     0        0 99 1
+   3: 0100007F:A1B2 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1
+   4: 0000000000000000FFFF00000D004D0A:A1B2 0000000000000000FFFF00000C004D0A:C3D4 01 0:0 0:0 0 0 0 11 1
+"""
+LOG = """\
+w1:7:9 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
+w1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA
+w1:7:9 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM
+w1:7:9 [0] NCCL INFO Connected NVLS tree
+"""
+
+
+@needs_torch
+def test_the_transport_is_read_from_the_kernel_and_from_the_log() -> None:
+    told = json.loads(
+        python(
+            f"import json, ranks; print(json.dumps([ranks.connected_addresses({TCP!r}, {{'11', '12'}}, 30000), "
+            f"ranks.nccl_transports({LOG!r}), ranks.nccl_transports('')]))"
+        )
+    )
+    # Not: connections to the store at 30000, of other processes, and sockets that listen.
+    assert told == [["10.77.0.11", "10.77.0.13"], ["NET/IB/0/GDRDMA", "NVLS", "P2P/CUMEM"], []]
 
 
 @needs_torch

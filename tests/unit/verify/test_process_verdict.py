@@ -142,17 +142,17 @@ def test_a_line_of_a_test_of_torchrun_is_held_too_and_the_next_has_run(build: Bu
 @pytest.mark.parametrize(
     ("ran", "status", "node", "detail"),
     [
-        (Completed(0, reports(10, 11), ""), "failed", "w3", "no process began: nothing was heard from it"),
+        (Completed(0, reports(10, 11), ""), "unknown", "w3", "no process began: nothing was heard from it"),
         (
             Completed(0, reports(10, "fast", 11), ""),
-            "failed",
+            "unknown",
             "w2",
-            "reported no write_gb_per_s: a measure that is missing is a failure",
+            "reported no write_gb_per_s: the result is incomplete",
         ),
-        (Completed(0, reports(10, float("nan"), 11), ""), "failed", "w2", "reported no write_gb_per_s"),
+        (Completed(0, reports(10, float("nan"), 11), ""), "unknown", "w2", "reported no write_gb_per_s"),
         (
             Completed(0, "", ""),
-            "failed",
+            "unknown",
             None,
             "no process began on w[1-3]: srun ended with exit code 0: without a word",
         ),
@@ -194,7 +194,7 @@ def test_a_line_of_a_test_of_torchrun_is_held_too_and_the_next_has_run(build: Bu
             "w2",
             "not done after 120 s",
         ),
-        (Completed(None, "", "the connection closed"), "failed", None, "lost contact with the head"),
+        (Completed(None, "", "the connection closed"), "unknown", None, "lost contact with the head"),
         (Completed(1, reports(10, 11, 12), ""), "failed", None, "srun ended with exit code 1: without a word"),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_process_cannot_say_that_it_is_elsewhere(build: Build) -> None:
         *({"event": "measurement", f"x{number}": number} for number in range(60)),
     ]
     verdict = judged(build, Completed(0, said("w1", 0, measured(10)) + said("w2", 1, *lies) + said("w9", 2), ""))
-    assert (verdict.status, verdict.node) == ("failed", "w3")  # w9 is not of the job
+    assert (verdict.status, verdict.node) == ("unknown", "w3")  # w9 is not of the job
     both = Completed(0, said("w1", 0, measured(10)) + said("w2", 1, *lies) + said("w3", 2, measured(10)), "")
     assert (judged(build, both).status, judged(build, both).node) == ("missed", "w2")
 

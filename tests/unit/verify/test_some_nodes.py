@@ -10,7 +10,7 @@ from typing import Any, cast
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, Task
 from hpcforge.run.listener import Listener
-from hpcforge.run.smoke_tests import Verified, run_tests
+from hpcforge.run.smoke_tests import Verified, asked, chosen, run_tests
 from hpcforge.verify.verdict_records import Recorded, load
 from tests.unit.verify.test_verify import FULL, PROLOG, ScriptedHead, ok, passed, record
 
@@ -45,7 +45,8 @@ def verified(
 ) -> Verified:
     keeper = Keeper()
     listener = cast("Listener", Deaf())
-    done = run_tests(cast("Engine", keeper), head, cluster, recorded, "all", out or {}, listener, ["allreduce"], limit)
+    choice = asked(chosen(cluster, recorded, "all", out or {}, {}), ["allreduce"], limit)
+    done = run_tests(cast("Engine", keeper), head, cluster, recorded, "all", out or {}, listener, choice)
     assert load(keeper.text or None) == done.recorded
     return done
 

@@ -1,0 +1,78 @@
+"""The report of a verification, put together from the site, what was asked and what was found."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from hpcforge.blueprint.hardware import Gpu
+from hpcforge.cluster.input_files import inputs
+from hpcforge.cluster.model import SmokeTest
+from hpcforge.report.verification import SCHEMA_VERSION, Report, ReportedVerdict, Source, not_tested, reported_verdict
+from hpcforge.run.commit import commit_of
+from hpcforge.run.expectations import Expectations
+from hpcforge.run.site import Site
+from hpcforge.run.smoke_tests import Reached
+from hpcforge.run.verify import Usable, Verification, VerifyRequest
+
+_SHOWN = ("kernel", "driver", "firmware", "torch", "slurm", "hardware")  # of a fingerprint
+
+
+def gpu_models(site: Site) -> Mapping[str, Gpu]:
+    """The GPUs of the catalog and of the blueprint, by model."""
+    return site.loaded.room.catalog.gpus
+
+
+def verification_report(
+    site: Site, usable: Usable, what: VerifyRequest, done: Verification, expected: Expectations
+) -> Report:
+    """All that the page, the JUnit file and the JSON are made from."""
+    cluster = site.cluster
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    by_name = {test.name: test for test in tests}
+    verdicts = [_reported(by_name[result.verdict.test], result, expected) for result in done.tests.reached]
+    prints = [expected.fingerprint(by_name[result.verdict.test], result.verdict) for result in done.tests.reached]
+    why = f"not among {', '.join(what.names)}" if what.names else f"beyond the level {what.level}"
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        cluster=cluster.name,
+        source=source(site),
+        hpcforge=done.run.hpcforge,
+        who=done.run.who,
+        began_s=round(done.began_s, 1),
+        ended_s=round(done.ended_s, 1),
+        level=what.level,
+        verdicts=tuple(verdicts),
+        left_out={**usable.out, **{node: f"in use: {job}" for node, job in done.busy.items()}},
+        fell_out=done.tests.fell_out,
+        drained=done.drained,
+        resumed=done.resumed,
+        not_tested=not_tested(done.tests, tests, why),
+        software={key: ", ".join(sorted({each[key] for each in prints} - {""})) for key in _SHOWN},
+        baseline=expected.baseline.name if expected.baseline else None,
+        history=usable.kept.runs[-20:],
+    )
+
+
+def _reported(test: SmokeTest, result: Reached, expected: Expectations) -> ReportedVerdict:
+    return reported_verdict(test, result.verdict, expected.differs(test, result.verdict))
+
+
+def source(site: Site) -> Source:
+    """The files of a site by digest, and their commit; a rehearsal has no inventory of its own."""
+    loaded = site.loaded
+    inventory = None if site.lab else loaded.inventory_path
+    commit = commit_of(*inputs(loaded), *((inventory,) if inventory else ()))
+    return Source(
+        str(loaded.blueprint_path),
+        _sha256(loaded.blueprint_path),
+        str(inventory) if inventory else None,
+        _sha256(inventory) if inventory else None,
+        commit.id if commit else None,
+        commit.dirty if commit else False,
+    )
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,97 @@
+"""What numbers of smoke tests are compared with: the design's bandwidth, and a baseline of the same software."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hpcforge.blueprint.hardware import Gpu
+from hpcforge.blueprint.smoke_tests import Operation
+from hpcforge.cluster.model import Cluster, SmokeTest
+from hpcforge.fabric.expected_bandwidth import NodeGpus, expect
+from hpcforge.fabric.graph import Fabric
+from hpcforge.verify.baselines import Baseline, SavedTest, difference
+from hpcforge.verify.lines import DerivedBandwidth, References, weighed
+from hpcforge.verify.measurements import numbers
+from hpcforge.verify.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from hpcforge.node.answer_types import Facts
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """Design, baseline and software of a cluster; without them only the tests' own limits count."""
+
+    cluster: Cluster
+    fabrics: Sequence[Fabric] = ()
+    gpus: Mapping[str, Gpu] = field(default_factory=dict)  # the catalog's, by model
+    facts: Mapping[str, Facts] = field(default_factory=dict)  # of nodes
+    slurm: str = ""  # the version that runs
+    baseline: Baseline | None = None
+
+    def weigh(self, test: SmokeTest, verdict: Verdict) -> Verdict:
+        """The verdict with all of its lines."""
+        program, derived = test.program, dict[str, DerivedBandwidth]()
+        for measure, operation in program.derived:
+            derived[measure] = self._bandwidth(operation, verdict)
+        known = self.baseline.tests.get(test.name) if self.baseline else None
+        if self.baseline is None or known is None:
+            return weighed(verdict, program, References(derived))
+        differs = difference(self.fingerprint(test, verdict), known.fingerprint)
+        return weighed(verdict, program, References(derived, known.medians(), self.baseline.name, differs))
+
+    def differs(self, test: SmokeTest, verdict: Verdict) -> str:
+        """What of the software differs from the baseline's; "" if nothing does, or there is none."""
+        known = self.baseline.tests.get(test.name) if self.baseline else None
+        return difference(self.fingerprint(test, verdict), known.fingerprint) if known else ""
+
+    def fingerprint(self, test: SmokeTest, verdict: Verdict) -> dict[str, str]:
+        """The software and settings to which the numbers of a verdict belong."""
+        facts = [self.facts[node] for node in verdict.nodes if node in self.facts]
+        options = {**dict(test.program.options), **verdict.options}
+        ranked = {"ranks": str(verdict.ranks)} if test.program.ranked else {}
+        return {
+            "kernel": _all(of.get("kernel", "") for of in facts),
+            "driver": _all((nvml["driver"] or "") for of in facts if (nvml := of.get("nvml"))),
+            "firmware": _all(firmware for of in facts for firmware in _firmware(of)),
+            "torch": verdict.torch_build or "",
+            "transport": verdict.transport,
+            "slurm": self.slurm,
+            "hardware": _all(self.cluster.by_name[node].hardware for node in verdict.nodes),
+            "options": " ".join(f"{name}={value}" for name, value in sorted(options.items())),
+            "program": hashlib.sha256(test.program.text.encode()).hexdigest()[:12],
+            **ranked,
+        }
+
+    def measured(self, test: SmokeTest, verdict: Verdict) -> SavedTest:
+        """What a baseline keeps of a verdict."""
+        of = numbers(test.program, verdict.measurements)
+        values = {name: {part: [value] for part, value in parts.items()} for name, parts in of.items()}
+        return SavedTest(self.fingerprint(test, verdict), values)
+
+    def _bandwidth(self, operation: Operation, verdict: Verdict) -> DerivedBandwidth:
+        nodes = [self.cluster.by_name[name] for name in verdict.nodes]
+        without = [node.name for node in nodes if node.gpus is None or node.gpus.fake]
+        if without or verdict.backend != "nccl":
+            return DerivedBandwidth(None, None, "not derived: the ranks did not run on GPUs")
+        models = {node.gpus.model for node in nodes if node.gpus}
+        if unknown := sorted(models - {*self.gpus}):
+            return DerivedBandwidth(None, None, f"not derived: the catalog does not have {unknown[0]}")
+        gpus = {node.name: NodeGpus.of(self.gpus[node.gpus.model], node.gpus.count) for node in nodes if node.gpus}
+        names = [node.name for node in nodes]
+        fabric = next((each for each in self.fabrics if all(name in each.index for name in names)), None)
+        found = expect(operation, names, gpus, fabric)
+        return DerivedBandwidth(found.peak_gb_per_s, found.expected_gb_per_s, found.derivation)
+
+
+def _all(words: Iterable[str]) -> str:
+    return ", ".join(sorted({word for word in words if word}))
+
+
+def _firmware(facts: Facts) -> list[str]:
+    """Of each GPU the VBIOS, as the driver reports it."""
+    nvml = facts.get("nvml")
+    return [gpu["vbios"] for gpu in nvml["gpus"] if gpu["vbios"]] if nvml else []

@@ -1,0 +1,141 @@
+"""What the head keeps of measurements: baselines by name, and a line for each past verification. Pure.
+
+A baseline has, of each test, measure and part, the last few values, and counts by their median. It holds for the
+software with which it was measured: its fingerprint. A baseline that is saved again with another fingerprint begins
+from the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from pydantic import TypeAdapter, ValidationError
+
+from hpcforge.verify.step_output import finite
+
+VERIFICATIONS_PATH = "/var/lib/hpcforge/verifications.json"  # on the head
+SCHEMA_VERSION = 1
+MOST_BASELINES = 8
+MOST_RUNS = 50
+_VALUES = 5  # of a key that are kept
+_LARGEST = 4 * 2**20  # bytes of the text: what one request may carry with ease
+
+Values = Mapping[str, Mapping[str, Sequence[float]]]  # by measure and part, the oldest first
+
+
+@dataclass(frozen=True)
+class SavedTest:
+    """The values of one test, and the software with which they were measured, by what it is."""
+
+    fingerprint: Mapping[str, str]
+    values: Values
+
+    def medians(self) -> dict[str, dict[str, float]]:
+        """The median by measure and part."""
+        return {name: {part: median(of) for part, of in parts.items() if of} for name, parts in self.values.items()}
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The tests of a baseline, by name. Times are seconds since 1970, UTC."""
+
+    name: str
+    time_s: float
+    tests: Mapping[str, SavedTest] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PastVerification:
+    """One run of `hpcforge verify`."""
+
+    time_s: float
+    who: str
+    statuses: Mapping[str, str]  # by test
+    headlines: Mapping[str, str] = field(default_factory=dict)
+    commit: str | None = None
+
+
+@dataclass(frozen=True)
+class Verifications:
+    """All that is kept. `problem` says why it cannot be read."""
+
+    baselines: tuple[Baseline, ...] = ()  # the one that was saved last comes last
+    runs: tuple[PastVerification, ...] = ()
+    problem: str | None = None
+
+    def baseline(self, name: str) -> Baseline | None:
+        """The baseline of this name."""
+        return next((baseline for baseline in self.baselines if baseline.name == name), None)
+
+    def saved(self, name: str, time_s: float, measured: Mapping[str, SavedTest]) -> Verifications:
+        """The same with new values in a baseline: added to those of the same software, in place of others."""
+        before = self.baseline(name)
+        tests = dict(before.tests) if before else {}
+        for test, new in measured.items():
+            old = tests.get(test)
+            tests[test] = _joined(old, new) if old and old.fingerprint == new.fingerprint else new
+        others = [baseline for baseline in self.baselines if baseline.name != name]
+        return dataclasses.replace(self, baselines=(*others[-(MOST_BASELINES - 1) :], Baseline(name, time_s, tests)))
+
+    def with_run(self, run: PastVerification) -> Verifications:
+        """The same after one more verification."""
+        return dataclasses.replace(self, runs=(*self.runs[-(MOST_RUNS - 1) :], run))
+
+
+def difference(now: Mapping[str, str], then: Mapping[str, str]) -> str:
+    """What differs between two fingerprints, for people; "" if nothing does."""
+    differs = [key for key in dict.fromkeys((*then, *now)) if now.get(key) != then.get(key)]
+    return "; ".join(f"{key} {now.get(key) or 'none'}, the baseline has {then.get(key) or 'none'}" for key in differs)
+
+
+def dump(kept: Verifications) -> str:
+    """As JSON text of at most 4 MiB: the oldest baselines that do not fit are left out."""
+    baselines = list(kept.baselines)
+    while True:
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "baselines": [dataclasses.asdict(baseline) for baseline in baselines],
+            "runs": [dataclasses.asdict(run) for run in kept.runs],
+        }
+        text = json.dumps(document, separators=(",", ":")) + "\n"
+        if len(text) <= _LARGEST or not baselines:
+            return text
+        del baselines[0]
+
+
+_BASELINES = TypeAdapter(tuple[Baseline, ...])
+_RUNS = TypeAdapter(tuple[PastVerification, ...])
+
+
+def load(text: str | None) -> Verifications:
+    """Read what `dump` wrote; None: nothing was. Text that cannot be read gives a `problem`, never an exception."""
+    if text is None:
+        return Verifications()
+    try:
+        document = json.loads(text)
+        if document["schema_version"] != SCHEMA_VERSION:
+            return Verifications(problem="written by another version of hpcforge")
+        kept = Verifications(_BASELINES.validate_python(document["baselines"]), _RUNS.validate_python(document["runs"]))
+    except ValidationError as error:
+        first = error.errors()[0]
+        return Verifications(problem=f"damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        return Verifications(problem=f"damaged: {type(error).__name__}: {error}")
+    every = (value for of in kept.baselines for test in of.tests.values() for value in _flat(test.values))
+    return kept if all(map(finite, every)) else Verifications(problem="damaged: a value is not finite")
+
+
+def _flat(values: Values) -> list[float]:
+    return [value for parts in values.values() for of in parts.values() for value in of]
+
+
+def _joined(old: SavedTest, new: SavedTest) -> SavedTest:
+    values = {
+        measure: {part: [*old.values.get(measure, {}).get(part, ()), *of][-_VALUES:] for part, of in parts.items()}
+        for measure, parts in new.values.items()
+    }
+    return SavedTest(new.fingerprint, values)

@@ -1,0 +1,104 @@
+"""Every line that a verdict's numbers are compared with: its source, its derivation, and whether it refuses. Pure.
+
+Limits of `test.yaml` and of the median are judged with the step (`measurements`). A derived bandwidth and a baseline
+come from outside of it, and are compared here. A line without a limit in `test.yaml` is only shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from hpcforge.cluster.model import Measure, SmokeTestProgram, Threshold
+from hpcforge.verify.measurements import Numbers, numbers, shown
+from hpcforge.verify.verdicts import Line, Verdict
+
+_TOLD = 4  # parts that are named one by one
+
+
+@dataclass(frozen=True)
+class DerivedBandwidth:
+    """What catalog and fabric give for a measure, GB/s; None: not known, and the derivation says why."""
+
+    bound_gb_per_s: float | None
+    expected_gb_per_s: float | None
+    derivation: str
+
+
+@dataclass(frozen=True)
+class References:
+    """What a verdict's numbers are compared with besides the limits of its test."""
+
+    derived: Mapping[str, DerivedBandwidth] = field(default_factory=dict)  # by measure
+    baseline: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by measure and part
+    baseline_name: str = ""
+    differs: str = ""  # why the baseline refuses nothing: "kernel 6.1.0-30, the baseline has 6.1.0-28"
+
+
+def weighed(verdict: Verdict, program: SmokeTestProgram, references: References) -> Verdict:
+    """The verdict with all of its lines; one that passed has missed if a line that refuses is missed."""
+    of = numbers(program, verdict.measurements)
+    found = tuple(line for measure in program.measures for line in _lines(program, measure, of, references))
+    verdict = replace(verdict, lines=found)
+    beyond = [(line, part) for line in found if line.refuses for part in line.missed_in(of.get(line.measure, {}))]
+    if not (verdict.passed and beyond):
+        return verdict
+    measures = {measure.name: measure for measure in program.measures}
+    texts = [
+        f"{line.measure}{f' of {part}' if part else ''} is {shown(measures[line.measure], of[line.measure][part])}, "
+        f"and must be {line.bound.replace('_', ' ')} {shown(measures[line.measure], line.limit)}, {line.source}"
+        for line, part in beyond[:_TOLD]
+    ]
+    more = f"; and {len(beyond) - _TOLD} more" if len(beyond) > _TOLD else ""
+    nodes = {part for _, part in beyond} & {*verdict.nodes}
+    node = nodes.pop() if len(nodes) == 1 and len({part for _, part in beyond}) == 1 else None
+    return replace(verdict, status="missed", detail="; ".join(texts) + more, node=node)
+
+
+def _lines(program: SmokeTestProgram, measure: Measure, of: Numbers, references: References) -> Iterator[Line]:
+    """The lines of one measure."""
+    by_part = of.get(measure.name, {})
+    limits = [line for line in program.lines if line.measure == measure.name]
+    for line in limits:
+        if line.bound in ("at_least", "at_most"):
+            yield Line(measure.name, line.bound, line.number, "test.yaml")
+        elif line.bound.endswith("_of_median") and by_part:
+            middle = median(by_part.values())
+            source = f"{line.number:g} of the median of {len(by_part)}"
+            yield Line(measure.name, _way(line), line.number * middle, source)
+    if measure.name in references.derived:
+        yield from _derived(measure, limits, references.derived[measure.name])
+    yield from _baseline(measure, limits, references)
+
+
+def _derived(measure: Measure, limits: list[Threshold], known: DerivedBandwidth) -> Iterator[Line]:
+    """The bound, which no number can exceed, and what is expected of it."""
+    if known.bound_gb_per_s is None or known.expected_gb_per_s is None:
+        return
+    by_bound = {line.bound: line.number for line in limits}
+    for bound, of, what, usual in (
+        ("at_least_of_derived", known.expected_gb_per_s, "the derived bandwidth", 1.0),
+        ("at_most_of_derived", known.bound_gb_per_s, "the derived bound", 1.0),
+    ):
+        factor = next((number for name, number in by_bound.items() if name == bound), None)
+        said = f"{factor:g} of {what}" if factor is not None else what
+        way = "at_least" if bound.startswith("at_least") else "at_most"
+        yield Line(measure.name, way, of * (factor or usual), said, factor is not None, None, known.derivation)
+
+
+def _baseline(measure: Measure, limits: list[Threshold], references: References) -> Iterator[Line]:
+    """The values of a baseline, part by part; they refuse where the test says so and the software is the same."""
+    named = {line.bound: line for line in limits if line.bound.endswith("_of_baseline")}
+    for part, value in references.baseline.get(measure.name, {}).items():
+        what = f"baseline {references.baseline_name}"
+        for line in named.values():
+            source = f"{line.number:g} of {what}"
+            yield Line(measure.name, _way(line), line.number * value, source, not references.differs, part)
+        if not named and measure.better is not None:
+            way = "at_least" if measure.better == "higher" else "at_most"
+            yield Line(measure.name, way, value, what, refuses=False, part=part)
+
+
+def _way(line: Threshold) -> str:
+    return "at_least" if line.bound.startswith("at_least") else "at_most"

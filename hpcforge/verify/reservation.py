@@ -1,0 +1,100 @@
+"""A Slurm reservation that holds idle nodes for tests, and drains and resumes of the nodes that were tested.
+
+Slurm itself ends a reservation that a killed run left: it is purged once no job has used it for a few minutes, and in
+any case at its end. Only that of a node that must not return untested lasts to its end. It is without the flag MAINT:
+nodes of a reservation with it count as out of service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.errors import ExpectedError
+from hpcforge.verify.head import Completed, Head
+from hpcforge.verify.jobs import QUERY_S
+from hpcforge.verify.step_output import clean
+
+NAME = "hpcforge-"  # how the names of these reservations begin
+PURGE_MIN = 3  # minutes without a job after which Slurm removes one
+_REASON = 200  # characters of a drain's reason
+
+
+class ReservationError(ExpectedError):
+    """Slurm did not do what it was asked, in its own words."""
+
+
+@contextmanager
+def reserved(
+    head: Head,
+    nodes: Sequence[str],
+    run_as: str,
+    minutes: int,
+    progress: Callable[[str], None],
+    *,
+    purge: bool = True,
+) -> Iterator[str]:
+    """A reservation of these nodes for the account of the tests; gives its name, and is removed whatever happens.
+
+    Slurm refuses it for a node on which a job runs. `purge`: it ends early if no job uses it. Raises ReservationError.
+    """
+    name = f"{NAME}{head.owner.run_id[:8]}"
+    _told(head.run(create(name, nodes, run_as, minutes, purge=purge), timeout_s=QUERY_S), f"reserve {fold(nodes)}")
+    progress(f"{fold(nodes)} reserved in Slurm as {name}")
+    try:
+        yield name
+    finally:
+        removed = head.run(["scontrol", "delete", f"ReservationName={name}"], timeout_s=QUERY_S, aside=True)
+        if removed.rc != 0 and "Requested reservation is invalid" not in removed.stderr:
+            ends = f"{PURGE_MIN} minutes after the last job" if purge else f"after {minutes} minutes"
+            command = f"scontrol delete ReservationName={name}"
+            progress(f"reservation {name} may still be there: Slurm removes it {ends}, or on the head: {command}")
+
+
+def create(name: str, nodes: Sequence[str], run_as: str, minutes: int, *, purge: bool = True) -> list[str]:
+    """The command that makes the reservation, from now on."""
+    return [
+        *("scontrol", "create", "reservation", f"ReservationName={name}", "StartTime=now", f"Duration={minutes}"),
+        *(f"Nodes={fold(nodes)}", f"Users={run_as}", *([f"Flags=PURGE_COMP={PURGE_MIN}"] if purge else [])),
+    ]
+
+
+def drain(head: Head, node: str, reason: str) -> None:
+    """Have Slurm start no more jobs on a node. Raises ReservationError."""
+    said = clean(reason, _REASON)
+    command = ["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={said}"]
+    _told(head.run(command, timeout_s=QUERY_S, aside=True), f"drain {node}")
+
+
+def resume(head: Head, node: str) -> None:
+    """Put a node back into service. Raises ReservationError."""
+    _told(head.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"], timeout_s=QUERY_S), f"resume {node}")
+
+
+@contextmanager
+def drained_unless_passed(head: Head, node: str, reason: str, limit_s: int) -> Iterator[Callable[[str], None]]:
+    """A node in service while it is tested, and drained again at the end, unless it passed.
+
+    The caller gives the reason at the end: "" if the node passed; without a word the old reason stays. Should this run
+    be killed, a timer on the head drains the node after `limit_s` seconds. Raises ReservationError.
+    """
+    unit, said = f"hpcforge-gate-{node}", [reason]
+    timer = [
+        *("systemd-run", f"--unit={unit}", f"--on-active={limit_s}", "--timer-property=AccuracySec=1s", "--collect"),
+        *("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={clean(reason, _REASON)}"),
+    ]
+    head.run(["systemctl", "stop", f"{unit}.timer"], timeout_s=QUERY_S)  # of a run that was killed
+    _told(head.run(timer, timeout_s=QUERY_S), f"set a timer that drains {node} again")
+    try:
+        resume(head, node)
+        yield lambda text: said.__setitem__(0, text)
+    finally:
+        if said[0]:
+            drain(head, node, said[0])
+        head.run(["systemctl", "stop", f"{unit}.timer"], timeout_s=QUERY_S, aside=True)
+
+
+def _told(answer: Completed, what: str) -> None:
+    if answer.rc != 0:
+        raise ReservationError(f"Slurm did not {what}: {clean(answer.stderr or answer.stdout) or 'no answer'}")

@@ -1,0 +1,68 @@
+"""Which nodes a verification drains, and which it tests before they return."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from hpcforge.plan.diff import SLURM_NODES
+from hpcforge.plan.observation import Observation
+from hpcforge.plan.test_selection import SmokeRun
+from hpcforge.run.listener import Listener
+from hpcforge.run.smoke_tests import Reached, Verified
+from hpcforge.run.verify import GateError, Usable, drain_blamed, gate_reason, not_passed
+from hpcforge.verify.verdict_records import Recorded
+from hpcforge.verify.verdicts import Status, Verdict
+from tests.support.three_nodes import CLUSTER
+from tests.unit.verify.test_reservation import TellingHead
+
+
+class Deaf:
+    def say(self, text: str) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        yield
+
+
+def outcome(status: Status, node: str | None = "w2") -> Verified:
+    run = SmokeRun(("copy",), ("w1", "w2"), ("w1", "w2"), "asked for")
+    return Verified((Reached(run, Verdict("copy", status, ("w1", "w2"), node=node, detail="slow")),))
+
+
+@pytest.mark.parametrize(
+    ("status", "drains"),
+    [("missed", True), ("wrong", True), ("failed", True), ("timed_out", True), ("unknown", False), ("pending", False)],
+)
+def test_a_node_is_drained_only_if_a_verdict_says_something_about_it(status: Status, drains: bool) -> None:
+    head = TellingHead()
+    found = drain_blamed(head, outcome(status), cast("Listener", Deaf()))
+    reason = f"smoke test copy {status.replace('_', ' ')}: slow"
+    assert found == ({"w2": reason} if drains else {})
+    assert head.told == [f"scontrol update NodeName=w2 State=DRAIN Reason={reason}"] * drains
+    assert drain_blamed(head, outcome(status, None), cast("Listener", Deaf())) == {}
+
+
+def usable(state: str, out: dict[str, str]) -> Usable:
+    seen = {"head": Observation("head", answers={SLURM_NODES: f"NodeName=w2 {state}\n"})}
+    return Usable(out, Recorded(), seen)
+
+
+def test_only_a_drained_node_has_a_gate() -> None:
+    drained = usable("State=IDLE+DRAIN Reason=bad fan [root@2026-11-20T10:00:00]", {"w2": "drained: bad fan"})
+    assert gate_reason(CLUSTER, drained, "w2") == "bad fan"
+    with pytest.raises(GateError, match="w2 is not drained: Slurm has it as idle"):
+        gate_reason(CLUSTER, usable("State=IDLE", {}), "w2")
+    with pytest.raises(GateError, match="w2 is unreachable: no route"):
+        gate_reason(CLUSTER, usable("State=DOWN", {"w2": "unreachable: no route"}), "w2")
+
+
+def test_only_passed_tests_on_the_node_itself_open_the_gate() -> None:
+    assert not_passed(outcome("passed", None), "w2") == ""
+    assert not_passed(outcome("unknown"), "w2") == "smoke test copy unknown: slow"
+    assert not_passed(outcome("passed", None), "w3") == "no test ran on w3"
+    assert not_passed(Verified(), "w2") == "no test ran on w2"
