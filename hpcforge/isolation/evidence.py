@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hpcforge.isolation.lines import AGREEING, median, needed, surprise
-from hpcforge.isolation.state import BadPart, Counts, Judgement, Kind, Line, Part, State
+from hpcforge.isolation.state import BadPart, Counts, FleetLine, Judgement, Kind, Part, State
 
 Low = tuple[int, int]  # a measurement, by its number, and the place of a value in it
 Way = str | int
@@ -152,7 +152,7 @@ class Evidence:
         """The rounds of low values."""
         return tuple(sorted({self.state.met[number].round for number, _ in lows}))
 
-    def measured(self, lows: Collection[Low]) -> tuple[float, Line]:
+    def measured(self, lows: Collection[Low]) -> tuple[float, FleetLine]:
         """The median of low values, and the line of the first."""
         met = self.state.met
         values = [met[number].values[met[number].low.index(place)] for number, place in lows]
@@ -160,7 +160,7 @@ class Evidence:
         of, lines = self.state.wiring.unit_of, self.state.lines
         crosses = of[met[number].a] != of[met[number].b]
         names = [f"{kind} {place // 2}" for kind in (("across", "inside") if crosses else ("inside", "across"))]
-        return median(values), next((lines[name] for name in names if name in lines), Line(0.0, 0.0))
+        return median(values), next((lines[name] for name in names if name in lines), FleetLine(0.0, 0.0))
 
     def passed(self, low: Low) -> bool:
         """Whether a low value needs no other measurement: the same pair was good in the same direction.

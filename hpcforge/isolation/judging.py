@@ -11,7 +11,7 @@ from hpcforge.isolation.state import (
     Alone,
     BadPart,
     Counts,
-    Line,
+    FleetLine,
     Met,
     NodeValues,
     Part,
@@ -24,7 +24,7 @@ from hpcforge.isolation.wiring import NodeWiring
 
 _FEW = 3  # pairs that a rail is judged by at least
 _NEARLY_ALL = 0.9  # of the values of a rail that are low where the rail is slow as a whole
-Lines = Mapping[str, Line]
+Lines = Mapping[str, FleetLine]
 
 
 def judged(state: State, now: Round, results: Results) -> State:
@@ -73,7 +73,7 @@ def _kind(wiring: NodeWiring, a: int, b: int) -> str:
     return "across" if wiring.unit_of[a] != wiring.unit_of[b] else "inside"
 
 
-def _lines_of_nodes(results: Results) -> Iterator[tuple[str, Line]]:
+def _lines_of_nodes(results: Results) -> Iterator[tuple[str, FleetLine]]:
     every = results.alone.values()
     if not every:
         return
@@ -84,7 +84,9 @@ def _lines_of_nodes(results: Results) -> Iterator[tuple[str, Line]]:
         yield "adapter", line_of("adapter", loopback)
 
 
-def _lines_of_pairs(kind: str, pairs: list[tuple[float, ...]], before: Lines, rails: int) -> Iterator[tuple[str, Line]]:
+def _lines_of_pairs(
+    kind: str, pairs: list[tuple[float, ...]], before: Lines, rails: int
+) -> Iterator[tuple[str, FleetLine]]:
     """A line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
 
     Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.

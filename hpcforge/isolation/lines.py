@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import comb, log
 
-from hpcforge.isolation.state import Counts, Line
+from hpcforge.isolation.state import Counts, FleetLine
 
 PART_OF_MEDIAN = {"node": 0.95, "gpu": 0.90, "adapter": 0.90, "pair": 0.90}
 _FLOOR = 0.3
@@ -32,11 +32,11 @@ def median(values: Iterable[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def line_of(kind: str, values: Sequence[float]) -> Line:
+def line_of(kind: str, values: Sequence[float]) -> FleetLine:
     """The line for values of a kind, by all that were measured. Raises ValueError if there is none."""
     middle = median(values)
     spread = median([abs(value - middle) for value in values]) * _DEVIATIONS
-    return Line(max(_FLOOR * middle, min(PART_OF_MEDIAN[kind] * middle, middle - spread)), middle)
+    return FleetLine(max(_FLOOR * middle, min(PART_OF_MEDIAN[kind] * middle, middle - spread)), middle)
 
 
 def passing_rate(counts: Counts) -> float:

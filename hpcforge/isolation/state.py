@@ -66,7 +66,7 @@ class Results:
     pairs: Mapping[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
 
 
-class Line(NamedTuple):
+class FleetLine(NamedTuple):
     """The lowest value that is not low, and the median that it is a part of."""
 
     at_least: float
@@ -101,7 +101,7 @@ class BadPart:
     verdict: Judgement
     parts: tuple[Part, ...]  # one; of `could not tell` those that it may be
     measured: float  # median of the low values; 0: no answer
-    line: Line
+    line: FleetLine
     low: int  # values below the line
     good: int
     rounds: tuple[int, ...]  # in which it was low
@@ -123,7 +123,7 @@ class State:
     rounds: tuple[Round, ...] = ()
     met: tuple[Met, ...] = ()
     seen: tuple[SeenAlone, ...] = ()
-    lines: Mapping[str, Line] = field(default_factory=dict)  # by what was measured
+    lines: Mapping[str, FleetLine] = field(default_factory=dict)  # by what was measured
     slow_rails: Mapping[int, tuple[BadPart, ...]] = field(default_factory=dict)
     counts: Mapping[str, Counts] = field(default_factory=dict)  # "alone" and "pair"
 

@@ -25,8 +25,8 @@ from hpcforge.isolation.state import (
     BadPart,
     Conclusion,
     Counts,
+    FleetLine,
     Judgement,
-    Line,
     Pair,
     Part,
     Results,
@@ -142,7 +142,7 @@ def _node(state: State, runs: Sequence[SeenAlone]) -> tuple[list[BadPart], bool,
 
 def _found(state: State, verdict: Judgement, part: Part, low: Sequence[SeenAlone], good: int) -> BadPart:
     values = [value for run in low for of, value in zip(run.low, run.values, strict=True) if of == part]
-    line = state.lines.get(part.kind, Line(0.0, 0.0))
+    line = state.lines.get(part.kind, FleetLine(0.0, 0.0))
     rounds = tuple(run.round for run in low)
     return BadPart(verdict, (part,), median(values), line, len(low), good, rounds)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hpcforge.isolation.evidence import Evidence, explain
-from hpcforge.isolation.state import Counts, Line, Met, Part, State
+from hpcforge.isolation.state import Counts, FleetLine, Met, Part, State
 from hpcforge.isolation.wiring import NodeWiring
 
-LINES = {"inside": Line(0.9, 1.0), "inside 0": Line(0.9, 1.0)}
+LINES = {"inside": FleetLine(0.9, 1.0), "inside 0": FleetLine(0.9, 1.0)}
 NODES = NodeWiring(("a", "b", "c", "d"))
 
 
