@@ -114,7 +114,7 @@ def grown_lab(lab: Lab, request: UpRequest, trees: Mapping[str, Trees], bare: Co
         if node.name in have and node.name not in bare and _release(lab, node) != _release(lab, have[node.name]):
             raise LabError(
                 f"node {node.name} is Debian {_release(lab, have[node.name])}, and {_release(lab, node)} is asked for",
-                f"make it anew: `hpcforge rehearse down {lab.blueprint} {node.name} --disks`, then `rehearse up`",
+                f"make it again: `hpcforge rehearse down {lab.blueprint} {node.name} --disks`, then `rehearse up`",
             )
         addresses.setdefault(node.name, here)
     placed = subnets.place(subnet, subnet, addresses)
