@@ -16,6 +16,7 @@ Golden = Callable[[Path, str], None]
 _TEST_LAB = re.compile(r"test-[a-z0-9-]+-([0-9]+)(?:-[kx])?")  # every lab that a test makes: what for, and whose
 
 ON_DEMAND = {
+    "debian-14": "of a release that is not out yet, whose packages change each day",
     "kills": "that kill applies of a cluster with Slurm, for hours",
     "metal": "that install a machine that boots from the network",
     "nvidia": "of NVIDIA's repository, with stubs, on a node",

@@ -54,7 +54,7 @@ def distrusted(ours: str, number: int | None, receipts: Mapping[str, Mapping[str
     return found
 
 
-def other_releases(cluster: Cluster, facts: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+def other_releases(cluster: Cluster, facts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return nodes that have another distribution or release than the blueprint says, and what to do about it."""
     found = {}
     for node, known in facts.items():

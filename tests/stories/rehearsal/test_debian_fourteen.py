@@ -15,7 +15,7 @@ from tests.support.kills import Events, kill
 from tests.support.site import Site
 from tools.slurm_settings import names
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.debian_14]
 
 BEHIND = '  {}: {{release: "13", reason: not upgraded yet}}\n'
 VERSIONS = r"scontrol -o show node | sed -nE 's/^NodeName=(\S+) .* Version=([0-9]+[.][0-9]+).*/\1 \2/p'"
