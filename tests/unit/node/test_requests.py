@@ -113,6 +113,7 @@ SAID: dict[tuple[str, str], Json] = {  # all that a request of each verb may say
     ("log", "write"): {"do": "write", "line": {"any": "thing"}, "roster": ROSTER, "last": 3},
     ("log", "read"): {"do": "read", "last": 3},
     ("log", "verdicts"): {"do": "verdicts", "text": "{}"},
+    ("log", "verifications"): {"do": "verifications", "text": "{}"},
     ("logs", ""): {"folder": "/var/log/cluster", "nodes": ["w01"], "since_s": 5.0, "text": "Xid", "last": 3},
 }
 

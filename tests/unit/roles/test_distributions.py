@@ -156,7 +156,7 @@ def test_commands_and_what_is_reread_have_them_too(made_up: Callable[[str, str],
     sudo = "sudo accepts the administrators' file"
     assert Check(sudo, ("visudo", "-c", "-f", "/etc/sudo.d/hpcforge_admins"), None, 0) in users.checks
     assert users.units[0].refresh == (("systemctl", "reload", "sshd.service"),)
-    assert users.checks[-1].stdout == "^authorizedkeysfile .*/etc/sshd/authorized_keys[.]d/%u"
+    assert users.checks[-1].stdout == "(?i)^authorizedkeysfile .*/etc/sshd/authorized_keys[.]d/%u"
     assert next(file for file in users.of(File) if file.verify).verify == ("/sbin/sshd-server", "-t", "-f", "{file}")
 
 

@@ -53,6 +53,9 @@ OTHER_WORDS = {
         "report/design_html.py",
         "run/executor.py",
     },  # JSON
+    "nccl": {"blueprint/transports.py", "run/expectations.py", "verify/transport.py"},  # the library
+    "rdma": {"blueprint/transports.py", "cluster/smoke_tests.py"},  # where a transport runs
+    "time": {"report/junit.py"},  # an attribute of JUnit
     "lldp": {"verify/cabling.py"},  # what lldpctl answers
     "base": {"lab/nspawn/base.py"},  # a folder of trees
     "smoke_tests": {"bundled.py"},  # a folder of what is shipped
