@@ -66,7 +66,7 @@ def source(site: Site) -> Source:
     commit = commit_of(*inputs(loaded), *((inventory,) if inventory else ()))
     return Source(
         str(loaded.blueprint_path),
-        _sha256(loaded.blueprint_path),
+        _sha256(loaded.blueprint_path, *loaded.included),
         str(inventory) if inventory else None,
         _sha256(inventory) if inventory else None,
         commit.id if commit else None,
@@ -74,5 +74,5 @@ def source(site: Site) -> Source:
     )
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _sha256(*paths: Path) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()

@@ -187,15 +187,28 @@ def _removals(roles: Iterable[DesiredRole], seen: Observation, scope: Scope) -> 
 
 
 def _never_ran(cluster: Cluster, desired: Desired, reachable: Mapping[str, Observation]) -> bool:
-    """Whether Slurm cannot have run a job: the controller lacks every file of the role that brings Slurm."""
+    """Whether Slurm cannot have run a job: the controller lacks every file of the role that brings Slurm.
+
+    So do other nodes of the roles that need it: else the controller was reinstalled, or moved, and jobs may run.
+    """
     controller = cluster.slurm.controller
     roles = desired.nodes.get(controller, ()) if controller in reachable else ()
-    for wanted in (role for role in roles if role.role == desired.scheduler):
-        told = reachable[controller].differs.get(wanted.role, {}).get(File.kind, ())
-        missing = {file["path"] for file in told if not file["exists"]}
-        files = wanted.of(File)
-        return bool(files) and all(file.path in missing for file in files)
-    return False
+    own = [(role, reachable[controller]) for role in roles if role.role == desired.scheduler]
+    users = [
+        (role, seen)
+        for name, seen in reachable.items()
+        if name != controller
+        for role in desired.nodes[name]
+        if role.of(File) and any(need.role == desired.scheduler for need in role.needs)
+    ]
+    return bool(own) and all(_lacks_files(role, seen) for role, seen in (*own, *users))
+
+
+def _lacks_files(role: DesiredRole, seen: Observation) -> bool:
+    told = seen.differs.get(role.role, {}).get(File.kind, ())
+    missing = {file["path"] for file in told if not file["exists"]}
+    files = role.of(File)
+    return bool(files) and all(file.path in missing for file in files)
 
 
 def _in_service(

@@ -25,6 +25,8 @@ from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 SCHEMA_VERSION = 1
 Judgement = Literal["accepted", "accepted with exceptions", "not accepted"]
 
+_NEVER_TESTED = "never tested"
+
 
 @dataclass(frozen=True)
 class AcceptanceBasis:
@@ -165,7 +167,10 @@ def _tests(basis: AcceptanceBasis) -> Iterator[AcceptedTest]:
 
 
 def _tested(test: SmokeTest, record: KeptVerdicts) -> AcceptedTest:
-    verdict, span = record.last, {*test.nodes}
+    span, verdict = {*test.nodes}, record.last
+    if record.part is not None and not record.verdict.passed and not span <= {*record.stands_for}:
+        verdict = record.verdict  # a part that passed says nothing about the rest
+    other = verdict.passed and tuple(verdict.options.items()) != test.options
     measures = {measure.name: measure for measure in test.program.measures}
     found = numbers(test.program, record.verdict.measurements)
     if record.part is not None:  # newer numbers of some nodes
@@ -174,8 +179,8 @@ def _tested(test: SmokeTest, record: KeptVerdicts) -> AcceptedTest:
     return AcceptedTest(
         test=test.name,
         nodes=test.nodes,
-        status=verdict.status.replace("_", " "),
-        passed=tuple(node for node in record.stands_for if node in span),
+        status="passed with other options" if other else verdict.status.replace("_", " "),
+        passed=() if other else tuple(node for node in record.stands_for if node in span),
         tested_s=record.last_s,
         ranks=verdict.ranks,
         headline=verdict.headline,
@@ -194,8 +199,8 @@ def _tested(test: SmokeTest, record: KeptVerdicts) -> AcceptedTest:
 
 
 def _threshold(line: Threshold) -> str:
-    bound, of, _ = line.bound.partition("_of_median")
-    return f"{line.measure} {bound.replace('_', ' ')} {line.number:g}{' of the median' if of else ''}"
+    bound, _, of = line.bound.partition("_of_")
+    return f"{line.measure} {bound.replace('_', ' ')} {line.number:g}{f' of the {of}' if of else ''}"
 
 
 def _nodes(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterator[AcceptedNode]:
@@ -272,12 +277,13 @@ def _of_tests(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterator
         if record is None or test.status != "passed":
             continue
         reasons: dict[str, list[str]] = {}
+        tested = {*record.verdict.nodes, *(record.part.nodes if record.part else ())}
         for node in test.nodes:
             if node not in test.passed:
-                why = record.verdict.left_out.get(node)
-                reasons.setdefault(why or "changed since it was tested", []).append(node)
+                unsure = "changed since it was tested" if node in tested else _NEVER_TESTED
+                reasons.setdefault(record.verdict.left_out.get(node) or unsure, []).append(node)
         for why, nodes in reasons.items():
-            yield AcceptanceException("left out of a test", tuple(nodes), test.test, why)
+            yield AcceptanceException("left out of a test", tuple(nodes), test.test, why, why == _NEVER_TESTED)
         if test.options:
             said = ", ".join(f"{name} {value or 'none'}" for name, value in test.options.items())
             yield AcceptanceException(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -45,7 +46,7 @@ def probe(asked: Sequence[str], user: str, become: Literal["sudo", "none"], say:
     """Log in to each address as `user`, accept the host key that it shows, and read what the machine is.
 
     Only public keys of the ssh agent and of the user's files are offered. A machine that does not answer is in
-    `silent`. Raises `StarterError` where two machines have the same name.
+    `silent`. Machines of one name are named by their addresses.
     """
     targets = [Target(address, address, user, become) for address in asked]
     with private_folder() as work:
@@ -61,5 +62,10 @@ def probe(asked: Sequence[str], user: str, become: Literal["sudo", "none"], say:
         of_facts(address, found.facts, found.answers.get(CPU_TOPOLOGY, ""), (keys[address],))
         for address, found in seen.items()
         if address not in silent
+    ]
+    times = Counter(machine.name for machine in machines)  # freshly installed ones are often all called `debian`
+    machines = [
+        replace(machine, name=f"node-{str(machine.address).replace('.', '-')}") if times[machine.name] > 1 else machine
+        for machine in machines
     ]
     return Probed(checked(machines), silent)

@@ -120,10 +120,18 @@ def _system(machines: Sequence[FoundMachine]) -> tuple[tuple[str, str], bool]:
     return ("debian", "12"), False
 
 
-def _pytorch(gpus: bool, system: tuple[str, str]) -> str:
-    """The first build of PyTorch that the catalog pins for a distribution: the one that its drivers run."""
+def _pytorch(gpus: bool, system: tuple[str, str]) -> str | None:
+    """The first build of PyTorch that the catalog pins for a distribution: the one that its drivers run.
+
+    Without GPUs, a distribution that has no pinned build brings its own package in place of Debian 12's version. None:
+    there is neither.
+    """
     catalog = load_catalog()
-    return catalog.pytorch_builds("cuda" if gpus else "cpu", catalog.distributions[system])[0].version
+    known = catalog.distributions
+    builds = catalog.pytorch_builds("cuda" if gpus else "cpu", known[system])
+    if not builds and not gpus and known[system].pytorch:
+        builds = catalog.pytorch_builds("cpu", known["debian", "12"])
+    return builds[0].version if builds else None
 
 
 def _inventory(

@@ -229,15 +229,29 @@ def test_a_worker_that_slurm_does_not_know_is_not_in_service(
     assert plan.in_service == in_service
 
 
-@pytest.mark.parametrize(("missing", "in_service"), [(True, ()), (False, ("head", "w1", "w2"))])
+@pytest.mark.parametrize(
+    ("missing", "elsewhere", "in_service"),
+    [(True, True, ()), (True, False, ("head", "w1", "w2")), (False, True, ("head", "w1", "w2"))],
+)
 def test_without_slurm_s_own_files_no_node_is_in_service(
-    cluster: Cluster, desired: Desired, missing: bool, in_service: tuple[str, ...]
+    cluster: Cluster, desired: Desired, missing: bool, elsewhere: bool, in_service: tuple[str, ...]
 ) -> None:
-    """A first apply was killed before it configured the controller: to drain a node could never succeed."""
+    """A first apply was killed before it configured the controller: to drain a node could never succeed.
+
+    A worker with Slurm's files is in service all the same: its controller was reinstalled, or moved.
+    """
     role = next(role for role in desired.nodes["head"] if role.of(File))
     files = [{"path": file.path, "exists": not missing} for file in role.of(File)]
     receipt = {"run": {"number": 1}}
-    observed = {name: seen(name, receipt=receipt) for name in ("w1", "w2")}
+    observed = {}
+    for name in ("w1", "w2"):
+        users = [each for each in desired.nodes[name] if any(need.role == role.role for need in each.needs)]
+        assert users
+        lacking = [
+            {"role": each.role, "files": [{"path": file.path, "exists": not elsewhere} for file in each.of(File)]}
+            for each in users
+        ]
+        observed[name] = seen(name, *lacking, receipt=receipt)
     head = seen("head", {"role": role.role, "files": files}, receipt=receipt)
     found = _in_service(cluster, replace(desired, scheduler=role.role), {"head": head, **observed}, {})
     assert found == in_service
