@@ -32,6 +32,7 @@ def export(
     key: Path,
     output: Path,
     mirror: str,
+    security_mirror: str,
     dns: Sequence[str],
     limit: list[str] | None,
 ) -> int:
@@ -39,7 +40,7 @@ def export(
     if preseed == cloud_init:
         raise UsageError("what to write is not chosen", "use one of --preseed and --cloud-init")
     kind: Format = "preseed" if preseed else "cloud-init"
-    choices = _choices(key, mirror, dns)
+    choices = _choices(key, mirror, security_mirror, dns)
     site = open_site(blueprint, inventory, None, None, needs_lab=False)
     if site.loaded.wants_lab and inventory is None:
         raise UsageError("the nodes of a rehearsal are not installed", "hpcforge rehearse up")
@@ -61,14 +62,15 @@ def export(
     return Exit.DONE
 
 
-def _choices(key: Path, mirror: str, dns: Sequence[str]) -> InstallerChoices:
+def _choices(key: Path, mirror: str, security: str, dns: Sequence[str]) -> InstallerChoices:
     found = public_key(key)
     if not _KEY.fullmatch(found):
         raise UsageError(f"{key} has no ssh public key", "name a .pub file: --key FILE")
-    if not _MIRROR.fullmatch(mirror):
-        raise UsageError(f"--mirror {mirror}: not the address of a mirror", "--mirror http://deb.debian.org/debian")
+    for option, said, usual in (("--mirror", mirror, "debian"), ("--security-mirror", security, "debian-security")):
+        if not _MIRROR.fullmatch(said):
+            raise UsageError(f"{option} {said}: not the address of a mirror", f"{option} http://deb.debian.org/{usual}")
     try:
         servers = tuple(str(ipaddress.IPv4Address(address)) for address in dns)
     except ValueError:
         raise UsageError(f"--dns {' '.join(dns)}: not an IPv4 address", "--dns 10.0.0.53") from None
-    return InstallerChoices(found, mirror, servers)
+    return InstallerChoices(found, mirror, security, servers)

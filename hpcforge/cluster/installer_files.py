@@ -26,6 +26,9 @@ class InstallerChoices:
 
     key: str  # public, "ssh-ed25519 AAAA..."
     mirror: str = "http://deb.debian.org/debian"
+    security: str = (
+        "http://deb.debian.org/debian-security"  # without it cloud-init takes `mirror`, which has no updates
+    )
     dns: tuple[str, ...] = ()  # addresses that the installer asks for names
 
 
@@ -54,7 +57,10 @@ def user_data(cluster: Cluster, node: Node, choices: InstallerChoices) -> Mappin
         "users": [account],
         "disable_root": user != "root",
         "ssh_pwauth": False,
-        "apt": {"primary": [{"arches": ["default"], "uri": choices.mirror}]},
+        "apt": {
+            "primary": [{"arches": ["default"], "uri": choices.mirror}],
+            "security": [{"arches": ["default"], "uri": choices.security}],
+        },
         "package_update": True,
         "packages": list(_PACKAGES),
     }

@@ -14,7 +14,8 @@ import time
 from collections.abc import Collection, Sequence
 
 _COOKIE = b"\x63\x82\x53\x63"
-_MOST_MACS = 16
+_AT_ONCE = 64  # questions in a round: more could fill a server's queue
+_ROUND_S = 0.25
 _TIMES = 2  # a frame may be lost
 _WAIT_S = 2.0  # after each; a server that pings an address before it offers it takes 1 s (RFC 2131, 2.2)
 _IP, _UDP = 14, 34  # where their headers begin; both are sent without options
@@ -24,29 +25,38 @@ _ALL_PROTOCOLS = 0x0003  # ETH_P_ALL of linux/if_ether.h
 
 
 def others(interface: str, own: Collection[str], macs: Sequence[str] = (), wait_s: float = _WAIT_S) -> tuple[str, ...]:
-    """Return the addresses of DHCP servers that offer one to an unknown machine, or to the first of `macs`. Needs root.
+    """Return the addresses of DHCP servers that offer one to an unknown machine or to one of `macs`. Needs root.
 
     A server that knows other machines, and answers no unknown one, stays unseen.
     """
     number = secrets.randbits(32)
     source = b"\x02" + secrets.token_bytes(5)
-    asking = [source, *(bytes.fromhex(mac.replace(":", "")) for mac in macs[:_MOST_MACS])]
+    asking = [source, *(bytes.fromhex(mac.replace(":", "")) for mac in macs)]
     found: dict[str, None] = {}
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS)) as there:
         there.bind((interface, 0))
         for _ in range(_TIMES):
-            for mac in asking:
-                there.send(discover_frame(mac, number, source))
-            until_s = time.monotonic() + wait_s
-            while (left_s := until_s - time.monotonic()) > 0:
-                there.settimeout(left_s)
-                try:
-                    server = server_of(there.recv(2048), number)
-                except TimeoutError:
-                    break
-                if server is not None and server not in own:
-                    found[server] = None
-    return tuple(found)
+            for first in range(0, len(asking), _AT_ONCE):
+                for mac in asking[first : first + _AT_ONCE]:
+                    there.send(discover_frame(mac, number, source))
+                last = first + _AT_ONCE >= len(asking)
+                found |= dict.fromkeys(_servers(there, number, wait_s if last else min(_ROUND_S, wait_s)))
+    return tuple(server for server in found if server not in own)
+
+
+def _servers(there: socket.socket, number: int, wait_s: float) -> list[str]:
+    """Return the servers whose answers arrive within `wait_s`."""
+    found: list[str] = []
+    until_s = time.monotonic() + wait_s
+    while (left_s := until_s - time.monotonic()) > 0:
+        there.settimeout(left_s)
+        try:
+            server = server_of(there.recv(2048), number)
+        except TimeoutError:
+            break
+        if server is not None:
+            found.append(server)
+    return found
 
 
 def discover_frame(mac: bytes, number: int, source: bytes) -> bytes:

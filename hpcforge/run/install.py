@@ -5,15 +5,21 @@ It does what `netboot want`, `power boot-once`, `power cycle` and `netboot recor
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import socket
+import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+import yaml
+
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Node
-from hpcforge.errors import UsageError
+from hpcforge.command_hint import command_line
+from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.image.manifest import Manifest
 from hpcforge.netboot.decide import Record, failed
 from hpcforge.plan.plan import Install
@@ -92,7 +98,7 @@ def choose(
     Raises:
         UsageError: a disk is named of a node that is left as it is.
         LeaseHeldError: a run changes the cluster.
-        HeadUnknownError: the head has an operating system, and cannot say which jobs run.
+        HeadUnknownError: the head has an operating system, and cannot say which jobs run, or is not trusted yet.
     """
     nodes = [site.cluster.by_name[name] for name in names]
     kept = {node.name: why for node in nodes if (why := _unfit(node))}
@@ -106,7 +112,7 @@ def choose(
             if there:
                 kept[node.name] = f"ssh answers at {node.address}: --trust-new takes it as it is, --wipe installs it"
     going = [node for node in nodes if node.name not in kept]
-    kept |= _with_jobs(site, going)
+    kept |= _with_jobs(site, going, wipe, answers)
     system = f"{image.lock.request.distribution.capitalize()} {image.lock.request.release}"
     chosen = tuple(
         Install(node.name, system, image.name, wipe.get(node.name)) for node in nodes if node.name not in kept
@@ -124,9 +130,19 @@ def _unfit(node: Node) -> str:
     return ""
 
 
-def _with_jobs(site: Site, going: Sequence[Node]) -> dict[str, str]:
+def _with_jobs(
+    site: Site, going: Sequence[Node], wipe: Mapping[str, str], answers: Callable[[str], bool]
+) -> dict[str, str]:
     head = site.cluster.by_name[site.cluster.slurm.controller]
-    if not going or not head.host_keys:  # without an operating system it has no Slurm
+    if not going:
+        return {}
+    if not head.host_keys:  # without an operating system it has no Slurm
+        wiped = [node.name for node in going if node.name in wipe]
+        if wiped and head not in going and answers(head.address):
+            raise HeadUnknownError(
+                f"jobs of {fold(wiped)} cannot be read: ssh answers on {head.name}, whose host key is not recorded",
+                "record it first: " + command_line("apply", site.loaded.blueprint_path, trust_new=True),
+            )
         return {}
     with open_engines(site) as engine:
         refuse_while_applying(engine, head.name)
@@ -150,8 +166,17 @@ def install(
 ) -> list[Installation]:
     """Install these nodes while they are served, and record their host keys; one that fails twice is left out.
 
-    `check` raises once what serves them has ended. What is not done when this ends is no longer asked for.
+    `check` raises once what serves them has ended. What is not done when this ends is no longer asked for, and its
+    controller forgets the network. Nodes that got a job since they were chosen are left out. Raises as `choose` does.
     """
+    chosen = [site.cluster.by_name[install.node] for install in installs]
+    kept = _with_jobs(site, chosen, _wipes(installs), answers)
+    left_out = [Installation(name, 0, why) for name, why in kept.items()]
+    for left in left_out:
+        say(f"{left.node}: left out: {left.why}")
+    installs = [install for install in installs if install.node not in kept]
+    if not installs:
+        return left_out
     names = [install.node for install in installs]
     of = controllers(site, names)
     want(site, names, _wipes(installs), installs[0].image, _TRIES * limit_s / 3600)
@@ -164,9 +189,13 @@ def install(
                 work.step()
                 time.sleep(every_s if work.open else 0.0)
         finally:
-            withdraw(site, names)
-            pool.shutdown(wait=False, cancel_futures=True)
-    return [work.done[name] for name in names]
+            work.stopped.set()
+            try:
+                withdraw(site, names)
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+                work.forget()
+    return [*left_out, *(work.done[name] for name in names)]
 
 
 def _wipes(installs: Sequence[Install]) -> dict[str, str]:
@@ -191,6 +220,11 @@ class _Work:
         self.open = {name: _Try() for name in self.installs}
         self.done: dict[str, Installation] = {}
         self.switched: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self.switching = threading.Lock()  # turns and the power budget hold for one series of nodes
+        self.stopped = threading.Event()
+        self.again: dict[bool, list[str]] = {True: [], False: []}  # from the network or not: what starts again
+        self.told: set[str] = set()  # nodes whose controllers were asked to boot from the network
+        self.refused: set[str] = set()  # nodes whose controllers refuse the login, or have another certificate
 
     def boot(self, names: Collection[str], *, network: bool = True) -> None:
         """Have nodes start; how that comes out is in the queue."""
@@ -199,12 +233,44 @@ class _Work:
         self.pool.submit(self._switch, tuple(names), network)
 
     def _switch(self, names: Sequence[str], network: bool) -> None:
-        try:
-            for outcome in _started(self.site, self.of, names, network):
-                self.switched.put(outcome)
-        except Exception as error:  # the nodes would be waited for without end
-            for name in names:
-                self.switched.put(Outcome(name, "failed", why=f"it cannot be switched on: {type(error).__name__}"))
+        left = dict.fromkeys(names)
+        with self.switching:
+            if network and not self.stopped.is_set():
+                self.told.update(names)
+            try:
+                with contextlib.closing(_started(self.site, self.of, names, network, self.stopped)) as outcomes:
+                    for outcome in outcomes:
+                        if outcome.reason in _LASTING:
+                            self.refused.add(outcome.node)
+                        self.switched.put(outcome)
+                        left.pop(outcome.node, None)
+                        if self.stopped.is_set():
+                            return
+            except Exception as error:  # the nodes would be waited for without end
+                for name in left:
+                    self.switched.put(Outcome(name, "failed", why=f"it cannot be switched on: {type(error).__name__}"))
+
+    def forget(self) -> None:
+        """Have controllers of nodes without an operating system forget the network, so that none starts from it."""
+        names = [
+            name
+            for name in self.installs
+            if name in self.told - self.refused and (name in self.open or self.done[name].why)
+        ]
+        self._boot_as_before(names)
+        for name in sorted(self.told & self.refused):
+            self.say(f"{name}: it may still boot from the network: its controller refuses hpcforge")
+
+    def _boot_as_before(self, names: Sequence[str]) -> None:
+        off = []
+        for outcome in carried_out(self.of, names, Wish("boot-once", device="none")):
+            if outcome.state != "done":
+                again = command_line("power", "boot-once", self.site.loaded.blueprint_path, outcome.node, device="none")
+                self.say(f"{outcome.node}: it may still boot from the network: {outcome.why}; {again}")
+            elif outcome.power == "off":
+                off.append(outcome.node)
+        if off:
+            self.say(f"off: {fold(off)}")
 
     def step(self) -> None:
         """Follow every node once."""
@@ -222,6 +288,14 @@ class _Work:
                 self._finish(name, "")
             elif self._late(name):
                 self._fail(name, f"installed, and ssh does not answer within {self.limit_s:g} s of power")
+        self._start_again()
+
+    def _start_again(self) -> None:
+        """Start all that failed in this step together, in turns."""
+        for network, names in self.again.items():
+            if names:
+                self.boot(names, network=network)
+        self.again = {True: [], False: []}
 
     def _switched(self, outcome: Outcome) -> None:
         tried = self.open.get(outcome.node)
@@ -245,10 +319,9 @@ class _Work:
         elif record.state == "installed":
             tried.installed_s = self.now_s()
             tried.begun_s = tried.begun_s or tried.installed_s
-            record_keys(self.site, [name])
-            self.say(f"{name}: installed on disk {record.disk}, host key recorded; it starts")
+            self.say(f"{name}: installed on disk {record.disk}, {self._record_key(name)}; it starts")
             if tried.lasting_boot:
-                list(carried_out(self.of, [name], Wish("boot-once", device="none")))
+                self._boot_as_before([name])
         elif self._late(name):
             self._fail(name, _where_it_stopped(record, self.limit_s), console=record.console)
         elif record.state == "begun" and tried.begun_s is None:
@@ -258,6 +331,15 @@ class _Work:
             tried.offered_s = tried.offered_s or self.now_s()
             if self.now_s() - tried.offered_s > self.limit_s * _OF_INSTALLER:
                 self._fail(name, _where_it_stopped(record, self.limit_s * _OF_INSTALLER))
+
+    def _record_key(self, name: str) -> str:
+        """Record a node's host key; a failure ends nothing for the others. Returns how it came out."""
+        try:
+            record_keys(self.site, [name])
+        except (ExpectedError, OSError, ValueError, yaml.YAMLError) as error:
+            command = command_line("netboot", "record", self.site.loaded.blueprint_path)
+            return f"host key NOT recorded ({error}): {command}"
+        return "host key recorded"
 
     def _late(self, name: str) -> bool:
         on_s = self.open[name].on_s
@@ -272,15 +354,15 @@ class _Work:
         if tried.installed_s is not None:  # what is installed is not written again: it only starts again
             now_s = self.now_s()
             self.open[name] = replace(tried, number=tried.number + 1, on_s=None, installed_s=now_s)
-            self.boot([name], network=False)
+            self.again[False].append(name)
             return
         record = records_of(self.site).read().get(name)
         planned = self.installs[name]
         # A disk that was blank has our own half of an installation now.
         wipe = planned.wipes or (record.disk if record else None)
-        want(self.site, [name], {name: wipe} if wipe else {}, planned.image, self.limit_s / 3600)
+        want(self.site, [name], {name: wipe} if wipe else {}, planned.image, _TRIES * self.limit_s / 3600)
         self.open[name] = _Try(tried.number + 1)
-        self.boot([name])
+        self.again[True].append(name)
 
     def _finish(self, name: str, why: str, console: Sequence[str] = ()) -> None:
         tried = self.open.pop(name)
@@ -293,13 +375,17 @@ class _Work:
         self.say(f"{name}: {f'left out: {why}' if why else 'ssh answers'}")
 
 
-def _started(site: Site, of: Mapping[str, Controller], names: Sequence[str], network: bool) -> Iterator[Outcome]:
-    """Switch nodes off at once, and on in turns, from the network or as their firmware has it."""
+def _started(
+    site: Site, of: Mapping[str, Controller], names: Sequence[str], network: bool, stopped: threading.Event
+) -> Generator[Outcome]:
+    """Switch nodes off at once, and on in turns, from the network or as their firmware has it, until `stopped`."""
     override = Wish("boot-once", device="network" if network else "none")
-    told = {outcome.node: outcome for outcome in carried_out(of, names, override)}
+    told = {outcome.node: outcome for outcome in carried_out(of, names, override, stopped)}
+    if stopped.is_set():
+        return
     yield from (outcome for outcome in told.values() if outcome.state != "done")
     ready = [name for name in names if told[name].state == "done"]
-    for outcome in cycled(site, of, ready, Wish("cycle", hard=True), _PAUSE_S) if ready else ():
+    for outcome in cycled(site, of, ready, Wish("cycle", hard=True), _PAUSE_S, stopped=stopped) if ready else ():
         lasts = told[outcome.node].next_boot == "network always"
         yield replace(outcome, next_boot="network always" if lasts else outcome.next_boot)
 

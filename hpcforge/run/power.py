@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -29,6 +29,7 @@ from hpcforge.run.site import Site
 ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")
 _AT_ONCE = 32  # controllers asked side by side
 _NOT_FOUND = 127  # exit status of a shell that does not find a program
+_NEVER = threading.Event()  # what ends a verb that runs to its end
 _USUAL = BmcsSection.model_construct()
 
 State = Literal["done", "skipped", "failed", "unreachable"]
@@ -160,13 +161,19 @@ def in_order(nodes: Sequence[Node], verb: str) -> list[tuple[str, ...]]:
     return [tuple(groups[rank]) for rank in ranks]
 
 
-def carried_out(of: Mapping[str, Controller], names: Sequence[str], wish: Wish) -> Iterator[Outcome]:
-    """Do it on these nodes side by side, and yield how each comes out as soon as it has."""
+def carried_out(
+    of: Mapping[str, Controller], names: Sequence[str], wish: Wish, stopped: threading.Event = _NEVER
+) -> Iterator[Outcome]:
+    """Do it on these nodes side by side, and yield each outcome. Once `stopped` is set, no other node begins."""
+    if stopped.is_set():
+        return
     with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(names)))) as pool:
         waiting = [pool.submit(_outcome, name, of[name], wish) for name in names]
         try:
             for ready in as_completed(waiting):
                 yield ready.result()
+                if stopped.is_set():
+                    return
         finally:
             for future in waiting:  # interrupted: those that have not begun do not
                 future.cancel()
@@ -180,23 +187,29 @@ def switched_on(
     pause_s: float,
     lost: Collection[str] = (),
     later: Collection[str] = (),
+    stopped: threading.Event = _NEVER,
 ) -> Iterator[Outcome]:
     """Switch nodes on in turns that the racks' power allows, with a pause between turns.
 
     All nodes are counted as running that are not seen to be off. `later`: nodes that are switched on after these.
+    Once `stopped` is set, no other node is switched on.
     """
     asked = [*names, *(name for name in later if name in of)]
-    now = {found.node: found for found in carried_out(of, asked, Wish("status"))}
+    now = {found.node: found for found in carried_out(of, asked, Wish("status"), stopped)}
+    if stopped.is_set():
+        return
     # What is not seen to be off is counted: a silent controller's node may run.
     on = [node.name for node in site.cluster.nodes if node.name not in now or now[node.name].power != "off"]
     yield from (now[name] for name in names if now[name].state != "done" or now[name].power == "on")
+    for found in (now[name] for name in names if now[name].state == "done" and now[name].power not in ("on", "off")):
+        yield replace(found, state="failed", why=f"its power state is {found.power}, neither on nor off")
     off = [name for name in names if now[name].state == "done" and name not in on]
     planned = turns(budgets(site.loaded.room, site.loaded.layout, lost), on, off)
     yield from (Outcome(node, "skipped", "off", why=why) for node, why in planned.refused.items())
     for number, turn in enumerate(planned.turns):
         if number:
-            time.sleep(pause_s)
-        yield from carried_out(of, turn, wish)
+            stopped.wait(pause_s)
+        yield from carried_out(of, turn, wish, stopped)
 
 
 def cycled(
@@ -207,12 +220,13 @@ def cycled(
     pause_s: float,
     lost: Collection[str] = (),
     later: Collection[str] = (),
+    stopped: threading.Event = _NEVER,
 ) -> Iterator[Outcome]:
     """Switch nodes off side by side, and those that are seen to be off on again, in turns as `switched_on` does."""
-    off = list(carried_out(of, names, replace(wish, verb="off")))
+    off = list(carried_out(of, names, replace(wish, verb="off"), stopped))
     yield from (outcome for outcome in off if outcome.state != "done")
     names = [outcome.node for outcome in off if outcome.state == "done"]
-    yield from switched_on(site, of, names, replace(wish, verb="on"), pause_s, lost, later)
+    yield from switched_on(site, of, names, replace(wish, verb="on"), pause_s, lost, later, stopped)
 
 
 def _outcome(name: str, controller: Controller, wish: Wish) -> Outcome:

@@ -32,6 +32,9 @@ def export(
     mirror: Annotated[
         str, typer.Option("--mirror", help="Where packages come from.", metavar="URL")
     ] = "http://deb.debian.org/debian",
+    security_mirror: Annotated[
+        str, typer.Option("--security-mirror", help="Where cloud-init gets security updates.", metavar="URL")
+    ] = "http://deb.debian.org/debian-security",
     dns: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,6 +58,7 @@ def export(
         key=key,
         output=output,
         mirror=mirror,
+        security_mirror=security_mirror,
         dns=dns or (),
         limit=limit,
     )

@@ -30,6 +30,7 @@ def test_files_are_written_for_each_node(site: MetalSite, capsys: pytest.Capture
     out = site.folder / "out"
     written = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
     assert written == ["w1.cfg", "w2.cfg", "w2/meta-data", "w2/user-data"]
+    assert "uri: http://deb.debian.org/debian-security\n" in (out / "w2" / "user-data").read_text()
     said = capsys.readouterr()
     assert "2 files of w[1-2]" in said.out
     assert "no network-config without a MAC address in the inventory: w2" in said.err
@@ -42,6 +43,7 @@ def test_files_are_written_for_each_node(site: MetalSite, capsys: pytest.Capture
         ((), "not chosen"),
         (("--preseed", "--cloud-init"), "not chosen"),
         (("--preseed", "--mirror", "http://x/'; reboot"), "not the address of a mirror"),
+        (("--cloud-init", "--security-mirror", "ftp://x/"), "--security-mirror ftp://x/: not the address of a mirror"),
         (("--preseed", "--dns", "10.0.0.5 x"), "not an IPv4 address"),
     ],
 )
@@ -57,3 +59,8 @@ def test_a_file_without_a_key_is_refused(site: MetalSite, capsys: pytest.Capture
     (site.folder / "key.pub").write_text("ssh-ed25519 '; reboot\n")
     assert export(site, "--preseed") == 3
     assert "has no ssh public key" in capsys.readouterr().err
+
+
+def test_the_security_mirror_of_a_site_is_its_own(site: MetalSite) -> None:
+    assert export(site, "--cloud-init", "--limit", "w2", "--security-mirror", "http://mirror.example.org/security") == 0
+    assert "uri: http://mirror.example.org/security\n" in (site.folder / "out" / "w2" / "user-data").read_text()

@@ -72,6 +72,10 @@ apt:
   - arches:
     - default
     uri: http://deb.debian.org/debian
+  security:
+  - arches:
+    - default
+    uri: http://deb.debian.org/debian-security
 package_update: true
 packages:
 - openssh-server

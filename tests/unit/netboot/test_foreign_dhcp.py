@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+import socket
 import struct
+from typing import Self
 
-from hpcforge.netboot.foreign_dhcp import discover_frame, server_of
+import pytest
+
+from hpcforge.netboot.foreign_dhcp import discover_frame, others, server_of
 
 MAC = bytes.fromhex("020000790701")
 
@@ -49,3 +53,51 @@ def test_a_question_is_a_whole_frame() -> None:
     assert (total & 0xFFFF) + (total >> 16) == 0xFFFF  # its checksum fits
     assert struct.unpack(">HHHH", frame[34:42]) == (68, 67, len(frame) - 34, 0)
     assert frame[46:50] == b"\x01\x02\x03\x04"
+
+
+class FakeSocket:
+    """A network with a server that knows one machine, and answers it only."""
+
+    known = bytes.fromhex("0200000000c7")
+
+    def __init__(self, *_kind: int) -> None:
+        self.asked: list[bytes] = []
+        self.answers: list[bytes] = []
+        self.at_once = self.most = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stay open."""
+
+    def bind(self, _place: tuple[str, int]) -> None:
+        """Take any."""
+
+    def settimeout(self, _limit_s: float) -> None:
+        """Never wait."""
+
+    def send(self, frame: bytes) -> None:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        self.asked.append(frame[70:76])
+        if frame[70:76] == self.known:
+            self.answers += [
+                offer(struct.unpack(">I", frame[46:50])[0], b"\xff", bytes([10, 0, 0, last])) for last in (1, 9)
+            ]
+
+    def recv(self, _size: int) -> bytes:
+        self.at_once = 0
+        if not self.answers:
+            raise TimeoutError
+        return self.answers.pop()
+
+
+def test_every_machine_is_asked_for_in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = FakeSocket()
+    monkeypatch.setattr(socket, "socket", lambda *_: there)
+    macs = [f"02:00:00:00:00:{number:02x}" for number in range(200)]
+    assert others("eth0", ["10.0.0.1"], macs) == ("10.0.0.9",)
+    assert there.most == 64
+    assert {bytes.fromhex(mac.replace(":", "")) for mac in macs} < set(there.asked)
+    assert len(there.asked) == 2 * 201

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from hpcforge.netboot.server import Boots, begin, boot_script, broken, end, iden
 from hpcforge.plan.plan import Install
 from hpcforge.run import install as work
 from hpcforge.run.install import Installation, choose, install
-from hpcforge.run.netboot import records_of
+from hpcforge.run.netboot import record_keys, records_of
+from hpcforge.run.power import HeadUnknownError
 from hpcforge.run.site import Site
 from tests.support.fake_bmc import FakeBmc, Serving, serving
 from tests.support.metal_site import NAMES, MetalSite, metal_site
@@ -92,7 +94,9 @@ class Metal:
     def open(self) -> Site:
         return open_site(self.site.blueprint, None, None, self.folder / "key", needs_lab=False)
 
-    def install(self, *names: str, wipes: str | None = None) -> dict[str, Installation]:
+    def install(
+        self, *names: str, wipes: str | None = None, say: Callable[[str], None] = print
+    ) -> dict[str, Installation]:
         site = self.open()
         hosts = {node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac}
         files = {"vmlinuz": "a" * 64, "initrd.img": "b" * 64, "root.ext4": "c" * 64}
@@ -110,7 +114,7 @@ class Metal:
             site,
             installs,
             look,
-            print,
+            say,
             limit_s=30.0,
             every_s=0.02,
             answers=lambda address: up[address].up,
@@ -210,8 +214,13 @@ def test_an_end_of_the_servers_ends_it_and_nothing_is_asked_for_any_more(metal: 
     def ended() -> None:
         raise UsageError("dnsmasq has ended")
 
+    said: list[str] = []
+    metal.bmcs[2].does = ("once-becomes-continuous",)
     with pytest.raises(UsageError, match="dnsmasq"):
-        install(site, [Install("w1", "Debian 12", "img")], ended, print, every_s=0.05, answers=lambda _address: False)
+        install(
+            site, [Install("w1", "Debian 12", "img")], ended, said.append, every_s=0.05, answers=lambda _address: False
+        )
+    assert (metal.bmcs[2].enabled, metal.bmcs[2].target) == ("Disabled", "None")
     assert records_of(site).read()["w1"].until_s == 0.0
 
 
@@ -233,3 +242,57 @@ def test_only_nodes_without_an_operating_system_are_chosen(metal: Metal) -> None
 
 def test_nothing_answers_where_nothing_listens() -> None:
     assert not work.ssh_answers("127.0.0.254")
+
+
+def test_a_node_that_got_a_job_meanwhile_is_left_out(metal: Metal, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = yaml.safe_load(metal.site.inventory.read_text())
+    said["nodes"]["head"]["host_keys"] = [HOST_KEY]
+    metal.site.inventory.write_text(yaml.safe_dump(said, sort_keys=False))
+    monkeypatch.setattr(work, "open_engines", lambda _site: nullcontext())
+    monkeypatch.setattr(work, "refuse_while_applying", lambda *_: None)
+    monkeypatch.setattr(work, "jobs", lambda *_: {"w1": ("7",)})
+    done = metal.install("w1", "w2")
+    assert (done["w1"].why, done["w1"].tries, done["w2"].why) == ("it runs job 7", 0, "")
+    assert metal.bmcs[2].asked == [] and "w1" not in records_of(metal.open()).read()
+    assert metal.install("w1") == {"w1": Installation("w1", 0, "it runs job 7")}
+
+
+def test_nothing_is_wiped_while_the_head_cannot_be_asked(metal: Metal) -> None:
+    def answers(address: str) -> bool:
+        return address == "10.78.0.10"
+
+    with pytest.raises(HeadUnknownError, match="jobs of w1 cannot be read: ssh answers on head") as error:
+        choose(metal.open(), ["w1", "w2"], {"w1": "D3"}, IMAGE, answers=answers)
+    assert "--trust-new" in error.value.hint
+    assert len(choose(metal.open(), ["w1", "w2"], {}, IMAGE, answers=answers)[0]) == 2
+    assert len(choose(metal.open(), ["head", "w1"], {"head": "D2", "w1": "D3"}, IMAGE, answers=answers)[0]) == 2
+
+
+def test_a_host_key_that_is_not_recorded_ends_nothing(metal: Metal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails_once(site: Site, names: list[str]) -> tuple[str, ...]:
+        if names == ["w1"]:
+            raise OSError("the disk is full")
+        return record_keys(site, names)
+
+    monkeypatch.setattr(work, "record_keys", fails_once)
+    said: list[str] = []
+    done = metal.install("w1", "w2", say=said.append)
+    assert (done["w1"].why, done["w2"].why) == ("", "")
+    assert any("w1: " in line and "host key NOT recorded (the disk is full)" in line for line in said)
+    assert metal.host_keys("w1") is None and metal.host_keys("w2") == [HOST_KEY]
+
+
+def test_what_fails_in_one_step_starts_again_together(metal: Metal, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("w1", "w2"):
+        metal.machines[name].fails = ["silent"]
+    together: list[list[str]] = []
+    boot = work._Work.boot
+
+    def seen(self: work._Work, names: Collection[str], *, network: bool = True) -> None:
+        together.append(sorted(names))
+        boot(self, names, network=network)
+
+    monkeypatch.setattr(work._Work, "boot", seen)
+    done = metal.install("w1", "w2")
+    assert [found.tries for found in done.values()] == [2, 2]
+    assert len(together) <= 3 and together[0] == ["w1", "w2"]

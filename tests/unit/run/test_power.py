@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,7 +13,11 @@ from hpcforge.cluster import load
 from hpcforge.cluster.model import Node
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Command, Event, result
-from hpcforge.run.power import HeadUnknownError, disturbed, in_order, jobs
+from hpcforge.power import Boot, Controller
+from hpcforge.power.verbs import MachineState, Wish
+from hpcforge.run import power
+from hpcforge.run.power import HeadUnknownError, carried_out, cycled, disturbed, in_order, jobs
+from hpcforge.run.site import Site
 
 ROOT = Path(__file__).parents[3]
 
@@ -59,3 +65,32 @@ def test_what_others_need_comes_first_and_goes_last(nodes: dict[str, Node]) -> N
     on = in_order(some, "on")
     assert on == [("stor01",), ("head01",), ("login01",), ("g01", "g02")]
     assert in_order(some, "off") == on[::-1]
+
+
+def test_a_node_whose_power_state_is_unclear_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load(ROOT / "blueprints" / "air-cooled-16.yaml", None)
+    monkeypatch.setattr(power, "carry_out", lambda *_: MachineState("changing", Boot("none", once=False)))
+    of = {name: cast(Controller, SimpleNamespace(quirks=())) for name in ("g01", "g02")}
+    site = cast(Site, SimpleNamespace(loaded=loaded, cluster=loaded.cluster))
+    found = list(cycled(site, of, ["g01", "g02"], Wish("cycle", hard=True), 0.0))
+    why = "its power state is changing, neither on nor off"
+    assert sorted((outcome.node, outcome.state, outcome.why) for outcome in found) == [
+        ("g01", "failed", why),
+        ("g02", "failed", why),
+    ]
+
+
+def test_no_node_begins_once_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped, asked = threading.Event(), []
+
+    def carry_out(controller: Any, _wish: Wish) -> MachineState:
+        asked.append(controller.name)
+        stopped.set()
+        return MachineState("on", Boot("none", once=False))
+
+    monkeypatch.setattr(power, "carry_out", carry_out)
+    monkeypatch.setattr(power, "_AT_ONCE", 1)
+    of = {f"g{number}": cast(Controller, SimpleNamespace(name=f"g{number}", quirks=())) for number in range(50)}
+    list(carried_out(of, list(of), Wish("on"), stopped))
+    assert 1 <= len(asked) < 50
+    assert list(carried_out(of, list(of), Wish("on"), stopped)) == []
