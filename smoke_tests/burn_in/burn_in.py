@@ -16,7 +16,8 @@ Turns: nodes that the design's power does not carry at once work one group after
 hpcforge computes a node's turn and puts it into `declared.json` beside this program.
 
 After each slice the state is written. A run that is started again with the same folder continues after the last slice
-that all ranks have finished. A run that ends well removes its state.
+that all ranks have finished. A run that ends well removes its state. State of another burn-in is not continued: with
+another number of ranks or slices, other seconds of a slice, or another turn.
 """
 
 from __future__ import annotations
@@ -54,6 +55,16 @@ class State:
     step_s: list[float] = field(default_factory=list)
     products: int = 0
     steps: int = 0  # of a slice; 0: not measured yet
+    of: dict[str, float] = field(default_factory=dict)  # the burn-in: ranks, slices, slice_s, turn
+
+
+def kept(file: Path, of: dict[str, float]) -> State:
+    """Return the state in a file if it is of this burn-in, else a new one."""
+    try:
+        told = json.loads(file.read_text())
+    except FileNotFoundError:
+        return State(of=of)
+    return State(**told) if isinstance(told, dict) and told.get("of") == of else State(of=of)
 
 
 class Training:
@@ -131,8 +142,8 @@ class Burn:
             raise RuntimeError(f"{wanted} are more than the time limit of {options.limit_s:g} s: set time_limit")
         self.turn = declared["turn"]
         self.file = self.folder / f"burn_in.{job.rank}.json"
-        told = json.loads(self.file.read_text()) if self.file.exists() else {}
-        self.state = State(**told)
+        of = {"ranks": job.world_size, "slices": self.slices, "slice_s": self.slice_s, "turn": self.turn}
+        self.state = kept(self.file, of)
         self.products = Products(job, "bfloat16" if self.gpu else "float32")
         with collective():
             made = {turn: dist.new_group([rank for rank, of in enumerate(turns) if of == turn]) for turn in self.turns}
@@ -230,6 +241,9 @@ def run(job: Job, options: argparse.Namespace) -> None:
     declared = json.loads(options.declared.read_text()) if options.declared.exists() else {"turn": 0}
     burning = Burn(job, options, declared)
     first = burning.resume()
+    if -job.slowest([-float(first)])[0] >= burning.slices:  # the turn that has done least has none left
+        text = f"no slice is left of {burning.slices}: remove {burning.folder}/burn_in.* for a new burn-in"
+        raise RuntimeError(text)
     burn(job, burning, first)
     every = job.of_all([burning.slowdown(), burning.state.products, burning.training.steps, first])
     burning.clear()

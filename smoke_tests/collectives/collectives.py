@@ -197,6 +197,8 @@ def run(job: Job, options: argparse.Namespace) -> None:
     header, began = job.header(), time.perf_counter()
     if job.world_size * (job.world_size + 1) // 2 + _VALUES * job.world_size > _EXACT:
         raise RuntimeError(f"sums over {job.world_size} ranks are not exact in float32: use at most 5547 ranks")
+    if options.repeats < 0:
+        raise RuntimeError(f"--repeats {options.repeats}: it must not be negative")
     gpu = job.device.type == "cuda"
     repeats = options.repeats or (20 if gpu else 3)
     among, integers, last = groups(job), table(job.device), {}

@@ -23,6 +23,8 @@ def run(job: Job, options: argparse.Namespace) -> None:
     hosts = job.host_of_each()
     gpu = job.device.type == "cuda"
     dtypes = options.dtypes or (("float32", "bfloat16") if gpu else ("float32",))
+    if options.size < 0:
+        raise RuntimeError(f"--size {options.size}: it must not be negative")
     if unknown := set(dtypes) - set(DTYPES):
         raise RuntimeError(f"no such type of number: {', '.join(sorted(unknown))}; there are {', '.join(DTYPES)}")
     for dtype in dtypes:
@@ -32,6 +34,8 @@ def run(job: Job, options: argparse.Namespace) -> None:
         series = products.run(options.seconds, Series(), flip_at=1 if job.fault.falsifies(job.rank) else -1)
         job.agree(compare(job, dtype, series))
         seconds = statistics.median(series.seconds) if gpu else min(series.seconds)
+        if not seconds > 0:
+            raise RuntimeError(f"a product took {seconds} s: a larger --size is needed")
         every = job.of_all([products.operations / seconds / 1e12, len(series.sums)])
         measures = {"tflop_per_s": [of[0] for of in every], "products": [of[1] for of in every]}
         job.report_each(hosts, measures, dtype=dtype, size=products.size)

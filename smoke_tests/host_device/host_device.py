@@ -74,6 +74,8 @@ def copies(job: Job, size: int, repeats: int) -> tuple[bool, list[float]]:
 
 def run(job: Job, options: argparse.Namespace) -> None:
     """The GPUs of each node in turn; rank 0 reports each."""
+    if options.size_mib < 1 or options.repeats < 1:
+        raise RuntimeError(f"--size-mib {options.size_mib}, --repeats {options.repeats}: at least 1 is needed of each")
     header, began = job.header(), time.perf_counter()
     hosts = job.host_of_each()
     job.fault.strike(job.rank)

@@ -143,24 +143,41 @@ def mounted(mountinfo: str) -> dict[str, tuple[str, bool]]:
     return found
 
 
-def answers(path: str) -> bool:
-    """Whether a file system answers in time. One that hangs also hangs what waits for it: that is not waited for."""
-    asked = [sys.executable, "-I", "-c", "import os, sys; os.statvfs(sys.argv[1])", path]
-    child = subprocess.Popen(asked, stderr=subprocess.DEVNULL)
+_ASK = """
+import os, sys
+try:
+    os.statvfs(sys.argv[1])
+except FileNotFoundError:
+    pass  # the list of mounts has the answer
+except OSError as error:
+    sys.exit(error.errno)
+"""
+
+
+def trouble(path: Path) -> str:
+    """Return the error of a file system, "" for none, "no answer" for one that hangs.
+
+    A process that contacts a hung file system hangs, too: a child does, and Python does not wait for it.
+    """
+    asked = [sys.executable, "-I", "-c", _ASK, str(path)]
+    quiet = subprocess.DEVNULL
+    child = subprocess.Popen(asked, stdin=quiet, stdout=quiet, stderr=quiet)
     until = time.monotonic() + _MOUNT_S
     while child.poll() is None and time.monotonic() < until:
         time.sleep(0.02)
     if child.returncode is None:
         child.kill()
         child.returncode = -signal.SIGKILL  # so that Python does not wait for it either
-    return child.returncode == 0
+    if child.returncode < 0:
+        return "no answer"
+    return os.strerror(child.returncode) if child.returncode else ""
 
 
 def mount(path: str, root: Path) -> Part:
     """Whether something is mounted at a path, answers, and can be written to."""
-    ready = answers(path) if (root / path.lstrip("/")).is_dir() else True  # asked first: it may mount on demand
+    error = trouble(root / path.lstrip("/"))  # asked first: it may mount on demand
     type_, writable = mounted(text_of_lines(root / "proc/self/mountinfo")).get(path, ("", True))
-    got = "not mounted" if not type_ or type_ == "autofs" else "no answer" if not ready else "mounted"
+    got = "not mounted" if not type_ or type_ == "autofs" else error or "mounted"
     got = "read only" if got == "mounted" and not writable else got
     return Part(f"mount {path}", "mounted", got, got == "mounted")
 

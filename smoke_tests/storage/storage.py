@@ -9,7 +9,7 @@ four threads, as data loaders read samples. Each page has its number and its nod
 
 Where the scratch folder is on storage that all nodes mount, the files of every node must be there. Where it is each
 node's own, a node reads its own files, dropped from the page cache first. What servers keep in memory is read from
-there: a size above it measures drives.
+there: a size above it measures drives. All nodes together may write half of the folder's free space.
 
 Where the design gives each client a share of the storage's throughput, reading and writing in order must reach 0.8 of
 it: all nodes are active at once. Standard library alone, Python 3.9.
@@ -35,11 +35,16 @@ MIB = 1 << 20
 PAGE = 4096
 SAMPLE = 128 * 1024
 THREADS = 4
+PART_MIB = 16  # that are made before they are written, outside of the timing
 OF_SHARE = 0.8
 
 
 class DifferentError(Exception):
     """What was read is not what was written: where, what was expected, what was there."""
+
+
+class NoRoomError(Exception):
+    """The folder's file system has too little free space: the message."""
 
 
 class Content:
@@ -76,10 +81,11 @@ def write(folder: Path, content: Content, size_mib: int, files: int) -> dict[str
     """Write the large file and the small ones; the rates."""
     took = 0.0
     with (folder / f"{content.name}.data").open("wb", buffering=0) as file:
-        for number in range(size_mib):
-            block = content.block(number)
-            began = time.perf_counter()
-            file.write(block)
+        for first in range(0, size_mib, PART_MIB):
+            part = b"".join(content.block(number) for number in range(first, min(first + PART_MIB, size_mib)))
+            began, at = time.perf_counter(), 0
+            while at < len(part):  # a write may be short
+                at += file.write(memoryview(part)[at:])
             took += time.perf_counter() - began
         began = time.perf_counter()
         os.fsync(file.fileno())
@@ -100,15 +106,22 @@ def _forget(file: int) -> None:
 
 
 def read_large(path: Path, content: Content, size_mib: int) -> float:
-    """Read a file in order and compare it; MB/s of the reads alone."""
-    took = 0.0
+    """Read a file in order, then compare it in a second pass; MB/s of the whole first pass."""
+    room = memoryview(bytearray(MIB))
     with path.open("rb", buffering=0) as file:
         _forget(file.fileno())
+        left, began = size_mib * MIB, time.perf_counter()
+        while left:  # a read may be short
+            count = file.readinto(room[:left])
+            if not count:
+                raise DifferentError(
+                    f"size of the file of {content.name}, bytes", size_mib * MIB, size_mib * MIB - left
+                )
+            left -= count
+        took = time.perf_counter() - began
+    with path.open("rb") as file:
         for number in range(size_mib):
-            began = time.perf_counter()
-            got = file.read(MIB)
-            took += time.perf_counter() - began
-            compare(f"MiB {number} of the file of {content.name}", content.block(number), got or b"")
+            compare(f"MiB {number} of the file of {content.name}", content.block(number), file.read(MIB))
         _forget(file.fileno())
     return size_mib * MIB / took / 1e6
 
@@ -144,13 +157,31 @@ def read_at_random(path: Path, content: Content, size_mib: int, samples: int) ->
 
 
 def read_small(folder: Path, content: Content, files: int) -> float:
-    """Read the small files and compare them; files/s."""
+    """Read the small files, remove them, and compare them; files/s read."""
     began = time.perf_counter()
     got = [(folder / f"{number}").read_bytes() for number in range(files)]
     rate = files / (time.perf_counter() - began)
+    for number in range(files):
+        (folder / f"{number}").unlink()
     for number, text in enumerate(got):
         compare(f"small file {number} of {content.name}", content.small(number), text)
     return rate
+
+
+def nodes_of(mount: Mapping[str, Any] | None) -> int:
+    """The number of nodes that share the folder."""
+    return int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) if mount is not None and mount["shared"] else 1
+
+
+def check_room(folder: Path, nodes: int, size_mib: int, files: int) -> None:
+    """Raise NoRoomError if nodes would write more than half of the free space of the folder's file system."""
+    found = os.statvfs(folder)
+    of_others = sum(path.stat().st_size for path in folder.glob("*.data"))  # nodes that have begun already
+    free_mib = (found.f_bavail * found.f_frsize + of_others) // MIB
+    needed_mib = nodes * (size_mib - -files * PAGE // MIB)
+    if needed_mib > free_mib / 2:
+        text = f"{nodes} node(s) would write {needed_mib} MiB to {folder}, more than half of the {free_mib} MiB free"
+        raise NoRoomError(f"{text}: set a smaller size_mib")
 
 
 def next_node(folder: Path, here: str, nodes: int) -> str:
@@ -199,11 +230,12 @@ def judged(as_json: bool, rates: Mapping[str, float], mount: Mapping[str, Any] |
 def carry_out(asked: argparse.Namespace, mount: Mapping[str, Any] | None, here: str) -> dict[str, float]:
     """The launch that was asked for; the rates. Raises DifferentError and OSError."""
     folder = Path(asked.scratch)
+    nodes = nodes_of(mount)
     if asked.launch == "write":
+        check_room(folder, nodes, asked.size_mib, asked.files)
         rates = write(folder, Content(here), asked.size_mib, asked.files)
     else:
-        shared = mount is not None and mount["shared"]
-        content = Content(next_node(folder, here, int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) if shared else 1))
+        content = Content(next_node(folder, here, nodes))
         data = folder / f"{content.name}.data"
         if asked.falsify:
             with data.open("r+b") as file:
@@ -239,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line = f"wrong: {where}: expected {expected}, got {got}"
         say(asked.json, line, event="wrong", where=where, expected=str(expected), got=str(got))
         return 3
-    except OSError as error:
+    except (OSError, NoRoomError) as error:
         say(asked.json, f"failed: {error}", event="failed", error=str(error))
         return 1
     say(asked.json, "every byte is right", event="result")

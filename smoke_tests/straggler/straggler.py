@@ -75,6 +75,8 @@ def repeat(job: Job, work: Work, steps: int) -> tuple[float, float]:
 
 def run(job: Job, options: argparse.Namespace) -> None:
     """Measure three times, and report each rank."""
+    if options.steps < 1:
+        raise RuntimeError(f"--steps {options.steps}: at least 1 is needed")
     header, began = job.header(), time.perf_counter()
     hosts = job.host_of_each()
     job.fault.strike(job.rank)
@@ -82,6 +84,8 @@ def run(job: Job, options: argparse.Namespace) -> None:
     of_median, before_ms, wait_factor = [], [], []
     for _ in range(REPEATS):
         every = job.of_all(repeat(job, work, options.steps))
+        if not all(of[0] > 0 for of in every):
+            raise RuntimeError(f"a rank's work took no time: {[of[0] for of in every]} s")
         median = statistics.median(of[0] for of in every)
         of_median.append([of[0] / median for of in every])
         before_ms.append([of[0] * 1e3 for of in every])

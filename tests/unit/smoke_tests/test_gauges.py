@@ -123,7 +123,7 @@ print(True)
     assert python(code) == "True\n"
 
 
-SHORT = ("--json", "--minutes=0.04")
+SHORT = ("--json", "--minutes=0.02")
 
 
 @needs_torch
@@ -143,6 +143,7 @@ def test_a_burn_in_that_was_killed_continues_and_turns_work_one_after_the_other(
     assert "SIGKILL" in ran.stderr
     before = {rank: json.loads((state / f"burn_in.{rank}.json").read_text()) for rank in range(2)}
     assert [len(before[rank]["product_s"]) for rank in range(2)] == [8, 4]  # the first turn was done
+    assert before[1]["of"] == {"ranks": 2, "slices": 8, "slice_s": 0.15, "turn": 1}
     ran = torchrun(2, program, *SHORT, f"--scratch={state}")
     said = events(ran)
     assert ran.returncode == 0, ran.stderr
@@ -151,6 +152,47 @@ def test_a_burn_in_that_was_killed_continues_and_turns_work_one_after_the_other(
     assert set(of_rank(said, "burn_in", "slowdown")) == {0, 1}
     assert "result" in said
     assert list(state.iterdir()) == []
+
+
+@needs_torch
+def test_the_state_of_another_burn_in_is_not_continued(tmp_path: Path) -> None:
+    code = f"""
+import json
+from pathlib import Path
+from burn_in import State, kept
+file, of = Path({str(tmp_path / "state.json")!r}), {{"ranks": 2, "slices": 8, "slice_s": 0.15, "turn": 0}}
+assert kept(file, of) == State(of=of)
+file.write_text(json.dumps(vars(State([1.0], [1.0], 3, 2, of))))
+assert kept(file, of) == State([1.0], [1.0], 3, 2, of)
+for name in of:
+    other = {{**of, name: of[name] + 1}}
+    assert kept(file, other) == State(of=other), name
+file.write_text(json.dumps({{"product_s": [1.0], "step_s": [1.0], "products": 3, "steps": 2}}))
+assert kept(file, of) == State(of=of)
+print(True)
+"""
+    assert python(code) == "True\n"
+
+
+@needs_torch
+def test_a_gauge_that_would_measure_nothing_fails() -> None:
+    code = """
+from unittest.mock import MagicMock
+import collectives, gemm, host_device, straggler
+for gauge, words in (
+    (collectives, ["--repeats=-1"]), (gemm, ["--size=-1"]), (straggler, ["--steps=0"]),
+    (host_device, ["--repeats=0"]), (host_device, ["--size-mib=0"]),
+):
+    job = MagicMock(world_size=2)
+    try:
+        gauge.run(job, gauge.parser().parse_args(words))
+    except RuntimeError as error:
+        assert words[0].split("=")[0] in str(error), error
+    else:
+        raise AssertionError(words)
+print(True)
+"""
+    assert python(code) == "True\n"
 
 
 def storage(folder: Path, node: str, *arguments: str, mount: dict[str, Any] | None = None) -> tuple[int, list[Any]]:
@@ -175,14 +217,62 @@ def test_files_of_one_node_are_read_on_another(tmp_path: Path) -> None:
     assert (code, set(measured), result) == (
         0, {"event", "write_mb_per_s", "files_made_per_s"}, {"event": "result"}
     )  # fmt: skip
+    assert len(list(folder.glob("*.small/*"))) == 40
     for node in ("w1", "w2"):
         code, (measured, _) = storage(folder, node, "--launch=read", mount=shared)
         assert code == 0
         assert all(measured[name] > 0 for name in ("read_mb_per_s", "random_mb_per_s", "files_read_per_s"))
+    assert list(folder.glob("*.small/*")) == []  # read, and removed
+    (folder / "w2.small").rmdir()
+    assert storage(folder, "w2", "--launch=write", mount=shared)[0] == 0
     code, (wrong,) = storage(folder, "w1", "--launch=read", "--falsify", mount=shared)
     assert (code, wrong["event"]) == (3, "wrong")
     assert wrong["where"].startswith("byte 52428")
     assert wrong["where"].endswith("of MiB 0 of the file of w2")
+
+
+def test_storage_without_room_for_all_nodes_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    shared = {"path": str(tmp_path), "shared": True, "read_gb_per_s": None, "write_gb_per_s": None}
+    for mount, told in (
+        (shared, f"2 node(s) would write {2 * (2**30 + 1)} MiB"),
+        (None, f"1 node(s) would write {2**30 + 1}"),
+    ):
+        code, (failed,) = storage(folder, "w1", "--launch=write", f"--size-mib={2**30}", mount=mount)
+        assert (code, failed["event"]) == (1, "failed")
+        assert failed["error"].startswith(told)
+    assert list(folder.iterdir()) == []
+
+
+def test_short_reads_and_writes_are_continued(tmp_path: Path) -> None:
+    code = f"""
+import io, sys
+from pathlib import Path
+import storage
+
+class Short(io.FileIO):
+    def readinto(self, room): return super().readinto(memoryview(room)[:300_001])
+    def write(self, data): return super().write(memoryview(data)[:300_001])
+
+whole = Path.open
+Path.open = lambda path, mode="r", buffering=-1, **more: (
+    Short(str(path), mode.replace("b", "")) if buffering == 0 else whole(path, mode, buffering, **more)
+)
+folder, content = Path({str(tmp_path)!r}), storage.Content("w1")
+assert storage.write(folder, content, 3, 1)["write_mb_per_s"] > 0
+data = folder / "w1.data"
+assert data.stat().st_size == 3 << 20
+assert storage.read_large(data, content, 3) > 0
+with whole(data, "r+b") as file:
+    file.truncate(1000)
+try:
+    storage.read_large(data, content, 3)
+except storage.DifferentError as error:
+    assert error.args[1:] == (3 << 20, 1000)
+    print(True)
+"""
+    assert python(code) == "True\n"
 
 
 def test_a_node_below_its_designed_share_of_storage_is_wrong(tmp_path: Path) -> None:

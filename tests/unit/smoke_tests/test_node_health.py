@@ -150,6 +150,25 @@ def test_a_mount_that_hangs_is_not_waited_for(
     assert wrong(program, root) == [("mount /scratch", "mounted", "no answer")]
 
 
+def test_the_error_of_a_mount_is_reported(program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stale = f"import errno, os\ndef fail(path): raise OSError(errno.ESTALE, 'x')\nos.statvfs = fail\n{program._ASK}"
+    monkeypatch.setattr(program, "_ASK", stale)
+    assert wrong(program, node(tmp_path)) == [("mount /scratch", "mounted", "Stale file handle")]
+
+
+def test_this_process_never_contacts_a_mount(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, own = node(tmp_path), os.stat
+
+    def guarded(path: Any, **more: Any) -> os.stat_result:
+        assert not str(path).endswith("/scratch")
+        return own(path, **more)
+
+    monkeypatch.setattr(os, "stat", guarded)
+    assert wrong(program, root) == []
+
+
 @pytest.fixture
 def time_server() -> Iterator[Callable[[float], int]]:
     """Starts a server whose clock is some seconds ahead; gives its port."""
