@@ -121,7 +121,10 @@ def up_to(cluster: Cluster, level: Level) -> tuple[SmokeTest, ...]:
 def gate_runs(
     cluster: Cluster, node: str, out: Container[str], busy: Mapping[str, str], level: Level = "smoke"
 ) -> SmokeRuns:
-    """Choose the tests of a node that is not in service, each with one idle partner of its kind if the set has one."""
+    """Choose the tests of a node that is not in service, each with as many idle partners as the test needs.
+
+    One partner at least if the set has one, of the same kind if it can be. A test with too few idle partners waits.
+    """
     runs: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     waits: list[DeferredTests] = []
     for test in up_to(cluster, level):

@@ -149,6 +149,8 @@ def keep(
     """Keep a line about this verification on the head, and its numbers as a baseline. Returns why not, if it failed."""
     if not done.tests.reached:
         return None
+    if usable.kept.problem:
+        return f"{VERIFICATIONS_PATH} is {usable.kept.problem}; it was not replaced: move it away"
     verdicts = {result.verdict.test: result.verdict for result in done.tests.reached}
     statuses = {name: str(verdict.status) for name, verdict in verdicts.items()}
     headlines = {name: verdict.headline for name, verdict in verdicts.items() if verdict.headline}
@@ -158,7 +160,7 @@ def keep(
         passed = [result.verdict for result in done.tests.reached if result.verdict.passed]
         measured = {verdict.test: expected.measured(by_name[verdict.test], verdict) for verdict in passed}
         kept = kept.saved(save_as, done.began_s, measured)
-    return store_verifications(engine, cluster.slurm.controller, replace(kept, problem=None))
+    return store_verifications(engine, cluster.slurm.controller, kept)
 
 
 def _nodes(choice: SmokeRuns) -> list[str]:
@@ -185,20 +187,30 @@ def _reservation(
 
 
 def drain_blamed(head: Head, tests: Verified, listener: Listener) -> dict[str, str]:
-    """Drain each node that a verdict blames; with the reasons."""
+    """Drain each node that a verdict blames, or that isolation names as bad by itself; with the reasons."""
     found: dict[str, str] = {}
-    for verdict in (result.verdict for result in tests.reached):
-        if verdict.node is None or verdict.status not in BLAMES or verdict.node in found:
-            continue
-        reason = f"smoke test {verdict.test} {verdict.status.replace('_', ' ')}: {verdict.detail}"
-        try:
-            drain(head, verdict.node, reason)
-        except ReservationError as error:
-            listener.say(str(error))
-            continue
-        found[verdict.node] = reason
-        listener.say(f"{verdict.node} drained: {reason}")
+    for verdict in (result.verdict for result in tests.reached if result.verdict.status in BLAMES):
+        for node, detail in _blames(verdict):
+            if node in found:
+                continue
+            reason = f"smoke test {verdict.test} {verdict.status.replace('_', ' ')}: {detail}"
+            try:
+                drain(head, node, reason)
+            except ReservationError as error:
+                listener.say(str(error))
+                continue
+            found[node] = reason
+            listener.say(f"{node} drained: {reason}")
     return found
+
+
+def _blames(verdict: Verdict) -> Iterator[tuple[str, str]]:
+    """The nodes that a verdict blames, each by itself, and why."""
+    if verdict.node is not None:
+        yield verdict.node, verdict.detail
+    for each in verdict.isolation.named if verdict.isolation else ():
+        if each.verdict == "bad" and len(each.nodes) == 1:
+            yield each.nodes[0], f"{each.part}: {each.detail}"
 
 
 def _gated(

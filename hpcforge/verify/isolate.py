@@ -70,6 +70,8 @@ def run_isolation(
         seen = read(ran, job.turns[0].test, apart=frozenset(names.wiring.nodes))
         if stopped := _stopped(head, launch, hold, ran, seen):
             verdict, out = stopped
+            if asked.pairs and verdict.status in ("wrong", "timed_out"):
+                verdict = blamed(job, verdict, Blame(verdict.status, verdict.detail))  # it may be either end of a pair
             return replace(verdict, isolation=Isolation(tuple(rounds))), out if not rounds else {}
         reports = _reports(job, asked, names, ran)
         if reports.refused:
@@ -270,8 +272,9 @@ def _verdict(
     status: Status = "failed" if worst.verdict == "bad" and not worst.measured else _STATUS[worst.verdict]
     detail = "; ".join(f"{each.part}: {each.detail}" for each in named[:8])
     more = f"; and {len(named) - 8} more parts" if len(named) > 8 else ""
-    nodes = {node for each in named for node in each.nodes}
-    node = nodes.pop() if len(nodes) == 1 else None
+    nodes = {each.nodes for each in named if each.verdict == worst.verdict}
+    only = nodes.pop() if len(nodes) == 1 else ()
+    node = only[0] if len(only) == 1 else None
     return blamed(job, verdict, Blame(status, detail + more, None, node, worst.next_command))
 
 

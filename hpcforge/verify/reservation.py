@@ -25,6 +25,10 @@ class ReservationError(ExpectedError):
     """Slurm did not do what it was asked, in its own words."""
 
 
+class NotDrainedError(ReservationError):
+    """A node that must not return untested is in service: its reservation has to stay."""
+
+
 @contextmanager
 def reserved(
     head: Head,
@@ -40,16 +44,29 @@ def reserved(
     Slurm refuses it for a node on which a job runs. `purge`: it ends early if no job uses it. Raises ReservationError.
     """
     name = f"{NAME}{head.owner.run_id[:8]}"
-    _told(head.run(create(name, nodes, run_as, minutes, purge=purge), timeout_s=QUERY_S), f"reserve {fold(nodes)}")
-    progress(f"{fold(nodes)} reserved in Slurm as {name}")
+    made, drained = False, True
     try:
+        answer = head.run(create(name, nodes, run_as, minutes, purge=purge), timeout_s=QUERY_S)
+        _told(answer, f"reserve {fold(nodes)}")
+        made = True
+        progress(f"{fold(nodes)} reserved in Slurm as {name}")
         yield name
+    except NotDrainedError:
+        drained = False
+        progress(f"reservation {name} stays: it keeps users' jobs away for {minutes} minutes")
+        raise
     finally:
-        removed = head.run(["scontrol", "delete", f"ReservationName={name}"], timeout_s=QUERY_S, aside=True)
-        if removed.rc != 0 and "Requested reservation is invalid" not in removed.stderr:
-            ends = f"{PURGE_MIN} minutes after the last job" if purge else f"after {minutes} minutes"
-            command = f"scontrol delete ReservationName={name}"
-            progress(f"reservation {name} may still be there: Slurm removes it {ends}, or on the head: {command}")
+        if drained:
+            _remove(head, name, minutes, progress, purge=purge, made=made)
+
+
+def _remove(head: Head, name: str, minutes: int, progress: Callable[[str], None], *, purge: bool, made: bool) -> None:
+    """Remove a reservation; one that Slurm refused, or made too late to say so, may not be there."""
+    removed = head.run(["scontrol", "delete", f"ReservationName={name}"], timeout_s=QUERY_S, aside=True)
+    if made and removed.rc != 0 and "Requested reservation is invalid" not in removed.stderr:
+        ends = f"{PURGE_MIN} minutes after the last job" if purge else f"after {minutes} minutes"
+        command = f"scontrol delete ReservationName={name}"
+        progress(f"reservation {name} may still be there: Slurm removes it {ends}, or on the head: {command}")
 
 
 def create(name: str, nodes: Sequence[str], run_as: str, minutes: int, *, purge: bool = True) -> list[str]:
@@ -77,7 +94,8 @@ def drained_unless_passed(head: Head, node: str, reason: str, limit_s: int) -> I
     """A node in service while it is tested, and drained again at the end, unless it passed.
 
     The caller gives the reason at the end: "" if the node passed; without a word the old reason stays. Should this run
-    be killed, a timer on the head drains the node after `limit_s` seconds. Raises ReservationError.
+    be killed, a timer on the head drains the node after `limit_s` seconds. Raises ReservationError; NotDrainedError
+    keeps that timer.
     """
     unit, said = f"hpcforge-gate-{node}", [reason]
     timer = [
@@ -91,8 +109,16 @@ def drained_unless_passed(head: Head, node: str, reason: str, limit_s: int) -> I
         yield lambda text: said.__setitem__(0, text)
     finally:
         if said[0]:
-            drain(head, node, said[0])
-        head.run(["systemctl", "stop", f"{unit}.timer"], timeout_s=QUERY_S, aside=True)
+            try:
+                drain(head, node, said[0])
+            except BaseException as error:  # a second Ctrl-C, too: the timer and the reservation stay
+                raise NotDrainedError(
+                    f"{node} is not drained: {error}", f"on the head: scontrol update NodeName={node} State=DRAIN"
+                ) from error
+        stop = ["systemctl", "stop", f"{unit}.timer"]
+        if head.run(stop, timeout_s=QUERY_S, aside=True).rc != 0 and not said[0]:
+            type_ = f"on the head: {' '.join(stop)}, then hpcforge verify --gate {node} if it is drained"
+            raise ReservationError(f"the timer that drains {node} again could not be stopped", type_)
 
 
 def _told(answer: Completed, what: str) -> None:

@@ -25,7 +25,10 @@ def transport_blame(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
         host = seen.started.get(silent[0])
         return Blame("unknown", f"rank {silent[0]} did not report the transport it used", silent[0], host)
     every = [by_rank[rank] for rank in range(job.ranks)]
-    said_of = [_gloo(turn, said) if backend == "gloo" else _nccl(rule, said) for said in every]
+    by_host: dict[str, list[str]] = {}
+    for said in every:
+        by_host.setdefault(said.host, []).extend(said.used)
+    said_of = [_gloo(turn, said) if backend == "gloo" else _nccl(rule, said, by_host[said.host]) for said in every]
     found = [blame for blame in said_of if blame is not None]
     if not found:
         return None
@@ -64,13 +67,13 @@ def _gloo(turn: Turn, said: RankTransport) -> Blame | None:
     return Blame("wrong", f"gloo used {where}, not the network {turn.network} ({expected})", said.rank, said.host)
 
 
-def _nccl(rule: TransportRule, said: RankTransport) -> Blame | None:
-    """A transport that must not be there, or one that must and is not."""
+def _nccl(rule: TransportRule, said: RankTransport, of_host: list[str]) -> Blame | None:
+    """A transport that a rank must not use, or one that no rank of its host uses and some must."""
     names = [f"/{name}/" for name in said.used]
     barred = next((name for name in rule.must_not if any(f"/{name}/" in used for used in names)), None)
     if barred is not None:
         return Blame("wrong", f"NCCL used {barred}, which this test refuses", said.rank, said.host)
-    missing = next((name for name in rule.must if not any(f"/{name}/" in used for used in names)), None)
+    missing = next((name for name in rule.must if not any(f"/{name}/" in f"/{used}/" for used in of_host)), None)
     if missing is not None:
         used = ", ".join(said.used[:_TOLD])
         return Blame("wrong", f"NCCL did not use {missing}; it used {used}", said.rank, said.host)

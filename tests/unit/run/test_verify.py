@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import cast
+from dataclasses import replace
+from typing import Literal, cast
 
 import pytest
 
@@ -15,7 +16,7 @@ from hpcforge.run.listener import Listener
 from hpcforge.run.smoke_tests import Reached, Verified
 from hpcforge.run.verify import GateError, Usable, drain_blamed, gate_reason, not_passed
 from hpcforge.verify.verdict_records import Recorded
-from hpcforge.verify.verdicts import Status, Verdict
+from hpcforge.verify.verdicts import Isolation, NamedPart, Status, Verdict
 from tests.support.three_nodes import CLUSTER
 from tests.unit.verify.test_reservation import TellingHead
 
@@ -45,6 +46,17 @@ def test_a_node_is_drained_only_if_a_verdict_says_something_about_it(status: Sta
     assert found == ({"w2": reason} if drains else {})
     assert head.told == [f"scontrol update NodeName=w2 State=DRAIN Reason={reason}"] * drains
     assert drain_blamed(head, outcome(status, None), cast("Listener", Deaf())) == {}
+
+
+def test_each_node_that_isolation_names_as_bad_by_itself_is_drained() -> None:
+    def named(verdict: Literal["bad", "unsteady"], *nodes: str) -> NamedPart:
+        return NamedPart(verdict, "node", f"node {nodes[0]}", nodes, 0.4, "GFLOP/s", 0.95, "", "slow", "")
+
+    parts = (named("bad", "w1"), named("bad", "w2"), named("bad", "w3", "w4"), named("unsteady", "w5"))
+    tests = outcome("missed", None)
+    verdict = replace(tests.reached[0].verdict, isolation=Isolation((), parts))
+    tests = replace(tests, reached=(replace(tests.reached[0], verdict=verdict),))
+    assert [*drain_blamed(TellingHead(), tests, cast("Listener", Deaf()))] == ["w1", "w2"]
 
 
 def usable(state: str, out: dict[str, str]) -> Usable:

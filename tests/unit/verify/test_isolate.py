@@ -98,10 +98,16 @@ def test_where_no_pair_answers_nothing_is_named(build: Build) -> None:
     assert verdict.detail == "no pair of nodes gave an answer"
 
 
-def test_of_two_nodes_none_can_be_told(build: Build) -> None:
-    verdict, _ = isolated(build, lambda a, b: 0.05 if (a, b) == ("w2", "w1") else 1.0, workers=2)
-    assert verdict.status == "unknown"
-    assert "the network of w1 or the network of w2: cannot tell which end" in verdict.detail
+def test_of_fewer_than_five_nodes_none_can_be_told(build: Build) -> None:
+    verdict, head = isolated(build, lambda _a, _b: 1.0, workers=4)
+    assert (verdict.status, head.rounds) == ("not_run", 0)
+
+
+def test_two_slow_nodes_blame_no_single_one(build: Build) -> None:
+    verdict, _ = isolated(build, lambda a, b: 0.4 if a == b and a in ("w2", "w3") else 1.0, workers=8)
+    assert (verdict.status, verdict.node) == ("missed", None)
+    assert verdict.isolation
+    assert sorted(each.nodes for each in verdict.isolation.named) == [("w2",), ("w3",)]
 
 
 def test_a_report_on_other_nodes_is_refused(build: Build) -> None:

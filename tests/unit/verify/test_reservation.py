@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.verify.head import Completed
 from hpcforge.verify.heartbeat import Owner
-from hpcforge.verify.reservation import ReservationError, drained_unless_passed, reserved
+from hpcforge.verify.reservation import NotDrainedError, ReservationError, drained_unless_passed, reserved
 
 
 class TellingHead:
@@ -66,7 +66,25 @@ def test_nodes_that_are_in_use_are_not_reserved() -> None:
     refused = pytest.raises(ReservationError, match=r"did not reserve w01: Requested nodes are busy")
     with refused, reserved(head, ["w01"], "tests", 30, print):
         raise AssertionError
-    assert len(head.told) == 1
+    assert head.told[1:] == ["scontrol delete ReservationName=hpcforge-cafe1234"]  # Slurm may have made it, too late
+
+
+def test_the_reservation_of_a_node_that_could_not_be_drained_stays() -> None:
+    head = TellingHead("scontrol update NodeName=w03 State=DRAIN")
+    with (
+        pytest.raises(NotDrainedError),
+        reserved(head, ["w03"], "tests", 30, print, purge=False),
+        drained_unless_passed(head, "w03", "bad fan", 600),
+    ):
+        pass
+    assert not any("scontrol delete" in told for told in head.told)
+    assert head.told[-1].startswith("scontrol update NodeName=w03 State=DRAIN")
+
+
+def test_a_timer_that_still_runs_is_an_error() -> None:
+    head = TellingHead("systemctl stop")
+    with pytest.raises(ReservationError, match="not be stopped"), drained_unless_passed(head, "w03", "x", 600) as ends:
+        ends("")
 
 
 @pytest.mark.parametrize(
