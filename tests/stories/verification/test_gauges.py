@@ -95,12 +95,3 @@ def test_a_mount_that_is_read_only_is_named(site: Rehearsal, healthy: Verdicts) 
         verdict = verify(site, "--test", "node_health", code=7)["node_health"]
     assert (verdict["status"], verdict["node"]) == ("wrong", "w03")
     assert verdict["detail"].startswith("mount /scratch: expected mounted, got read only")
-
-
-def test_a_node_whose_cores_another_process_takes_is_named(site: Rehearsal, healthy: Verdicts) -> None:
-    assert healthy
-    spin = 'for core in 1 2 3 4; do sh -c "while :; do :; done" & done; wait'
-    with planted(site, "w04", f"sudo systemd-run --unit=hog sh -c '{spin}'", "sudo systemctl stop hog"):
-        verdict = verify(site, "--test", "straggler", code=7)["straggler"]
-    print(verdict["detail"])
-    assert (verdict["status"], verdict["node"]) == ("missed", "w04")

@@ -80,9 +80,15 @@ def broken() -> AcceptanceBasis:
     first, *rest = basis.recorded.kept
     failed = replace(first.verdict, status="failed", detail=f"rank 3 on {w[0]}: {SCRIPT}", headline="")
     left = replace(rest[0].verdict, nodes=tuple(w[1:]), left_out={w[0]: SCRIPT}, options={"sizes_kib": "4"})
+    assert cluster.acceptance is not None
+    tests = tuple(
+        replace(test, options=(("sizes_kib", "4"),)) if test.name == left.test else test
+        for test in cluster.acceptance.tests
+    )
     kept = (KeptVerdicts(failed, NOW_S, ()), KeptVerdicts(left, NOW_S, tuple(w[2:])), *rest[1:])
     return replace(
         basis,
+        cluster=replace(cluster, acceptance=replace(cluster.acceptance, tests=tests)),
         overrides={w[3]: Override.model_validate({"memory_gib": "512", "reason": "one DIMM out until June"})},
         commit=replace(basis.commit or Commit("", dirty=True), dirty=True),
         observed={**basis.observed, w[1]: Observation(w[1], unreachable=SCRIPT)},
