@@ -101,10 +101,10 @@ def choose(
         HeadUnknownError: the head has an operating system, and cannot say which jobs run, or is not trusted yet.
     """
     nodes = [site.cluster.by_name[name] for name in names]
-    kept = {node.name: why for node in nodes if (why := _unfit(node))}
+    kept = {node.name: why for node in nodes if (why := _unfit(node) or _other_release(site, node, image))}
     for name in wipe.keys() & kept.keys():
         raise UsageError(
-            f"--wipe {name}: {kept[name]}", f"hpcforge nodes replace BLUEPRINT {name}, to install it again"
+            f"--wipe {name}: {kept[name]}", f"hpcforge nodes replace BLUEPRINT {name} forgets an installed machine"
         )
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         asked = [node for node in nodes if node.name not in kept and node.name not in wipe]
@@ -118,6 +118,14 @@ def choose(
         Install(node.name, system, image.name, wipe.get(node.name)) for node in nodes if node.name not in kept
     )
     return chosen, kept
+
+
+def _other_release(site: Site, node: Node, image: Manifest) -> str:
+    os, request = site.cluster.os_of(node.name), image.lock.request
+    if (request.distribution, request.release) == (os.name, os.release):
+        return ""
+    has = f"image {image.name} has {request.distribution} {request.release}"
+    return f"{has}, and the blueprint says {os.name} {os.release} (--image names another)"
 
 
 def _unfit(node: Node) -> str:
