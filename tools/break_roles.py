@@ -32,7 +32,16 @@ COPIED = ("hpcforge", "roles", "page", "smoke_tests", "blueprints", "inventory",
 PACKAGES = ("tests/__init__.py", "tests/unit/__init__.py")
 # What no node gets. `scope` is a promise that is checked when a role is read, `description` is for people, and the rest
 # is for rehearsals, the secret store and `validate`, whose own tests have it.
-NOT_ON_NODES = {"description", "scope", "not_rehearsed", "not_in_containers", "scheduler", "secrets", "services"}
+NOT_ON_NODES = {
+    "description",
+    "scope",
+    "not_rehearsed",
+    "not_in_containers",
+    "scheduler",
+    "secrets",
+    "services",
+    "container_runtime",
+}
 EXPRESSIONS = {"on", "when", "sets_clock"}
 OTHERS = {
     "none": "restart", "restart": "drain", "drain": "reboot", "reboot": "drain", "destroys-data": "drain",

@@ -134,8 +134,10 @@ def _flat(values: Values) -> list[float]:
 
 
 def _joined(old: SavedTest, new: SavedTest) -> SavedTest:
-    values = {
-        measure: {part: [*old.values.get(measure, {}).get(part, ()), *of][-_VALUES:] for part, of in parts.items()}
-        for measure, parts in new.values.items()
-    }
+    """The newest values of each part; what the new run did not measure stays, as nodes that were in use."""
+    values: dict[str, dict[str, Sequence[float]]] = {measure: dict(parts) for measure, parts in old.values.items()}
+    for measure, parts in new.values.items():
+        for part, of in parts.items():
+            before = old.values.get(measure, {}).get(part, ())
+            values.setdefault(measure, {})[part] = [*before, *of][-_VALUES:]
     return SavedTest(new.fingerprint, values)

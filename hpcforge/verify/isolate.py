@@ -34,7 +34,7 @@ from hpcforge.verify.verdicts import Isolation, MeasuredRound, NamedPart, Status
 
 Plans = Callable[[], Sequence[Labels]]  # of fabrics, with what is on the labels of their cables
 
-MOST_BYTES = 100_000  # of an argument; Linux takes 131,072
+MOST_BYTES = 100_000  # of all arguments: they may go through one, of which Linux takes 131,072
 MOST_KEPT = 2_000  # measurements that a verdict keeps
 _UNITS = {"node": "GFLOP/s", "gpu": "GFLOP/s", "adapter": "GB/s"}
 _COMPUTE, _RATE = "gflop_per_s", "gb_per_s"
@@ -157,7 +157,7 @@ def _launch(cluster: Cluster, job: Launch, asked: Round, names: PartNames, left_
         f"--port={RANGE.start + secrets.randbelow(len(RANGE) - 64)}",
         f"--gpus={job.gpus_per_node if real else 0}",
     )
-    if max(map(len, told)) > MOST_BYTES:
+    if sum(map(len, told)) > MOST_BYTES:
         raise NotLaunchableError(f"{turn.test} names too many nodes for one launch: {len(nodes)}")
     return replace(job, turns=(replace(turn, arguments=told, time_limit_s=left_s),))
 
@@ -194,7 +194,13 @@ def _reports(job: Launch, asked: Round, names: PartNames, ran: Completed) -> _Re
             refused.append(str(each.get("host", "")))
         elif "of_peer" not in each and node in alone and _number(each, _COMPUTE):
             compute.setdefault(node, {})[int(each.get("gpu", 0))] = float(each[_COMPUTE])
-        elif peer is not None and (node, peer) in pairs and (place := _place(each, names)) is not None:
+        elif (
+            peer is not None
+            and (node, peer) in pairs
+            and (place := _place(each, max(names.wiring.rails, job.gpus_per_node))) is not None
+        ):
+            if place >= 2 * names.wiring.rails:
+                continue  # each GPU measures, and the wiring has fewer rails
             rates.setdefault((node, peer), {})[place] = float(each[_RATE])
         else:
             refused.append(str(each.get("host", "")))
@@ -212,12 +218,12 @@ def _number(each: Measurement, name: str) -> bool:
     return isinstance(value, (int, float)) and value >= 0 and isinstance(each.get("gpu", 0), int)
 
 
-def _place(each: Measurement, names: PartNames) -> int | None:
+def _place(each: Measurement, rails: int) -> int | None:
     """Where a pair's value is among those of the pair; None: it is of no rail that there is."""
     rail, direction = each.get("of_rail"), each.get("of_direction")
     if not isinstance(rail, int) or not _number(each, _RATE) or direction not in ("out", "in"):
         return None
-    return 2 * rail + (direction == "in") if 0 <= rail < names.wiring.rails else None
+    return 2 * rail + (direction == "in") if 0 <= rail < rails else None
 
 
 def _measured(state: State, asked: Round, names: PartNames, seconds: float) -> MeasuredRound:

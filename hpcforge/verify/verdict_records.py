@@ -23,6 +23,7 @@ from hpcforge.verify.verdicts import Verdict, summary_line
 SCHEMA_VERSION = 2
 VERDICTS_PATH = "/var/lib/hpcforge/verdicts.json"  # on the head
 
+_MOST_BYTES = 3 * 2**20  # readers take 4 MiB (hpcforge.node.files.READ_LIMIT), and text may not be ASCII
 _LAST_S = 1e11  # since 1970: the year 5138
 
 
@@ -118,9 +119,21 @@ _KEPT = TypeAdapter(tuple[KeptVerdicts, ...])
 
 
 def dump(recorded: Recorded) -> str:
-    """As JSON text to keep."""
-    kept = [{**dataclasses.asdict(record), "stands_for": fold(record.stands_for)} for record in recorded.kept]
+    """As JSON text to keep. Without numbers where it would be longer than what is read back: verdicts come first."""
+    text = _written(recorded.kept)
+    return text if len(text) <= _MOST_BYTES else _written(map(_without_numbers, recorded.kept))
+
+
+def _written(records: Iterable[KeptVerdicts]) -> str:
+    kept = [{**dataclasses.asdict(record), "stands_for": fold(record.stands_for)} for record in records]
     return json.dumps({"schema_version": SCHEMA_VERSION, "kept": kept}, indent=1) + "\n"
+
+
+def _without_numbers(record: KeptVerdicts) -> KeptVerdicts:
+    def slim(verdict: Verdict) -> Verdict:
+        return replace(verdict, measurements=(), assertions=(), isolation=None)
+
+    return replace(record, verdict=slim(record.verdict), part=None if record.part is None else slim(record.part))
 
 
 def load(text: str | None) -> Recorded:

@@ -222,7 +222,8 @@ def take(round_: Asked, name: str, local: int, options: argparse.Namespace) -> i
     device = Device(options.gpus, local)
     stores = Stores(device, round_.nodes, options.port + local, options.timeout)
     if any(round_.pairs[turn][0] == name for turn in turns):
-        stores.own()
+        with suppress(Exception):  # the port is taken: its pairs are silent, and the next round has another
+            stores.own()
     stores.join([round_.pairs[turn][0] for turn in turns if round_.pairs[turn][1] == name], name)
     if alone:
         rate = device.gflop_per_s(options.seconds)

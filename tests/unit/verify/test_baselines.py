@@ -67,3 +67,10 @@ def test_numbers_that_are_not_finite_are_damage() -> None:
     document["baselines"][0]["tests"]["copy"]["values"]["rate"]["w1"] = [1e999]
     assert load(json.dumps(document)).problem == "damaged: a value is not finite"
     assert load(None) == Verifications()
+
+
+def test_nodes_that_a_later_save_did_not_measure_stay() -> None:
+    kept = Verifications().saved("quiet", 1.0, one(1))
+    later = {"copy": SavedTest(SOFTWARE, {"rate": {"w2": [7]}})}
+    found = kept.saved("quiet", 2.0, later).baseline("quiet")
+    assert found and found.tests["copy"].medians() == {"rate": {"w1": 1, "w2": 7}}

@@ -118,3 +118,12 @@ def test_what_was_compared_is_kept_and_a_damaged_number_is_found() -> None:
     recorded = Recorded((replace(RECORD.kept[0], verdict=replace(PASSED, assertions=(held,))),))
     assert load(dump(recorded)) == recorded
     assert load(dump(recorded).replace("1e-07", "1e999")).problem == "damaged: a number of an assertion is not finite"
+
+
+def test_numbers_of_thousands_of_ranks_do_not_cost_the_verdicts() -> None:
+    row = {"host": "w1", "gflop_per_s": 1.5, "checksum": "0" * 64}
+    many = replace(RECORD.kept[0], verdict=replace(PASSED, measurements=(row,) * 40_000))
+    text = dump(Recorded((many,)))
+    assert len(text) < 4 * 2**20
+    [kept] = load(text).kept
+    assert (kept.verdict.status, kept.stands_for, kept.verdict.measurements) == ("passed", many.stands_for, ())
