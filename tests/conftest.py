@@ -17,6 +17,7 @@ _TEST_LAB = re.compile(r"test-[a-z0-9-]+-([0-9]+)(?:-[kx])?")  # every lab that 
 
 ON_DEMAND = {
     "debian-14": "of a release that is not out yet, whose packages change each day",
+    "isolation": "that plant faults and have them isolated, on six nodes",
     "kills": "that kill applies of a cluster with Slurm, for hours",
     "metal": "that install a machine that boots from the network",
     "nvidia": "of NVIDIA's repository, with stubs, on a node",

@@ -14,7 +14,7 @@ import pytest
 from hpcforge.lab import lab as labs
 from tests.support.real_site import Rehearsal
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.isolation]
 
 SITE = Path(__file__).parent / "isolation.yaml"
 CPU = Path("/sys/fs/cgroup/cpu")
