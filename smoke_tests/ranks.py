@@ -372,6 +372,14 @@ def _fault(text: str) -> Fault:
     return Fault(kind, int(rank))
 
 
+def sizes_of_kib(text: str) -> tuple[int, ...]:
+    """The sizes of an option, KiB: `4,1024`; none for an empty text."""
+    sizes = text.split(",") if text else []
+    if not all(size.isdigit() and int(size) for size in sizes):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of sizes in KiB, such as 4,1024")
+    return tuple(map(int, sizes))
+
+
 def options_parser(description: str) -> argparse.ArgumentParser:
     """A parser with the options that every test has."""
     parser = argparse.ArgumentParser(description=description)

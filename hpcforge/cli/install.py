@@ -11,7 +11,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli import signals
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.netboot import confirm, console_text, disks_to_wipe, refuse_lab, require_root
-from hpcforge.cli.options import InstallOptions
+from hpcforge.cli.options import HTTP_PORT, InstallOptions
 from hpcforge.cluster.select import select
 from hpcforge.errors import UsageError
 from hpcforge.netboot import services
@@ -25,8 +25,6 @@ from hpcforge.run import install as work
 from hpcforge.run.install import Installation
 from hpcforge.run.netboot import default_key, image_named, served
 from hpcforge.run.site import Site
-
-PORT = 8080  # of HTTP, as `netboot serve` has it
 
 
 def planned(
@@ -79,7 +77,7 @@ def first(
     )
     signals.at_once()
     image = image_named(installs[0].image)
-    what = served(site, image, None, PORT, asked.proxy, default_key(site), _say)
+    what = served(site, image, None, HTTP_PORT, asked.proxy, default_key(site), _say)
     with services.serving(what) as check:
         services.started(check)
         done = work.install(site, installs, check, _say)

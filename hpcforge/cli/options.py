@@ -129,6 +129,7 @@ Image = Annotated[
         autocompletion=completion.images,
     ),
 ]
+HTTP_PORT = 8080  # of what serves installers
 ProxyDhcp = Annotated[
     bool, typer.Option("--proxy-dhcp", help="The site's DHCP server gives addresses; only name boot files.")
 ]

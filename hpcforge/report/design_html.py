@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from hpcforge.cluster.design import Design
@@ -22,6 +21,7 @@ from hpcforge.report import design_svg, fabric_html, fabric_svg, fabric_words, s
 from hpcforge.report import design_words as words
 from hpcforge.report.design_charts import feed_rows, room
 from hpcforge.report.fabric_words import CABLES
+from hpcforge.report.page_environment import page_environment
 from hpcforge.report.similar_racks import Alike, alike, in_row_order
 from hpcforge.report.text import clean, plural
 
@@ -86,16 +86,8 @@ def page(design: Design, cabled: Sequence[Cabled] = ()) -> str:
 
 @lru_cache
 def environment() -> Environment:
-    """What fills the templates of pages: autoescape, and no control characters."""
-    environment = Environment(
-        loader=PackageLoader("hpcforge.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_printable,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    """What fills the templates of the design and of acceptance reports."""
+    return page_environment({
         "power": words.power,
         "amps": words.amps,
         "whole": words.whole,
@@ -122,12 +114,7 @@ def environment() -> Environment:
         "holds": storage_text.holds,
         "carries": storage_text.carries,
         "gb_per_s": storage_text.rate,
-    }
-    return environment
-
-
-def _printable(value: Any) -> Any:
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    })  # fmt: skip
 
 
 def _marked(text: str) -> Markup:

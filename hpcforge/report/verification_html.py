@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.report.junit import bound
-from hpcforge.report.text import clean, duration, moment, plural
+from hpcforge.report.page_environment import page_environment
+from hpcforge.report.text import duration, moment, plural
+from hpcforge.report.unreachable_text import by_reason
 from hpcforge.report.verification import Report, ReportedVerdict
 from hpcforge.report.verification_charts import charts
 
@@ -28,7 +30,7 @@ def verification_page(report: Report) -> str:
         sentence=sentence(report),
         kind="good" if report.passed and not report.not_tested else "warn" if report.passed else "bad",
         tests=tests,
-        left_out=_by_reason(report),
+        left_out=_left_out(report),
         tested=sorted({node for verdict in report.verdicts for node in verdict.nodes}),
         shown_assertions=_ASSERTIONS,
     )  # fmt: skip
@@ -44,14 +46,13 @@ def sentence(report: Report) -> str:
     return f"{passed} of {plural(ran, 'test')} passed"
 
 
-def _by_reason(report: Report) -> list[tuple[str, str]]:
+def _left_out(report: Report) -> list[tuple[str, str]]:
     """Nodes that no test spans, or that a test left out, by reason."""
     every = dict(report.left_out)
     for verdict in report.verdicts:
         every |= verdict.left_out
     every |= report.fell_out
-    reasons = dict.fromkeys(every.values())
-    return [(fold(node for node, other in every.items() if other == why), why) for why in reasons]
+    return [(nodes, why) for nodes, _, why in by_reason(every)]
 
 
 def _kind(verdict: ReportedVerdict) -> str:
@@ -60,15 +61,7 @@ def _kind(verdict: ReportedVerdict) -> str:
 
 @lru_cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("hpcforge.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_printable,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    return page_environment({
         "drawing": Markup,  # only for what `verification_charts` has drawn
         "duration": duration,
         "moment": moment,
@@ -77,9 +70,4 @@ def _environment() -> Environment:
         "bound": bound,
         "said": lambda status: status.replace("_", " "),
         "number": lambda value: f"{value:.6g}",
-    }
-    return environment
-
-
-def _printable(value: object) -> object:
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    })  # fmt: skip

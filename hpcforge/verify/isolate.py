@@ -73,7 +73,7 @@ def run_isolation(
             if asked.pairs and verdict.status in ("wrong", "timed_out"):
                 verdict = blamed(job, verdict, Blame(verdict.status, verdict.detail))  # it may be either end of a pair
             return replace(verdict, isolation=Isolation(tuple(rounds))), out if not rounds else {}
-        reports = _reports(job, asked, names, ran)
+        reports = _reports(job, asked, names, seen)
         if reports.refused:
             text = f"reported measurements that nothing asked for: {fold(sorted({*reports.refused}))}"
             node = reports.refused[0] if len({*reports.refused}) == 1 else None
@@ -99,16 +99,21 @@ def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
     A plan is of use where each rail can be measured: it has one, or each node has a GPU for each.
     """
     nodes = [node.name for node in job.nodes]
-    real = bool(job.gpus_per_node) and not any(node.gpus and node.gpus.fake for node in job.nodes)
+    gpus = _gpus(job)
     where = {
         node.name: f"rack {node.rack}" + (f", U{node.rack_u}" if node.rack_u else "") for node in job.nodes if node.rack
     }
     for labels in plans:
         fabric = labels.fabric
         of = wiring(nodes, fabric)
-        if of.known and (fabric.rails == 1 or (real and fabric.rails == job.gpus_per_node)):
+        if of.known and fabric.rails in (1, gpus):
             return PartNames(of, labels, where)
     return PartNames(NodeWiring(tuple(nodes)), None, where)
+
+
+def _gpus(job: Launch) -> int:
+    """The GPUs of each node that measure: none of a rehearsal's stand-ins."""
+    return 0 if any(node.gpus and node.gpus.fake for node in job.nodes) else job.gpus_per_node
 
 
 def _unusable(
@@ -148,14 +153,13 @@ def _launch(cluster: Cluster, job: Launch, asked: Round, names: PartNames, left_
     """The launch of a round. Its groups are arguments, which no shell reads."""
     (turn,) = job.turns
     nodes = names.wiring.nodes
-    real = bool(job.gpus_per_node) and not any(node.gpus and node.gpus.fake for node in job.nodes)
     told = (
         *turn.arguments,
         f"--nodes={','.join(f'{name}={cluster.by_name[name].address}' for name in nodes)}",
         f"--alone={','.join(nodes[test.node] for test in asked.alone)}",
         f"--pairs={','.join(f'{nodes[pair.a]}:{nodes[pair.b]}' for pair in asked.pairs)}",
         f"--port={RANGE.start + secrets.randbelow(len(RANGE) - 64)}",
-        f"--gpus={job.gpus_per_node if real else 0}",
+        f"--gpus={_gpus(job)}",
     )
     if sum(map(len, told)) > MOST_BYTES:
         raise NotLaunchableError(f"{turn.test} names too many nodes for one launch: {len(nodes)}")
@@ -180,7 +184,7 @@ def _stopped(
     return None
 
 
-def _reports(job: Launch, asked: Round, names: PartNames, ran: Completed) -> _Reports:
+def _reports(job: Launch, asked: Round, names: PartNames, seen: Transcript) -> _Reports:
     """The values of a round, by the parts that it asked for."""
     nodes = {name: number for number, name in enumerate(names.wiring.nodes)}
     alone = {test.node for test in asked.alone}
@@ -188,7 +192,7 @@ def _reports(job: Launch, asked: Round, names: PartNames, ran: Completed) -> _Re
     compute: dict[int, dict[int, float]] = {}
     rates: dict[tuple[int, int], dict[int, float]] = {}
     refused: list[str] = []
-    for each in read(ran, job.turns[0].test, apart=frozenset(nodes)).measurements:
+    for each in seen.measurements:
         host, node, peer = (nodes.get(str(each.get(key, ""))) for key in ("host", "of_node", "of_peer"))
         if host is None or node != host:
             refused.append(str(each.get("host", "")))
@@ -197,7 +201,7 @@ def _reports(job: Launch, asked: Round, names: PartNames, ran: Completed) -> _Re
         elif (
             peer is not None
             and (node, peer) in pairs
-            and (place := _place(each, max(names.wiring.rails, job.gpus_per_node))) is not None
+            and (place := _place(each, max(names.wiring.rails, _gpus(job)))) is not None
         ):
             if place >= 2 * names.wiring.rails:
                 continue  # each GPU measures, and the wiring has fewer rails

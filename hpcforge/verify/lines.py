@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from statistics import median
 
 from hpcforge.cluster.model import Measure, SmokeTestProgram, Threshold
-from hpcforge.verify.measurements import Numbers, numbers, shown
+from hpcforge.verify.measurements import Numbers, limit_of, numbers, shown
 from hpcforge.verify.verdicts import Line, Verdict
 
 _TOLD = 4  # parts that are named one by one
@@ -64,9 +63,8 @@ def _lines(program: SmokeTestProgram, measure: Measure, of: Numbers, references:
         if line.bound in ("at_least", "at_most"):
             yield Line(measure.name, line.bound, line.number, "test.yaml")
         elif line.bound.endswith("_of_median") and by_part:
-            middle = median(by_part.values())
             source = f"{line.number:g} of the median of {len(by_part)}"
-            yield Line(measure.name, _way(line), line.number * middle, source)
+            yield Line(measure.name, _way(line), limit_of(line, by_part), source)
     if measure.name in references.derived:
         yield from _derived(measure, limits, references.derived[measure.name])
     yield from _baseline(measure, limits, references)
@@ -76,15 +74,22 @@ def _derived(measure: Measure, limits: list[Threshold], known: DerivedBandwidth)
     """The bound, which no number can exceed, and what is expected of it."""
     if known.bound_gb_per_s is None or known.expected_gb_per_s is None:
         return
-    by_bound = {line.bound: line.number for line in limits}
-    for bound, of, what, usual in (
-        ("at_least_of_derived", known.expected_gb_per_s, "the derived bandwidth", 1.0),
-        ("at_most_of_derived", known.bound_gb_per_s, "the derived bound", 1.0),
+    factors: dict[str, float] = {line.bound: line.number for line in limits}
+    for way, of, what in (
+        ("at_least", known.expected_gb_per_s, "the derived bandwidth"),
+        ("at_most", known.bound_gb_per_s, "the derived bound"),
     ):
-        factor = next((number for name, number in by_bound.items() if name == bound), None)
-        said = f"{factor:g} of {what}" if factor is not None else what
-        way = "at_least" if bound.startswith("at_least") else "at_most"
-        yield Line(measure.name, way, of * (factor or usual), said, factor is not None, None, known.derivation)
+        factor = factors.get(f"{way}_of_derived")
+        said = what if factor is None else f"{factor:g} of {what}"
+        yield Line(
+            measure.name,
+            way,
+            of * (1.0 if factor is None else factor),
+            said,
+            factor is not None,
+            None,
+            known.derivation,
+        )
 
 
 def _baseline(measure: Measure, limits: list[Threshold], references: References) -> Iterator[Line]:

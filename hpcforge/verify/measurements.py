@@ -86,13 +86,18 @@ def missed(program: SmokeTestProgram, of: Numbers) -> Shortfall | None:
         if line.bound.endswith(("_of_derived", "_of_baseline")):
             continue  # `lines` compares with what comes from outside of the step
         by_node = of[line.measure]
-        limit = line.number * (median(by_node.values()) if line.bound.endswith("_of_median") else 1)
+        limit = limit_of(line, by_node)
         low = line.bound.startswith("at_least")
         beyond = {node: value for node, value in by_node.items() if (value < limit if low else value > limit)}
         if beyond:
             texts.append(_missed(measures[line.measure], line, limit, beyond, by_node))
             nodes |= {*beyond}
     return Shortfall("; ".join(texts), nodes.pop() if len(nodes) == 1 and "" not in nodes else None) if texts else None
+
+
+def limit_of(line: Threshold, by_node: Mapping[str, float]) -> float:
+    """The number that a line of the step stands for: its own, or that part of the median."""
+    return line.number * (median(by_node.values()) if line.bound.endswith("_of_median") else 1)
 
 
 def uneven(

@@ -26,7 +26,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from ranks import Job, Turn, collective, main, options_parser
+from ranks import Job, Turn, collective, main, options_parser, sizes_of_kib
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -130,18 +130,11 @@ def run(job: Job, options: argparse.Namespace) -> None:
         job.say(f"every sum is exact ({elapsed} s)", event="result", **header, seconds=elapsed)
 
 
-def _sizes_kib(text: str) -> tuple[int, ...]:
-    sizes = text.split(",") if text else []
-    if not all(size.isdigit() and int(size) for size in sizes):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of sizes in KiB, such as 4,1024")
-    return tuple(map(int, sizes))
-
-
 def parser() -> argparse.ArgumentParser:
     """The options of this test."""
     options = options_parser("All-reduce: every sum exact, bandwidth per size.")
     sizes = "e.g. 4,1024 (default: 4 KiB to 16 MiB, with GPUs to 1 GiB)"
-    options.add_argument("--sizes-kib", type=_sizes_kib, default=(), help=sizes)
+    options.add_argument("--sizes-kib", type=sizes_of_kib, default=(), help=sizes)
     options.add_argument("--warmup", type=int, default=2, help="repeats not counted (default: 2)")
     options.add_argument("--repeats", type=int, default=0, help="repeats counted (default: 5, with GPUs 20)")
     return options

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
-from ranks import Job, Turn, collective, main, options_parser
+from ranks import Job, Turn, collective, main, options_parser, sizes_of_kib
 
 KIB = 1024
 CPU_SIZES_KIB, GPU_SIZES_KIB = (4, 1024, 16384), (4, 1024, 16384, 1048576)
@@ -224,18 +224,11 @@ def run(job: Job, options: argparse.Namespace) -> None:
         job.say(f"every element is exact ({elapsed} s)", event="result", **header, seconds=elapsed)
 
 
-def _sizes_kib(text: str) -> tuple[int, ...]:
-    sizes = text.split(",") if text else []
-    if not all(size.isdigit() and int(size) for size in sizes):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of sizes in KiB, such as 4,1024")
-    return tuple(map(int, sizes))
-
-
 def parser() -> argparse.ArgumentParser:
     """The options of this test."""
     options = options_parser("Five collectives: every element exact, bandwidth per size.")
     sizes = "e.g. 4,1024 (default: 4 KiB to 16 MiB, with GPUs to 1 GiB)"
-    options.add_argument("--sizes-kib", type=_sizes_kib, default=(), help=sizes)
+    options.add_argument("--sizes-kib", type=sizes_of_kib, default=(), help=sizes)
     options.add_argument("--repeats", type=int, default=0, help="repeats counted (default: 3, with GPUs 20)")
     return options
 

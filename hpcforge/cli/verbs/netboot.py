@@ -67,7 +67,9 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="Port of HTTP.", min=1, max=65535, metavar="PORT")] = 8080,
+    port: Annotated[
+        int, typer.Option("--port", help="Port of HTTP.", min=1, max=65535, metavar="PORT")
+    ] = options.HTTP_PORT,
     proxy_dhcp: options.ProxyDhcp = False,
     inventory: options.Inventory = None,
 ) -> int:
