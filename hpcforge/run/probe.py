@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,7 +15,7 @@ from hpcforge.errors import UsageError
 from hpcforge.run.observe import CPU_TOPOLOGY, observe_machines
 from hpcforge.run.trust import ask_for_keys
 from hpcforge.run.wait_messages import Waits
-from hpcforge.starter.machines import FoundMachine, checked, of_facts
+from hpcforge.starter.machines import FoundMachine, checked, distinct, of_facts
 
 MOST = 1024  # addresses
 
@@ -63,9 +62,4 @@ def probe(asked: Sequence[str], user: str, become: Literal["sudo", "none"], say:
         for address, found in seen.items()
         if address not in silent
     ]
-    times = Counter(machine.name for machine in machines)  # freshly installed ones are often all called `debian`
-    machines = [
-        replace(machine, name=f"node-{str(machine.address).replace('.', '-')}") if times[machine.name] > 1 else machine
-        for machine in machines
-    ]
-    return Probed(checked(machines), silent)
+    return Probed(checked(distinct(machines)), silent)

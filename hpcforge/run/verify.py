@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _LATER_MIN = 5  # by which a gate's reservation outlasts the timer that drains its node again
 _MARGIN_MIN = 10  # of a reservation, beyond the time limits of its tests
-_VERSION_S = 30.0
+_HEAD_S = 30.0  # for a short command there
 BLAMES = ("wrong", "missed", "failed", "timed_out")  # statuses that say something about a node
 
 
@@ -101,7 +101,7 @@ def expectations(engine: Engine, cluster: Cluster, usable: Usable, known: Expect
     if usable.out.get(cluster.slurm.controller, "").startswith(UNREACHABLE):
         return known
     head = EngineHead(engine, cluster.slurm.controller, owner(begin(cluster.name, __version__)))
-    version = head.run(["sinfo", "--version"], timeout_s=_VERSION_S).stdout.strip()
+    version = head.run(["sinfo", "--version"], timeout_s=_HEAD_S).stdout.strip()
     return replace(
         known, facts={name: cast("Facts", seen.facts) for name, seen in usable.seen.items()}, slurm=version[:40]
     )
@@ -149,12 +149,15 @@ def keep(
     """Keep a line about this verification on the head, and its numbers as a baseline. Returns why not, if it failed."""
     if not done.tests.reached:
         return None
-    if usable.kept.problem:
-        return f"{VERIFICATIONS_PATH} is {usable.kept.problem}; it was not replaced: move it away"
+    head = EngineHead(engine, cluster.slurm.controller, owner(done.run))
+    now = head.run(["cat", VERIFICATIONS_PATH], timeout_s=_HEAD_S)  # others may have saved while tests ran
+    before = load_kept(now.stdout) if now.rc == 0 else usable.kept
+    if before.problem:
+        return f"{VERIFICATIONS_PATH} is {before.problem}; it was not replaced: move it away"
     verdicts = {result.verdict.test: result.verdict for result in done.tests.reached}
     statuses = {name: str(verdict.status) for name, verdict in verdicts.items()}
     headlines = {name: verdict.headline for name, verdict in verdicts.items() if verdict.headline}
-    kept = usable.kept.with_run(PastVerification(done.began_s, done.run.who, statuses, headlines))
+    kept = before.with_run(PastVerification(done.began_s, done.run.who, statuses, headlines))
     if save_as is not None:
         by_name = {test.name: test for test in cluster.acceptance.tests} if cluster.acceptance else {}
         passed = [result.verdict for result in done.tests.reached if result.verdict.passed]

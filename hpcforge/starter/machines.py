@@ -9,8 +9,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal
 
@@ -87,10 +87,23 @@ def checked(machines: list[FoundMachine]) -> list[FoundMachine]:
     return machines
 
 
+def _by_address(address: str) -> str:
+    return f"node-{address.replace('.', '-')}"
+
+
+def distinct(machines: Sequence[FoundMachine]) -> list[FoundMachine]:
+    """Machines of one name by their addresses: freshly installed ones are often all called `debian`."""
+    times = Counter(machine.name for machine in machines)
+    return [
+        replace(machine, name=_by_address(machine.address)) if machine.address and times[machine.name] > 1 else machine
+        for machine in machines
+    ]
+
+
 def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys: tuple[str, ...]) -> FoundMachine:
     """Return a machine as it describes itself; `topology` is the output of `lscpu --parse=SOCKET,CORE,CPU`."""
     name = str(facts.get("hostname", "")).partition(".")[0].lower()
-    name = name if re.fullmatch(NODE_NAME.pattern, name) else f"node-{address.replace('.', '-')}"
+    name = name if re.fullmatch(NODE_NAME.pattern, name) else _by_address(address)
     rows = {tuple(line.split(",")[:3]) for line in topology.splitlines() if re.fullmatch(r"\d+,\d+,\d+", line)}
     sockets, cores = len({row[0] for row in rows}), len({row[:2] for row in rows})
     told = facts.get("nvml") or facts.get("amdgpu")

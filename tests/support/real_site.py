@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,3 +48,15 @@ class Rehearsal:
     def becomes(self, node: str, script: str, wanted: str) -> None:
         """What a script prints becomes this."""
         becomes_on_node(self.lab, node, script, wanted)
+
+
+@contextmanager
+def configured(folder: Path, name: str, site: Path, nodes: str) -> Iterator[Rehearsal]:
+    """These nodes of a site, up and applied without its tests; taken down afterwards."""
+    here = Rehearsal(folder, f"test-{name}-{os.getpid()}")
+    try:
+        here.cli("rehearse", "up", str(site), "--nodes", nodes)
+        here.cli("apply", str(site), "--yes", "--verify", "none")
+        yield here
+    finally:
+        here.cli("rehearse", "down")

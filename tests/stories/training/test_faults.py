@@ -16,7 +16,7 @@ import pytest
 from hpcforge.lab import lab as labs
 from hpcforge.lab.kinds import kind_of
 from tests.stories.training.test_training import MODES, SITE
-from tests.support.real_site import Rehearsal
+from tests.support.real_site import Rehearsal, configured
 from tests.support.site import REPOSITORY
 
 pytestmark = [pytest.mark.lab, pytest.mark.training]
@@ -27,13 +27,8 @@ SMOKE_TESTS = REPOSITORY / "smoke_tests"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    here = Rehearsal(tmp_path_factory.mktemp("faults"), f"test-train-faults-{os.getpid()}")
-    try:
-        here.cli("rehearse", "up", str(SITE), "--nodes", "head,w[01-04]")
-        here.cli("apply", str(SITE), "--yes", "--verify", "none")
+    with configured(tmp_path_factory.mktemp("faults"), "train-faults", SITE, "head,w[01-04]") as here:
         yield here
-    finally:
-        here.cli("rehearse", "down")
 
 
 def job_of(name: str) -> str:

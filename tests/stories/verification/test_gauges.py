@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.real_site import Rehearsal
+from tests.support.real_site import Rehearsal, configured
 
 pytestmark = pytest.mark.lab
 
@@ -30,13 +29,8 @@ cd / && sudo -u tests --preserve-env=OMP_NUM_THREADS,PYTHONPATH,PYTHONWARNINGS s
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    here = Rehearsal(tmp_path_factory.mktemp("gauges"), f"test-gauges-{os.getpid()}")
-    try:
-        here.cli("rehearse", "up", str(SITE), "--nodes", "head,w[01-04]")
-        here.cli("apply", str(SITE), "--yes", "--verify", "none")
+    with configured(tmp_path_factory.mktemp("gauges"), "gauges", SITE, "head,w[01-04]") as here:
         yield here
-    finally:
-        here.cli("rehearse", "down")
 
 
 def verify(site: Rehearsal, *arguments: str, code: int = 0) -> Verdicts:

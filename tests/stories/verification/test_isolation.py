@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from hpcforge.lab import lab as labs
-from tests.support.real_site import Rehearsal
+from tests.support.real_site import Rehearsal, configured
 
 pytestmark = [pytest.mark.lab, pytest.mark.isolation]
 
@@ -83,13 +82,8 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    here = Rehearsal(tmp_path_factory.mktemp("isolation"), f"test-isolation-{os.getpid()}")
-    try:
-        here.cli("rehearse", "up", str(SITE), "--nodes", "head,w[01-06]")
-        here.cli("apply", str(SITE), "--yes", "--verify", "none")
+    with configured(tmp_path_factory.mktemp("isolation"), "isolation", SITE, "head,w[01-06]") as here:
         yield here
-    finally:
-        here.cli("rehearse", "down")
 
 
 def verified(site: Rehearsal, code: int) -> dict[str, Any]:

@@ -134,3 +134,8 @@ def test_a_group_of_an_included_file_is_not_edited(site: Path, capsys: pytest.Ca
     assert "a node of an included file is added, removed or moved there, by hand" in capsys.readouterr().err
     assert run(["nodes", "remove", str(site), "w1", "--yes"]) == 3
     assert (site.read_text(), people.read_text()) == (before, f"{PEOPLE}nodes:\n{line}")
+
+
+def test_a_list_of_files_that_is_none_is_an_error_in_an_included_file_too(site: Path) -> None:
+    (site.parent / "common" / "software.yaml").write_text("include: {a: b}\nslurm: {reserve: {cores: 1}}\n")
+    assert "common/software.yaml:1:10: a file to include is a path" in wrong(site)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.report.acceptance import acceptance_json, acceptance_report
-from hpcforge.verify.verdict_records import Recorded
-from tests.unit.report.acceptances import broken, whole
+from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
+from tests.unit.report.acceptances import NOW_S, broken, whole
 
 
 def test_a_cluster_that_is_as_its_blueprint_asks_is_accepted() -> None:
@@ -52,3 +52,28 @@ def test_without_a_verdict_nothing_is_accepted() -> None:
     assert report.judgement == "not accepted"
     assert {test.status for test in report.tests} == {"never run"}
     assert "test not passed" in report.sentence
+
+
+def test_a_part_that_passed_does_not_hide_that_the_whole_failed() -> None:
+    basis = whole()
+    first, *rest = basis.recorded.kept
+    failed = replace(first.verdict, status="failed", detail="rank 3: no answer")
+    part = replace(first.verdict, nodes=first.verdict.nodes[:2])
+    kept = KeptVerdicts(failed, NOW_S, part.nodes, part=part, part_s=NOW_S)
+    report = acceptance_report(replace(basis, recorded=Recorded((kept, *rest))))
+    assert (report.judgement, report.tests[0].status) == ("not accepted", "failed")
+
+
+def test_a_pass_with_other_options_or_without_a_node_is_not_the_blueprint_s() -> None:
+    basis = whole()
+    first, *rest = basis.recorded.kept
+    other = replace(first, verdict=replace(first.verdict, options={"sizes_kib": "4"}))
+    report = acceptance_report(replace(basis, recorded=Recorded((other, *rest))))
+    assert (report.judgement, report.tests[0].status) == ("not accepted", "passed with other options")
+    new = first.verdict.nodes[0]
+    before = replace(
+        first, verdict=replace(first.verdict, nodes=first.verdict.nodes[1:]), stands_for=first.stands_for[1:]
+    )
+    report = acceptance_report(replace(basis, recorded=Recorded((before, *rest))))
+    assert report.judgement == "not accepted"
+    assert [(found.nodes, found.why) for found in report.exceptions if found.stops] == [((new,), "never tested")]

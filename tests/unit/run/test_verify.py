@@ -9,12 +9,17 @@ from typing import Literal, cast
 
 import pytest
 
+from hpcforge.engines.tasks import Engine
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.test_selection import SmokeRun
+from hpcforge.run import verify
+from hpcforge.run.expectations import Expectations
 from hpcforge.run.listener import Listener
+from hpcforge.run.run import Run
 from hpcforge.run.smoke_tests import Reached, Verified
-from hpcforge.run.verify import GateError, Usable, drain_blamed, gate_reason, not_passed
+from hpcforge.run.verify import GateError, Usable, Verification, drain_blamed, gate_reason, keep, not_passed
+from hpcforge.verify.baselines import Verifications, dump
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Isolation, NamedPart, Status, Verdict
 from tests.support.three_nodes import CLUSTER
@@ -78,3 +83,16 @@ def test_only_passed_tests_on_the_node_itself_open_the_gate() -> None:
     assert not_passed(outcome("unknown"), "w2") == "smoke test copy unknown: slow"
     assert not_passed(outcome("passed", None), "w3") == "no test ran on w3"
     assert not_passed(Verified(), "w2") == "no test ran on w2"
+
+
+def test_a_baseline_that_somebody_saved_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = Verifications().saved("theirs", 1.0, {})
+    head, stored = TellingHead(stdout=dump(theirs)), list[Verifications]()
+    monkeypatch.setattr(verify, "EngineHead", lambda *_: head)
+    monkeypatch.setattr(verify, "store_verifications", lambda _engine, _node, kept: stored.append(kept))
+    done = Verification(outcome("passed", None), Run(1, "cafe1234", "ada@desk", "small", "0.2.0"), 5.0, 6.0)
+    assert keep(cast("Engine", None), CLUSTER, usable("State=IDLE", {}), done, Expectations(CLUSTER), None) is None
+    assert [(kept.baseline("theirs") is not None, len(kept.runs)) for kept in stored] == [(True, 1)]
+    head.stdout = "{damaged"
+    said = keep(cast("Engine", None), CLUSTER, usable("State=IDLE", {}), done, Expectations(CLUSTER), None)
+    assert said is not None and "was not replaced" in said and len(stored) == 1

@@ -88,3 +88,15 @@ def test_machines_that_described_themselves_leave_little_to_guess(tmp_path: Path
     assert (cluster.os.release, cluster.by_name["head"].cpus) == ("13", 8)
     assert '"gpu07": {functions: [worker], hardware: dgx-h100}   # guess: functions' in texts[0]
     assert "the distribution of the nodes" not in texts[0]
+
+
+@pytest.mark.parametrize("release", ["12", "13"])
+def test_without_gpus_there_is_a_pytorch_for_each_debian(tmp_path: Path, release: str) -> None:
+    plain = {"memory_kib": 33_000_000, "os_id": "debian", "os_release": release}
+    topology = "".join(f"0,{core},{core}\n" for core in range(8))
+    machines = [of_facts(f"10.3.0.{host}", plain | {"hostname": f"n{host}"}, topology, ()) for host in (6, 7)]
+    texts = draft(
+        TEMPLATES[OF_MACHINES], Answers("a", "a.b", "ops", "10.3.0.0/24", 0, ""), "first.inventory.yaml", machines
+    )
+    assert load(written(tmp_path, texts)).cluster.os.release == release
+    assert "frameworks: {pytorch:" in texts[0]

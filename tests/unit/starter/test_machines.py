@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.starter.machines import FoundMachine, StarterError, of_facts, read, source_of
+from hpcforge.starter.machines import FoundMachine, StarterError, distinct, of_facts, read, source_of
 
 SLURM = """\
 ClusterName=old
@@ -129,3 +129,12 @@ def test_a_machine_that_says_little_is_taken_with_what_it_says() -> None:
     machine = of_facts("10.3.0.8", {"hostname": "../evil\x1b[2J", "memory_kib": 1}, "0,0,0,0\nno", ())
     assert machine.name == "node-10-3-0-8"
     assert (machine.sockets, machine.cores_per_socket, machine.memory_gib, machine.gpus) == (None, None, 1, 0)
+
+
+def test_machines_of_one_name_are_named_by_their_addresses() -> None:
+    machines = [
+        FoundMachine("debian", "10.3.0.6"),
+        FoundMachine("head", "10.3.0.7"),
+        FoundMachine("debian", "10.3.0.8"),
+    ]
+    assert [machine.name for machine in distinct(machines)] == ["node-10-3-0-6", "head", "node-10-3-0-8"]

@@ -16,8 +16,8 @@ class TellingHead:
 
     owner = Owner("cafe12345678", "ada@desk", {"where": "0" * 16, "pid": 1, "started": 2})
 
-    def __init__(self, refuses: str = "-") -> None:
-        self.told, self.refuses = list[str](), refuses
+    def __init__(self, refuses: str = "-", stdout: str = "") -> None:
+        self.told, self.refuses, self.stdout = list[str](), refuses, stdout
 
     def stop(self) -> bool:
         return False
@@ -40,7 +40,7 @@ class TellingHead:
     ) -> Completed:
         self.told.append(" ".join(argv))
         refused = self.told[-1].startswith(self.refuses)
-        return Completed(1, "", "Requested nodes are busy\n") if refused else Completed(0, "", "")
+        return Completed(1, "", "Requested nodes are busy\n") if refused else Completed(0, self.stdout, "")
 
 
 def test_a_reservation_is_removed_whatever_happens() -> None:
