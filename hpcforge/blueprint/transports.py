@@ -41,7 +41,8 @@ class NcclSection(Section):
         description="rdma: only if there are several nodes, and all are on one InfiniBand or RoCE fabric.",
     )
     must: tuple[_Name, ...] = Field(
-        (), description="Transports that ranks must use, as NCCL's log spells them: NET/IB, P2P, NVLS, GDRDMA."
+        (),
+        description="Transports that some rank of each node must use, as in NCCL's log: NET/IB, P2P, NVLS, GDRDMA.",
     )
     must_not: tuple[_Name, ...] = Field((), description="Transports that no rank may use, such as NET/Socket.")
 

@@ -21,7 +21,7 @@ from hpcforge.report import design_svg, fabric_html, fabric_svg, fabric_words, s
 from hpcforge.report import design_words as words
 from hpcforge.report.design_charts import feed_rows, room
 from hpcforge.report.fabric_words import CABLES
-from hpcforge.report.page_environment import page_environment
+from hpcforge.report.pages import page_environment
 from hpcforge.report.similar_racks import Alike, alike, in_row_order
 from hpcforge.report.text import clean, plural
 
@@ -100,7 +100,6 @@ def environment() -> Environment:
         "names": words.names,
         "counted": plural,
         "marked": _marked,
-        "drawing": Markup,  # only for what `design_charts` has drawn
         "contents": design_svg.contents,
         "group_name": design_svg.summary,
         "rate": fabric_words.rate,

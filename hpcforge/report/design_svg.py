@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 from hpcforge.cluster.design import Design
 from hpcforge.facility.design import PduLoad, Position, RackDesign
 from hpcforge.report.design_words import fit, names, plain, power, text_width, whole
+from hpcforge.report.pages import put_text, px
 from hpcforge.report.similar_racks import Alike
-from hpcforge.report.svg import put_text, px
 from hpcforge.report.text import clean, plural
 
 _UNIT = 15.0  # drawn height of a rack unit

@@ -12,7 +12,7 @@ from hpcforge.fabric.graph import CableKind, Fabric
 from hpcforge.report.design_words import fit, text_width
 from hpcforge.report.fabric_picture import Box, BoxRow, CableLine, Picture, cable_lines, picture, said
 from hpcforge.report.fabric_words import CABLES
-from hpcforge.report.svg import put_text, px
+from hpcforge.report.pages import put_text, px
 from hpcforge.report.text import clean, plural
 
 _LEFT = 118.0  # room for captions

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from hpcforge.report.svg import put_text, px
+from hpcforge.report.pages import put_text, px
 from hpcforge.report.text import clean
 from hpcforge.report.verification import ReportedVerdict
 from hpcforge.verify.verdicts import Line

@@ -8,11 +8,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from jinja2 import Environment
-from markupsafe import Markup
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.report.junit import bound
-from hpcforge.report.page_environment import page_environment
+from hpcforge.report.pages import page_environment
 from hpcforge.report.text import duration, moment, plural
 from hpcforge.report.unreachable_text import by_reason
 from hpcforge.report.verification import Report, ReportedVerdict
@@ -62,7 +61,6 @@ def _kind(verdict: ReportedVerdict) -> str:
 @lru_cache
 def _environment() -> Environment:
     return page_environment({
-        "drawing": Markup,  # only for what `verification_charts` has drawn
         "duration": duration,
         "moment": moment,
         "hostlist": lambda nodes: fold(nodes) if nodes else "no node",
