@@ -14,7 +14,6 @@ from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.node_selection import choose
 from hpcforge.cli.plan import exit_code
 from hpcforge.cli.site import open_site
-from hpcforge.cluster.input_files import inputs
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
 from hpcforge.report.acceptance import AcceptanceBasis, AcceptanceReport, acceptance_json, acceptance_report
@@ -50,13 +49,12 @@ def acceptance(
     recorded = load(found.survey.head.reads.get(VERDICTS_PATH))
     if recorded.problem:
         _say(f"the last verdicts cannot be read: {recorded.problem}")
-    shown = [site.loaded.inventory_path] if site.loaded.inventory_path and site.lab is None else []
     report = acceptance_report(
         AcceptanceBasis(
             cluster=site.cluster,
             blueprint=str(blueprint),
             overrides=site.loaded.blueprint.overrides,
-            commit=commit_of(*inputs(site.loaded), *shown),
+            commit=commit_of(*site.files),
             hpcforge=__version__,
             who=begin(site.cluster.name, __version__).who,
             made_s=time.time(),

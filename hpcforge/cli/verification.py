@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcforge.blueprint.hardware import Gpu
-from hpcforge.cluster.input_files import inputs
 from hpcforge.cluster.model import SmokeTest
 from hpcforge.report.verification import SCHEMA_VERSION, Report, ReportedVerdict, Source, not_tested, reported_verdict
 from hpcforge.run.commit import commit_of
@@ -60,10 +59,8 @@ def _reported(test: SmokeTest, result: Reached, expected: Expectations) -> Repor
 
 
 def source(site: Site) -> Source:
-    """The files of a site by digest, and their commit; a rehearsal has no inventory of its own."""
-    loaded = site.loaded
-    inventory = None if site.lab else loaded.inventory_path
-    commit = commit_of(*inputs(loaded), *((inventory,) if inventory else ()))
+    """The files of a site by digest, and their commit."""
+    loaded, inventory, commit = site.loaded, site.own_inventory, commit_of(*site.files)
     return Source(
         str(loaded.blueprint_path),
         _sha256(loaded.blueprint_path, *loaded.included),

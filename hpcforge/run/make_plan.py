@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hpcforge import __version__
-from hpcforge.cluster.input_files import inputs
 from hpcforge.command_hint import command_line
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
@@ -136,8 +135,7 @@ def _known(site: Site) -> dict[str, KnownMachine]:
 
 def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | None:
     """Say what is odd about the blueprint's commit and the nodes' receipts; the commit."""
-    inventory = None if site.lab else site.loaded.inventory_path  # a rehearsal's is nobody's to commit
-    commit = commit_of(*inputs(site.loaded), *((inventory,) if inventory else ()))
+    commit = commit_of(*site.files)
     last = found.roster.run
     known = descends(site.loaded.blueprint_path, last.commit) if last and last.commit else None
     warning = commit_warning(commit, last, known)

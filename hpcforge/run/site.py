@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile
 from hpcforge.cluster import Loaded
+from hpcforge.cluster.input_files import inputs
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.command_hint import command_line
 from hpcforge.engines import Engines
@@ -45,6 +46,16 @@ class Site:
     def fabric_plans(self) -> tuple[Labels, ...]:
         """The fabrics as built by the plan; a rehearsal has none."""
         return tuple(cables.labels for cables in self.loaded.cables) if self.lab is None else ()
+
+    @property
+    def own_inventory(self) -> Path | None:
+        """The site's file of machines; None where they are a rehearsal's, which is in no repository."""
+        return self.loaded.inventory_path if self.lab is None else None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that the cluster is made from: a commit is of these."""
+        return (*inputs(self.loaded), *((self.own_inventory,) if self.own_inventory else ()))
 
     @property
     def kept_as(self) -> str:
