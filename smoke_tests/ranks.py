@@ -103,6 +103,7 @@ class Job:
     device: torch.device
     json: bool
     fault: Fault
+    addresses: tuple[str, ...] = ()  # this host's, of the connections with which it joined
 
     def say(self, text: str, **event: Any) -> None:
         """Write one event: with `--json` its JSON form, where it has one, else its text, where it has one."""
@@ -287,6 +288,12 @@ def _own_sockets() -> set[str]:
     return found
 
 
+def _own_addresses() -> list[str]:
+    """This host's addresses of this process's connections to other ranks."""
+    tables = "".join(_read(f"/proc/self/net/{name}") for name in ("tcp", "tcp6"))
+    return connected_addresses(tables, _own_sockets(), int(os.environ["MASTER_PORT"]))
+
+
 def _read(path: str) -> str:
     """The text of a file; "" where it cannot be read: then it cannot be told, and nothing has failed."""
     try:
@@ -308,8 +315,7 @@ def say_transport(job: Job) -> None:
         path = os.environ.get("NCCL_DEBUG_FILE", "").replace("%p", str(os.getpid()))
         job.say("", event="transport", **place, used=nccl_transports(_read(path)))
         return
-    tables = "".join(_read(f"/proc/self/net/{name}") for name in ("tcp", "tcp6"))
-    used = connected_addresses(tables, _own_sockets(), int(os.environ["MASTER_PORT"]))[:_TRANSPORTS]
+    used = sorted({*job.addresses, *_own_addresses()})[:_TRANSPORTS]
     interfaces = [interface_with(address) or "?" if "." in address else "?" for address in used]
     job.say("", event="transport", **place, used=used, interfaces=interfaces)
 
@@ -344,7 +350,10 @@ def _joined(job: Job, timeout_s: float) -> Job:
         rendezvous.TCPStore = functools.partial(rendezvous.TCPStore, use_libuv=False)
     with collective():
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
-    return replace(job, backend=backend, device=torch.device("cuda", job.local_rank) if cuda else job.device)
+    # After the last test it is too late: a rank that is done closes its connections to those that are not.
+    addresses = () if cuda else tuple(_own_addresses())
+    device = torch.device("cuda", job.local_rank) if cuda else job.device
+    return replace(job, backend=backend, device=device, addresses=addresses)
 
 
 @contextmanager

@@ -277,6 +277,28 @@ def test_what_a_sum_has_in_the_wrong_place_is_wrong(fault: str, tmp_path: Path) 
     assert ran.returncode != 0
 
 
+# Rank 1 reports its transport when rank 0 is gone, and their connection with it.
+LATE = """
+import os, time
+if os.environ.get("RANK") == "1":
+    import ranks
+    report = ranks.say_transport
+    def late(job):
+        while ranks._own_addresses():
+            time.sleep(0.05)
+        report(job)
+    ranks.say_transport = late
+"""
+
+
+@needs_torch
+def test_a_rank_that_is_done_last_knows_its_transport_too(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(LATE)
+    said = events(torchrun("allreduce", "--json", "--sizes-kib", "4", before=tmp_path))
+    if said["result"][0]["backend"] == "gloo":
+        assert sorted(event["rank"] for event in said["transport"] if event["used"] == ["127.0.0.1"]) == [0, 1]
+
+
 TCP = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0B004D0A:A1B2 0C004D0A:C3D4 01 00000000:00000000 00:00000000 00000000     0        0 11 1
