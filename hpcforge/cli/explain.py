@@ -1,16 +1,21 @@
-"""`hpcforge explain`: the rules behind codes such as POWER-003."""
+"""`hpcforge explain`: the rules behind codes such as POWER-003, and the lines of smoke tests."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.node_selection import tests_named
+from hpcforge.cluster import load
 from hpcforge.errors import UsageError
 from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES as FACILITY_RULES
 from hpcforge.facility.rules import explained
 from hpcforge.report import printing
+from hpcforge.report.lines_text import lines_json, lines_text
+from hpcforge.run.expectations import Expectations
 from hpcforge.software.rules import rules as software_rules
 from hpcforge.storage.rules import RULES as STORAGE_RULES
 
@@ -19,13 +24,22 @@ def explain(code: str | None, as_json: bool) -> int:
     """Run `hpcforge explain`. Returns the exit status."""
     known = {**FACILITY_RULES, **FABRIC_RULES, **STORAGE_RULES, **software_rules()}
     if code is not None and code.upper() not in known:
-        raise UsageError(
-            f"there is no rule {code}", did_you_mean(code, map(str.lower, known)) or "hpcforge explain lists them"
-        )
+        hint = did_you_mean(code, map(str.lower, known)) or "codes: hpcforge explain; a test: add its blueprint"
+        raise UsageError(f"there is no rule {code}", hint)
     rules = list(known.values()) if code is None else [known[code.upper()]]
     if as_json:
         entries = [vars(rule) for rule in rules]
         printing.result(json.dumps({"schema_version": 1, "rules": entries}, indent=2) + "\n")
     else:
         printing.result("\n".join(map(explained, rules)))
+    return Exit.DONE
+
+
+def explain_test(name: str, blueprint: Path, inventory: Path | None, as_json: bool) -> int:
+    """Run `hpcforge explain TEST BLUEPRINT`. Returns the exit status."""
+    loaded = load(blueprint, inventory)
+    cluster = loaded.cluster
+    expected = Expectations(cluster, loaded.fabrics, loaded.room.catalog.gpus)
+    found = [(test, expected.derived(test, test.nodes)) for test in tests_named(cluster, [name])]
+    printing.result(json.dumps(lines_json(found), indent=2) + "\n" if as_json else lines_text(found))
     return Exit.DONE

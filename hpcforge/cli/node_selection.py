@@ -1,9 +1,10 @@
-"""The part of a cluster that the options of `plan` and `apply` select."""
+"""The part of a cluster that options select: nodes, roles, tests."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.cluster.select import select
 from hpcforge.errors import UsageError
 from hpcforge.plan.changes import Scope
@@ -35,3 +36,14 @@ def choose(
         Scope(frozenset(only) if only else None, frozenset(force or ())),
         what,
     )
+
+
+def tests_named(cluster: Cluster, names: Collection[str]) -> list[SmokeTest]:
+    """The tests with these names. Raises UsageError for one that the blueprint does not have."""
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    known = list(dict.fromkeys(test.name for test in tests))
+    for name in names:
+        if name not in known:
+            has = f"tests: {', '.join(known)}" if known else "name it under `acceptance.tests`: docs/blueprint.md"
+            raise UsageError(f"the blueprint has no test {name!r}", has)
+    return [test for test in tests if test.name in names]

@@ -13,6 +13,7 @@ from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.smoke_tests import Level
 from hpcforge.cli.exit_codes import Exit, worst
+from hpcforge.cli.node_selection import tests_named
 from hpcforge.cli.signals import in_good_order
 from hpcforge.cli.site import open_site, say_not_rehearsed
 from hpcforge.cli.verification import gpu_models, verification_report
@@ -73,7 +74,7 @@ def verify(
     if saved is not None:
         raise UsageError("--from is for --cabling", "add --cabling")
     site = open_site(blueprint, inventory, lab, None)
-    _check_known(site.cluster, names or ())
+    tests_named(site.cluster, names or ())
     chosen = _limited(site.cluster, names or (), limit) if limit else None
     what = VerifyRequest(names, chosen, level, reserve, _gated(site.cluster, gate, limit))
     _check_outputs(outputs, baseline)
@@ -174,15 +175,6 @@ def _gated(cluster: Cluster, gate: str | None, limit: list[str] | None) -> str |
     if gate not in workers:
         raise UsageError(f"{gate!r} is not a worker of the blueprint", f"workers: {fold(workers)}")
     return gate
-
-
-def _check_known(cluster: Cluster, names: Collection[str]) -> None:
-    """Raises UsageError for a test that the blueprint does not have."""
-    known = list(dict.fromkeys(test.name for test in cluster.acceptance.tests)) if cluster.acceptance else []
-    for name in names:
-        if name not in known:
-            has = f"tests: {', '.join(known)}" if known else "name it under `acceptance.tests`: docs/blueprint.md"
-            raise UsageError(f"the blueprint has no test {name!r}", has)
 
 
 def _limited(cluster: Cluster, names: Collection[str], limit: Sequence[str]) -> frozenset[str]:

@@ -34,14 +34,16 @@ class Expectations:
 
     def weigh(self, test: SmokeTest, verdict: Verdict) -> Verdict:
         """The verdict with all of its lines."""
-        program, derived = test.program, dict[str, DerivedBandwidth]()
-        for measure, operation in program.derived:
-            derived[measure] = self._bandwidth(operation, verdict)
+        program, derived = test.program, self.derived(test, verdict.nodes, nccl=verdict.backend == "nccl")
         known = self.baseline.tests.get(test.name) if self.baseline else None
         if self.baseline is None or known is None:
             return weighed(verdict, program, References(derived))
         differs = difference(self.fingerprint(test, verdict), known.fingerprint)
         return weighed(verdict, program, References(derived, known.medians(), self.baseline.name, differs))
+
+    def derived(self, test: SmokeTest, nodes: Sequence[str], *, nccl: bool = True) -> dict[str, DerivedBandwidth]:
+        """What catalog and fabric give for each measure of a test that names an operation, on these nodes."""
+        return {measure: self._bandwidth(operation, nodes, nccl) for measure, operation in test.program.derived}
 
     def differs(self, test: SmokeTest, verdict: Verdict) -> str:
         """What of the software differs from the baseline's; "" if nothing does, or there is none."""
@@ -72,16 +74,15 @@ class Expectations:
         values = {name: {part: [value] for part, value in parts.items()} for name, parts in of.items()}
         return SavedTest(self.fingerprint(test, verdict), values)
 
-    def _bandwidth(self, operation: Operation, verdict: Verdict) -> DerivedBandwidth:
-        nodes = [self.cluster.by_name[name] for name in verdict.nodes]
+    def _bandwidth(self, operation: Operation, names: Sequence[str], nccl: bool) -> DerivedBandwidth:
+        nodes = [self.cluster.by_name[name] for name in names]
         without = [node.name for node in nodes if node.gpus is None or node.gpus.fake]
-        if without or verdict.backend != "nccl":
-            return DerivedBandwidth(None, None, "not derived: the ranks did not run on GPUs")
+        if without or not nccl:
+            return DerivedBandwidth(None, None, "not derived: no rank runs on a GPU")
         models = {node.gpus.model for node in nodes if node.gpus}
         if unknown := sorted(models - {*self.gpus}):
             return DerivedBandwidth(None, None, f"not derived: the catalog does not have {unknown[0]}")
         gpus = {node.name: NodeGpus.of(self.gpus[node.gpus.model], node.gpus.count) for node in nodes if node.gpus}
-        names = [node.name for node in nodes]
         fabric = next((each for each in self.fabrics if all(name in each.index for name in names)), None)
         found = expect(operation, names, gpus, fabric)
         return DerivedBandwidth(found.peak_gb_per_s, found.expected_gb_per_s, found.derivation)

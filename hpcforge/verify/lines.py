@@ -14,6 +14,7 @@ from hpcforge.verify.measurements import Numbers, limit_of, numbers, shown
 from hpcforge.verify.verdicts import Line, Verdict
 
 _TOLD = 4  # parts that are named one by one
+_OF = {"median": "the median of its nodes", "baseline": "the baseline, if there is one and its software is the same"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,31 @@ class References:
     baseline: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by measure and part
     baseline_name: str = ""
     differs: str = ""  # why the baseline refuses nothing: "kernel 6.1.0-30, the baseline has 6.1.0-28"
+
+
+@dataclass(frozen=True)
+class LineToCome:
+    """A line before its test has run. No limit: the numbers of the run, or of a baseline, will give it."""
+
+    measure: str
+    bound: str  # at_least, at_most
+    limit: float | None
+    source: str
+    refuses: bool
+    derivation: str = ""
+
+
+def lines_to_come(program: SmokeTestProgram, derived: Mapping[str, DerivedBandwidth]) -> list[LineToCome]:
+    """The lines that a test's numbers will be compared with, those of a measure side by side."""
+    found = []
+    for measure in program.measures:
+        for line in _lines(program, measure, {}, References(derived)):
+            found.append(LineToCome(line.measure, line.bound, line.limit, line.source, line.refuses, line.derivation))
+        for limit in (limit for limit in program.lines if limit.measure == measure.name):
+            of = _OF.get(limit.bound.removeprefix(f"{_way(limit)}_of_"))
+            if of:
+                found.append(LineToCome(measure.name, _way(limit), None, f"{limit.number:g} of {of}", refuses=True))
+    return found
 
 
 def weighed(verdict: Verdict, program: SmokeTestProgram, references: References) -> Verdict:

@@ -1,7 +1,8 @@
-"""`hpcforge explain`: the rules behind codes such as POWER-003."""
+"""`hpcforge explain`: the rules behind codes such as POWER-003, and the lines of smoke tests."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,20 +14,28 @@ def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
         rich_help_panel="Write and check a blueprint",
-        epilog="Example: hpcforge explain POWER-003",
+        epilog="Examples: hpcforge explain POWER-003; hpcforge explain allreduce site.yaml",
     )(explain)
 
 
 def explain(
     code: Annotated[
-        str | None, typer.Argument(help="The code, such as POWER-003. Default: all.", show_default=False)
+        str | None,
+        typer.Argument(help="The code, such as POWER-003, or a smoke test. Default: all codes.", show_default=False),
     ] = None,
+    blueprint: Annotated[
+        Path | None, typer.Argument(help="The blueprint of that smoke test.", show_default=False)
+    ] = None,
+    inventory: options.Inventory = None,
     as_json: options.Json = False,
 ) -> int:
-    """Explain the code of a rule, as in POWER-003.
+    """Explain a rule, as in POWER-003, or the lines of a smoke test.
 
-    Prints what the rule compares, and what to do when it is broken.
+    Prints what the rule compares, and what to do when it is broken. Of a smoke test: what each of its numbers will be
+    compared with, and how catalog and fabric give that line. Contacts no node.
     """
     from hpcforge.cli import explain as work
 
-    return work.explain(code, as_json)
+    if blueprint is None:
+        return work.explain(code, as_json)
+    return work.explain_test(code or "", blueprint, inventory, as_json)
