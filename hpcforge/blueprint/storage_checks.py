@@ -181,7 +181,8 @@ def _hides(loc: Loc, path: str, how: str, draft: Draft) -> Findings:
     first = path.split("/")[1]
     own = [home for home in _homes(draft) if _within(home, path) or _within(path, home)]
     if path in _HELD:
-        yield Finding(loc, f"`{path}` cannot be {how}: {_HELD[path]}", f"choose a separate folder, such as /{loc[1]}")
+        other = "/homes" if path == "/home" else f"/srv/{loc[1]}"
+        yield Finding(loc, f"`{path}` cannot be {how}: {_HELD[path]}", f"choose a separate folder, such as {other}")
     elif first in _SYSTEM and not any(_within(path, free) for free in _FREE_WITHIN):
         yield Finding(
             loc,

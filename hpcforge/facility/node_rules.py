@@ -183,7 +183,9 @@ def _gpu_count(kind: NodeKind, _: Catalog) -> Breaches:
         yield from _unless_stock("NODE-008", kind, "number of GPUs that it takes", "gpus_max")
     elif kind.gpus.count > kind.server.gpus_max:
         sums = f"{kind.gpus.count} > {kind.server.gpus_max} of {kind.model}"
-        yield Breach("NODE-008", kind.loc("gpus"), "more GPUs than the chassis takes", sums, _other_gpu())
+        own = f"`gpus_max` in an entry like {kind.model}, `hardware`"
+        hint = f"fewer GPUs, or another chassis; if this one takes more: {own}"
+        yield Breach("NODE-008", kind.loc("gpus"), "more GPUs than the chassis takes", sums, hint)
 
 
 def _unless_stock(code: str, kind: NodeKind, what: str, fact: str, model: str | None = None) -> Breaches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.nvidia import NvidiaSection
 from hpcforge.blueprint.overrides import alike, gpus_of
 from hpcforge.blueprint.reader import Loc
 from hpcforge.catalog import Catalog
@@ -82,12 +83,11 @@ def judged(
             unknown.setdefault(broken_rule.missing, broken_rule)
     for component, broken_rule in unknown.items():
         message = f"{NAMES[component]} is not set, and this depends on it: {broken_rule.rule.title}"
-        yield not_checked(
-            broken_rule.rule.code,
-            _place(broken_rule, ()),
-            message,
-            f"set it under `software.preinstalled`: {component}",
-        )
+        hint = f"set `software.preinstalled.{component}`"
+        if component in NvidiaSection.model_fields:
+            present = f"`software.preinstalled.{component}`: nodes have it"
+            hint = f"`software.nvidia.{component}`: hpcforge installs it; {present}"
+        yield not_checked(broken_rule.rule.code, _place(broken_rule, ()), message, hint)
 
 
 def _installed(software: s.Software, system: Distribution, *, nvidias: bool) -> Iterator[StatedComponent]:
