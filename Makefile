@@ -89,7 +89,7 @@ test-vm: host-vm-test develop
 
 # A machine without an operating system, from its controller to ssh: minutes. docs/bare-metal.md says what was seen.
 test-metal: host-vm-test develop
-	$(call have,$(NETBOOT_PACKAGES) ipxe-qemu,for machines that boot from the network)
+	$(call have,$(NETBOOT_PACKAGES) ipxe-qemu ovmf,for machines that boot from the network)
 	$(BIN)/python -m pytest -s tests/stories/metal --metal
 
 # As many minutes: Vagrant starts two machines, by hand and by hpcforge. docs/virtual-machines.md has the last output.

@@ -190,8 +190,6 @@ def test_apply_makes_a_cluster_of_a_machine_and_of_the_next_with_its_name(tmp_pa
 
 
 def test_a_machine_with_uefi_is_installed_and_starts_from_its_disk(tmp_path: Path) -> None:
-    if not OVMF[0].exists():
-        pytest.skip("apt-get install ovmf")
     with metal(tmp_path, uefi=True) as there:
         there.hpcforge("apply", "SITE", "--install", "w1", "--image", image_of(there), "--yes")
         assert there.ssh("test -d /sys/firmware/efi && sinfo -h -o %T") == "idle\n"
