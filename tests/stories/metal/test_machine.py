@@ -25,7 +25,7 @@ from tests.support.said import end_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.metal]
 
-MAC, ADDRESS, SERVER, BRIDGE, TAP = "02:00:00:79:08:0b", "10.78.0.11", "10.78.0.1", "hf-metal-b", "hf-metal-t"
+MAC, ADDRESS, SERVER, BRIDGE, TAP = "02:00:00:79:08:0b", "10.99.78.11", "10.99.78.1", "hf-metal-b", "hf-metal-t"
 OVMF = Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd")  # of Debian's package ovmf
 BLUEPRINT = """
 schema: 1
@@ -33,9 +33,9 @@ name: metal
 domain: metal.example.org
 inventory: machines.yaml
 access: {user: ops}
-nodes: {w1: {functions: [head, worker], hardware: rehearsal-node, addresses: 10.78.0.11}}
+nodes: {w1: {functions: [head, worker], hardware: rehearsal-node, addresses: 10.99.78.11}}
 overrides: {w1: {memory_gib: 1, reason: "the host has little"}}
-networks: {cluster: {cidr: 10.78.0.0/24}}
+networks: {cluster: {cidr: 10.99.78.0/24}}
 services: {dns: {on: w1}, time: {on: w1}}
 software: {os: {name: debian, release: "12"}}
 slurm:
@@ -182,7 +182,7 @@ def test_apply_makes_a_cluster_of_a_machine_and_of_the_next_with_its_name(tmp_pa
         assert there.ssh("cd / && sudo -u ada srun -n 2 hostname") == "w1\nw1\n"
         assert "not installed: its host key is recorded" in there.hpcforge("plan", "SITE", *install)
         there.hpcforge("nodes", "replace", "SITE", "w1", "--same-machine", "--yes")
-        assert "ssh answers at 10.78.0.11" in there.hpcforge("apply", "SITE", *install, "--yes", code=4)
+        assert "ssh answers at 10.99.78.11" in there.hpcforge("apply", "SITE", *install, "--yes", code=4)
         said = there.hpcforge("apply", "SITE", *install, "--wipe", "w1=OTHER", "--yes", code=5)
         assert "an earlier installation is on vda (serial number QM0001)" in said
         there.hpcforge("apply", "SITE", *install, "--wipe", "w1=QM0001", "--yes")
