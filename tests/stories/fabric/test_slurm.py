@@ -49,7 +49,7 @@ users: {ada: {uid: 2001}}
 UNITS = {"compute-unit-001": "gpu[001-032]", "compute-unit-002": "gpu[033-064]", "compute-unit-003": "gpu[065-072]"}
 
 
-@pytest.fixture(scope="module", params=["12", "13"])
+@pytest.fixture(scope="module", params=["12", "13", pytest.param("14", marks=pytest.mark.debian_14)])
 def head(request: pytest.FixtureRequest, start: Callable[..., Nodes]) -> Nodes:
     nodes = start(f"slurm{'abc'[int(request.param) - 12]}", "head", release=request.param)
     nodes.install("head", "slurmctld", "slurm-client", "munge")
