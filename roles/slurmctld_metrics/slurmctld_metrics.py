@@ -2,7 +2,7 @@
 """Print what slurmctld counts of its schedulers, in Prometheus' text format.
 
 slurmctld answers over HTTP on its own port, and only requests that are signed with its key (metrics.html of Slurm
-26.05). Its jobs by user are not asked for: everybody in the cluster can read what this program prints. Standard library.
+26.05). Jobs by user are not asked for: everybody in the cluster can read what is printed here. Standard library.
 """
 
 import base64

@@ -128,5 +128,5 @@ def test_a_node_comes_and_services_are_turned_on_under_a_job(site: Site) -> None
 
 
 def test_slurmctld_s_own_metrics_are_for_hpcforge_alone(site: Site) -> None:
-    site.becomes("head", "grep '^slurm_bf_active' /var/lib/hpcforge_metrics/slurmctld.prom || :", "slurm_bf_active 0\n")
+    site.becomes("head", "grep -c '^slurm_bf_active ' /var/lib/hpcforge_metrics/slurmctld.prom || :", "1\n")
     assert site.ssh("w01", f"python3 -c {shlex.quote(UNSIGNED)}") == "401\n"
