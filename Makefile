@@ -113,7 +113,7 @@ test-shared-storage: host-test develop
 
 # Minutes: Debian 14, whose packages change each day until it is released.
 test-debian-14: host-test develop $(VENV)/.torch
-	$(BIN)/python -m pytest -s -m debian_14 --debian-14 tests/stories/rehearsal/test_debian_fourteen.py tests/stories/fabric/test_slurm.py
+	$(BIN)/python -m pytest -s --debian-14 tests/stories/rehearsal/test_debian_fourteen.py tests/stories/fabric/test_slurm_fourteen.py
 
 # Minutes: bad parts that are planted one at a time on six nodes, and named.
 test-isolation: host-test develop $(VENV)/.torch

@@ -10,8 +10,7 @@ from tests.conftest import ON_DEMAND
 
 ROOT = Path(__file__).parents[3]
 _TESTS = re.compile(r"`(tests/\S+?\.py)?::(\w+)(?:\[([^]`]+)\])?`")  # without a file: of the one before
-# Of all cases: a test that is on demand for one of them alone runs.
-_LEFT_OUT = re.compile(rf"(?<!marks=)pytest\.mark\.({'|'.join(ON_DEMAND).replace('-', '_')})\b")
+_LEFT_OUT = re.compile(rf"pytest\.mark\.({'|'.join(ON_DEMAND).replace('-', '_')})\b")
 
 
 def test_every_test_that_is_named_exists() -> None:
