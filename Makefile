@@ -19,7 +19,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 pictures test test-stories test-all test-debian-14 test-isolation test-landing landing test-every-kill test-kills test-metal test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick simulate-isolation
+.PHONY: rehearse full-lab full-lab-13 full-lab-14 pictures test test-stories test-all test-debian-14 test-isolation test-landing landing test-every-kill test-kills test-metal test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick simulate-isolation
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -33,6 +33,12 @@ FULL_LAB_13 := $(VENV)/full-lab-13.yaml
 full-lab-13: install
 	sed 's/release: "12"/release: "13"/' blueprints/full-lab.yaml > $(FULL_LAB_13)
 	$(MAKE) rehearse BLUEPRINT=$(FULL_LAB_13)
+
+# Without the directory: Debian 14 has no SSSD.
+FULL_LAB_14 := $(VENV)/full-lab-14.yaml
+full-lab-14: install
+	sed 's/release: "12"/release: "14"/; /^  directory:/d' blueprints/full-lab.yaml > $(FULL_LAB_14)
+	$(MAKE) rehearse BLUEPRINT=$(FULL_LAB_14)
 
 # Linters run beside the tests, since both need a core; what they say comes last. 10 minutes on two quiet cores.
 MAIN_JOB := tests/stories/main_job
@@ -107,7 +113,7 @@ test-shared-storage: host-test develop
 
 # Minutes: Debian 14, whose packages change each day until it is released.
 test-debian-14: host-test develop $(VENV)/.torch
-	$(BIN)/python -m pytest -s tests/stories/rehearsal/test_debian_fourteen.py --debian-14
+	$(BIN)/python -m pytest -s --debian-14 tests/stories/rehearsal/test_debian_fourteen.py tests/stories/fabric/test_slurm_fourteen.py
 
 # Minutes: bad parts that are planted one at a time on six nodes, and named.
 test-isolation: host-test develop $(VENV)/.torch

@@ -49,11 +49,15 @@ users: {ada: {uid: 2001}}
 UNITS = {"compute-unit-001": "gpu[001-032]", "compute-unit-002": "gpu[033-064]", "compute-unit-003": "gpu[065-072]"}
 
 
-@pytest.fixture(scope="module", params=["12", "13"])
-def head(request: pytest.FixtureRequest, start: Callable[..., Nodes]) -> Nodes:
-    nodes = start(f"slurm{'abc'[int(request.param) - 12]}", "head", release=request.param)
+def controller(start: Callable[..., Nodes], release: str) -> Nodes:
+    nodes = start(f"slurm{'abc'[int(release) - 12]}", "head", release=release)
     nodes.install("head", "slurmctld", "slurm-client", "munge")
     return nodes
+
+
+@pytest.fixture(scope="module", params=["12", "13"])
+def head(request: pytest.FixtureRequest, start: Callable[..., Nodes]) -> Nodes:
+    return controller(start, request.param)
 
 
 def configured(head: Nodes, folder: Path, plugin: str) -> None:

@@ -7,6 +7,7 @@ that waits for nodes of 24.11 starts no step there, so jobs come by sbatch. PyTo
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -23,6 +24,12 @@ VERSIONS = r"scontrol -o show node | sed -nE 's/^NodeName=(\S+) .* Version=([0-9
 JOB = "hostname; until test -e /tmp/go; do sleep 0.2; done; srun hostname; echo whole"
 JOBS = "squeue -h -S i -o '%j %T' || :"
 IDLE = "sinfo -h -o '%D %T'"
+UNSIGNED = """
+import http.client
+asked = http.client.HTTPConnection("head", 6817, timeout=20)
+asked.request("GET", "/metrics/jobs-users-accts")
+print(asked.getresponse().status)
+"""
 
 
 def submitted(site: Site, name: str, options: str) -> None:
@@ -104,18 +111,22 @@ def test_a_second_apply_changes_nothing(site: Site) -> None:
     assert json.loads(site.cli("plan", "BLUEPRINT", "--json").stdout)["steps"] == []
 
 
-def test_a_node_comes_and_accounting_is_turned_on_under_a_job(site: Site) -> None:
+def test_a_node_comes_and_services_are_turned_on_under_a_job(site: Site) -> None:
     submitted(site, "early", "-w w03")
     site.becomes("head", JOBS, "early RUNNING\n")
     assert site.cli("nodes", "add", "BLUEPRINT", "w04", "--yes").returncode == 0
     text = site.blueprint.read_text()
-    assert text.count("\n  time:  {on: head}\n") == 1
-    site.blueprint.write_text(
-        text.replace("\n  time:  {on: head}\n", "\n  time:  {on: head}\n  accounting: {on: head}\n")
-    )
+    before, time, after = text.partition("\n  time:  {on: head}\n")
+    assert time
+    site.blueprint.write_text(f"{before}{time}  accounting: {{on: head}}\n  metrics: {{on: head}}\n{after}")
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     site.becomes("head", "sinfo -h -o %D", "4\n")
     whole(site, "early", "w03")
     site.becomes("head", "sacct -nPX --user ada --name early -o jobname,state || :", "early|COMPLETED\n")
     assert json.loads(site.cli("plan", "BLUEPRINT", "--json").stdout)["steps"] == []
+
+
+def test_slurmctld_s_own_metrics_are_for_hpcforge_alone(site: Site) -> None:
+    site.becomes("head", "grep -c '^slurm_bf_active ' /var/lib/hpcforge_metrics/slurmctld.prom || :", "1\n")
+    assert site.ssh("w01", f"python3 -c {shlex.quote(UNSIGNED)}") == "401\n"

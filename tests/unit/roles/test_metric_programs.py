@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import ctypes.util
+import hashlib
+import hmac
+import http.server
 import importlib.util
 import json
 import re
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -104,6 +111,62 @@ def test_queues_are_those_of_sdiag(slurm: ModuleType) -> None:
     assert by_name(slurm.queues(text)) == {
         "slurm_threads": [({}, 3)], "slurm_agent_queue": [({}, 1)], "slurm_dbd_queue": [({}, 12)],
     }  # fmt: skip
+
+
+KEY = b"k" * 64
+
+
+def signed_by(key: bytes, bearer: str) -> dict[str, Any]:
+    """What a token says, whose signature this key made."""
+    body, _, signature = bearer.rpartition(".")
+    own = base64.urlsafe_b64encode(hmac.new(key, body.encode(), hashlib.sha256).digest()).decode().rstrip("=")
+    assert signature == own
+    head, said = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in body.split("."))
+    assert head == {"alg": "HS256", "typ": "JWT"}
+    return {**said}
+
+
+@contextmanager
+def slurmctld(status: int, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Answers HTTP as slurmctld does. Yields its port, and who asked for what."""
+    asked: list[str] = []
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(f"{self.path} {self.headers['Authorization'].removeprefix('Bearer ')}")
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port, asked
+        server.shutdown()
+
+
+def test_slurmctld_is_asked_with_a_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = loaded("slurmctld_metrics/slurmctld_metrics.py")
+    (tmp_path / "key").write_bytes(KEY)
+    monkeypatch.setattr(program, "KEY", str(tmp_path / "key"))
+    text = "# HELP slurm_bf_active Whether\n# TYPE slurm_bf_active gauge\nslurm_bf_active 0\n# EOF\nother 1\n"
+    with slurmctld(200, text) as (port, asked):
+        monkeypatch.setattr(program, "PORT", port)
+        program.main()
+    assert capsys.readouterr().out == "# TYPE slurm_bf_active gauge\nslurm_bf_active 0\n"
+    [(path, bearer)] = [tuple(one.split()) for one in asked]
+    said = signed_by(KEY, bearer)
+    assert path == "/metrics/scheduler" and said["sun"] == "root"
+    assert said["exp"] - said["iat"] == 60 and abs(said["iat"] - time.time()) < 60
+
+    with slurmctld(401, "") as (port, asked), pytest.raises(SystemExit, match="with status 401"):
+        monkeypatch.setattr(program, "PORT", port)
+        program.main()
+    program.main()  # nothing listens there any more: SlurmctldDown says so
+    assert capsys.readouterr().out == ""
 
 
 def test_a_gpu_is_there_while_its_device_is(gpus: ModuleType) -> None:

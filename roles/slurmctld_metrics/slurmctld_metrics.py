@@ -1,0 +1,71 @@
+#!/usr/bin/python3 -IS
+"""Print what slurmctld counts of its schedulers, in Prometheus' text format.
+
+slurmctld answers over HTTP on its own port, and only requests that are signed with its key (metrics.html of Slurm
+26.05). Jobs by user are not asked for: everybody in the cluster can read what is printed here. Standard library.
+"""
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import sys
+import time
+from collections.abc import Iterator
+
+KEY = "/etc/slurm/metrics.key"
+HOST, PORT, PATH = "127.0.0.1", 6817, "/metrics/scheduler"  # the signature is good for whoever reads it on the way
+LIMIT_S = 15
+GOOD_FOR_S = 60
+MOST_BYTES = 1 << 20
+
+
+def token(key: bytes, now_s: int) -> str:
+    """A JSON web token (RFC 7519, HS256) of root; `sun` is the user for Slurm."""
+    said = {"iat": now_s, "exp": now_s + GOOD_FOR_S, "sun": "root"}
+    body = b".".join(encoded(json.dumps(part).encode()) for part in ({"alg": "HS256", "typ": "JWT"}, said))
+    return (body + b"." + encoded(hmac.new(key, body, hashlib.sha256).digest())).decode()
+
+
+def encoded(raw: bytes) -> bytes:
+    """In base64 as tokens have it."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=")
+
+
+def answer(bearer: str) -> tuple[int, str]:
+    """The status and the text of slurmctld's answer. Raises OSError where there is none."""
+    connection = http.client.HTTPConnection(HOST, PORT, timeout=LIMIT_S)
+    try:
+        connection.request("GET", PATH, headers={"Authorization": f"Bearer {bearer}"})
+        got = connection.getresponse()
+        return got.status, got.read(MOST_BYTES).decode(errors="replace")
+    except http.client.HTTPException as error:
+        raise OSError(f"no HTTP: {error!r}") from error
+    finally:
+        connection.close()
+
+
+def metrics(text: str) -> Iterator[str]:
+    """Yield samples and their types: what else is there (`# EOF`) is for the end of a file."""
+    for line in text.splitlines():
+        if line.startswith(("slurm_", "# TYPE slurm_")):
+            yield line
+
+
+def main() -> None:
+    """Print all of it."""
+    with open(KEY, "rb") as file:
+        bearer = token(file.read(), int(time.time()))
+    try:
+        status, text = answer(bearer)
+    except OSError as error:  # another alert says so (SlurmctldDown): one fault, one message
+        print(f"slurmctld does not answer: {error}", file=sys.stderr)
+        return
+    if status != http.client.OK:
+        sys.exit(f"slurmctld answers {PATH} with status {status}")
+    print("\n".join(metrics(text)))
+
+
+if __name__ == "__main__":
+    main()
