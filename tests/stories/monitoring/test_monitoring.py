@@ -37,6 +37,7 @@ slurm:
   partitions: {main: {nodes: all, default: true}}
 users: {ada: {uid: 2001}}
 """
+AUTHORITY = "/etc/hpcforge/syslog_authority.pem"
 FAULTS = {
     "w01": ("sudo systemctl stop prometheus-node-exporter", "ExporterDown"),
     "w02": ("sudo rm /dev/fakegpu1", "GpuMissing"),
@@ -126,6 +127,19 @@ def test_a_line_of_one_node_is_found(site: Site) -> None:
         pass
     assert [line["node"] for line in found] == ["w02"]
     assert "Xid" not in site.cli("logs", "BLUEPRINT", "w01", "--grep", "NVRM: Xid").stdout
+
+
+def test_logs_go_over_tls_and_to_no_other_server(site: Site) -> None:
+    head = address(site)
+    assert site.ssh("head", "ss -Hltn 'sport = :514'") == ""
+    site.ssh("w01", f"bash -c \"echo '<13>Nov 26 10:00:00 w01 tls: plain' > /dev/tcp/{head}/6514\"")
+    # A node that trusts another authority tells the head nothing.
+    site.ssh("w02", f"sudo cp -p {AUTHORITY} /var/tmp; sudo openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=other "
+             f"-keyout /dev/null -out {AUTHORITY} 2>/dev/null; sudo systemctl restart rsyslog; logger -t tls withheld")  # fmt: skip
+    site.becomes("w02", "sudo journalctl -u rsyslog | grep -q 'certificate verify failed' && echo refused", "refused\n")
+    site.ssh("w02", f"sudo mv /var/tmp/{AUTHORITY.rpartition('/')[2]} {AUTHORITY}; sudo systemctl restart rsyslog")
+    site.ssh("w02", "logger -t tls trusted")
+    site.becomes("head", "sudo grep -ho 'tls: .*' /var/log/cluster/w01.log /var/log/cluster/w02.log", "tls: trusted\n")
 
 
 def test_each_fault_raises_its_own_alert_and_no_other(site: Site) -> None:

@@ -143,3 +143,11 @@ def test_the_slow_fault_raises_its_alert_in_time(site: Site, slow: float) -> Non
     resolved_s = becomes_told(site, SLOW.resolved, repaired_s + BECOMES_S) - repaired_s
     print(f"| {SLOW.fault} | `{SLOW.alert}` | {SLOW.within_s:.0f} | {fired_s:.0f} | {resolved_s:.0f} |")
     assert fired_s <= SLOW.within_s
+
+
+def test_metrics_leave_with_the_role_of_their_program(site: Site) -> None:
+    wait_for(site, "hpcforge_collector_success{collector='power'}", {"w01": 1.0})
+    text = site.blueprint.read_text()
+    site.blueprint.write_text(text.replace("role_folders: [../roles]\n", ""))
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    wait_for(site, "{collector='power'}", {})
