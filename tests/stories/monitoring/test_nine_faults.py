@@ -128,8 +128,10 @@ def test_quiet_raises_none(site: Site) -> None:
 def test_a_fault_raises_its_alert_in_time_and_no_other(site: Site, slow: float, fault: Fault) -> None:
     before = told(site)
     began_s = plant(site, fault)
-    fired_s = becomes_told(site, fault.firing, began_s + BECOMES_S) - began_s
-    repaired_s = repair(site, fault)
+    try:
+        fired_s = becomes_told(site, fault.firing, began_s + BECOMES_S) - began_s
+    finally:
+        repaired_s = repair(site, fault)
     resolved_s = becomes_told(site, fault.resolved, repaired_s + BECOMES_S) - repaired_s
     print(f"| {fault.fault} | `{fault.alert}` | {fault.within_s:.0f} | {fired_s:.0f} | {resolved_s:.0f} |")
     wait_for(site, f'ALERTS{{alertname!="{SLOW.alert}"}}', {})  # of what follows, too
