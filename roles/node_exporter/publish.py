@@ -5,7 +5,8 @@
 
 What the program prints replaces /var/lib/hpcforge_metrics/NAME.prom at once and as a whole. If it fails or takes too
 long, its metrics go, and `hpcforge_collector_success` is 0. A program that hangs in the kernel is waited for: no second
-one is started meanwhile. What a program published that no timer starts any more is removed. Standard library, Python 3.9.
+one is started meanwhile. What a program published that no timer starts any more is removed. Standard library, Python
+3.9.
 """
 
 import contextlib

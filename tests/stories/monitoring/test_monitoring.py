@@ -134,8 +134,9 @@ def test_logs_go_over_tls_and_to_no_other_server(site: Site) -> None:
     assert site.ssh("head", "ss -Hltn 'sport = :514'") == ""
     site.ssh("w01", f"bash -c \"echo '<13>Nov 26 10:00:00 w01 tls: plain' > /dev/tcp/{head}/6514\"")
     # A node that trusts another authority tells the head nothing.
-    site.ssh("w02", f"sudo cp -p {AUTHORITY} /var/tmp; sudo openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=other "
-             f"-keyout /dev/null -out {AUTHORITY} 2>/dev/null; sudo systemctl restart rsyslog; logger -t tls withheld")  # fmt: skip
+    other = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=other -keyout /dev/null"
+    site.ssh("w02", f"sudo cp -p {AUTHORITY} /var/tmp; sudo {other} -out {AUTHORITY} 2>/dev/null")
+    site.ssh("w02", "sudo systemctl restart rsyslog; logger -t tls withheld")
     site.becomes("w02", "sudo journalctl -u rsyslog | grep -q 'certificate verify failed' && echo refused", "refused\n")
     site.ssh("w02", f"sudo mv /var/tmp/{AUTHORITY.rpartition('/')[2]} {AUTHORITY}; sudo systemctl restart rsyslog")
     site.ssh("w02", "logger -t tls trusted")
