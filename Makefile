@@ -19,7 +19,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 full-lab-14 pictures test test-stories test-all test-debian-14 test-isolation test-landing landing test-every-kill test-kills test-metal test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick simulate-isolation
+.PHONY: rehearse full-lab full-lab-13 full-lab-14 pictures test test-stories test-all test-debian-14 test-isolation test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick simulate-isolation
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -56,7 +56,7 @@ test-stories: host-test host-vm develop $(VENV)/.torch
 
 # Hours: all there is. It goes on where one of them fails.
 test-all:
-	$(MAKE) -k test test-stories test-debian-14 test-isolation test-every-kill test-kills test-metal test-nvidia test-shared-storage test-templates test-training test-vm test-vagrant
+	$(MAKE) -k test test-stories test-debian-14 test-isolation test-every-kill test-kills test-metal test-monitoring test-nvidia test-shared-storage test-templates test-training test-vm test-vagrant
 
 # What CI runs after `make test`, USED_MIN minutes after it began: the stories that fit (tools/stories.py).
 USED_MIN ?= 10
@@ -101,6 +101,10 @@ test-metal: host-vm-test develop
 # As many minutes: Vagrant starts two machines, by hand and by hpcforge. docs/virtual-machines.md has the last output.
 test-vagrant: host-vagrant develop
 	$(BIN)/python -m pytest -s tests/stories/vagrant --vagrant
+
+# Nine faults on the full lab, each told in time and nothing else, and ten quiet minutes. docs/monitoring.md has what was seen.
+test-monitoring: host-test develop
+	$(BIN)/python -m pytest -s tests/stories/monitoring/test_nine_faults.py --monitoring
 
 # NVIDIA's repository, with stubs of its packages, on a node that restarts: minutes. docs/software.md says what was seen.
 test-nvidia: host-test develop

@@ -20,6 +20,7 @@ ON_DEMAND = {
     "isolation": "that plant faults and have them isolated, on six nodes",
     "kills": "that kill applies of a cluster with Slurm, for hours",
     "metal": "that install a machine that boots from the network",
+    "monitoring": "of nine faults on the full lab, and of ten quiet minutes",
     "nvidia": "of NVIDIA's repository, with stubs, on a node",
     "training": "of faults in training: in each mode, in checkpoints, of a node under a job",
     "templates": "of each template of `hpcforge init`, from nothing to a report of its acceptance",

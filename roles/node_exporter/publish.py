@@ -5,15 +5,19 @@
 
 What the program prints replaces /var/lib/hpcforge_metrics/NAME.prom at once and as a whole. If it fails or takes too
 long, its metrics go, and `hpcforge_collector_success` is 0. A program that hangs in the kernel is waited for: no second
-one is started meanwhile. Standard library, Python 3.9.
+one is started meanwhile. What a program published that no timer starts any more is removed. Standard library, Python
+3.9.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
 import time
 
 FOLDER = "/var/lib/hpcforge_metrics"
+TIMER = "/etc/systemd/system/hpcforge-metrics-{}.timer"
+OWN = b"# HELP hpcforge_collector_success "  # no file that others put there has it
 LIMIT_S = 20.0
 MOST_BYTES = 4 << 20
 
@@ -41,8 +45,22 @@ def write(path: str, text: bytes) -> None:
     os.replace(new, path)
 
 
+def remove_orphans(folder: str, timer: str) -> None:
+    """Remove the files of programs that have no timer: their role has been removed."""
+    for entry in os.listdir(folder):
+        name, dot, kind = entry.rpartition(".")
+        path = os.path.join(folder, entry)
+        if dot and kind == "prom" and not os.path.exists(timer.format(name)):
+            with contextlib.suppress(FileNotFoundError):  # another run removes it, too
+                with open(path, "rb") as file:
+                    published_here = OWN in file.read()
+                if published_here:
+                    os.unlink(path)
+
+
 def main(name: str, program: str) -> int:
     """Run it once. Returns the exit status."""
+    remove_orphans(FOLDER, TIMER)
     path, began = os.path.join(FOLDER, f"{name}.prom"), time.monotonic()
     try:
         child = subprocess.Popen([program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3 -IS
-"""Print what hpcforge knows of a node as metrics: certificates that end, a restart that is due, age of test results.
+"""Print what hpcforge knows of a node as metrics: certificates that end, a restart that is due, age of test results,
+limits of power feeds.
 
 Certificates in PEM are read by openssl, those of host keys by ssh-keygen. Standard library, Python 3.9.
 """
@@ -80,6 +81,14 @@ def verdicts(path: str) -> Iterator[str]:
                 yield f'hpcforge_verdict_passed{{test="{test}"}} {int(passed)}'
 
 
+def feeds(limits_w: dict[str, float], shares: dict[str, dict[str, float]]) -> Iterator[str]:
+    """Yield each power feed's limit, and the part of each rack's load that it carries, both of the design."""
+    for feed, limit_w in limits_w.items():
+        yield f'hpcforge_feed_limit_watts{{feed="{feed}"}} {limit_w!r}'
+        for rack, share in shares[feed].items():
+            yield f'hpcforge_feed_share_ratio{{feed="{feed}",rack="{rack}"}} {share!r}'
+
+
 def main() -> None:
     """Print all of it."""
     with open(WANTED, encoding="utf-8") as file:
@@ -92,6 +101,8 @@ def main() -> None:
     for line in clock():
         print(line)
     print(f"hpcforge_restart_due {int(os.path.exists(RESTART))}")
+    for line in feeds(wanted["feed_limits_w"], wanted["feed_shares"]):
+        print(line)
     if wanted["verdicts"]:
         print(f"hpcforge_run_active {int(run_active())}")
         print("\n".join(verdicts(wanted["verdicts"])))

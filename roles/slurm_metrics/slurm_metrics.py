@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -IS
 """Print Slurm's jobs, nodes and queues as metrics, in Prometheus' text format.
 
-One squeue, one sinfo and one sdiag, whatever the number of jobs. Columns have fixed widths, so that no text of a user
+One squeue, sinfo, sdiag and sacctmgr, whatever the number of jobs. Columns have fixed widths, so that no text of a user
 can shift them; it is cut there. Fields: squeue(1) and sinfo(1), --Format; sdiag(1). Standard library, Python 3.9.
 """
 
@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 WANTED = "/etc/hpcforge/slurm_metrics.json"
-LIMIT_S = 15
+LIMIT_S = 10
+ACCOUNTING_S = 5  # all of them end before hpcforge-publish-metrics ends this program, after 20 s
 OURS = "hpcforge: "  # how reasons of hpcforge's own drains begin
 JOBS = (("State", 20), ("Partition", 64), ("tres-alloc", 256))
 NODES = (("NodeList", 64), ("StateComplete", 64), ("CPUsState", 32), ("GresUsed", 128), ("Gres", 128), ("Reason", 128))
@@ -99,6 +100,16 @@ def queues(text: str) -> Iterator[Sample]:
             yield metric, {}, int(value.strip()[:12])
 
 
+def accounting(place: dict[str, str]) -> Iterator[Sample]:
+    """Yield whether slurmdbd answers from its database. `place` has its node's labels, or none for the site's."""
+    command = ("sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster")
+    try:
+        answered = asked(*command, limit_s=ACCOUNTING_S).returncode == 0
+    except subprocess.TimeoutExpired:
+        answered = False
+    yield "slurm_accounting_answers", place, answered
+
+
 def number(pattern: str, text: str) -> int:
     """The first number that a pattern finds, or 0."""
     found = re.search(pattern, text)
@@ -130,24 +141,31 @@ def escaped(text: str) -> str:
 
 def said(*command: str) -> str:
     """What a command prints. Where it fails so does this program: half a picture is none."""
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False,
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
-    )  # fmt: skip
+    done = asked(*command, limit_s=LIMIT_S)
     if done.returncode != 0:
         sys.exit(f"{command[0]}: {done.stderr.decode(errors='replace').strip()[:300]}")
     return done.stdout.decode(errors="replace")
 
 
+def asked(*command: str, limit_s: float) -> "subprocess.CompletedProcess[bytes]":
+    """Run a command to its end."""
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False,
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+
+
 def main() -> None:
     """Print all of it."""
     with open(WANTED, encoding="utf-8") as file:
-        racks = json.load(file)["racks"]
+        wanted = json.load(file)
     found = [
         *jobs(said("squeue", "--noheader", "--array", "--all", f"--Format={columns(JOBS)}")),
-        *nodes(said("sinfo", "--noheader", "--Node", "--all", f"--Format={columns(NODES)}"), racks),
+        *nodes(said("sinfo", "--noheader", "--Node", "--all", f"--Format={columns(NODES)}"), wanted["racks"]),
         *queues(said("sdiag")),
     ]
+    if wanted["accounting"] is not None:
+        found += accounting(wanted["accounting"])
     print("\n".join(lines(found)))
 
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import time
 from collections.abc import Iterator
-from typing import Any
-from urllib.parse import quote
 
 import pytest
 
 from tests.support.site import BECOMES_S, Site
+from tests.support.watched import ROLES, address, asked, got, password, receive, told, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -31,10 +29,7 @@ nodes:
 networks: {mgmt: {cidr: 10.78.0.0/23}}
 services: {dns: {on: head}, time: {on: head}, syslog: {on: head}, metrics: {on: head}}
 software: {os: {name: debian, release: "RELEASE"}}
-roles:
-  prometheus: {scrape_s: 3, evaluate_s: 3}
-  node_exporter: {collect_s: 5}
-  alertmanager: {webhooks: ["http://127.0.0.1:9999/"], group_wait_s: 1}
+roles: ROLES
 slurm:
   controller: head
   reserve: {cores: 0, memory_gib: 1}
@@ -42,33 +37,7 @@ slurm:
   partitions: {main: {nodes: all, default: true}}
 users: {ada: {uid: 2001}}
 """
-# Notes each alert that Alertmanager posts, a line each.
-RECEIVER = """
-import http.server, json
-class Receiver(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with open("/var/tmp/alerts", "a") as file:
-            for alert in told["alerts"]:
-                print(alert["status"], alert["labels"]["alertname"], alert["labels"].get("node", "-"), file=file)
-        self.send_response(200)
-        self.end_headers()
-http.server.HTTPServer(("127.0.0.1", 9999), Receiver).serve_forever()
-"""
-# The status of a page, as curl is not on nodes: with a password or none.
-STATUS = """
-import base64, ssl, sys, urllib.error, urllib.request
-url, password = sys.argv[1:3]
-asked = urllib.request.Request(url)
-if password:
-    asked.add_header("Authorization", "Basic " + base64.b64encode(("hpcforge:" + password).encode()).decode())
-trusted = ssl.create_default_context(cafile="/etc/prometheus/hpcforge_authority.pem")
-try:
-    with urllib.request.urlopen(asked, context=trusted, timeout=20) as answer:
-        sys.stdout.write(str(answer.status) + " " + answer.read().decode())
-except urllib.error.HTTPError as error:
-    print(error.code)
-"""
+AUTHORITY = "/etc/hpcforge/syslog_authority.pem"
 FAULTS = {
     "w01": ("sudo systemctl stop prometheus-node-exporter", "ExporterDown"),
     "w02": ("sudo rm /dev/fakegpu1", "GpuMissing"),
@@ -88,12 +57,14 @@ REPAIRS = {
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("watched")
     (folder / "blueprints").mkdir()
-    (folder / "blueprints" / "rehearsal.yaml").write_text(BLUEPRINT.replace("RELEASE", request.param))
+    (folder / "blueprints" / "rehearsal.yaml").write_text(
+        BLUEPRINT.replace("RELEASE", request.param).replace(" ROLES\n", ROLES)
+    )
     here = Site(folder, f"test-watched{request.param}-{os.getpid()}")
     try:
         assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
         assert here.cli("apply", "BLUEPRINT", "--yes").returncode == 0
-        here.ssh("head", f"sudo systemd-run -q --unit=receiver python3 -c {shlex.quote(RECEIVER)}")
+        receive(here)
         yield here
     finally:
         here.cli("rehearse", "down")
@@ -102,39 +73,6 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def on_debian_12(site: Site) -> None:
     if 'release: "12"' not in site.blueprint.read_text():
         pytest.skip("the release is not asked for this")
-
-
-def address(site: Site) -> str:
-    return site.ssh("w01", "getent ahostsv4 head").split()[0]
-
-
-def got(site: Site, url: str, password: str) -> str:
-    return site.ssh("head", f"sudo python3 -c {shlex.quote(STATUS)} {shlex.quote(url)} {shlex.quote(password)}")
-
-
-def password(site: Site) -> str:
-    return site.ssh("head", "sudo cat /etc/prometheus/hpcforge_password").strip()
-
-
-def asked(site: Site, query: str) -> list[dict[str, Any]]:
-    """What Prometheus answers, through the web server."""
-    text = got(site, f"https://{address(site)}/prometheus/api/v1/query?query={quote(query)}", password(site))
-    found: list[dict[str, Any]] = json.loads(text.partition(" ")[2])["data"]["result"]
-    return found
-
-
-def wait_for(site: Site, query: str, wanted: dict[str, float]) -> float:
-    """Wait until a query has these values by node. Returns how long it took, seconds."""
-    began = time.monotonic()
-    while (found := {row["metric"]["node"]: float(row["value"][1]) for row in asked(site, query)}) != wanted:
-        assert time.monotonic() < began + BECOMES_S, found
-        time.sleep(0.5)
-    return time.monotonic() - began
-
-
-def told(site: Site) -> set[str]:
-    """What the receiver was told so far."""
-    return set(site.ssh("head", "cat /var/tmp/alerts 2>/dev/null || :").splitlines())
 
 
 def test_all_nodes_are_read_and_nothing_is_wrong(site: Site) -> None:
@@ -189,6 +127,20 @@ def test_a_line_of_one_node_is_found(site: Site) -> None:
         pass
     assert [line["node"] for line in found] == ["w02"]
     assert "Xid" not in site.cli("logs", "BLUEPRINT", "w01", "--grep", "NVRM: Xid").stdout
+
+
+def test_logs_go_over_tls_and_to_no_other_server(site: Site) -> None:
+    head = address(site)
+    assert site.ssh("head", "ss -Hltn 'sport = :514'") == ""
+    site.ssh("w01", f"bash -c \"echo '<13>Nov 26 10:00:00 w01 tls: plain' > /dev/tcp/{head}/6514\"")
+    # A node that trusts another authority tells the head nothing.
+    other = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=other -keyout /dev/null"
+    site.ssh("w02", f"sudo cp -p {AUTHORITY} /var/tmp; sudo {other} -out {AUTHORITY} 2>/dev/null")
+    site.ssh("w02", "sudo systemctl restart rsyslog; logger -t tls withheld")
+    site.becomes("w02", "sudo journalctl -u rsyslog | grep -q 'certificate verify failed' && echo refused", "refused\n")
+    site.ssh("w02", f"sudo mv /var/tmp/{AUTHORITY.rpartition('/')[2]} {AUTHORITY}; sudo systemctl restart rsyslog")
+    site.ssh("w02", "logger -t tls trusted")
+    site.becomes("head", "sudo grep -ho 'tls: .*' /var/log/cluster/w01.log /var/log/cluster/w02.log", "tls: trusted\n")
 
 
 def test_each_fault_raises_its_own_alert_and_no_other(site: Site) -> None:

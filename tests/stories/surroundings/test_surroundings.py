@@ -65,8 +65,10 @@ mkdir -p /tmp/of_ada/deep && touch /tmp/of_ada/deep/file /dev/shm/of_ada
 ln -s /var/tmp/kept /tmp/of_ada/link && ln -s /var/tmp/kept /tmp/link
 """
 PRETEND = """
-import socket
-out = socket.create_connection(("HEAD", 514), 5, ("FROM", 0))
+import socket, ssl
+trusted = ssl.create_default_context(cafile="/etc/hpcforge/syslog_authority.pem")
+trusted.maximum_version = ssl.TLSVersion.TLSv1_2  # 1.3 has tickets come, and closing before they are read resets
+out = trusted.wrap_socket(socket.create_connection(("HEAD", 6514), 5, ("FROM", 0)), server_hostname="head")
 out.sendall(b"<13>Nov 22 10:00:00 head su: SAID\\n"); out.close()
 """
 
@@ -237,13 +239,13 @@ def scan(site: Site, source: str) -> list[int]:
 def test_hosts_outside_reach_what_roles_declare_and_nothing_else(site: Site) -> None:
     _, own = addresses(site)
     inside = scan(site, own)
-    assert {22, 53, 514, 6817} <= set(inside)  # ssh, DNS, syslog, slurmctld
+    assert {22, 53, 6514, 6817} <= set(inside)  # ssh, DNS, syslog, slurmctld
     assert 9 not in inside
     assert scan(site, STRANGER) == [22]
 
     # What somebody opened by hand is seen, and shut again.
-    site.ssh("head", "sudo nft insert rule inet hpcforge input tcp dport 514 accept")
-    assert scan(site, STRANGER) == [22, 514]
+    site.ssh("head", "sudo nft insert rule inet hpcforge input tcp dport 6514 accept")
+    assert scan(site, STRANGER) == [22, 6514]
     plan = site.cli("plan", "BLUEPRINT")
     assert plan.returncode == 2
     assert "check failed: the rules in force are those that were loaded" in plan.stdout

@@ -106,6 +106,18 @@ def test_what_somebody_wrote_stays_within_its_label(slurm: ModuleType) -> None:
     assert [*slurm.nodes("short\n\n", {})] == []
 
 
+@pytest.mark.parametrize(("script", "answers"), [("exit 0", 1), ("exit 1", 0), ("exec sleep 60", 0)])
+def test_accounting_answers_or_not(slurm: ModuleType, tmp_path: Path, script: str, answers: int) -> None:
+    program = tmp_path / "sacctmgr"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    asked, slurm.asked = slurm.asked, lambda _, *words, limit_s: asked(str(program), *words, limit_s=limit_s / 10)
+    try:
+        assert [*slurm.accounting({"node": "db"})] == [("slurm_accounting_answers", {"node": "db"}, answers)]
+    finally:
+        slurm.asked = asked
+
+
 def test_queues_are_those_of_sdiag(slurm: ModuleType) -> None:
     text = "Server thread count:  3\nAgent queue size:     1\nDBD Agent queue size: 12\nAgent count: x\n"
     assert by_name(slurm.queues(text)) == {
@@ -281,6 +293,13 @@ def test_verdicts_say_how_old_they_are_and_damage_says_nothing(tmp_path: Path) -
     assert [*facts.verdicts(str(kept))] == []
 
 
+def test_feeds_have_their_limits_and_shares() -> None:
+    facts = loaded("node_facts/node_facts.py")
+    assert [*facts.feeds({"A": 800.0}, {"A": {"r1": 0.5}})] == [
+        'hpcforge_feed_limit_watts{feed="A"} 800.0', 'hpcforge_feed_share_ratio{feed="A",rack="r1"} 0.5',
+    ]  # fmt: skip
+
+
 def test_a_program_that_fails_or_hangs_is_told_and_publishes_nothing_else(tmp_path: Path) -> None:
     publish = loaded("node_exporter/publish.py")
     publish.FOLDER, publish.LIMIT_S = str(tmp_path), 1.0
@@ -299,6 +318,16 @@ def test_a_program_that_fails_or_hangs_is_told_and_publishes_nothing_else(tmp_pa
         code, text = run(script)
         assert code == 1 and "a 1" not in text and 'hpcforge_collector_success{collector="x"} 0\n' in text
     assert publish.main("x", str(tmp_path / "away")) == 1
+
+
+def test_metrics_leave_with_the_timer_of_their_program(tmp_path: Path) -> None:
+    publish = loaded("node_exporter/publish.py")
+    for name in ("stays", "left"):
+        publish.write(str(tmp_path / f"{name}.prom"), publish.published(name, b"a 1\n", True, 0.1))
+    (tmp_path / "of_the_site.prom").write_text("b 2\n")
+    (tmp_path / "stays.timer").touch()
+    publish.remove_orphans(str(tmp_path), str(tmp_path / "{}.timer"))
+    assert sorted(path.name for path in tmp_path.glob("*.prom")) == ["of_the_site.prom", "stays.prom"]
 
 
 def test_a_password_is_written_as_its_hash_alone(tmp_path: Path) -> None:
