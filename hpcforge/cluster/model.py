@@ -27,7 +27,7 @@ from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
 from hpcforge.fabric.topology_conf import Topology
 from hpcforge.facility.limits import PowerFeed
-from hpcforge.launchers import LAUNCHERS, LauncherName
+from hpcforge.launchers import LAUNCHERS, ContainerName, LauncherName
 
 Function = Literal["head", "login", "storage", "worker"]
 FUNCTIONS: tuple[Function, ...] = get_args(Function)
@@ -497,7 +497,7 @@ class SmokeTestProgram:
     modules: tuple[str, ...] = ()  # that it imports
     ranks: RankNeeds = field(default=RankNeeds())
     scratch: Literal["shared"] | None = None  # None: any
-    container: str | None = None
+    container: ContainerName | None = None  # the runtime that its ranks run in
     declared: bool = False  # it reads what the blueprint declares of its node
     launches: tuple[ProgramLaunch, ...] = ()  # none: a single one
     isolates: bool = False  # rounds of launches name what is bad
@@ -599,8 +599,10 @@ class Cluster:
 
     @property
     def test_imports(self) -> tuple[ImportedModule, ...]:
-        """The modules that programs of smoke tests share, each once."""
-        return tuple(dict.fromkeys(module for program in self.programs for module in program.imports))
+        """The modules that programs of smoke tests share, each once; not the tests among them that run themselves."""
+        modules = dict.fromkeys(module for program in self.programs for module in program.imports)
+        own = {program.name for program in self.programs}
+        return tuple(module for module in modules if module.name not in own)
 
     @property
     def test_packages(self) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""The launchers of smoke tests: a file `NAME.yaml` here is one, and nothing else is told of it. Pure."""
+"""The launchers of smoke tests: a file `NAME.yaml` here is one, and nothing else is told of it. Pure.
+
+So is a file `containers/NAME.yaml`: how a container runtime runs a command in an image.
+"""
 
 from __future__ import annotations
 
@@ -41,16 +44,37 @@ class Launcher(BaseModel):
         return found
 
 
+class Container(BaseModel):
+    """How a container runtime runs a command in an image: a folder with a root file system."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    description: str
+    # The words before the command; in braces: image, a folder that the job's user owns. What the command needs of
+    # /opt/hpcforge must be in the container, as must the folder TMPDIR.
+    enter: tuple[str, ...]
+
+
 def load_launchers(folder: Traversable | None = None) -> dict[str, Launcher]:
     """Every launcher of a folder, by name; None: of this package. Raises ValidationError."""
-    files = [file for file in (folder or resources.files(__name__)).iterdir() if file.name.endswith(".yaml")]
+    return TypeAdapter(dict[str, Launcher]).validate_python(_read(folder or resources.files(__name__)))
+
+
+def load_containers(folder: Traversable | None = None) -> dict[str, Container]:
+    """Every container runtime of a folder, by its word in blueprints; None: of this package. Raises ValidationError."""
+    found = _read(folder or resources.files(__name__).joinpath("containers"))
+    return TypeAdapter(dict[str, Container]).validate_python(found)
+
+
+def _read(folder: Traversable) -> dict[str, object]:
+    files = [file for file in folder.iterdir() if file.name.endswith(".yaml")]
     texts = {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in files}
-    read = {name: yaml.load(texts[name], Loader=yaml.CSafeLoader) for name in sorted(texts)}
-    return TypeAdapter(dict[str, Launcher]).validate_python(read)
+    return {name: yaml.load(texts[name], Loader=yaml.CSafeLoader) for name in sorted(texts)}
 
 
 LAUNCHERS = load_launchers()
+CONTAINERS = load_containers()
 if TYPE_CHECKING:
-    LauncherName = str
+    LauncherName = ContainerName = str
 else:
-    LauncherName = Literal[tuple(LAUNCHERS)]
+    LauncherName, ContainerName = Literal[tuple(LAUNCHERS)], Literal[tuple(CONTAINERS)]

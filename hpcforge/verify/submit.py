@@ -22,13 +22,15 @@ from hpcforge.cluster.launches import ProgramLaunch, RanksError, divided
 from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest, SmokeTestProgram
 from hpcforge.cluster.smoke_tests import node_address, ranks_on_each, why_not
 from hpcforge.errors import ExpectedError
-from hpcforge.launchers import LAUNCHERS, Launcher, LauncherName
+from hpcforge.launchers import CONTAINERS, LAUNCHERS, Launcher, LauncherName
 from hpcforge.verify.heartbeat import POLL_S, SILENT_S, Owner
 
 JOB_NAME = "hpcforge-"  # how the names of test jobs begin; only those of the account of the tests are believed
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 PYTHON = "/usr/bin/python3"  # of tests that need no PyTorch
+IMAGE_PACKAGES = ("python3", "libstdc++6")  # what wheels need of a distribution
+IMAGE_FOLDER = "@image@"  # stands for the image's folder in the words of node_image.py, which makes it
 GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
 PORT_S = 60  # how long the first node may take to name a free port
@@ -67,6 +69,7 @@ class Launch:
     libuv: bool = True  # False: this build of torch lacks what its own launcher asks for
     step: ProgramLaunch | None = None  # of the launches that its test lists, the one that this is
     reservation: str = ""  # of Slurm's, that has its nodes; "": none
+    image: tuple[str, ...] = ()  # packages of the image that the processes have; none: they run on the node itself
     on_rdma: bool = False  # its nodes are several, and all on one InfiniBand or RoCE fabric
 
     @property
@@ -172,8 +175,15 @@ def launch(
         memory_mib=max(1, min(memory, alone_mib or ranks * MEMORY_MIB[real])),
         launcher_options=_QUIRKS if packaged and old else (),
         libuv=not packaged or old,
+        image=_image(first, packaged) if first.container else (),
         on_rdma=_on_rdma(cluster, nodes),
     )
+
+
+def _image(program: SmokeTestProgram, packaged: bool) -> tuple[str, ...]:
+    """The packages of the node that its processes need in a container; `packaged`: PyTorch is one of them."""
+    modules = [f"python3-{name.lower().replace('_', '-')}" for name in ("torch", *program.modules)] if packaged else []
+    return (*IMAGE_PACKAGES, *modules)
 
 
 def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:
@@ -315,6 +325,7 @@ def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
         "-c",
         *(_on_node(job, port) if together else [_BY_ITSELF, "hpcforge"]),
         *killer,
+        *_container(job),
         *(_launcher(job, job_id, port) if together else [job.python]),
         *program(job),
     ]
@@ -322,6 +333,15 @@ def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
 
 def _on_node(job: Launch, port: int) -> list[str]:
     return [_ON_NODE, "hpcforge", PORTS, str(port), str(len(job.nodes)), *(node.name for node in job.nodes)]
+
+
+def _container(job: Launch) -> list[str]:
+    """The words that run what follows in a container; none where the test needs none."""
+    runtime = job.turns[0].program.container
+    if runtime is None:
+        return []
+    enter = [word.format(image=IMAGE_FOLDER) for word in CONTAINERS[runtime].enter]
+    return [PYTHON, "-I", f"{SMOKE_TESTS}/node_image.py", *job.image, "--", *enter]
 
 
 def _launcher(job: Launch, job_id: str, port: int) -> list[str]:
