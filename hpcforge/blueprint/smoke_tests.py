@@ -165,6 +165,9 @@ class TestNeedsSection(Section):
         False, description="PyTorch from `software.frameworks`; always true with the launcher torchrun."
     )
     pytorch_at_least: _Version | None = Field(None, description="Lowest version of PyTorch.")
+    framework: v.SectionName | None = Field(
+        None, description="A framework of `software.frameworks` beside PyTorch, whose Python runs the program."
+    )
     imports: tuple[_Beside, ...] = Field(
         (),
         description="Modules NAME.py beside the test's folder, or programs of tests there, that its program imports, "

@@ -89,6 +89,7 @@ def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str]
         modules=tuple(name for name in spec.needs.modules if name not in sys.stdlib_module_names),
         ranks=RankNeeds(ranks.per_node, ranks.multiple_of, ranks.at_most),
         scratch=spec.needs.scratch,
+        framework=spec.needs.framework,
         container=spec.needs.container,
         isolates=spec.isolates,
         declared=spec.needs.declared,
@@ -133,6 +134,10 @@ def why_not(cluster: Cluster, program: SmokeTestProgram, nodes: Sequence[Node]) 
     """Return why a test cannot run on some nodes, and what to do, by what the cluster has; None if it can."""
     if program.container is not None and program.container not in cluster.container_runtimes:
         return f"its ranks run in {program.container}", f"software: {{containers: {{runtimes: [{program.container}]}}}}"
+    lacking_it = [node.name for node in nodes if program.framework and not cluster.framework(program.framework, node)]
+    if lacking_it:
+        what = f"it needs {program.framework}, and {hostlist.fold(lacking_it)} have none"
+        return what, f"software: {{frameworks: {{{program.framework}: VERSION}}}}, with a build for their release"
     wheels = cluster.pytorch if program.pytorch and cluster.pytorch and cluster.pytorch.wheels else None
     lacking = [name for name in program.modules if wheels and name.lower() not in wheels.modules]
     if lacking:

@@ -168,7 +168,7 @@ def launch(
         nodes=nodes,
         user=cluster.acceptance.run_as if cluster.acceptance else "",
         partition=partition.name,
-        python=torch.python if torch else PYTHON,
+        python=_python(cluster, first),
         ranks_per_node=ranks,
         gpus_per_node=gpus,
         cpus_per_node=cpus,
@@ -178,6 +178,12 @@ def launch(
         image=_image(first, packaged) if first.container else (),
         on_rdma=_on_rdma(cluster, nodes),
     )
+
+
+def _python(cluster: Cluster, program: SmokeTestProgram) -> str:
+    """The interpreter that a program needs."""
+    framework = (cluster.pytorch if program.pytorch else None) or cluster.framework(program.framework)
+    return framework.python if framework else PYTHON
 
 
 def _image(program: SmokeTestProgram, packaged: bool) -> tuple[str, ...]:
@@ -293,7 +299,7 @@ def free_port(job: Launch, job_id: str) -> list[str]:
 def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
     """The command that runs the tests inside the allocation and brings their output back, each line with its task.
 
-    `port` is where the ranks of torchrun meet on the first node. Tests have a folder of their own for temporary files
+    `port` is where the ranks of torchrun, and tasks that meet, meet on the first node. Tests have a folder of their own for temporary files
     and caches, which nobody else can enter and which goes with them: in /tmp others can take the names that they use.
     It is ended on the head after the time limits of all its tests, with exit code 124. A task that ends does not end
     the others at once: they are the witnesses of which rank failed first, or know nothing of it.
@@ -320,7 +326,7 @@ def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
         "--chdir=/",
         "--label",
         "--input=none",
-        "--export=" + ",".join(f"{name}={value}" for name, value in _environment(job).items()),
+        "--export=" + ",".join(f"{name}={value}" for name, value in _environment(job, port).items()),
         "/bin/sh",
         "-c",
         *(_on_node(job, port) if together else [_BY_ITSELF, "hpcforge"]),
@@ -435,8 +441,9 @@ def _cpus(job: Launch) -> int:
     return max(1, job.cpus_per_node // sharing)
 
 
-def _environment(job: Launch) -> dict[str, str]:
+def _environment(job: Launch, port: int) -> dict[str, str]:
     return {
+        **({"HPCFORGE_MEETING": f"{job.nodes[0].address}:{port}"} if job.kind.meets else {}),
         "PATH": PATH,
         "HOME": "/nonexistent",  # torch looks there for caches and writes none; nobody but root could make it
         "LANG": "C.UTF-8",
