@@ -19,7 +19,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 pictures test test-stories test-all test-debian-14 test-isolation test-landing landing test-every-kill test-kills test-metal test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick simulate-isolation
+.PHONY: rehearse full-lab full-lab-13 software-lab pictures test test-stories test-all test-debian-14 test-isolation test-landing landing test-every-kill test-kills test-metal test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick simulate-isolation
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -33,6 +33,10 @@ FULL_LAB_13 := $(VENV)/full-lab-13.yaml
 full-lab-13: install
 	sed 's/release: "12"/release: "13"/' blueprints/full-lab.yaml > $(FULL_LAB_13)
 	$(MAKE) rehearse BLUEPRINT=$(FULL_LAB_13)
+
+# Containers, MPI, modules and frameworks for jobs, on three nodes. docs/jobs.md has what it last took.
+software-lab:
+	$(MAKE) rehearse BLUEPRINT=blueprints/software-lab.yaml
 
 # Linters run beside the tests, since both need a core; what they say comes last. 10 minutes on two quiet cores.
 MAIN_JOB := tests/stories/main_job

@@ -438,7 +438,11 @@ def _shares(job: Launch) -> list[str]:
 def _cpus(job: Launch) -> int:
     """The CPUs that each process has for its threads."""
     sharing = 1 if job.kind.per_node == "one" else max(job.ranks_per_node, job.gpus_per_node)
-    return max(1, job.cpus_per_node // sharing)
+    share = max(1, job.cpus_per_node // sharing)
+    if any("{cpus}" in option for option in job.kind.srun):  # it binds to cores: whole ones, where each has one
+        threads = max(node.threads_per_core for node in job.nodes)
+        return share // threads * threads or share
+    return share
 
 
 def _environment(job: Launch, port: int) -> dict[str, str]:
