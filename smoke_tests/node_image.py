@@ -59,8 +59,7 @@ def with_needs(wanted: Iterable[str], needs: Mapping[str, list[list[str]]], prov
     left = [[name] for name in wanted]
     while left:
         any_of = left.pop()
-        there = [each for each in (provides.get(name, name) if name not in needs else name for name in any_of)]
-        name = next((each for each in there if each in needs), None)
+        name = next((each for each in (*any_of, *map(provides.get, any_of)) if each in needs), None)
         if name is None:
             raise NoImageError(f"package {' or '.join(any_of)} is not installed on this node")
         if name not in found:
@@ -88,8 +87,8 @@ def copy(path: str, image: Path) -> None:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_symlink():
-        target.symlink_to(os.readlink(source))
-        copy(os.path.normpath(source.parent / os.readlink(source)), image)  # what postinst made is in no list of dpkg's
+        target.symlink_to(source.readlink())
+        copy(os.path.normpath(source.parent / source.readlink()), image)  # what postinst made is in no list of dpkg's
     elif source.is_file() and os.access(source, os.R_OK):
         shutil.copy2(source, target)
 

@@ -63,7 +63,9 @@ class PythonEnvironment:
         torch has one in /tmp by the user's name, which any user could have put there before.
         """
         caches = f"HOME={folder} TMPDIR={folder} XDG_CACHE_HOME={folder} TRITON_CACHE_DIR={folder}"
-        return f"cd / && env {caches} TORCHINDUCTOR_CACHE_DIR={folder} {environment}/bin/python -W ignore -c '{self.use}'"
+        return (
+            f"cd / && env {caches} TORCHINDUCTOR_CACHE_DIR={folder} {environment}/bin/python -W ignore -c '{self.use}'"
+        )
 
     @property
     def whole(self) -> str:
@@ -104,7 +106,9 @@ class PythonEnvironment:
         """Build it and put it in place, unless what is there is whole."""
         if self.is_whole():
             return
-        self.step("Remove what earlier builds left", f"mkdir -p {self.builds} && {self.others} -exec rm -rf {{}} + || :")
+        self.step(
+            "Remove what earlier builds left", f"mkdir -p {self.builds} && {self.others} -exec rm -rf {{}} + || :"
+        )
         venv = f"/usr/bin/python3 -m venv --without-pip {self.new} && mkdir -m 700 {self.new}/private"
         self.step("Create the environment", venv)
         self.step("Install the wheels", self.pip)

@@ -19,12 +19,14 @@ def train(place: Place, steps: int) -> np.ndarray:
     import jax  # noqa: PLC0415
     from jax.sharding import NamedSharding, PartitionSpec  # noqa: PLC0415
 
-    jax.config.update("jax_enable_x64", True)  # noqa: FBT003
+    jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(place.addresses[0], place.ranks, place.rank)
     if (jax.process_count(), jax.device_count()) != (place.ranks, place.ranks):
-        raise RuntimeError(f"JAX has {jax.device_count()} devices in {jax.process_count()} processes, not {place.ranks}")
+        raise RuntimeError(
+            f"JAX has {jax.device_count()} devices in {jax.process_count()} processes, not {place.ranks}"
+        )
     mesh = jax.make_mesh((place.ranks,), ("ranks",))
     by_rank = NamedSharding(mesh, PartitionSpec("ranks"))
     inputs, targets = (jax.make_array_from_process_local_data(by_rank, part) for part in rows_of(place.rank))

@@ -203,7 +203,7 @@ def test_a_program_of_another_test_can_be_imported_and_is_there_once(tmp_path: P
     assert (module.name, module.text) == ("three", "WIDTH = 3\n")
     path.write_text(path.read_text().replace("two: {nodes: all}", "two: {nodes: all}, three: {nodes: all}"))
     cluster = load(path).cluster
-    assert ([program.name for program in cluster.programs], cluster.test_imports) == (["two", "three"], ())
+    assert ({program.name for program in cluster.programs}, cluster.test_imports) == ({"two", "three"}, ())
 
 
 @pytest.mark.parametrize("name", ["ranks", "json", "allreduce.py"])

@@ -20,23 +20,36 @@ FILE = """\
 title: Flax
 use: import flax
 builds:
-  - {version: "1.0", python: "3.11", arch: x86_64, libc: "2.28", source: pypi.org, wheels: [{file: flax-1.0-py3-none-any.whl, sha256: SHA}]}
+  - version: "1.0"
+    python: "3.11"
+    arch: x86_64
+    libc: "2.28"
+    source: pypi.org
+    wheels: [{file: flax-1.0-py3-none-any.whl, sha256: SHA}]
 """
 
 
 def blueprint(folder: Path, frameworks: str, release: str = "12") -> Path:
     path = folder / "a.yaml"
-    text = (CASES / "valid.yaml").read_text().replace('release: "12"}', f'release: "{release}"}}\n  frameworks: {frameworks}')
+    text = (
+        (CASES / "valid.yaml")
+        .read_text()
+        .replace('release: "12"}', f'release: "{release}"}}\n  frameworks: {frameworks}')
+    )
     path.write_text(text)
     return path
 
 
 def test_a_file_is_a_framework(tmp_path: Path) -> None:
-    (tmp_path / "flax.yaml").write_text(FILE.replace("SHA", "0" * 64))
+    (tmp_path / "flax.yaml").write_text(FILE.replace("SHA", "f" * 64))
     (tmp_path / "broken.yaml").write_text(FILE.replace("SHA", "none"))
     assert framework_names(tmp_path) == ("broken", "flax")
     flax = load_framework("flax", tmp_path)
-    assert (flax.versions, flax.build("1.0", "3.13", "2.36"), flax.build("1.0", "3.11", "2.27")) == (("1.0",), None, None)
+    assert (flax.versions, flax.build("1.0", "3.13", "2.36"), flax.build("1.0", "3.11", "2.27")) == (
+        ("1.0",),
+        None,
+        None,
+    )
     assert flax.build("1.0", "3.11", "2.36") == flax.builds[0]
     with pytest.raises(ValidationError, match="sha256"):
         load_framework("broken", tmp_path)

@@ -13,8 +13,8 @@ import pytest
 from tests.unit.smoke_tests.test_jobs_programs import PROGRAMS
 
 sys.path.insert(0, str(PROGRAMS))
-import least_squares  # noqa: E402
-import node_image  # noqa: E402
+import least_squares
+import node_image
 
 # numpy in place of a framework: ranks average their gradients through files.
 TRAIN = """
