@@ -76,6 +76,8 @@ def _read(folder: Traversable) -> dict[str, object]:
 LAUNCHERS = load_launchers()
 CONTAINERS = load_containers()
 if TYPE_CHECKING:
-    LauncherName = ContainerName = str
+    LauncherName = str
+    ContainerName = str
 else:
-    LauncherName, ContainerName = Literal[tuple(LAUNCHERS)], Literal[tuple(CONTAINERS)]
+    LauncherName = Literal[tuple(LAUNCHERS)]
+    ContainerName = Literal[tuple(CONTAINERS)]
