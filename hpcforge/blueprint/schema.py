@@ -463,7 +463,7 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
 
 def software_model(runtimes: tuple[str, ...]) -> type[Software]:
     """The section of a blueprint that follows from the container runtimes that roles provide, and the frameworks."""
-    pinned: dict[str, Any] = {
+    pinned: dict[str, object] = {
         name: (v.Version | None, Field(None, description=f"Version of {name}, as wheels for CPUs."))
         for name in framework_names()
     }
@@ -474,9 +474,9 @@ def software_model(runtimes: tuple[str, ...]) -> type[Software]:
     return create_model("Software", __base__=Software, __doc__=Software.__doc__, **fields)
 
 
-def _made(of: type[Section], description: str, fields: Mapping[str, Any]) -> Any:
+def _made(of: type[Section], description: str, fields: Mapping[str, Any]) -> tuple[type[Section], object]:
     """A section with more fields, and itself as a field."""
-    section: Any = create_model(of.__name__, __base__=of, __doc__=of.__doc__, **fields)
+    section = create_model(of.__name__, __base__=of, __doc__=of.__doc__, **fields)
     return section, Field(section.model_construct(), description=description)
 
 

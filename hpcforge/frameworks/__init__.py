@@ -13,18 +13,18 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class _Entry(BaseModel):
+class _Pinned(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PinnedWheel(_Entry):
+class PinnedWheel(_Pinned):
     """A wheel's file name and SHA-256."""
 
     file: str = Field(pattern=r"^[A-Za-z0-9_.+-]+\.whl$")
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
-class FrameworkBuild(_Entry):
+class FrameworkBuild(_Pinned):
     """Wheels for one version and Python; the framework itself first. `libc`: the oldest they run with."""
 
     version: str
@@ -35,7 +35,7 @@ class FrameworkBuild(_Entry):
     wheels: tuple[PinnedWheel, ...] = Field(min_length=1)
 
 
-class PinnedFramework(_Entry):
+class PinnedFramework(_Pinned):
     """A framework for CPUs, and its builds."""
 
     title: str
