@@ -2,7 +2,7 @@
 
     node_image.py PACKAGE ... -- ch-run @image@ -- COMMAND ...
 
-@image@ in a word stands for the image's folder. The image has the files of these packages and of all that they depend
+@image@ in a word stands for the image's folder, @tmp@ for TMPDIR, which a runtime may unset. The image has the files of these packages and of all that they depend
 on, as dpkg lists them, without documentation; the libraries of a GPU driver, where the node has one; and
 /etc/hpcforge-image, which lists the packages. Standard library, Python 3.9.
 """
@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 MARK = "etc/hpcforge-image"
-IMAGE = "@image@"
 # /usr is whole on each release that there is: these are links into it, whatever dpkg lists.
 LINKS = ("bin", "sbin", "lib", "lib64")
 FOLDERS = ("dev", "proc", "sys", "tmp", "home", "root", "run", "var/tmp", "opt/hpcforge", "srv", "mnt", "usr", "etc")
@@ -112,7 +111,7 @@ def main(words: list[str]) -> int:
     """Make the image, and become the command; its own exit status is 69 if there is none."""
     at = words.index("--")
     image = Path(os.environ["TMPDIR"]) / "image"
-    command = [word.replace(IMAGE, str(image)) for word in words[at + 1 :]]
+    command = [word.replace("@image@", str(image)).replace("@tmp@", str(image.parent)) for word in words[at + 1 :]]
     try:
         make(image, words[:at])
         os.execvp(command[0], command)  # noqa: S606  the words are hpcforge's

@@ -51,8 +51,8 @@ class Container(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     description: str
-    # The words before the command; in braces: image, a folder that the job's user owns. What the command needs of
-    # /opt/hpcforge must be in the container, as must the folder TMPDIR.
+    # The words before the command. In braces: image, a folder that the job's user owns; tmp, the value of TMPDIR.
+    # /opt/hpcforge and the folder TMPDIR must be in the container, and the variable must be set.
     enter: tuple[str, ...]
 
 

@@ -30,7 +30,7 @@ SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 PYTHON = "/usr/bin/python3"  # of tests that need no PyTorch
 IMAGE_PACKAGES = ("python3", "libstdc++6")  # what wheels need of a distribution
-IMAGE_FOLDER = "@image@"  # stands for the image's folder in the words of node_image.py, which makes it
+IMAGE_FOLDERS = {"image": "@image@", "tmp": "@tmp@"}  # node_image.py, which makes the image, puts its folders there
 GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
 PORT_S = 60  # how long the first node may take to name a free port
@@ -347,7 +347,7 @@ def _container(job: Launch) -> list[str]:
     runtime = job.turns[0].program.container
     if runtime is None:
         return []
-    enter = [word.format(image=IMAGE_FOLDER) for word in CONTAINERS[runtime].enter]
+    enter = [word.format_map(IMAGE_FOLDERS) for word in CONTAINERS[runtime].enter]
     return [PYTHON, "-I", f"{SMOKE_TESTS}/node_image.py", *job.image, "--", *enter]
 
 

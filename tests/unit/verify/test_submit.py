@@ -193,7 +193,7 @@ def test_ranks_in_a_container_have_an_image_of_the_node_s_packages(kind: str, pa
     job = submit.launch(cluster, [test], test.nodes)
     words = submit.srun(job, "7", 20417)
     begin = words.index("/opt/hpcforge/smoke_tests/node_image.py")
-    enter = "ch-run --bind=/opt/hpcforge:/opt/hpcforge @image@ --"
+    enter = "env --unset=TMPDIR ch-run --set-env=TMPDIR=@tmp@ --bind=/opt/hpcforge:/opt/hpcforge @image@ --"
     assert words[begin - 2 : words.index("--nnodes=2") - 2][:3] == ["/usr/bin/python3", "-I", words[begin]]
     assert " ".join(words[begin + 1 :]).startswith(f"{packages} -- {enter} {job.python} ")
 
