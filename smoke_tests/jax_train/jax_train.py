@@ -17,7 +17,7 @@ from least_squares import COLUMNS, RATE, Place, rows_of
 def train(place: Place, steps: int) -> np.ndarray:
     """Gradient descent in which each step averages the gradients of all devices."""
     import jax  # noqa: PLC0415
-    from jax.sharding import NamedSharding, PartitionSpec  # noqa: PLC0415
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: PLC0415
 
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_platforms", "cpu")
@@ -27,7 +27,7 @@ def train(place: Place, steps: int) -> np.ndarray:
         raise RuntimeError(
             f"JAX has {jax.device_count()} devices in {jax.process_count()} processes, not {place.ranks}"
         )
-    mesh = jax.make_mesh((place.ranks,), ("ranks",))
+    mesh = Mesh(np.array(jax.devices()), ("ranks",))  # make_mesh refuses devices of several hosts
     by_rank = NamedSharding(mesh, PartitionSpec("ranks"))
     inputs, targets = (jax.make_array_from_process_local_data(by_rank, part) for part in rows_of(place.rank))
 
