@@ -2,9 +2,9 @@
 
     node_image.py PACKAGE ... -- ch-run @image@ -- COMMAND ...
 
-@image@ in a word stands for the image's folder, @tmp@ for TMPDIR, which a runtime may unset. The image has the files of these packages and of all that they depend
-on, as dpkg lists them, without documentation; the libraries of a GPU driver, where the node has one; and
-/etc/hpcforge-image, which lists the packages. Standard library, Python 3.9.
+@image@ in a word stands for the image's folder, @tmp@ for TMPDIR, which a runtime may unset. The image has the files of
+these packages and of all that they depend on, as dpkg lists them, without documentation; the libraries of a GPU driver,
+where the node has one; and /etc/hpcforge-image, which lists the packages. Standard library, Python 3.9.
 """
 
 from __future__ import annotations
