@@ -10,6 +10,7 @@ where the node has one; and /etc/hpcforge-image, which lists the packages. Stand
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -114,6 +115,7 @@ def main(words: list[str]) -> int:
     command = [word.replace("@image@", str(image)).replace("@tmp@", str(image.parent)) for word in words[at + 1 :]]
     try:
         make(image, words[:at])
+        os.environ.setdefault("USER", pwd.getpwuid(os.getuid()).pw_name)  # ch-run asks for it
         os.execvp(command[0], command)  # noqa: S606  the words are hpcforge's
     except (NoImageError, OSError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"the image of this node's packages: {error}\n")
