@@ -35,7 +35,7 @@ def test_nothing_is_left_to_do(site: Site) -> None:
 @pytest.mark.parametrize(("module", "imported"), [("pytorch", "torch"), ("tensorflow", "tensorflow"), ("jax", "jax")])
 def test_a_module_has_the_framework_and_replaces_another(site: Site, module: str, imported: str) -> None:
     imports = f"import {imported} as m; print(m.__file__)"
-    script = f"module load jax {module} 2>/dev/null; module -t list 2>&1; python -c '{imports}'"
+    script = f"module load jax {module} 2>/dev/null; module -t list 2>&1; python -c '{imports}' 2>/dev/null"
     listed, file = job(site, script).splitlines()[-2:]
     assert listed.startswith(f"{module}/")
     assert file.startswith(f"/opt/hpcforge/{module}")
