@@ -19,7 +19,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 full-lab-14 pictures test test-stories test-all test-debian-14 test-isolation test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick simulate-isolation
+.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-all test-debian-14 test-isolation test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick simulate-isolation
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -39,6 +39,9 @@ FULL_LAB_14 := $(VENV)/full-lab-14.yaml
 full-lab-14: install
 	sed 's/release: "12"/release: "14"/; /^  directory:/d' blueprints/full-lab.yaml > $(FULL_LAB_14)
 	$(MAKE) rehearse BLUEPRINT=$(FULL_LAB_14)
+# Containers, MPI, modules and frameworks for jobs, on three nodes. docs/jobs.md has what it last took.
+software-lab:
+	$(MAKE) rehearse BLUEPRINT=blueprints/software-lab.yaml
 
 # Linters run beside the tests, since both need a core; what they say comes last. 10 minutes on two quiet cores.
 MAIN_JOB := tests/stories/main_job
@@ -128,7 +131,7 @@ test-templates: host-test develop $(VENV)/.torch
 	$(BIN)/python -m pytest -s tests/stories/rehearsal/test_templates.py --templates
 
 test-training: host-test develop
-	$(BIN)/python -m pytest -s tests/stories/training/test_faults.py --training
+	$(BIN)/python -m pytest -s tests/stories/training/test_faults.py tests/stories/jobs/test_frameworks.py --training
 
 # 10,000 files instead of 500 for `validate`; another SEED, other files.
 SEED ?= 2

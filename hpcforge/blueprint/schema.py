@@ -30,6 +30,7 @@ from hpcforge.blueprint.site import SiteSection, Units
 from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
 from hpcforge.blueprint.storage import FileSystemSection, Folder
 from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_model
+from hpcforge.frameworks import framework_names
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 GpuFault = Literal[
@@ -120,6 +121,7 @@ class OperatingSystemSection(Section):
 
 
 _CONTAINERS = "Containers for jobs."
+_FRAMEWORKS = "Frameworks on the workers."
 
 
 class Frameworks(Section):
@@ -128,6 +130,10 @@ class Frameworks(Section):
     pytorch: Annotated[v.Version, v.OfCatalog("pytorch")] | None = Field(
         None, description="PyTorch version in the catalog."
     )
+
+    def others(self) -> dict[str, str]:
+        """The versions of those beside PyTorch, by name."""
+        return {name: version for name in framework_names() if (version := getattr(self, name, None)) is not None}
 
 
 class SiteRoleSection(Section):
@@ -149,7 +155,7 @@ class Software(Section):
     """Operating system, drivers, frameworks, a site's own roles, and what nodes bring."""
 
     os: OperatingSystemSection = Field(description="Operating system of all nodes.")
-    frameworks: Frameworks = Field(Frameworks.model_construct(), description="Frameworks on the workers.")
+    frameworks: Frameworks = Field(Frameworks.model_construct(), description=_FRAMEWORKS)
     containers: ContainersSection = Field(ContainersSection.model_construct(), description=_CONTAINERS)
     site_roles: tuple[SiteRoleSection, ...] = Field(
         (), description="The site's own Ansible roles; they run after hpcforge's roles."
@@ -456,14 +462,22 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
 
 
 def software_model(runtimes: tuple[str, ...]) -> type[Software]:
-    """The section of a blueprint that follows from the container runtimes that roles provide."""
-    if not runtimes:
-        return Software
-    of = ContainersSection
-    words: Any = (tuple[Literal[runtimes], ...], of.model_fields["runtimes"])  # type: ignore[valid-type]
-    section = create_model(of.__name__, __base__=of, __doc__=of.__doc__, runtimes=words)
-    words = (section, Field(section.model_construct(), description=_CONTAINERS))
-    return create_model("Software", __base__=Software, __doc__=Software.__doc__, containers=words)
+    """The section of a blueprint that follows from the container runtimes that roles provide, and the frameworks."""
+    pinned: dict[str, object] = {
+        name: (v.Version | None, Field(None, description=f"Version of {name}, as wheels for CPUs."))
+        for name in framework_names()
+    }
+    fields: dict[str, Any] = {"frameworks": _made(Frameworks, _FRAMEWORKS, pinned)}
+    if runtimes:
+        words = (tuple[Literal[runtimes], ...], ContainersSection.model_fields["runtimes"])  # type: ignore[valid-type]
+        fields["containers"] = _made(ContainersSection, _CONTAINERS, {"runtimes": words})
+    return create_model("Software", __base__=Software, __doc__=Software.__doc__, **fields)
+
+
+def _made(of: type[Section], description: str, fields: Mapping[str, Any]) -> tuple[type[Section], object]:
+    """A section with more fields, and itself as a field."""
+    section = create_model(of.__name__, __base__=of, __doc__=of.__doc__, **fields)
+    return section, Field(section.model_construct(), description=description)
 
 
 def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[AcceptanceSection]:

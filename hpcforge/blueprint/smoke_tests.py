@@ -27,7 +27,7 @@ from hpcforge.blueprint.transports import TransportSection, transport_findings
 from hpcforge.blueprint.untrusted_files import having
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.variables import Variable
-from hpcforge.launchers import LAUNCHERS, LauncherName
+from hpcforge.launchers import CONTAINERS, LAUNCHERS, ContainerName, LauncherName
 
 Shown = Literal["number", "count", "size", "text"]
 Bound = Literal[
@@ -85,7 +85,6 @@ _Beside = Annotated[
 _Version = Annotated[str, v.Matches(r"[1-9][0-9]?\.[0-9]{1,3}", "a version of two numbers, in quotes", "2.6")]
 _Part = Annotated[float, Field(ge=0.01, le=1), BeforeValidator(v.number)]
 _Times = Annotated[float, Field(ge=1, le=100), BeforeValidator(v.number)]
-_Image = Annotated[str, v.Matches(r"[A-Za-z0-9][A-Za-z0-9._/:@#+-]{0,255}", "the name of an image", "ubuntu:24.04")]
 
 
 def _lines(value: Any) -> Any:
@@ -166,8 +165,13 @@ class TestNeedsSection(Section):
         False, description="PyTorch from `software.frameworks`; always true with the launcher torchrun."
     )
     pytorch_at_least: _Version | None = Field(None, description="Lowest version of PyTorch.")
+    framework: v.SectionName | None = Field(
+        None, description="A framework of `software.frameworks` beside PyTorch, whose Python runs the program."
+    )
     imports: tuple[_Beside, ...] = Field(
-        (), description="Modules NAME.py beside the test's folder that its program imports, besides ranks."
+        (),
+        description="Modules NAME.py beside the test's folder, or programs of tests there, that its program imports, "
+        "besides ranks.",
     )
     packages: tuple[_Package, ...] = Field((), description="Packages of the distribution, installed on every worker.")
     modules: tuple[_Module, ...] = Field(
@@ -185,7 +189,12 @@ class TestNeedsSection(Section):
     declared: v.Truth = Field(
         False, description="The file declared.json beside its program: the node as the blueprint declares it."
     )
-    container: _Image | None = Field(None, description="A container image. Refused: clusters run none yet.")
+    container: ContainerName | None = Field(
+        None,
+        description="The ranks run in a container of this runtime, which `software.containers.runtimes` must name: "
+        + "; ".join(f"{name}: {container.description}" for name, container in CONTAINERS.items())
+        + ". Its image is made of the node's own packages.",
+    )
 
 
 class SmokeTestSpec(Section):
@@ -280,10 +289,16 @@ def _of_imports(folder: Path, spec: SmokeTestSpec | None) -> Iterator[Finding]:
         place = ("needs", "imports", number)
         if not _is_name(name):
             yield Finding(place, f"{quote(name)} is a reserved name", f"rename the module: {SMOKE_TESTS.a_name}")
-        elif not os.path.lexists(folder.parent / f"{name}.py"):
+        elif not os.path.lexists(imported(folder, name)):
             yield Finding(
                 place, f"there is no `{name}.py` beside the folder {folder.name}", f"write {folder.parent}/{name}.py"
             )
+
+
+def imported(folder: Path, name: str) -> Path:
+    """Return the file of a module that the program of a test's folder imports: beside the folder, or another test's."""
+    of_test = folder.parent / name / f"{name}.py"
+    return of_test if os.path.lexists(of_test) else folder.parent / f"{name}.py"
 
 
 def _of_folder(folder: Path) -> Iterator[Diagnostic]:

@@ -33,17 +33,11 @@ from hpcforge.blueprint.hardware import (
 from hpcforge.catalog.distribution import Distribution, Distributions
 from hpcforge.catalog.file_systems import FileSystemKind, FileSystemKinds
 from hpcforge.catalog.slurm import SlurmRelease, SlurmReleases
+from hpcforge.frameworks import PinnedWheel
 
 
 class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PinnedWheel(_Entry):
-    """A wheel's file name and SHA-256."""
-
-    file: str = Field(pattern=r"^[A-Za-z0-9_.+-]+\.whl$")
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
 class PyTorchBuild(_Entry):

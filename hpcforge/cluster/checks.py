@@ -29,6 +29,7 @@ from hpcforge.cluster.release_checks import unknown_releases
 from hpcforge.cluster.shards import shard_findings
 from hpcforge.cluster.slurm_checks import slurm_findings
 from hpcforge.cluster.storage_checks import storage_kind_findings
+from hpcforge.frameworks import load_framework
 from hpcforge.kinds import PACKAGE_MANAGERS
 
 Findings = Iterator[Finding]
@@ -161,6 +162,8 @@ def _software(draft: Draft, catalog: Catalog) -> Findings:
     yield from _drivers(draft, catalog, software)
     if software.frameworks.pytorch and draft.intact("software", "frameworks"):
         yield from _pytorch(draft, catalog, system, software.frameworks.pytorch)
+    for name, version in software.frameworks.others().items() if draft.intact("software", "frameworks") else ():
+        yield from _framework(draft, system, name, version)
 
 
 def _drivers(draft: Draft, catalog: Catalog, software: s.Software) -> Findings:
@@ -227,7 +230,6 @@ def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, versio
     if version not in known:
         yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(known)}")
         return
-    services: Services | None = draft.sections["services"]
     models = sorted(set(gpu_models(draft.sections["nodes"] or {}, draft.sections["overrides"] or {}, catalog)))
     device = pytorch_device(models, catalog)
     builds = dict.fromkeys(build.version for build in catalog.pytorch_builds(device, system)) if system else {}
@@ -254,10 +256,31 @@ def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, versio
         else:
             message = f"{missing}: nodes get the package of {own}, version {system.pytorch}"
             yield Finding(loc, message, severity="warning")
-    elif system and services and draft.intact("services"):
+    elif system:
+        yield from _no_depot(draft, "PyTorch")
+
+
+def _framework(draft: Draft, system: Distribution | None, name: str, version: str) -> Findings:
+    """Check that a framework beside PyTorch has a build for the nodes."""
+    loc, framework = ("software", "frameworks", name), load_framework(name)
+    if version not in framework.versions:
+        message = f"unknown {framework.title} version {quote(version)}"
+        yield Finding(loc, message, f"known: {', '.join(framework.versions)}")
+    elif system and framework.build(version, system.python, system.libc) is None:
+        has = ", ".join(dict.fromkeys(build.python for build in framework.builds if build.version == version))
+        message = f"no pinned wheels of {framework.title} {version} for Python {system.python}"
+        yield Finding(loc, f"{message} of {system.name} {system.release}", f"there are some for Python {has}")
+    elif system:
+        yield from _no_depot(draft, framework.title)
+
+
+def _no_depot(draft: Draft, title: str) -> Findings:
+    """Check that something serves wheels."""
+    services: Services | None = draft.sections["services"]
+    if services and draft.intact("services"):
         serving = [name for name, offer in services.offers.items() if offer.serves_artifacts]
         if serving and serving[0] not in services.by_name():
-            message = f"`{serving[0]}` is missing: nodes get PyTorch's wheels from it"
+            message = f"`{serving[0]}` is missing: nodes get {title}'s wheels from it"
             yield Finding(("services",), message, f"{serving[0]}: {{on: NODE}}", key=True)
 
 

@@ -27,7 +27,7 @@ from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
 from hpcforge.fabric.topology_conf import Topology
 from hpcforge.facility.limits import PowerFeed
-from hpcforge.launchers import LAUNCHERS, LauncherName
+from hpcforge.launchers import LAUNCHERS, ContainerName, LauncherName
 
 Function = Literal["head", "login", "storage", "worker"]
 FUNCTIONS: tuple[Function, ...] = get_args(Function)
@@ -373,11 +373,28 @@ class PyTorch:
 
 
 @dataclass(frozen=True)
+class Framework:
+    """A framework beside PyTorch that the workers get as pinned wheels."""
+
+    name: str
+    title: str
+    version: str
+    use: str  # Python statements that fail where it does not work
+    wheels: tuple[Wheel, ...]  # the framework itself first
+
+    @property
+    def python(self) -> str:
+        """The interpreter on a worker that can import it."""
+        return f"/opt/hpcforge/{self.name}/bin/python"
+
+
+@dataclass(frozen=True)
 class Platform:
-    """The release of the distribution that a node has, and the PyTorch that it gets there."""
+    """The release of the distribution that a node has, and the frameworks that it gets there."""
 
     os: OperatingSystem
     pytorch: PyTorch | None
+    frameworks: tuple[Framework, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -497,7 +514,8 @@ class SmokeTestProgram:
     modules: tuple[str, ...] = ()  # that it imports
     ranks: RankNeeds = field(default=RankNeeds())
     scratch: Literal["shared"] | None = None  # None: any
-    container: str | None = None
+    framework: str | None = None  # beside PyTorch, whose Python runs it
+    container: ContainerName | None = None  # the runtime that its ranks run in
     declared: bool = False  # it reads what the blueprint declares of its node
     launches: tuple[ProgramLaunch, ...] = ()  # none: a single one
     isolates: bool = False  # rounds of launches name what is bad
@@ -589,6 +607,7 @@ class Cluster:
     power_turns: tuple[tuple[str, ...], ...] = ()  # workers that the design's power carries at once; none: not computed
     # By file system what each client reads and writes when all are active, GB/s, as designed; None: not known.
     storage_shares: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    frameworks: tuple[Framework, ...] = ()  # beside PyTorch
     container_runtimes: tuple[str, ...] = ()  # of the workers, by the words of `software.containers.runtimes`
 
     @cached_property
@@ -599,8 +618,10 @@ class Cluster:
 
     @property
     def test_imports(self) -> tuple[ImportedModule, ...]:
-        """The modules that programs of smoke tests share, each once."""
-        return tuple(dict.fromkeys(module for program in self.programs for module in program.imports))
+        """The modules that programs of smoke tests share, each once; not the tests among them that run themselves."""
+        modules = dict.fromkeys(module for program in self.programs for module in program.imports)
+        own = {program.name for program in self.programs}
+        return tuple(module for module in modules if module.name not in own)
 
     @property
     def test_packages(self) -> tuple[str, ...]:
@@ -613,7 +634,19 @@ class Cluster:
 
     def seen_from(self, platform: Platform | None) -> Cluster:
         """The cluster as the roles of a node know it: with the release that the node has."""
-        return replace(self, os=platform.os, pytorch=platform.pytorch) if platform else self
+        if platform is None:
+            return self
+        return replace(self, os=platform.os, pytorch=platform.pytorch, frameworks=platform.frameworks)
+
+    def framework(self, name: str | None, node: Node | None = None) -> Framework | None:
+        """The framework of that name, as a node has it."""
+        platform = node.platform if node else None
+        return next((each for each in (platform or self).frameworks if each.name == name), None)
+
+    @property
+    def framework_wheels(self) -> tuple[Wheel, ...]:
+        """The wheels of all frameworks beside PyTorch, each once."""
+        return tuple(dict.fromkeys(wheel for framework in self.frameworks for wheel in framework.wheels))
 
     def os_of(self, node: str) -> OperatingSystem:
         """The distribution that a node has."""

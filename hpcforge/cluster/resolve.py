@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid5
 
@@ -37,6 +37,7 @@ from hpcforge.cluster.system_reserve import usual_cores, usual_memory_mib
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
 from hpcforge.fabric.topology_conf import Topology, compute_fabric, topology
+from hpcforge.frameworks import load_framework
 from hpcforge.slurm.accounting import associations, billing_weights
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
@@ -94,6 +95,7 @@ def resolve(
         services=_services(blueprint.services, known),
         os=own.os,
         pytorch=own.pytorch,
+        frameworks=own.frameworks,
         site_roles=tuple(
             m.SiteRole(Path(role.path).name, folder / role.path, sure(role.on, known))
             for role in blueprint.software.site_roles
@@ -359,13 +361,23 @@ def _platform(blueprint: s.Blueprint, catalog: Catalog, release: str) -> m.Platf
         suite=found.suite,
         oldest_slurmd=found.oldest_slurmd,
     )
-    return m.Platform(os, _pytorch(blueprint, catalog, found))
+    return m.Platform(os, _pytorch(blueprint, catalog, found), tuple(_frameworks(blueprint, found)))
 
 
 def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:
     """The models of GPUs whose nodes get what hpcforge installs of a vendor's."""
     models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
     return tuple(sorted(model for model in models if has_driver(model, catalog, vendor)))
+
+
+def _frameworks(blueprint: s.Blueprint, system: Distribution) -> Iterator[m.Framework]:
+    """Yield those beside PyTorch that have a build for a distribution."""
+    for name, version in blueprint.software.frameworks.others().items():
+        framework = load_framework(name)
+        build = framework.build(version, system.python, system.libc)
+        if build is not None:
+            wheels = tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels)
+            yield m.Framework(name, framework.title, version, framework.use, wheels)
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> m.PyTorch | None:

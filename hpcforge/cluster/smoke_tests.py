@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.acceptance_checks import findings_of
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.schema import Blueprint
-from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds, option_text
+from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds, imported, option_text
 from hpcforge.blueprint.transports import NODES, TransportSection
 from hpcforge.blueprint.untrusted_files import MAX_YAML, read_inside
 from hpcforge.blueprint.validate import Finding
@@ -32,7 +33,8 @@ def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
         try:
             text = read_inside(folder.path, folder.program.name, MAX_YAML).decode("utf-8")
             beside = {
-                each: read_inside(folder.path.parent, f"{each}.py", MAX_YAML) for each in folder.spec.needs.imports
+                each: read_inside(folder.path.parent, _beside(folder.path, each), MAX_YAML)
+                for each in folder.spec.needs.imports
             }
             found[name] = program(name, folder.spec, text, {each: beside[each].decode("utf-8") for each in beside})
         except (OSError, ValueError) as error:
@@ -41,6 +43,10 @@ def programs(blueprint: Blueprint) -> dict[str, SmokeTestProgram]:
     if wrong:
         raise InvalidInput(wrong)
     return found
+
+
+def _beside(folder: Path, module: str) -> str:
+    return str(imported(folder, module).relative_to(folder.parent))
 
 
 def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str] | None = None) -> SmokeTestProgram:
@@ -83,6 +89,7 @@ def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str]
         modules=tuple(name for name in spec.needs.modules if name not in sys.stdlib_module_names),
         ranks=RankNeeds(ranks.per_node, ranks.multiple_of, ranks.at_most),
         scratch=spec.needs.scratch,
+        framework=spec.needs.framework,
         container=spec.needs.container,
         isolates=spec.isolates,
         declared=spec.needs.declared,
@@ -125,8 +132,12 @@ def ranks_on_each(cluster: Cluster, program: SmokeTestProgram, nodes: Sequence[N
 
 def why_not(cluster: Cluster, program: SmokeTestProgram, nodes: Sequence[Node]) -> tuple[str, str] | None:
     """Return why a test cannot run on some nodes, and what to do, by what the cluster has; None if it can."""
-    if program.container is not None:
-        return f"it needs the container {program.container}, and hpcforge runs no containers yet", "remove the test"
+    if program.container is not None and program.container not in cluster.container_runtimes:
+        return f"its ranks run in {program.container}", f"software: {{containers: {{runtimes: [{program.container}]}}}}"
+    lacking_it = [node.name for node in nodes if program.framework and not cluster.framework(program.framework, node)]
+    if lacking_it:
+        what = f"it needs {program.framework}, and {hostlist.fold(lacking_it)} have none"
+        return what, f"software: {{frameworks: {{{program.framework}: VERSION}}}}, with a build for their release"
     wheels = cluster.pytorch if program.pytorch and cluster.pytorch and cluster.pytorch.wheels else None
     lacking = [name for name in program.modules if wheels and name.lower() not in wheels.modules]
     if lacking:

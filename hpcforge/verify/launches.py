@@ -35,7 +35,7 @@ class NoScratchError(ExpectedError):
 def run_step(head: Head, job: Launch, hold: HeldAllocation) -> Completed:
     """The step of a launch; or, where its ranks have no port to meet at, that which was to find one."""
     port = 0
-    if job.kind.ranked:
+    if job.kind.ranked or job.kind.meets:
         asked = free_port(job, hold.number)
         named = head.run(watched(hold.number, asked), user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=hold.stay)
         port = port_of(named.stdout) or 0

@@ -22,13 +22,15 @@ from hpcforge.cluster.launches import ProgramLaunch, RanksError, divided
 from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest, SmokeTestProgram
 from hpcforge.cluster.smoke_tests import node_address, ranks_on_each, why_not
 from hpcforge.errors import ExpectedError
-from hpcforge.launchers import LAUNCHERS, Launcher, LauncherName
+from hpcforge.launchers import CONTAINERS, LAUNCHERS, Launcher, LauncherName
 from hpcforge.verify.heartbeat import POLL_S, SILENT_S, Owner
 
 JOB_NAME = "hpcforge-"  # how the names of test jobs begin; only those of the account of the tests are believed
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 PYTHON = "/usr/bin/python3"  # of tests that need no PyTorch
+IMAGE_PACKAGES = ("python3", "libstdc++6")  # what wheels need of a distribution
+IMAGE_FOLDERS = {"image": "@image@", "tmp": "@tmp@"}  # node_image.py, which makes the image, puts its folders there
 GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
 PORT_S = 60  # how long the first node may take to name a free port
@@ -67,6 +69,7 @@ class Launch:
     libuv: bool = True  # False: this build of torch lacks what its own launcher asks for
     step: ProgramLaunch | None = None  # of the launches that its test lists, the one that this is
     reservation: str = ""  # of Slurm's, that has its nodes; "": none
+    image: tuple[str, ...] = ()  # packages of the image that the processes have; none: they run on the node itself
     on_rdma: bool = False  # its nodes are several, and all on one InfiniBand or RoCE fabric
 
     @property
@@ -165,15 +168,28 @@ def launch(
         nodes=nodes,
         user=cluster.acceptance.run_as if cluster.acceptance else "",
         partition=partition.name,
-        python=torch.python if torch else PYTHON,
+        python=_python(cluster, first),
         ranks_per_node=ranks,
         gpus_per_node=gpus,
         cpus_per_node=cpus,
         memory_mib=max(1, min(memory, alone_mib or ranks * MEMORY_MIB[real])),
         launcher_options=_QUIRKS if packaged and old else (),
         libuv=not packaged or old,
+        image=_image(first, packaged) if first.container else (),
         on_rdma=_on_rdma(cluster, nodes),
     )
+
+
+def _python(cluster: Cluster, program: SmokeTestProgram) -> str:
+    """The interpreter that a program needs."""
+    framework = (cluster.pytorch if program.pytorch else None) or cluster.framework(program.framework)
+    return framework.python if framework else PYTHON
+
+
+def _image(program: SmokeTestProgram, packaged: bool) -> tuple[str, ...]:
+    """The packages of the node that its processes need in a container; `packaged`: PyTorch is one of them."""
+    modules = [f"python3-{name.lower().replace('_', '-')}" for name in ("torch", *program.modules)] if packaged else []
+    return (*IMAGE_PACKAGES, *modules)
 
 
 def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:
@@ -283,8 +299,9 @@ def free_port(job: Launch, job_id: str) -> list[str]:
 def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
     """The command that runs the tests inside the allocation and brings their output back, each line with its task.
 
-    `port` is where the ranks of torchrun meet on the first node. Tests have a folder of their own for temporary files
-    and caches, which nobody else can enter and which goes with them: in /tmp others can take the names that they use.
+    `port` is where ranks of torchrun, and tasks that meet, do so on the first node. Tests have a folder of their own
+    for temporary files and caches, which nobody else can enter and which goes with them: in /tmp others can take the
+    names that they use.
     It is ended on the head after the time limits of all its tests, with exit code 124. A task that ends does not end
     the others at once: they are the witnesses of which rank failed first, or know nothing of it.
     """
@@ -310,11 +327,12 @@ def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
         "--chdir=/",
         "--label",
         "--input=none",
-        "--export=" + ",".join(f"{name}={value}" for name, value in _environment(job).items()),
+        "--export=" + ",".join(f"{name}={value}" for name, value in _environment(job, port).items()),
         "/bin/sh",
         "-c",
         *(_on_node(job, port) if together else [_BY_ITSELF, "hpcforge"]),
         *killer,
+        *_container(job),
         *(_launcher(job, job_id, port) if together else [job.python]),
         *program(job),
     ]
@@ -322,6 +340,15 @@ def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
 
 def _on_node(job: Launch, port: int) -> list[str]:
     return [_ON_NODE, "hpcforge", PORTS, str(port), str(len(job.nodes)), *(node.name for node in job.nodes)]
+
+
+def _container(job: Launch) -> list[str]:
+    """The words that run what follows in a container; none where the test needs none."""
+    runtime = job.turns[0].program.container
+    if runtime is None:
+        return []
+    enter = [word.format_map(IMAGE_FOLDERS) for word in CONTAINERS[runtime].enter]
+    return [PYTHON, "-I", f"{SMOKE_TESTS}/node_image.py", *job.image, "--", *enter]
 
 
 def _launcher(job: Launch, job_id: str, port: int) -> list[str]:
@@ -412,11 +439,16 @@ def _shares(job: Launch) -> list[str]:
 def _cpus(job: Launch) -> int:
     """The CPUs that each process has for its threads."""
     sharing = 1 if job.kind.per_node == "one" else max(job.ranks_per_node, job.gpus_per_node)
-    return max(1, job.cpus_per_node // sharing)
+    share = max(1, job.cpus_per_node // sharing)
+    if any("{cpus}" in option for option in job.kind.srun):  # it binds to cores: whole ones, where each has one
+        threads = max(node.threads_per_core for node in job.nodes)
+        return share // threads * threads or share
+    return share
 
 
-def _environment(job: Launch) -> dict[str, str]:
+def _environment(job: Launch, port: int) -> dict[str, str]:
     return {
+        **({"HPCFORGE_MEETING": f"{job.nodes[0].address}:{port}"} if job.kind.meets else {}),
         "PATH": PATH,
         "HOME": "/nonexistent",  # torch looks there for caches and writes none; nobody but root could make it
         "LANG": "C.UTF-8",

@@ -74,10 +74,11 @@ def verify(
     return tuple(verdicts[test] for test in tests)
 
 
-def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], RankNeeds, str, str]:
-    """What tests of one launch have alike: nodes, how many ranks they need, the launcher; these take turns in them."""
+def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], RankNeeds, str, str, str]:
+    """What tests of one launch have alike: nodes, ranks that they need, launcher, container; they take turns in it."""
     turns = test.program.ranked and not test.program.launches
-    return test.nodes, test.program.ranks, test.program.launcher, "" if turns else test.name
+    launched = test.program.launcher, test.program.container or ""
+    return test.nodes, test.program.ranks, *launched, "" if turns else test.name
 
 
 def _enough(cluster: Cluster, tests: Sequence[SmokeTest], left_out: Mapping[str, str]) -> bool:

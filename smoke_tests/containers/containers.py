@@ -90,6 +90,14 @@ def by_charliecloud(folder: Path, image: Path) -> str:
     return run(["ch-run", str(image), "--", "/bin/id"], folder)
 
 
+def by_apptainer(folder: Path, image: Path) -> str:
+    """Run it by Apptainer, from a file that it builds."""
+    run(["apptainer", "--silent", "build", str(folder / "image.sif"), str(image)], folder)
+    said = run(["apptainer", "--silent", "exec", "--no-home", str(folder / "image.sif"), "/bin/id"], folder)
+    (folder / "image.sif").unlink()
+    return said
+
+
 def by_slurm(folder: Path, image: Path) -> str:
     """Run it as a step of Slurm's with a container."""
     bundle = folder / "bundle"
@@ -105,6 +113,7 @@ def by_slurm(folder: Path, image: Path) -> str:
 RUNTIMES: dict[str, tuple[Callable[[Path, Path], str], Callable[[], object]]] = {
     "podman": (by_podman, lambda: shutil.which("podman")),
     "charliecloud": (by_charliecloud, lambda: shutil.which("ch-run")),
+    "apptainer": (by_apptainer, lambda: shutil.which("apptainer")),
     "oci": (by_slurm, OCI.exists),
 }
 

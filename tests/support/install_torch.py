@@ -14,7 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hpcforge.catalog import PinnedWheel, load_catalog
+from hpcforge.catalog import load_catalog
+from hpcforge.frameworks import PinnedWheel
 from hpcforge.plan.desired import Artifact
 from hpcforge.run.artifacts import fetch
 from hpcforge.run.download_store import FetchError

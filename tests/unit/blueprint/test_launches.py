@@ -72,7 +72,7 @@ def test_without_launches_a_test_is_as_before(tmp_path: Path) -> None:
         ("[numpy]", '["numpy; import os"]', "is not a module as Python imports it"),
         ("[numpy]", '["--index-url=http://x"]', "is not a module as Python imports it"),
         ("scratch: shared", "scratch: /etc", "`/etc` is not accepted here"),
-        ("scratch: shared", "container: '--privileged'", "is not the name of an image"),
+        ("scratch: shared", "container: '--privileged'", "`--privileged` is not accepted here"),
         ("steps: {", "scratch: {", "`scratch` is a reserved name in a test with launches"),
         ("steps: {", "launch: {", "`launch` is a reserved name in a test with launches"),
     ],

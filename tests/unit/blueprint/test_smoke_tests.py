@@ -50,7 +50,7 @@ def test_what_a_blueprint_may_ask_for_follows(tests: Path) -> None:
     ("old", "new", "where", "said", "hint"),
     [
         ("launcher:", "lanucher:", ":2:1:", "unknown key `lanucher`", "did you mean `launcher`?"),
-        ("plain", "ssh", ":2:11:", "`ssh` is not accepted here", "known: mpi, plain, srun, torchrun"),
+        ("plain", "ssh", ":2:11:", "`ssh` is not accepted here", "known: meeting, mpi, plain, srun, torchrun"),
         ("unit: ms", "unti: ms", ":6:13:", "unknown key `unti`", "did you mean `unit`?"),
         ("{sync_ms} ms", "{sync_s} ms", ":8:11:", "`sync_s` is not a measure of this test", "did you mean `sync_ms`?"),
         ("{sync_ms} ms", "{sync_ms!r} ms", ":8:11:", "braces without a measure", "write {NAME}, "),

@@ -152,7 +152,8 @@ def test_a_test_of_two_launches_is_one_folder(tmp_path: Path) -> None:
         ),
         ("needs: {", "needs: {scratch: shared, ", "it needs storage that all of ", "add it under `storage`"),
         ("needs: {", 'needs: {pytorch_at_least: "9.0", ', "it needs PyTorch 9.0, and the cluster has 2.13.0", "newer"),
-        ("needs: {", "needs: {container: ubuntu, ", "hpcforge runs no containers yet", "remove the test"),
+        ("needs: {", "needs: {container: charliecloud, ", "its ranks run in charliecloud", "runtimes: [charliecloud]"),
+        ("needs: {", "needs: {framework: jax, ", "it needs jax, and w[01-04] have none", "frameworks: {jax: VERSION}"),
     ],
 )
 def test_what_the_cluster_lacks_is_said_before_anything_runs(
@@ -188,6 +189,21 @@ def test_modules_beside_the_folder_are_read_and_each_is_there_once(tmp_path: Pat
     (folder / "shared_model.py").write_text("WIDTH = 64\n")
     (module,) = load(path).cluster.test_imports
     assert (module.name, module.text) == ("shared_model", "WIDTH = 64\n")
+
+
+def test_a_program_of_another_test_can_be_imported_and_is_there_once(tmp_path: Path) -> None:
+    path = site(tmp_path, TWO.replace("needs: {", "needs: {imports: [three], "))
+    (folder,) = (each.parent for each in tmp_path.rglob("two") if each.is_dir())
+    (folder / "three").mkdir()
+    (folder / "three" / "three.py").write_text("WIDTH = 3\n")
+    (folder / "three" / "test.yaml").write_text(
+        "description: Three.\nlauncher: srun\nmeasures: {words: {unit: 1}}\nheadline: done\n"
+    )
+    (module,) = load(path).cluster.test_imports
+    assert (module.name, module.text) == ("three", "WIDTH = 3\n")
+    path.write_text(path.read_text().replace("two: {nodes: all}", "two: {nodes: all}, three: {nodes: all}"))
+    cluster = load(path).cluster
+    assert ({program.name for program in cluster.programs}, cluster.test_imports) == ({"two", "three"}, ())
 
 
 @pytest.mark.parametrize("name", ["ranks", "json", "allreduce.py"])

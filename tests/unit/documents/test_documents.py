@@ -128,8 +128,8 @@ def test_every_command_in_readme_exists() -> None:
 
 def test_readme_says_which_roles_have_code() -> None:
     assert {path.parent.name for path in roles().glob("*/deploy.py")} == {
-        "depot", "nvidia_driver", "nvidia_mig", "pytorch"}  # fmt: skip
-    assert "`depot`, `nvidia_driver`, `nvidia_mig`, `pytorch`" in README
+        "depot", "nvidia_driver", "nvidia_mig", "pytorch", "python_frameworks"}  # fmt: skip
+    assert "`depot`, `nvidia_driver`, `nvidia_mig`, `pytorch`, `python_frameworks`" in README
     assert {path.parent.name for path in roles().glob("*/tasks")} == {"directory_server", "slurm_database"}
     assert "`directory_server`, `slurm_database`" in README
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from hpcforge.launchers import LAUNCHERS, load_launchers
+from hpcforge.launchers import CONTAINERS, LAUNCHERS, load_containers, load_launchers
 
 
 @pytest.fixture
@@ -37,12 +37,19 @@ def test_a_wrong_file_is_refused(folder: Path) -> None:
 def test_those_there_are() -> None:
     assert LAUNCHERS["mpi"].srun[0] == "--mpi=pmix"
     assert {name: (each.ranked, each.pytorch, each.per_node) for name, each in LAUNCHERS.items()} == {
+        "meeting": (False, False, "gpus"),
         "mpi": (False, False, "gpus"),
         "plain": (False, False, "one"),
         "srun": (False, False, "gpus"),
         "torchrun": (True, True, "gpus"),
         "torchrun_restarts": (True, True, "gpus"),
     }
+
+
+def test_a_file_is_a_container_runtime(tmp_path: Path) -> None:
+    (tmp_path / "podman.yaml").write_text('description: Podman\nenter: [podman, run, --rootfs, "{image}"]\n')
+    assert load_containers(tmp_path)["podman"].enter[-1] == "{image}"
+    assert all(any("{image}" in word for word in each.enter) for each in CONTAINERS.values())
 
 
 def test_restarts_meet_at_the_first_node_by_its_address() -> None:

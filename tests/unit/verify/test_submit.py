@@ -149,6 +149,55 @@ def test_tests_have_a_folder_that_is_theirs_alone_and_goes_with_them(
     assert not Path(folder).exists()
 
 
+def of(job: submit.Launch, **changed: object) -> submit.Launch:
+    """The same of a test whose folder says otherwise."""
+    (turn, *_) = job.turns
+    program = dataclasses.replace(turn.program, **changed)  # type: ignore[arg-type]
+    return dataclasses.replace(job, turns=(dataclasses.replace(turn, program=program),))
+
+
+@pytest.mark.parametrize(
+    ("launcher", "threads", "ranks", "cpus"),
+    [("mpi", 2, 8, 14), ("mpi", 1, 8, 15), ("mpi", 2, 100, 1), ("srun", 2, 8, 15)],
+)
+def test_ranks_that_are_bound_to_cores_have_whole_ones(
+    launcher: str, threads: int, ranks: int, cpus: int, build: Build
+) -> None:
+    """122 hardware threads for 8 ranks are 15 each: half of a core of two."""
+    job = of(launch(build(2, None, 128, 256_000), tests=1), launcher=launcher)
+    nodes = tuple(dataclasses.replace(node, threads_per_core=threads) for node in job.nodes)
+    job = dataclasses.replace(job, nodes=nodes, cpus_per_node=122, ranks_per_node=ranks)
+    words = submit.srun(job, "7")
+    assert f"OMP_NUM_THREADS={cpus}" in ",".join(words).split(",")
+    assert (f"--cpus-per-task={cpus}" in words) is (launcher == "mpi")
+
+
+def test_tasks_that_meet_know_where(build: Build) -> None:
+    job = of(launch(build(2), tests=1), launcher="meeting")
+    (told,) = (word for word in submit.srun(job, "7", 20417) if word.startswith("--export="))
+    assert f"HPCFORGE_MEETING={job.nodes[0].address}:20417" in told.split("=", 1)[1].split(",")
+
+
+@pytest.mark.parametrize(
+    ("kind", "packages"),
+    [("wheel", "python3 libstdc++6"), ("distribution", "python3 libstdc++6 python3-torch python3-numpy")],
+)
+def test_ranks_in_a_container_have_an_image_of_the_node_s_packages(kind: str, packages: str, build: Build) -> None:
+    cluster = dataclasses.replace(build(2, build=kind), container_runtimes=("charliecloud",))
+    assert cluster.acceptance
+    test = cluster.acceptance.tests[1]
+    program = dataclasses.replace(test.program, container="charliecloud", modules=("numpy",))
+    if kind == "wheel":
+        program = dataclasses.replace(program, modules=())
+    test = dataclasses.replace(test, program=program)
+    job = submit.launch(cluster, [test], test.nodes)
+    words = submit.srun(job, "7", 20417)
+    begin = words.index("/opt/hpcforge/smoke_tests/node_image.py")
+    enter = "env --unset=TMPDIR ch-run --set-env=TMPDIR=@tmp@ --bind=/opt/hpcforge:/opt/hpcforge @image@ --"
+    assert words[begin - 2 : words.index("--nnodes=2") - 2][:3] == ["/usr/bin/python3", "-I", words[begin]]
+    assert " ".join(words[begin + 1 :]).startswith(f"{packages} -- {enter} {job.python} ")
+
+
 def test_what_is_not_there_is_said(build: Build) -> None:
     ran = _on_node(launch(build(2)), "w2", "/no/such/python", "-m", "torch")
     assert ran.returncode == 127

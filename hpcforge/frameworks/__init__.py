@@ -1,0 +1,70 @@
+"""Frameworks beside PyTorch: a file `NAME.yaml` here is one, and a key of `software.frameworks`. Pure.
+
+A file has its pinned wheels, one build for a version and a Python, and is read when the blueprint names the framework.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Pinned(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PinnedWheel(_Pinned):
+    """A wheel's file name and SHA-256."""
+
+    file: str = Field(pattern=r"^[A-Za-z0-9_.+-]+\.whl$")
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+
+
+class FrameworkBuild(_Pinned):
+    """Wheels for one version and Python; the framework itself first. `libc`: the oldest they run with."""
+
+    version: str
+    python: str
+    arch: str
+    libc: str
+    source: str
+    wheels: tuple[PinnedWheel, ...] = Field(min_length=1)
+
+
+class PinnedFramework(_Pinned):
+    """A framework for CPUs, and its builds."""
+
+    title: str
+    use: str  # Python statements that fail where an environment is not whole
+    builds: tuple[FrameworkBuild, ...] = Field(min_length=1)
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Each once, in the order of the file."""
+        return tuple(dict.fromkeys(build.version for build in self.builds))
+
+    def build(self, version: str, python: str, libc: str) -> FrameworkBuild | None:
+        """Return the pinned wheels for a Python and a C library; None if there are none."""
+        found = (build for build in self.builds if (build.version, build.python) == (version, python))
+        return next((build for build in found if _number(build.libc) <= _number(libc)), None)
+
+
+def framework_names(folder: Traversable | None = None) -> tuple[str, ...]:
+    """The frameworks of a folder; None: of this package."""
+    files = (file.name for file in (folder or resources.files(__name__)).iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml")))
+
+
+@cache
+def load_framework(name: str, folder: Traversable | None = None) -> PinnedFramework:
+    """Return one of them. Raises ValidationError."""
+    text = (folder or resources.files(__name__)).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    return PinnedFramework.model_validate(yaml.load(text, Loader=yaml.CSafeLoader))
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

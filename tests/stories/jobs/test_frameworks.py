@@ -1,0 +1,56 @@
+"""`blueprints/software-lab.yaml`: training in a container, TensorFlow and JAX over two nodes, a module of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.stories.jobs.test_jobs import job, tried
+from tests.support.site import REPOSITORY, Site
+
+pytestmark = [pytest.mark.lab, pytest.mark.training]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("software")
+    (folder / "blueprints").mkdir()
+    shipped = (REPOSITORY / "blueprints" / "software-lab.yaml").read_text()
+    (folder / "blueprints" / "rehearsal.yaml").write_text(shipped)
+    here = Site(folder, f"test-software-{os.getpid()}")
+    try:
+        assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+        assert here.cli("apply", "BLUEPRINT", "--yes").returncode == 0  # its smoke tests have passed, too
+        yield here
+    finally:
+        here.cli("rehearse", "down")
+
+
+def test_nothing_is_left_to_do(site: Site) -> None:
+    assert "Nothing to do on 3 nodes" in site.cli("apply", "BLUEPRINT", "--yes").stderr
+
+
+@pytest.mark.parametrize(("module", "imported"), [("pytorch", "torch"), ("tensorflow", "tensorflow"), ("jax", "jax")])
+def test_a_module_has_the_framework_and_replaces_another(site: Site, module: str, imported: str) -> None:
+    imports = f"import {imported} as m; print(m.__file__)"
+    script = f"module load jax {module} 2>/dev/null; module -t list 2>&1; python -c '{imports}' 2>/dev/null"
+    listed, file = job(site, script).splitlines()[-2:]
+    assert listed.startswith(f"{module}/")
+    assert file.startswith(f"/opt/hpcforge/{module}")
+
+
+@pytest.mark.parametrize("framework", ["jax", "tensorflow"])
+def test_wrong_weights_are_named(site: Site, framework: str) -> None:
+    """As an ordinary user runs it: two tasks that meet on the first node."""
+    program = f"/opt/hpcforge/{framework}/bin/python /opt/hpcforge/smoke_tests/{framework}_train.py --falsify"
+    where = "HPCFORGE_MEETING=10.79.0.21:29411 PYTHONPATH=/opt/hpcforge/smoke_tests"
+    code, said = tried(site, f"{where} {program}", "-N2", "-n2")
+    assert (code, "wrong: weights after 50 steps on rank 0 of 2" in said) == (3, True), said
+
+
+def test_training_outside_of_a_container_is_wrong(site: Site) -> None:
+    program = "from pathlib import Path; import train_container; print(train_container.MARK.is_file())"
+    script = f"PYTHONPATH=/opt/hpcforge/smoke_tests /opt/hpcforge/pytorch/bin/python -c '{program}'"
+    assert job(site, script) == "False"

@@ -1,0 +1,89 @@
+"""Frameworks beside PyTorch: a file in the folder is one, and what a blueprint says of them is checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from hpcforge.blueprint.diagnostics import InvalidInput
+from hpcforge.cluster import load
+from hpcforge.frameworks import framework_names, load_framework
+from hpcforge.kinds.files import File
+from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.role import load_roles
+from tests.support.shipped import ROOT
+
+CASES = ROOT / "tests" / "unit" / "blueprint" / "cases"
+FILE = """\
+title: Flax
+use: import flax
+builds:
+  - version: "1.0"
+    python: "3.11"
+    arch: x86_64
+    libc: "2.28"
+    source: pypi.org
+    wheels: [{file: flax-1.0-py3-none-any.whl, sha256: SHA}]
+"""
+
+
+def blueprint(folder: Path, frameworks: str, release: str = "12") -> Path:
+    path = folder / "a.yaml"
+    text = (
+        (CASES / "valid.yaml")
+        .read_text()
+        .replace('release: "12"}', f'release: "{release}"}}\n  frameworks: {frameworks}')
+    )
+    path.write_text(text)
+    return path
+
+
+def test_a_file_is_a_framework(tmp_path: Path) -> None:
+    (tmp_path / "flax.yaml").write_text(FILE.replace("SHA", "f" * 64))
+    (tmp_path / "broken.yaml").write_text(FILE.replace("SHA", "none"))
+    assert framework_names(tmp_path) == ("broken", "flax")
+    flax = load_framework("flax", tmp_path)
+    assert (flax.versions, flax.build("1.0", "3.13", "2.36"), flax.build("1.0", "3.11", "2.27")) == (
+        ("1.0",),
+        None,
+        None,
+    )
+    assert flax.build("1.0", "3.11", "2.36") == flax.builds[0]
+    with pytest.raises(ValidationError, match="sha256"):
+        load_framework("broken", tmp_path)
+
+
+@pytest.mark.parametrize("name", framework_names())
+def test_builds_are_those_of_their_version_and_python(name: str) -> None:
+    for build in load_framework(name).builds:
+        first = build.wheels[0].file.split("-")
+        assert (first[0].startswith(name), first[1]) == (True, build.version)
+        tag = f"cp{build.python.replace('.', '')}"
+        foreign = [wheel.file for wheel in build.wheels if "-cp3" in wheel.file and tag not in wheel.file]
+        assert all("-abi3-" in file for file in foreign)
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "release", "said"),
+    [
+        ('{jax: "0.1"}', "12", ("unknown JAX version `0.1`", "known: 0.10.2")),
+        ('{jax: "0.10.2"}', "14", ("no pinned wheels of JAX 0.10.2 for Python 3.14 of debian 14", "Python 3.11, 3.13")),
+        ('{theano: "1.0"}', "12", ("theano",)),
+    ],
+)
+def test_what_is_not_pinned_is_refused(tmp_path: Path, frameworks: str, release: str, said: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        load(blueprint(tmp_path, frameworks, release))
+    assert all(text in raised.value.shown() for text in said)
+
+
+def test_wheels_are_served_once_and_listed_for_each_framework(tmp_path: Path) -> None:
+    loaded = load(blueprint(tmp_path, '{jax: "0.10.2", tensorflow: "2.21.0"}'))
+    made = compile_desired(loaded.cluster, load_roles(*loaded.role_folders), {})
+    files = {file.path: file for one in made.nodes["w01"] for file in one.of(File)}
+    text = made.texts[str(files["/opt/hpcforge/jax.requirements"].digest)]
+    numpy = next(wheel for wheel in load_framework("jax").builds[0].wheels if wheel.file.startswith("numpy"))
+    assert f"/wheels/{numpy.file} --hash=sha256:{numpy.sha256}\n" in text
+    assert sum(artifact.name == f"wheels/{numpy.file}" for artifact in made.artifacts) == 1
