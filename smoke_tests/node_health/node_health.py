@@ -4,11 +4,11 @@
 
 hpcforge writes `declared.json` beside this program. Compared are the number and model of GPUs, hardware threads,
 memory and how much of it is free, the links' state, rate and MTU, mounts, and the clock. Less than declared is wrong,
-and for an MTU any other value. Interfaces that are no hardware, as in a rehearsal, have no rate. The clock is asked of the time server by SNTP
-(RFC 4330), whatever the node's own time service reports.
+and for an MTU any other value. Interfaces that are no hardware, as in a rehearsal, have no rate. The clock is asked of
+the time server by SNTP (RFC 4330), whatever the node's own time service reports.
 
-Versions of kernel, GPU driver, firmware and BIOS, of PyTorch and of packages that jobs depend on, and MTUs, are reported
-as texts: hpcforge compares them among nodes of the same hardware. Standard library alone, Python 3.9.
+Versions of kernel, GPU driver, firmware and BIOS, of PyTorch and of packages that jobs depend on, and MTUs, are texts:
+hpcforge compares them among nodes of the same hardware. Standard library alone, Python 3.9.
 """
 
 from __future__ import annotations

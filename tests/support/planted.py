@@ -154,17 +154,25 @@ def _parts(verdict: Mapping[str, Any]) -> Iterator[Found]:
 
 def table(outcomes: list[Outcome], when: str) -> str:
     """A dated table in Markdown: each fault with what was found, and the sums."""
-    rows = ["| planted | verdict | s |", "|---|---|---|"]
-    for each in outcomes:
-        if each.fault is None:
-            continue
-        said = "; ".join(f"{part.kind} {'-'.join(part.nodes)}, {part.status}" for part in each.found) or "passed"
-        rows.append(
-            f"| {each.fault.name} on {each.fault.node} | {'' if each.hit else '**miss**: '}{said} | {each.seconds:.0f} |"
-        )
     faults = [each for each in outcomes if each.fault is not None]
     healthy = [each for each in outcomes if each.fault is None]
-    seconds = ", ".join(f"{each.seconds:.0f}" for each in healthy)
+    rows = [_row(each, each.fault) for each in outcomes if each.fault is not None]
     hits, false = sum(each.hit for each in faults), sum(not each.hit for each in healthy)
-    sums = f"{when}: {hits} hits, {len(faults) - hits} misses; {false} false alarms in {len(healthy)} healthy runs ({seconds} s)"
-    return "\n".join([*rows, "", sums]) + "\n"
+    seconds = sorted(round(each.seconds) for each in healthy) or [0]
+    sums = f"{when}: {hits} hits, {len(faults) - hits} misses; {false} false alarms in {len(healthy)} healthy runs"
+    said = [f"- {each.detail}" for each in healthy if not each.hit]
+    lines = [
+        "| planted | verdict | s |",
+        "|---|---|---|",
+        *rows,
+        "",
+        f"{sums}, {seconds[0]} to {seconds[-1]} s.",
+        *said,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(outcome: Outcome, fault: Fault) -> str:
+    named = "; ".join(f"{part.status}: {part.kind} {', '.join(part.nodes)}" for part in outcome.found) or "passed"
+    miss = "" if outcome.hit else "**miss** "
+    return f"| {fault.node}: {fault.name} | {miss}{fault.test} {named} | {outcome.seconds:.0f} |"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tests.support.planted import Outcome, planted, read_faults, ready, table, verified
+from tests.support.planted import Fault, Outcome, planted, read_faults, ready, table, verified
 from tests.support.real_site import Rehearsal, configured
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults]
@@ -31,11 +31,11 @@ def outcomes(request: pytest.FixtureRequest) -> Iterator[list[Outcome]]:
     found: list[Outcome] = []
     yield found
     if path := request.config.getoption("--fault-table"):
-        Path(path).write_text(table(found, f"{datetime.now(timezone.utc):%Y-%m-%d}"))
+        Path(path).write_text(table(found, f"{datetime.now(UTC):%Y-%m-%d}"))
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_the_bad_part_is_named(fault, site: Rehearsal, outcomes: list[Outcome]) -> None:
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_the_bad_part_is_named(fault: Fault, site: Rehearsal, outcomes: list[Outcome]) -> None:
     with planted(site, FUNCTIONS, fault, site.folder / "planted"):
         outcomes.append(found := verified(site, SITE, fault, "--test", fault.test))
     print(f"{found.seconds} s: {found.detail}")
