@@ -72,6 +72,11 @@ def responding(state: str) -> bool:
     return "NOT_RESPONDING" not in _words(state)
 
 
+def reserved(state: str) -> bool:
+    """Whether a reservation holds the node for its own jobs."""
+    return "RESERVED" in _words(state)
+
+
 def down(state: str) -> bool:
     """Whether no job can run there at all."""
     return "DOWN" in _words(state)

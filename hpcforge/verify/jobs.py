@@ -11,7 +11,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.errors import ExpectedError
 from hpcforge.slurm.job_end import never_starts
 from hpcforge.slurm.jobs import Column, read, squeue
-from hpcforge.slurm.nodes import SINFO_FORMAT, parse_sinfo, responding, usable
+from hpcforge.slurm.nodes import SINFO_FORMAT, parse_sinfo, reserved, responding, usable
 from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.heartbeat import BEAT_S, POLL_S, SILENT_S, stamped
 from hpcforge.verify.step_output import clean
@@ -163,8 +163,11 @@ def wait_for_prolog(
         pause = min(1.0, pause * 1.5)
 
 
-def unusable(head: Head, names: Iterable[str]) -> dict[str, str]:
-    """The nodes among these to which Slurm gives no jobs, with their state and the reason. Empty if Slurm is silent."""
+def unusable(head: Head, names: Iterable[str], *, unreserved: bool = False) -> dict[str, str]:
+    """The nodes among these to which Slurm gives no jobs, with their state and the reason. Empty if Slurm is silent.
+
+    `unreserved`: jobs of no reservation, so nodes that one holds count, too.
+    """
     wanted = list(names)
     if not wanted:
         return {}
@@ -173,7 +176,7 @@ def unusable(head: Head, names: Iterable[str]) -> dict[str, str]:
     )
     found = {}
     for node, (state, reason) in parse_sinfo(answer.stdout).items():
-        if node in wanted and not usable(state):
+        if node in wanted and (not usable(state) or (unreserved and reserved(state))):
             said = state if responding(state) else "not responding"
             found[node] = clean(f"{said}: {reason}" if reason else said)
     return found

@@ -185,7 +185,7 @@ def _never_began(job: Launch, job_id: str, state: jobs.JobState, end: JobEndReas
 def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_s: float) -> list[Verdict]:
     """Still pending: with Slurm's reason, and what is known of the nodes it waits for."""
     names = [node.name for node in job.nodes]
-    out_of_use = jobs.unusable(head, names)
+    out_of_use = jobs.unusable(head, names, unreserved=not job.reservation)
     others = jobs.occupants(head, names, without=job_id)
     causes = [f"Slurm says {state.reason} after {waited_s:.0f} s"]
     if state.never_starts:

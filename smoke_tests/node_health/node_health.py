@@ -3,12 +3,12 @@
     python3 smoke_tests/node_health/node_health.py --declared declared.json
 
 hpcforge writes `declared.json` beside this program. Compared are the number and model of GPUs, hardware threads,
-memory, the links' state, rate and MTU, mounts, and the clock. Less than declared is wrong, and for an MTU any other
-value. Interfaces that are no hardware, as in a rehearsal, have no rate. The clock is asked of the time server by SNTP
-(RFC 4330), whatever the node's own time service reports.
+memory and how much of it is free, the links' state, rate and MTU, mounts, and the clock. Less than declared is wrong,
+and for an MTU any other value. Interfaces that are no hardware, as in a rehearsal, have no rate. The clock is asked of
+the time server by SNTP (RFC 4330), whatever the node's own time service reports.
 
-Versions of kernel, GPU driver, firmware and BIOS, and MTUs, are reported as texts: hpcforge compares them among nodes
-of the same hardware. Standard library alone, Python 3.9.
+Versions of kernel, GPU driver, firmware and BIOS, of PyTorch and of packages that jobs depend on, and MTUs, are texts:
+hpcforge compares them among nodes of the same hardware. Standard library alone, Python 3.9.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -25,6 +26,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,16 @@ _TRIES = 3
 _ANSWER_S = 1.0
 _MOUNT_S = 10.0  # a mount that has not answered by then hangs
 _AMD = "0x1002"  # PCI vendor
+_FREE = 0.75  # of the memory that jobs may have: buffers and daemons take some, a process left behind takes more
+
+# Packages of which jobs notice another version, by what they are reported as.
+PACKAGES = {
+    "libc": ("libc6",),
+    "slurm": ("slurmd", "libmunge2"),
+    "mpi": ("openmpi-bin", "libpmix2", "libpmix2t64", "libucx0"),
+    "rdma": ("libibverbs1", "librdmacm1"),
+}
+PYTORCH = ("opt/hpcforge/pytorch/lib/python3*/site-packages/torch", "usr/lib/python3/dist-packages/torch")
 
 
 @dataclass(frozen=True)
@@ -79,9 +91,9 @@ def gpus(declared: Mapping[str, Any], root: Path) -> Iterator[Part]:
             yield Part(f"model of GPU {number}", " or ".join(declared["models"]), model, model in declared["models"])
 
 
-def memory_mib(meminfo: str) -> int:
-    """MemTotal."""
-    found = next((line.split()[1] for line in meminfo.splitlines() if line.startswith("MemTotal:")), "0")
+def memory_mib(meminfo: str, of: str = "MemTotal") -> int:
+    """A number of /proc/meminfo; 0 if it has none of this name."""
+    found = next((line.split()[1] for line in meminfo.splitlines() if line.startswith(f"{of}:")), "0")
     return int(found) // 1024
 
 
@@ -234,11 +246,32 @@ def parts(declared: Mapping[str, Any], by_address: Mapping[str, str], root: Path
     if declared["gpus"]:
         yield from gpus(declared["gpus"], root)
     yield at_least("hardware threads", declared["cpus"], os.cpu_count() or 0)
-    yield at_least("memory, MiB", declared["memory_mib"], memory_mib(text_of_lines(root / "proc/meminfo")))
+    meminfo = text_of_lines(root / "proc/meminfo")
+    yield at_least("memory, MiB", declared["memory_mib"], memory_mib(meminfo))
+    yield at_least("free memory, MiB", int(_FREE * declared["memory_mib"]), memory_mib(meminfo, "MemAvailable"))
     for each in declared["links"]:
         yield from link(each, by_address, root)
     for each in declared["mounts"]:
         yield mount(each["path"], root)
+
+
+def packages(names: Sequence[str], root: Path) -> str:
+    """The versions of those that are installed."""
+    show = "${Package} ${Version}\n"  # a package that was removed has no version
+    asked = ["dpkg-query", f"--admindir={root / 'var/lib/dpkg'}", "--show", f"--showformat={show}", *names]
+    with suppress(OSError):  # a distribution without dpkg
+        said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+        return ", ".join(sorted(line for line in said.splitlines() if line[-1] != " ")) or "none"
+    return "none"
+
+
+def pytorch(root: Path) -> str:
+    """The build of the PyTorch that hpcforge or the distribution installed: its version and the begin of its commit."""
+    for pattern in PYTORCH:
+        for path in root.glob(f"{pattern}/version.py"):
+            told = dict(re.findall(r"^(\w+)(?:: .*)? = '([^']*)'$", path.read_text(errors="replace"), re.MULTILINE))
+            return f"{told.get('__version__', 'unknown')} {told.get('git_version', '')[:10]}".strip()
+    return "none"
 
 
 def versions(declared: Mapping[str, Any], by_address: Mapping[str, str], root: Path = Path("/")) -> dict[str, str]:
@@ -252,6 +285,8 @@ def versions(declared: Mapping[str, Any], by_address: Mapping[str, str], root: P
         "firmware": ", ".join(f"{count} x {version}" for version, count in sorted(firmware.items())) or "none",
         "bios": text(root / "sys/class/dmi/id/bios_version") or "none",
         "mtu": ", ".join(f"{of} {mtu}" for of, mtu in mtus.items()) or "none",
+        "pytorch": pytorch(root),
+        **{what: packages(names, root) for what, names in PACKAGES.items()},
     }
 
 

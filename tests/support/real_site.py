@@ -23,6 +23,13 @@ class Rehearsal:
 
     def cli(self, *arguments: str, code: int = 0) -> str:
         """What it says on both streams; it must end with this exit status."""
+        done = self.tried(*arguments)
+        said = f"{done.stderr}{done.stdout}"
+        assert done.returncode == code, end_of(said)
+        return said
+
+    def tried(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The command, whatever its exit status is."""
         own = {
             "HPCFORGE_IDENTITY": str(self.folder / "age.key"),
             "XDG_STATE_HOME": str(self.folder / "state"),
@@ -36,10 +43,9 @@ class Rehearsal:
             timeout=1800,
             check=False,
         )
-        said = f"{done.stderr}{done.stdout}"
-        print(f"$ hpcforge {' '.join(arguments)}\n{end_of(said)}exit status {done.returncode}\n")
-        assert done.returncode == code, end_of(said)
-        return said
+        said = end_of(f"{done.stderr}{done.stdout}")
+        print(f"$ hpcforge {' '.join(arguments)}\n{said}exit status {done.returncode}\n")
+        return done
 
     def inside(self, node: str, script: str) -> str:
         """A shell script on a node; it must succeed."""

@@ -51,7 +51,7 @@ def declared() -> dict[str, Any]:
 
 
 FILES = {
-    "proc/meminfo": "MemTotal:        1048576 kB\n",
+    "proc/meminfo": "MemTotal:        1048576 kB\nMemAvailable:     786432 kB\n",
     "proc/self/mountinfo": "36 25 0:30 / / rw,relatime - ext4 /dev/vda1 rw\n"
     "99 36 0:50 / /scratch rw,nosuid shared:7 - nfs4 10.0.0.9:/scratch rw,hard\n",
     "proc/driver/nvidia/gpus/0000:01:00.0/information": f"Model: \t\t {H100}\nIRQ: 11\n",
@@ -73,6 +73,20 @@ FILES = {
     "sys/class/infiniband/mlx5_0/fw_ver": "28.39.1002\n",
     "sys/module/nvidia/version": "570.86.15\n",
     "sys/class/dmi/id/bios_version": "1.2.3\n",
+    "opt/hpcforge/pytorch/lib/python3.11/site-packages/torch/version.py": (
+        "from typing import Optional\n\n__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n"
+        "git_version = 'cf30153c4c131c8164ee7798e5022d810682e2cb'\nhip: Optional[str] = None\n"
+    ),
+    "var/lib/dpkg/status": "".join(
+        f"Package: {name}\nStatus: {status}\nMaintainer: m\nArchitecture: all\nDescription: d\n{version}\n"
+        for name, status, version in (
+            ("libc6", "install ok installed", "Version: 2.36-9\n"),
+            ("slurmd", "install ok installed", "Version: 22.05.8-4\n"),
+            ("libmunge2", "install ok installed", "Version: 0.5.15-2\n"),
+            ("libpmix2", "unknown ok not-installed", ""),
+            ("vim", "install ok installed", "Version: 9\n"),
+        )
+    ),
 }
 
 
@@ -100,7 +114,17 @@ def test_a_node_that_is_as_declared(program: ModuleType, tmp_path: Path) -> None
         "firmware": "1 x 28.39.1002",
         "bios": "1.2.3",
         "mtu": "cluster 9000, storage 1500",
+        "pytorch": "2.13.0+cu130 cf30153c4c",
+        "libc": "libc6 2.36-9",
+        "slurm": "libmunge2 0.5.15-2, slurmd 22.05.8-4",
+        "mpi": "none",
+        "rdma": "none",
     }
+
+
+def test_memory_that_something_holds_is_no_memory_of_jobs(program: ModuleType, tmp_path: Path) -> None:
+    meminfo = "MemTotal: 1048576 kB\nMemAvailable: 524288 kB\n"
+    assert wrong(program, node(tmp_path, **{"proc/meminfo": meminfo})) == [("free memory, MiB", "768", "512")]
 
 
 DIFFERENCES = {
@@ -109,7 +133,7 @@ DIFFERENCES = {
     "proc/driver/nvidia/gpus/0000:01:00.0/information": (
         "Model: NVIDIA H100 PCIe\n", ("model of GPU 0", H100, "NVIDIA H100 PCIe")
     ),
-    "proc/meminfo": ("MemTotal: 524288 kB\n", ("memory, MiB", "1024", "512")),
+    "proc/meminfo": ("MemTotal: 524288 kB\nMemAvailable: 786432 kB\n", ("memory, MiB", "1024", "512")),
     "sys/class/net/bond0/carrier": ("0\n", ("link of bond0", "up", "down")),
     "sys/class/net/bond0/mtu": ("1500\n", ("MTU of bond0", "9000", "1500")),
     "sys/class/net/eth1/speed": ("10000\n", ("rate of eth1, Gb/s", "25.0", "10.0")),
@@ -228,9 +252,12 @@ def test_as_a_program_it_reports_each_difference(tmp_path: Path) -> None:
 
     file.write_text(json.dumps({**memory, "memory_mib": 1}))
     code, said = run()
-    assert (code, [event["event"] for event in said]) == (0, ["assertion", "assertion", "measurement", "result"])
-    assert (said[2]["checks"], said[2]["mtu"]) == (3, "none")
+    assert (code, [event["event"] for event in said]) == (0, [*["assertion"] * 3, "measurement", "result"])
+    assert (said[3]["checks"], said[3]["mtu"]) == (4, "none")
     file.write_text(json.dumps(memory))
     code, said = run()
-    assert (code, [event["event"] for event in said]) == (3, ["assertion", "assertion", "wrong", "measurement"])
+    assert (code, [event["event"] for event in said]) == (
+        3,
+        [*["assertion"] * 2, "wrong", "assertion", "wrong", "measurement"],
+    )
     assert said[2]["where"] == "memory, MiB"

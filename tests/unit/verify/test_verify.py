@@ -242,6 +242,15 @@ def test_pending_names_the_reason_and_the_node(build: Build) -> None:
     assert "srun" not in head.programs()
 
 
+def test_pending_names_a_node_that_a_reservation_holds(build: Build) -> None:
+    head = ScriptedHead(squeue=[ok("12|PENDING|Resources\n")], sinfo=[ok("w1|idle|none\nw2|reserved|none\n")])
+    verdict = verify(build(), head, {}, quiet, pending_s=0.1)[0]
+    assert (verdict.status, verdict.node) == ("pending", "w2")
+    assert "w2 reserved" in verdict.detail
+    verdict = verify(build(), head, {}, quiet, pending_s=0.1, reservation="tests")[0]
+    assert verdict.node is None
+
+
 def test_nobody_is_told_to_cancel_what_may_be_anothers_work(build: Build) -> None:
     theirs = ok("9|tests|hpcforge-allreduce|w[1-2]\n")
     head = ScriptedHead(squeue=[ok("12|PENDING|Resources\n")], occupants=[theirs])
