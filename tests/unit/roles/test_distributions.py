@@ -129,7 +129,7 @@ def test_all_of_a_role_has_the_other_names(made_up: Callable[[str, str], Desired
     assert time.units == (Unit("chronyd.service", (conf, drop_in)),)
 
     syslog = made_up("w1", "syslog")
-    assert syslog.packages == ("syslog-core", "syslog-tcp")
+    assert syslog.packages == ("syslog-core", "syslog-tcp", "rsyslog-openssl")
     assert syslog.units == (Unit("syslog-core.service", ("/etc/syslog-core/hpcforge.conf",)),)
     server = made_up("head", "syslog_server")
     assert server.of(Directory) == (Directory("/var/log/cluster", "0750", "root", "loggers"),)
