@@ -14,6 +14,7 @@ from typing import Any
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
+from hpcforge.frameworks import framework_names
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
@@ -196,6 +197,10 @@ NOT_MEASURED: Mapping[str, str] = {
     "role_folders": "what the roles in it do; the plan shows it, and roles of a folder that is no longer named go",
     "acceptance.folders": "the programs of the tests in it that are asked for, as `acceptance.tests`",
     "roles": "what the role does with it: in its files, in its code or in where it runs; the plan shows it",
+    **dict.fromkeys(
+        [f"software.frameworks.{name}" for name in framework_names()],
+        "wheels in an environment of its own, with a drain",
+    ),
     "software.nvidia": "packages, with a drain; those of kernel modules with a restart of the node",
     "software.amd": "packages, with a drain; firmware and kernel with a restart of the node",
     "software.sources": "where packages come from: no package of another version is taken for it",

@@ -171,7 +171,7 @@ def test_a_node_cannot_choose_where_it_is(build: Build, number: str) -> None:
     ("program", "said"),
     [
         (replace(TWO, scratch="shared"), "it needs storage that all of w[1-2] mount"),
-        (replace(TWO, container="ubuntu"), "hpcforge runs no containers yet"),
+        (replace(TWO, container="charliecloud"), "its ranks run in charliecloud"),
         (replace(TWO, ranks=RankNeeds(multiple_of=3, at_most=4)), "a multiple of 3 and at most 4 ranks"),
     ],
 )
