@@ -199,18 +199,20 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
 def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     """A node without ranks. Of several, the one whose launcher ended by itself: the others may have waited for it.
 
-    Where none can be told, none is blamed.
+    Else the one whose launcher alone was killed: Slurm then terminates the others. Where none can be told, none is blamed.
     """
     ran_on = set(seen.started.values())
     without = [node.name for node in job.nodes if node.name not in ran_on]
     if not without:
         return None
-    node = next((name for name in seen.task_exits if name in without), without[0] if len(without) == 1 else None)
+    killed = [name for name, end in seen.task_ends.items() if end != "Terminated" and name in without]
+    by_itself = next((name for name in seen.task_exits if name in without), None)
+    node = by_itself or next((names[0] for names in (without, killed) if len(names) == 1), None)
     if node is None:
         return Blame("failed", f"no rank started on {fold(without)}: {last_words(seen, ran)}")
     tasks = {host: task for task, host in seen.hosts.items()}
     words = seen.held.get(node) or (last_line(seen.stderr.get(tasks[node], ())) if node in tasks else "")
-    code = f"exit code {seen.task_exits[node]}" if node in seen.task_exits else ""
+    code = f"exit code {seen.task_exits[node]}" if node in seen.task_exits else seen.task_ends.get(node, "")
     heard = "; ".join(text for text in (words, code) if text) or "nothing was heard from it"
     return Blame("failed", f"no rank started: {heard}", None, node)
 

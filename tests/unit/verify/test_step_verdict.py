@@ -228,6 +228,16 @@ def test_clean() -> None:
     assert clean("a\n b\x1b[31m\tc") == "a b [31m c"
 
 
+def test_a_node_whose_launcher_was_killed_alone_is_blamed(job: submit.Launch) -> None:
+    """For want of memory, say: Slurm terminates the others then."""
+    stderr = "srun: error: w2: task 1: Killed\nsrun: error: w1: task 0: Terminated\n"
+    verdict = only(job, Completed(137, "", stderr))
+    assert (verdict.status, verdict.node) == ("failed", "w2")
+    assert verdict.detail == "no rank started: Killed"
+    both = only(job, Completed(137, "", stderr.replace("Terminated", "Killed")))
+    assert (both.status, both.node) == ("failed", None)
+
+
 def test_who_holds_the_port_of_the_ranks_is_named(job: submit.Launch) -> None:
     """torch says EADDRINUSE in a sentence of its own, and not whose it is."""
     said = [
