@@ -199,7 +199,7 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
 def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     """A node without ranks. Of several, the one whose launcher ended by itself: the others may have waited for it.
 
-    Else the one whose launcher alone was killed: Slurm then terminates the others. Where none can be told, none is blamed.
+    Else the one whose launcher alone was killed: Slurm then ends the others. Where none can be told, none is blamed.
     """
     ran_on = set(seen.started.values())
     without = [node.name for node in job.nodes if node.name not in ran_on]
