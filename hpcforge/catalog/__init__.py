@@ -33,24 +33,18 @@ from hpcforge.blueprint.hardware import (
 from hpcforge.catalog.distribution import Distribution, Distributions
 from hpcforge.catalog.file_systems import FileSystemKind, FileSystemKinds
 from hpcforge.catalog.slurm import SlurmRelease, SlurmReleases
-from hpcforge.frameworks import PinnedWheel
+from hpcforge.frameworks import FrameworkBuild
 
 
 class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PyTorchBuild(_Entry):
-    """Wheels for one PyTorch version, device and Python; torch itself first. `libc`: the oldest they run with."""
+class PyTorchBuild(FrameworkBuild):
+    """Wheels for one PyTorch version, device and Python."""
 
-    version: str
     device: Literal["cpu", "cuda"]
     cuda: str | None = None  # the runtime that the wheels bring; None for the device cpu
-    python: str
-    arch: str
-    libc: str
-    source: str
-    wheels: tuple[PinnedWheel, ...] = Field(min_length=1)
 
 
 _BUILDS = TypeAdapter(tuple[PyTorchBuild, ...])
@@ -128,8 +122,8 @@ class Catalog:
 
     def pytorch_builds(self, device: str, system: Distribution) -> tuple[PyTorchBuild, ...]:
         """Every pinned build for a device that runs on a distribution."""
-        of_device = (build for build in self.pytorch if (build.device, build.python) == (device, system.python))
-        return tuple(build for build in of_device if _number(build.libc) <= _number(system.libc))
+        of_device = (build for build in self.pytorch if build.device == device)
+        return tuple(build for build in of_device if build.runs_with(system.python, system.libc))
 
 
 class AnsibleWheel(_Entry):
@@ -195,7 +189,3 @@ def resolve_likes(entries: Mapping[str, AnEntry], known: Mapping[str, AnEntry] |
 
 def _read(name: str) -> Any:
     return yaml.load(resources.files(__name__).joinpath(name).read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))

@@ -34,6 +34,10 @@ class FrameworkBuild(_Pinned):
     source: str
     wheels: tuple[PinnedWheel, ...] = Field(min_length=1)
 
+    def runs_with(self, python: str, libc: str) -> bool:
+        """Whether a release with this Python and C library can have it."""
+        return self.python == python and _number(self.libc) <= _number(libc)
+
 
 class PinnedFramework(_Pinned):
     """A framework for CPUs, and its builds."""
@@ -49,8 +53,9 @@ class PinnedFramework(_Pinned):
 
     def build(self, version: str, python: str, libc: str) -> FrameworkBuild | None:
         """Return the pinned wheels for a Python and a C library; None if there are none."""
-        found = (build for build in self.builds if (build.version, build.python) == (version, python))
-        return next((build for build in found if _number(build.libc) <= _number(libc)), None)
+        return next(
+            (build for build in self.builds if build.version == version and build.runs_with(python, libc)), None
+        )
 
 
 def framework_names(folder: Traversable | None = None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from hpcforge.blueprint.lab_kinds import DEFAULT
-from hpcforge.catalog import PinnedWheel
+from hpcforge.frameworks import PinnedWheel
 from hpcforge.lab.host import host_packages
 from hpcforge.lab.kinds import KINDS
 from hpcforge.run.download_store import FetchError
