@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from tests.stories.jobs.test_jobs import job, tried
+from tests.stories.jobs.test_jobs import applied, job, tried
 from tests.support.site import REPOSITORY, Site
 
 pytestmark = [pytest.mark.lab, pytest.mark.training]
@@ -18,14 +17,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("software")
     (folder / "blueprints").mkdir()
     shipped = (REPOSITORY / "blueprints" / "software-lab.yaml").read_text()
-    (folder / "blueprints" / "rehearsal.yaml").write_text(shipped)
-    here = Site(folder, f"test-software-{os.getpid()}")
-    try:
-        assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
-        assert here.cli("apply", "BLUEPRINT", "--yes").returncode == 0  # its smoke tests have passed, too
+    with applied(folder, "software", shipped) as here:
         yield here
-    finally:
-        here.cli("rehearse", "down")
 
 
 def test_nothing_is_left_to_do(site: Site) -> None:

@@ -10,6 +10,8 @@ import itertools
 import os
 import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -74,8 +76,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (role / "role.yaml").write_text(TOOLS)
     for name, text in MODULES.items():
         (role / name).write_text(text)
-    (folder / "blueprints" / "rehearsal.yaml").write_text(BLUEPRINT)
-    here = Site(folder, f"test-jobs-{os.getpid()}")
+    with applied(folder, "jobs", BLUEPRINT) as here:
+        yield here
+
+
+@contextmanager
+def applied(folder: Path, name: str, blueprint: str) -> Iterator[Site]:
+    """A rehearsal of a blueprint, applied."""
+    (folder / "blueprints" / "rehearsal.yaml").write_text(blueprint)
+    here = Site(folder, f"test-{name}-{os.getpid()}")
     try:
         assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
         assert here.cli("apply", "BLUEPRINT", "--yes").returncode == 0  # its smoke tests have passed, too
