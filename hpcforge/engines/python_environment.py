@@ -98,7 +98,7 @@ class PythonEnvironment:
         server.shell(name=name, commands=[f"umask 022; ({command}) || {{ r=$?; rm -rf {self.new}; exit $r; }}"])
 
     def is_whole(self) -> bool:
-        """Whether what is there is what is wanted, and works."""
+        """Whether the environment in use has the listed wheels, and works."""
         tried = f"if {{ {self.whole}; }} >/dev/null 2>&1; then echo whole; else echo broken; fi"
         return bool(host.get_fact(Command, tried) == "whole")
 

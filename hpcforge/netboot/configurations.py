@@ -124,7 +124,7 @@ http {{
 
 # `exit` gives BIOS firmware its own order of boot; some machines then boot the network again, so disks are tried first.
 LOCAL_BIOS = "#!ipxe\necho hpcforge: this machine boots its own disk\nsanboot --no-describe --drive 0x80 || exit\n"
-# UEFI firmware goes on to the next device only if this one failed: after a success it shows its menu.
+# UEFI firmware tries the next device only after a failure: after a success it shows its menu.
 LOCAL_EFI = "#!ipxe\necho hpcforge: this machine boots its own disk\nexit 1\n"
 
 

@@ -299,9 +299,8 @@ def free_port(job: Launch, job_id: str) -> list[str]:
 def srun(job: Launch, job_id: str, port: int = 0) -> list[str]:
     """The command that runs the tests inside the allocation and brings their output back, each line with its task.
 
-    `port` is where ranks of torchrun, and tasks that meet, do so on the first node. Tests have a folder of their own
-    for temporary files and caches, which nobody else can enter and which goes with them: in /tmp others can take the
-    names that they use.
+    `port`, on the first node, is where ranks of torchrun and tasks that meet find each other. Tests have a private
+    folder for temporary files and caches, removed at their end: in /tmp others can take the names that they use.
     It is ended on the head after the time limits of all its tests, with exit code 124. A task that ends does not end
     the others at once: they are the witnesses of which rank failed first, or know nothing of it.
     """

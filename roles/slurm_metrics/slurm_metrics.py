@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 WANTED = "/etc/hpcforge/slurm_metrics.json"
 LIMIT_S = 10
-ACCOUNTING_S = 5  # all of them end before hpcforge-publish-metrics ends this program, after 20 s
+ACCOUNTING_S = 5  # a slurmdbd that hangs leaves time to print the rest: this program is ended after 20 s
 OURS = "hpcforge: "  # how reasons of hpcforge's own drains begin
 JOBS = (("State", 20), ("Partition", 64), ("tres-alloc", 256))
 NODES = (("NodeList", 64), ("StateComplete", 64), ("CPUsState", 32), ("GresUsed", 128), ("Gres", 128), ("Reason", 128))

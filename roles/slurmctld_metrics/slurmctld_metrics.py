@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 
 KEY = "/etc/slurm/metrics.key"
-HOST, PORT, PATH = "127.0.0.1", 6817, "/metrics/scheduler"  # the signature is good for whoever reads it on the way
+HOST, PORT, PATH = "127.0.0.1", 6817, "/metrics/scheduler"  # loopback: a signed request could be reused by its reader
 LIMIT_S = 15
 GOOD_FOR_S = 60
 MOST_BYTES = 1 << 20
