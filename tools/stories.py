@@ -9,8 +9,8 @@ Every landing runs
 2. the stories whose turn it is: each story has one of three turns, and the next landing has the next turn,
 3. others, the next turn first, while the time lasts.
 
-The first two run even if they take CI beyond 35 minutes. `tests/stories/minutes.yaml` has the minutes and the turn of
-each story.
+The first two run even if they take CI to 45 minutes; touched stories beyond that are named.
+`tests/stories/minutes.yaml` has the minutes and the turn of each story.
 
 CI keeps nothing between two runs, so the checkout says which turn it is: `.ci/landing` holds the number of the landing,
 and `make landing` adds one, in a commit of its own. Commits after that one count, too: if somebody forgets it, the turn
@@ -43,7 +43,7 @@ MAIN_JOB = "main_job/test_main_job.py"  # `make test` runs it each time
 TURNS = 3
 WORKERS = 3
 AIM_MIN = 35  # for `make test` and the stories together
-SURE_MIN = 75  # touched stories that would take CI beyond this are left out, and named
+SURE_MIN = 45  # touched stories that would take CI beyond this are left out, and named
 MOST_MIN = 85  # then what still runs is ended, and CI fails
 TEST_MIN = 10  # for `make test` on two quiet cores: if it took longer, so will stories
 ON_DEMAND = re.compile(

@@ -102,10 +102,11 @@ def reported_verdict(test: SmokeTest, verdict: Verdict, differs: str = "") -> Re
     """A verdict with its numbers by part."""
     program = test.program
     of = numbers(program, verdict.measurements)
+    order = {node: place for place, node in enumerate(verdict.nodes)}  # nodes answer in any order
     parts = []
     for measure in program.measures:
         refusing = [line for line in verdict.lines if line.measure == measure.name and line.refuses]
-        for part, value in of.get(measure.name, {}).items():
+        for part, value in sorted(of.get(measure.name, {}).items(), key=lambda item: order.get(item[0], 0)):
             missed = any(line.missed_in({part: value}) for line in refusing)
             parts.append(PartReport(part, measure.name, value, missed))
     mine = {each.name: getattr(verdict, each.name) for each in dataclasses.fields(Verdict)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -102,7 +103,7 @@ def test_a_node_that_hangs_does_not_hold_a_plan(site: Site) -> None:
     finally:
         site.inside("n02", "mv /usr/bin/python3.away /usr/bin/python3; pkill -f 'sleep 66[1]' || true")
     assert done.returncode == 4, done.stdout
-    assert "n02: no answer for 5 s, waiting; --exclude n02 leaves out what does not answer\n" in done.stderr
+    assert re.search(r"n02: no answer for \d+ s, waiting; --exclude n02 leaves out what does not answer\n", done.stderr)
     assert "sent nothing for 30 s: it hangs or is overloaded" in " ".join(done.stdout.split())
     assert "~ file /etc/faults/ground.conf" in done.stdout  # of n01
     assert site.run("plan", "--limit", "n01").returncode == 2

@@ -243,7 +243,8 @@ up(nodes, name={name!r}, cidr_wanted="10.77.0.0/24", login_user="ops", release="
     lab = labs.load(name)
     said: list[str] = []
     labs.down(name, None, said.append)
-    assert len(said) == 1
+    waited = f"waiting: another run is active on lab {name}"  # a child of the killed process may still hold the lock
+    assert len([line for line in said if line != waited]) == 1
     assert left(name, lab.tag if lab else "no tag") == []
 
 
