@@ -2,7 +2,8 @@
 
 As root, on a rehearsal of tests/stories/verification/gauges.yaml that is up and applied:
 
-    hpcforge rehearse up tests/stories/verification/gauges.yaml && hpcforge apply tests/stories/verification/site.yaml
+    hpcforge rehearse up tests/stories/verification/gauges.yaml
+    hpcforge apply tests/stories/verification/gauges.yaml --yes --verify none
     .venv/bin/python benchmarks/ddp_launch.py tests/stories/verification/gauges.yaml
 
 The program is `train_ddp`, which measures samples a second of its timed steps. Ten pairs are run, one launch after the
@@ -20,9 +21,9 @@ import sys
 import time
 
 BY_HAND = """\
-export OMP_NUM_THREADS={threads} PYTHONPATH=/opt/hpcforge/smoke_tests PYTHONWARNINGS=ignore
-cd / && sudo -u {user} --preserve-env=OMP_NUM_THREADS,PYTHONPATH,PYTHONWARNINGS \\
-  srun --exclusive --nodelist={nodes} --nodes={count} --ntasks={count} sh -c '
+export OMP_NUM_THREADS={threads} OMP_WAIT_POLICY=passive PYTHONPATH=/opt/hpcforge/smoke_tests PYTHONWARNINGS=ignore
+cd / && sudo -u {user} --preserve-env=OMP_NUM_THREADS,OMP_WAIT_POLICY,PYTHONPATH,PYTHONWARNINGS \\
+  srun --exclusive --nodelist={nodes} --nodes={count} --ntasks={count} --cpus-per-task={threads} sh -c '
   exec /opt/hpcforge/pytorch/bin/python -m torch.distributed.run --nnodes=$SLURM_NNODES --node_rank=$SLURM_NODEID \\
     --nproc_per_node={each} --master_addr={address} --master_port={port} \\
     /opt/hpcforge/smoke_tests/train_ddp.py --json --steps={steps}'

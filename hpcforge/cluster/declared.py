@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 from hpcforge.cluster.interfaces import is_on
 
 if TYPE_CHECKING:
-    from hpcforge.cluster.model import Cluster, FabricOf, Node, Service
+    from hpcforge.cluster.model import Cluster, FabricOf, Node
 
 
 class DeclaredGpus(TypedDict):
@@ -24,8 +24,8 @@ class DeclaredLink(TypedDict):
     """A network interface or an adapter of a node."""
 
     of: str  # a network or a fabric
-    interface: str | None  # None: the one that has the address
-    address: str | None  # None: an adapter without one
+    interface: str | None  # None: the one with an address of the network
+    network: str | None  # in which it has its address; None: an adapter without one
     rate_gbps: float | None  # None: not declared
     mtu: int | None  # bytes; None: not declared
 
@@ -40,9 +40,11 @@ class DeclaredMount(TypedDict):
 
 
 class Declared(TypedDict):
-    """A node as declared. Memory is what jobs may have, as for admission; a reserve is not compared."""
+    """A node as declared. Memory is what jobs may have, as for admission; a reserve is not compared.
 
-    node: str
+    Nodes that are alike have the same: a plan makes it for thousands.
+    """
+
     hardware: str
     cpus: int
     memory_mib: int
@@ -54,14 +56,14 @@ class Declared(TypedDict):
     turns: int
 
 
-def declared(cluster: Cluster, node: Node, time: Service) -> Declared:
-    """Return what the blueprint declares of a node; `time` is the service that gives it the time."""
+def declared(cluster: Cluster, node: Node) -> Declared:
+    """Return what the blueprint declares of a node."""
+    time = cluster.services["time"]
     gpus = node.gpus
     known = cluster.gpu_models.get(gpus.model) if gpus else None
     servers = () if node.name in time.on else tuple(cluster.by_name[name].address for name in time.on)
     turns = cluster.power_turns or (tuple(worker.name for worker in cluster.workers),)
     return {
-        "node": node.name,
         "hardware": node.hardware,
         "cpus": node.cpus,
         "memory_mib": cluster.job_memory_mib(node),
@@ -88,11 +90,10 @@ def _fabric(cluster: Cluster, node: Node, name: str | None) -> FabricOf | None:
 def _networks(cluster: Cluster, node: Node) -> Iterator[DeclaredLink]:
     for network in cluster.networks or (cluster.network,):
         if is_on(cluster, node, network):
-            own = network.name == cluster.network.name
             yield {
                 "of": network.name,
                 "interface": None,
-                "address": node.address if own else node.addresses[network.name],
+                "network": network.cidr,
                 "rate_gbps": next(
                     (fabric.rate_gbps for fabric in _of(cluster, node) if fabric.name == network.fabric), None
                 ),
@@ -103,7 +104,7 @@ def _networks(cluster: Cluster, node: Node) -> Iterator[DeclaredLink]:
 def _adapters(cluster: Cluster, node: Node) -> Iterator[DeclaredLink]:
     for fabric in _of(cluster, node):
         for name in fabric.interfaces:
-            yield {"of": fabric.name, "interface": name, "address": None, "rate_gbps": fabric.rate_gbps, "mtu": None}
+            yield {"of": fabric.name, "interface": name, "network": None, "rate_gbps": fabric.rate_gbps, "mtu": None}
 
 
 def _of(cluster: Cluster, node: Node) -> list[FabricOf]:

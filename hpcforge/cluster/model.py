@@ -7,6 +7,7 @@ a contract with `roles/`. Everything is frozen; nodes keep the order in which th
 from __future__ import annotations
 
 import ipaddress
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from hpcforge.blueprint.smoke_tests import Bound, Level, Operation
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster.amd import Amd
 from hpcforge.cluster.collectives import Collectives, collectives
-from hpcforge.cluster.declared import Declared, declared
+from hpcforge.cluster.declared import declared
 from hpcforge.cluster.interfaces import Interface, interfaces
 from hpcforge.cluster.launches import ProgramLaunch, RankNeeds
 from hpcforge.cluster.mig import Gres, Layout, gres
@@ -608,6 +609,7 @@ class Cluster:
     # By file system what each client reads and writes when all are active, GB/s, as designed; None: not known.
     storage_shares: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     frameworks: tuple[Framework, ...] = ()  # beside PyTorch
+    shared_cores: bool = False  # all nodes share those of one machine, as in a rehearsal
     container_runtimes: tuple[str, ...] = ()  # of the workers, by the words of `software.containers.runtimes`
 
     @cached_property
@@ -727,9 +729,9 @@ class Cluster:
         others = [network for network in self.networks if network.name != self.network.name]
         return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())
 
-    def declared(self, node: Node, time: Service) -> Declared:
-        """What the blueprint declares of a node, for smoke tests that compare it; `time`: the service of the time."""
-        return declared(self, node, time)
+    def declared(self, node: Node) -> str:
+        """What the blueprint declares of a node, as JSON, for smoke tests that compare it."""
+        return json.dumps(declared(self, node), indent=1, sort_keys=True)
 
     def interfaces(self, node: Node) -> tuple[Interface, ...]:
         """What a node's networks are set up as, where the blueprint asks for it."""

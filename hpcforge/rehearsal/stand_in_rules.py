@@ -166,7 +166,7 @@ def _machines(cluster: Cluster, lab: LabFacts) -> Cluster:
             reason=None,
         )
 
-    return replace(cluster, nodes=tuple(map(small, cluster.nodes)))
+    return replace(cluster, nodes=tuple(map(small, cluster.nodes)), shared_cores=True)
 
 
 def _gpus_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001

@@ -5,7 +5,8 @@
 hpcforge writes `declared.json` beside this program. Compared are the number and model of GPUs, hardware threads,
 memory and how much of it is free, the links' state, rate and MTU, mounts, and the clock. Less than declared is wrong,
 and for an MTU any other value. Interfaces that are no hardware, as in a rehearsal, have no rate. The clock is asked of
-the time server by SNTP (RFC 4330), whatever the node's own time service reports.
+the time server by SNTP (RFC 4330), whatever the node's own time service reports. The node has no other job, so
+processes that together keep half a core busy for eight seconds were left behind: ranks would wait for theirs.
 
 Versions of kernel, GPU driver, firmware and BIOS, of PyTorch and of packages that jobs depend on, and MTUs, are texts:
 hpcforge compares them among nodes of the same hardware. Standard library alone, Python 3.9.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import ipaddress
 import json
 import os
 import re
@@ -37,6 +39,7 @@ _TRIES = 3
 _ANSWER_S = 1.0
 _MOUNT_S = 10.0  # a mount that has not answered by then hangs
 _AMD = "0x1002"  # PCI vendor
+_WINDOWS, _WINDOW_S = 8, 1.0  # processes are busy if they are in each of these in a row
 _FREE = 0.75  # of the memory that jobs may have: buffers and daemons take some, a process left behind takes more
 
 # Packages of which jobs notice another version, by what they are reported as.
@@ -110,6 +113,12 @@ def interfaces() -> dict[str, str]:
     return found
 
 
+def interface_on(network: str, by_address: Mapping[str, str]) -> str | None:
+    """The interface that has an address of a network."""
+    addresses = ipaddress.ip_network(network)
+    return next((name for own, name in by_address.items() if ipaddress.ip_address(own) in addresses), None)
+
+
 def hardware_below(interface: Path) -> list[Path]:
     """The interfaces that are hardware: this one, or those below a bond or VLAN."""
     if (interface / "device").exists():
@@ -120,9 +129,9 @@ def hardware_below(interface: Path) -> list[Path]:
 
 def link(declared: Mapping[str, Any], by_address: Mapping[str, str], root: Path) -> Iterator[Part]:
     """State, rate and MTU of an interface or adapter."""
-    name = declared["interface"] or by_address.get(declared["address"])
+    name = declared["interface"] or interface_on(declared["network"], by_address)
     if name is None:
-        yield Part(f"interface of {declared['of']}", declared["address"], "no interface has it", False)
+        yield Part(f"interface of {declared['of']}", declared["network"], "no interface has an address of it", False)
         return
     port = root / "sys/class/infiniband" / name / "ports/1"
     if port.is_dir():
@@ -242,7 +251,7 @@ def clock(servers: Sequence[str], limit_s: float, port: int = NTP_PORT) -> tuple
 
 
 def parts(declared: Mapping[str, Any], by_address: Mapping[str, str], root: Path = Path("/")) -> Iterator[Part]:
-    """Every part but the clock."""
+    """Every part but the clock and other processes."""
     if declared["gpus"]:
         yield from gpus(declared["gpus"], root)
     yield at_least("hardware threads", declared["cpus"], os.cpu_count() or 0)
@@ -253,6 +262,47 @@ def parts(declared: Mapping[str, Any], by_address: Mapping[str, str], root: Path
         yield from link(each, by_address, root)
     for each in declared["mounts"]:
         yield mount(each["path"], root)
+
+
+def cpu_s(root: Path) -> dict[tuple[str, str], tuple[str, float]]:
+    """Name and CPU seconds so far of each process, by its number and start."""
+    found = {}
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    for path in (root / "proc").glob("[0-9]*/stat"):
+        number, _, rest = text(path).partition(" (")
+        name, _, rest = rest.rpartition(") ")
+        fields = rest.split()  # proc(5): the third is the first of these
+        if len(fields) > 19:
+            found[number, fields[19]] = name, (int(fields[11]) + int(fields[12])) * tick_s
+    return found
+
+
+def busy_cores(limit: float, root: Path = Path("/")) -> tuple[float, str]:
+    """The cores that other processes kept busy in each of some windows in a row, and the busiest's name.
+
+    The first window that is within the limit is the last: daemons take some hundredths of a core.
+    """
+    least, busiest = float("inf"), ""
+    before, began = cpu_s(root), time.monotonic()
+    for _ in range(_WINDOWS):
+        time.sleep(_WINDOW_S)
+        after, now = cpu_s(root), time.monotonic()
+        took = {which: after[which][1] - before[which][1] for which in after.keys() & before.keys()}
+        took = {which: used for which, used in took.items() if which[0] != str(os.getpid())}
+        cores = sum(took.values()) / (now - began)
+        if cores < least:
+            least, busiest = cores, after[max(took, key=lambda which: took[which])][0] if took else ""
+        if least <= limit:
+            break
+        before, began = after, now
+    return least, busiest
+
+
+def left_alone(limit: float, root: Path = Path("/")) -> Part:
+    """Whether other processes leave the node's cores to its jobs."""
+    cores, busiest = busy_cores(limit, root)
+    got = f"{cores:.1f}, most by {busiest}"
+    return Part("cores busy outside of the job", f"at most {limit:g}", got, cores <= limit)
 
 
 def packages(names: Sequence[str], root: Path) -> str:
@@ -277,8 +327,9 @@ def pytorch(root: Path) -> str:
 def versions(declared: Mapping[str, Any], by_address: Mapping[str, str], root: Path = Path("/")) -> dict[str, str]:
     """What nodes of the same hardware must have alike."""
     firmware = Counter(text(path) for path in sorted((root / "sys/class/infiniband").glob("*/fw_ver")))
-    networks = {each["of"]: by_address.get(each["address"], "") for each in declared["links"] if each["address"]}
-    mtus = {of: text(root / "sys/class/net" / name / "mtu") or "unknown" for of, name in networks.items()}
+    networks = {each["of"]: each["network"] for each in declared["links"] if each["network"]}
+    names = {of: interface_on(network, by_address) or "" for of, network in networks.items()}
+    mtus = {of: text(root / "sys/class/net" / name / "mtu") or "unknown" for of, name in names.items()}
     return {
         "kernel": os.uname().release,
         "gpu_driver": text(root / "sys/module/nvidia/version") or text(root / "sys/module/amdgpu/version") or "none",
@@ -313,13 +364,14 @@ def main() -> int:
     options = argparse.ArgumentParser(description="This node beside what the blueprint declares of it.")
     options.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
     options.add_argument("--clock-s", type=float, default=0.1, help="how far the clock may be off, s (default: 0.1)")
+    options.add_argument("--busy-cores", type=float, default=0.5, help="what other processes may take (default: 0.5)")
     beside = Path(__file__).with_name("declared.json")
     options.add_argument("--declared", type=Path, default=beside, help="what is declared (default: declared.json here)")
     asked = options.parse_args()
     declared = json.loads(asked.declared.read_text(encoding="utf-8"))
     by_address = interfaces()
     on_time, offset_s = clock(declared["time_servers"], asked.clock_s)
-    compared = [*parts(declared, by_address), on_time]
+    compared = [*parts(declared, by_address), on_time, left_alone(asked.busy_cores)]
     for part in compared:
         report(asked.json, part)
     found = versions(declared, by_address)

@@ -15,16 +15,20 @@ from tests.support.shipped import ROOT
 def test_of_a_designed_site() -> None:
     cluster = load(ROOT / "blueprints" / "dgx-h100-site.yaml").cluster
     worker = cluster.workers[0]
-    declared = cluster.declared(worker, cluster.services["time"])
+    declared = json.loads(cluster.declared(worker))
     gpus = declared["gpus"]
     assert gpus is not None
     assert (gpus["kind"], len(gpus["devices"]), gpus["models"]) == ("nvidia", 8, ["NVIDIA H100 80GB HBM3"])
     assert declared["cpus"] == worker.cpus
     first, *others = declared["links"]
-    assert first["address"] == worker.address
+    assert first["network"] == cluster.network.cidr
     assert {link["rate_gbps"] for link in others if link["interface"]} <= {100.0, 200.0, 400.0}
     assert [mount["path"] for mount in declared["mounts"]] == [system.mount for system in cluster.file_systems(worker)]
-    assert json.loads(json.dumps(declared)) == declared
+
+
+def test_nodes_that_are_alike_have_the_same() -> None:
+    cluster = load(ROOT / "blueprints" / "dgx-h100-site.yaml").cluster
+    assert len({cluster.declared(worker) for worker in cluster.workers}) < len(cluster.workers)
 
 
 def test_it_is_beside_programs_that_read_it(tmp_path: Path) -> None:
@@ -42,8 +46,5 @@ def test_it_is_beside_programs_that_read_it(tmp_path: Path) -> None:
         for one in role.of(File)
         if one.path == file
     }
-    assert found == {
-        worker.name: loaded.cluster.declared(worker, loaded.cluster.services["time"])
-        for worker in loaded.cluster.workers
-    }
+    assert found == {worker.name: json.loads(loaded.cluster.declared(worker)) for worker in loaded.cluster.workers}
     assert {(declared["turn"], declared["turns"]) for declared in found.values()} == {(0, 1)}

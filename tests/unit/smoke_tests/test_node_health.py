@@ -35,14 +35,14 @@ def program() -> ModuleType:
 
 
 def declared() -> dict[str, Any]:
-    link = {"interface": None, "address": None, "rate_gbps": None, "mtu": None}
+    link = {"interface": None, "network": None, "rate_gbps": None, "mtu": None}
     return {
         "cpus": 1,
         "memory_mib": 1024,
         "gpus": {"kind": "nvidia", "model": "h100", "devices": ["/dev/nvidia0", "/dev/nvidia1"], "models": [H100]},
         "links": [
-            {**link, "of": "cluster", "address": "10.0.0.11", "rate_gbps": 25.0, "mtu": 9000},
-            {**link, "of": "storage", "address": "10.1.0.11"},
+            {**link, "of": "cluster", "network": "10.0.0.0/24", "rate_gbps": 25.0, "mtu": 9000},
+            {**link, "of": "storage", "network": "10.1.0.0/24"},
             {**link, "of": "compute", "interface": "mlx5_0", "rate_gbps": 400.0},
         ],
         "mounts": [{"path": "/scratch"}],
@@ -125,6 +125,36 @@ def test_a_node_that_is_as_declared(program: ModuleType, tmp_path: Path) -> None
 def test_memory_that_something_holds_is_no_memory_of_jobs(program: ModuleType, tmp_path: Path) -> None:
     meminfo = "MemTotal: 1048576 kB\nMemAvailable: 524288 kB\n"
     assert wrong(program, node(tmp_path, **{"proc/meminfo": meminfo})) == [("free memory, MiB", "768", "512")]
+
+
+def test_a_process_that_keeps_a_core_busy_is_named(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "_WINDOW_S", 0.2)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as stray:
+        try:
+            part = program.left_alone(0.01)
+        finally:
+            stray.kill()
+    assert not part.right, part
+
+
+def test_processes_with_an_idle_window_are_daemons(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name may have any characters."""
+    counted = iter([("7 (a) R) b)", 10), ("7 (a) R) b)", 30)])
+
+    def moves_on(_: float) -> None:
+        head, ticks = next(counted)
+        (tmp_path / "proc/7").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "proc/7/stat").write_text(f"{head} S {'1 ' * 10}{ticks} 0 {'0 ' * 6}4711 0\n")
+
+    moves_on(0)
+    monkeypatch.setattr(program.time, "sleep", moves_on)
+    clock = iter(range(100))
+    monkeypatch.setattr(program.time, "monotonic", lambda: next(clock))
+    assert program.left_alone(0.5, tmp_path) == program.Part(
+        "cores busy outside of the job", "at most 0.5", "0.2, most by a) R) b", True
+    )
 
 
 DIFFERENCES = {
@@ -245,7 +275,7 @@ def test_as_a_program_it_reports_each_difference(tmp_path: Path) -> None:
     file = tmp_path / "declared.json"
 
     def run() -> tuple[int, list[dict[str, Any]]]:
-        command = [sys.executable, str(PROGRAM), "--json", "--declared", str(file)]
+        command = [sys.executable, str(PROGRAM), "--json", "--busy-cores=1000", "--declared", str(file)]
         ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert ran.stderr == ""
         return ran.returncode, [json.loads(line) for line in ran.stdout.splitlines()]
@@ -253,7 +283,7 @@ def test_as_a_program_it_reports_each_difference(tmp_path: Path) -> None:
     file.write_text(json.dumps({**memory, "memory_mib": 1}))
     code, said = run()
     assert (code, [event["event"] for event in said]) == (0, [*["assertion"] * 3, "measurement", "result"])
-    assert (said[3]["checks"], said[3]["mtu"]) == (4, "none")
+    assert (said[3]["checks"], said[3]["mtu"]) == (5, "none")
     file.write_text(json.dumps(memory))
     code, said = run()
     assert (code, [event["event"] for event in said]) == (

@@ -172,6 +172,12 @@ def test_ranks_that_are_bound_to_cores_have_whole_ones(
     assert (f"--cpus-per-task={cpus}" in words) is (launcher == "mpi")
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_threads_do_not_spin_where_nodes_share_cores(shared: bool, build: Build) -> None:
+    words = submit.srun(launch(dataclasses.replace(build(2), shared_cores=shared), tests=1), "7")
+    assert ("OMP_WAIT_POLICY=passive" in ",".join(words).split(",")) is shared
+
+
 def test_tasks_that_meet_know_where(build: Build) -> None:
     job = of(launch(build(2), tests=1), launcher="meeting")
     (told,) = (word for word in submit.srun(job, "7", 20417) if word.startswith("--export="))
