@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def main() -> None:
             port=29200 + pair,
             steps=measured["steps"],
         )
-        lines = run(*forge, "rehearse", "ssh", "head", *lab, "--", "sudo", "sh", "-c", script).splitlines()
+        lines = run(*forge, "rehearse", "ssh", "head", *lab, "--", "sudo", "sh", "-c", shlex.quote(script)).splitlines()
         events = [json.loads(line) for line in lines if line.startswith("{")]
         by_hand.append(next(event["samples_per_s"] for event in events if event["event"] == "measurement"))
         print(f"pair {pair + 1}: {launched[-1]:.0f} and {by_hand[-1]:.0f} samples/s", file=sys.stderr, flush=True)

@@ -97,13 +97,18 @@ class Draft:
         return placed
 
 
-def validate(model: type[BaseModel], document: Document) -> tuple[Draft, list[Diagnostic]]:
-    """Type a document; return what could be typed, by field alias, and all that is wrong (the YAML's errors first)."""
+def validate(
+    model: type[BaseModel], document: Document, context: Mapping[str, object] | None = None
+) -> tuple[Draft, list[Diagnostic]]:
+    """Type a document; return what could be typed, by field alias, and all that is wrong (the YAML's errors first).
+
+    `context` is what the model's own validators are told.
+    """
     data = cast("Data", plain(document.root))
     unread = frozenset(broken_locs(document.root))
     diagnostics = list(document.diagnostics)
     try:
-        whole = model.model_validate(data)
+        whole = model.model_validate(data, context=context)
         sections = {alias: getattr(whole, name) for alias, name in aliases(model).items()}
         return Draft(document, whole, sections, unread), diagnostics
     except ValidationError as error:

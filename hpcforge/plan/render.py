@@ -98,6 +98,7 @@ def line_of(error: Exception) -> int | None:
 
 _FILTERS = {"fold": _fold_names, "address_runs": address_runs}
 _ENVIRONMENT = sandbox.environment(_FILTERS, undefined=_Undefined)
+TESTED: Mapping[str, object] = {"tested": True}  # context of validation for texts that tests of hpcforge have parsed
 _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007"  # for private use: one that the text does not have is taken
 _AS_IT_IS = "a secret cannot be changed: write {{ secret('NAME') }}, without filters, joins or comparisons"
 
@@ -118,7 +119,7 @@ class Jinja(str):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Text that has a syntax tree."""
-        return core_schema.no_info_after_validator_function(cls._parsed, core_schema.str_schema())
+        return core_schema.with_info_after_validator_function(cls._parsed, core_schema.str_schema())
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: core_schema.CoreSchema, handler: Any) -> dict[str, Any]:
@@ -126,10 +127,10 @@ class Jinja(str):
         return {**handler(schema), "format": cls.__name__.lower()}
 
     @classmethod
-    def _parsed(cls, text: str) -> Jinja:
+    def _parsed(cls, text: str, info: core_schema.ValidationInfo) -> Jinja:
         made = cls(text)
         try:
-            if made.has_syntax():
+            if info.context is not TESTED and made.has_syntax():
                 made.tree()
         except TemplateSyntaxError as error:
             raise refusal(f"{cls.__name__.lower()}: {error.message}") from None

@@ -22,7 +22,7 @@ from hpcforge.catalog import ansible_wheel
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.alike import speaks_of_node
 from hpcforge.plan.desired import Artifact, Collection
-from hpcforge.plan.render import Template
+from hpcforge.plan.render import TESTED, Template
 from hpcforge.plan.role_spec import ROLE_SPEC, CollectionSpec, FileSpec, GoingSpec, LeavesSpec, RoleSpec, TreeSpec
 from hpcforge.plan.secrets import OURS, Secret
 
@@ -92,7 +92,11 @@ class Role:
 
 def load_roles(*folders: Path) -> tuple[Role, ...]:
     """Read every role in these folders, by name in each. Raises `RoleError` where one is wrong."""
-    return tuple(load_role(role_folder) for folder in folders for role_folder in having(folder, ROLES.file))
+    return tuple(
+        load_role(role_folder, tested=folder == bundled.roles())
+        for folder in folders
+        for role_folder in having(folder, ROLES.file)
+    )
 
 
 def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
@@ -111,41 +115,44 @@ def declared_secrets(roles: Iterable[Role]) -> dict[str, Secret]:
     return found
 
 
-def load_role(folder: Path) -> Role:
-    """Read one role's folder. Raises `RoleError` with all that is wrong in role.yaml, or else in its texts."""
-    document, spec = _read_spec(folder, ROLE_SPEC)
-    found = list(_files(folder, spec.files, document))
+def load_role(folder: Path, *, tested: bool = False) -> Role:
+    """Read one role's folder. Raises `RoleError` with all that is wrong in role.yaml, or else in its texts.
+
+    `tested`: of what tests of hpcforge load without it, texts are parsed when they are used. Most roles run nowhere.
+    """
+    document, spec = _read_spec(folder, ROLE_SPEC, TESTED if tested else None)
+    found = list(_files(folder, spec.files, document, tested=tested))
     if wrong := [outcome for outcome in found if isinstance(outcome, Diagnostic)]:
         raise RoleError(wrong)
     files = [outcome for outcome in found if isinstance(outcome, tuple)]
     texts = {file.source: text for file, text in files if file.source is not None and text is not None}
-    texts |= dict(_contributed_texts(folder, spec, document))
+    texts |= dict(_contributed_texts(folder, spec, document, tested=tested))
     spec = spec.model_copy(update={"files": tuple(file for file, _ in files)})
     return Role(folder, spec, texts, _load_code(folder, spec), document)
 
 
 def _files(
-    folder: Path, specs: Iterable[FileSpec], document: Document
+    folder: Path, specs: Iterable[FileSpec], document: Document, *, tested: bool
 ) -> Iterator[tuple[FileSpec, str | None] | Diagnostic]:
     """Each file with its `source` and what is in it, or what is wrong with it."""
     for place, spec in enumerate(specs):
         try:
             file = _with_source(folder, spec)
-            text = file.content if file.source is None else _text(folder, file.source)
-            yield _checked_scope(file, text), text
+            text = file.content if file.source is None else _text(folder, file.source, tested=tested)
+            yield (file if tested else _checked_scope(file, text)), text
         except _WrongFileError as error:
             yield _placed(document, error.message, ("files", place), error.hint)
         except RoleError as error:
             yield from error.diagnostics
 
 
-def _contributed_texts(folder: Path, spec: RoleSpec, document: Document) -> Iterator[tuple[str, str]]:
+def _contributed_texts(folder: Path, spec: RoleSpec, document: Document, *, tested: bool) -> Iterator[tuple[str, str]]:
     """The files that contributions name by `source`, and what is in them."""
     for kind, contributions in spec.contributes.items():
         for place, contribution in enumerate(contributions):
             if contribution.source is not None:
                 try:
-                    yield contribution.source, _text(folder, contribution.source)
+                    yield contribution.source, _text(folder, contribution.source, tested=tested)
                 except _WrongFileError as error:
                     loc = ("contributes", kind, place)
                     raise RoleError([_placed(document, error.message, loc, error.hint)]) from error
@@ -181,7 +188,7 @@ def _with_source(folder: Path, file: FileSpec) -> FileSpec:
     return file.model_copy(update={"source": names[0]})
 
 
-def _text(folder: Path, source: str) -> str:
+def _text(folder: Path, source: str, *, tested: bool) -> str:
     path = folder / source
     try:
         path = Path(*_at(folder, source))
@@ -195,6 +202,8 @@ def _text(folder: Path, source: str) -> str:
     if not source.endswith(_RENDERED):
         return text
     template = Template(text)
+    if tested:
+        return template
     try:
         template.tree()
     except TemplateSyntaxError as error:
@@ -268,9 +277,9 @@ def _load_code(folder: Path, spec: RoleSpec) -> Code | None:
     return Code("ansible", folder, _digest_folder(folder), tuple(map(collection, spec.collections)))
 
 
-def _read_spec(folder: Path, kind: type[G]) -> tuple[Document, G]:
+def _read_spec(folder: Path, kind: type[G], context: Mapping[str, object] | None = None) -> tuple[Document, G]:
     document = with_new_keys(read_inside_of(folder, ROLES.file), "role.yaml")
-    draft, diagnostics = validate(kind, document)
+    draft, diagnostics = validate(kind, document, context)
     if not isinstance(draft.model, kind) or any(entry.severity == "error" for entry in diagnostics):
         raise RoleError(in_order(document.source, diagnostics))
     return document, draft.model

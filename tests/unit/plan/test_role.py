@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from hpcforge import bundled
+from hpcforge.blueprint.untrusted_files import having
 from hpcforge.catalog import ansible_wheel
 from hpcforge.plan.role import Code, collection, load_role, site_role_code
 from hpcforge.plan.role_spec import CollectionSpec
@@ -52,3 +54,10 @@ def test_a_role_and_a_site_role_have_collections(tmp_path: Path, read: Callable[
     code = read(tmp_path)
     assert code is not None
     assert [(entry.name, entry.version) for entry in code.collections] == [("community.mysql", "3.16.1")]
+
+
+@pytest.mark.parametrize("folder", having(bundled.roles(), "role.yaml"), ids=lambda folder: folder.name)
+def test_what_a_plan_takes_as_tested_is_tested(folder: Path) -> None:
+    """A plan parses texts of shipped roles when they are used. Here all are parsed."""
+    whole, quick = load_role(folder), load_role(folder, tested=True)
+    assert (whole.spec, whole.texts, whole.code) == (quick.spec, quick.texts, quick.code)
