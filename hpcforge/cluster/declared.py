@@ -62,7 +62,6 @@ def declared(cluster: Cluster, node: Node) -> Declared:
     gpus = node.gpus
     known = cluster.gpu_models.get(gpus.model) if gpus else None
     servers = () if node.name in time.on else tuple(cluster.by_name[name].address for name in time.on)
-    turns = cluster.power_turns or (tuple(worker.name for worker in cluster.workers),)
     return {
         "hardware": node.hardware,
         "cpus": node.cpus,
@@ -78,8 +77,8 @@ def declared(cluster: Cluster, node: Node) -> Declared:
         "links": [*_networks(cluster, node), *_adapters(cluster, node)],
         "mounts": list(_mounts(cluster, node)),
         "time_servers": [*servers, *(time.external if not time.on else ())],
-        "turn": next((number for number, turn in enumerate(turns) if node.name in turn), -1),
-        "turns": len(turns),
+        "turn": cluster.turns.get(node.name, -1),
+        "turns": len(cluster.power_turns) or 1,
     }
 
 

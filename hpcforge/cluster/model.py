@@ -283,6 +283,11 @@ class Names:
     accounts: Mapping[str, str] = field(default_factory=dict, hash=False)  # users and groups that packages bring
     lacks: Mapping[str, str] = field(default_factory=dict, hash=False)  # packages that it has not, and why
 
+    @cached_property
+    def all_as_in_debian(self) -> bool:
+        """Whether nothing that it has is called otherwise."""
+        return not (self.packages or self.units or self.paths or self.accounts)
+
 
 @dataclass(frozen=True)
 class OperatingSystem:
@@ -728,6 +733,12 @@ class Cluster:
         plugged = [fabric for fabric in self.fabrics if fabric.name in fabrics]
         others = [network for network in self.networks if network.name != self.network.name]
         return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())
+
+    @cached_property
+    def turns(self) -> Mapping[str, int]:
+        """Which of the `power_turns`, from 0, each worker is in; all are in one if there are none."""
+        turns = self.power_turns or (tuple(worker.name for worker in self.workers),)
+        return {name: number for number, turn in enumerate(turns) for name in turn}
 
     def declared(self, node: Node) -> str:
         """What the blueprint declares of a node, as JSON, for smoke tests that compare it."""
