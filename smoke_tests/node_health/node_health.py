@@ -6,7 +6,7 @@ hpcforge writes `declared.json` beside this program. Compared are the number and
 memory and how much of it is free, the links' state, rate and MTU, mounts, and the clock. Less than declared is wrong,
 and for an MTU any other value. Interfaces that are no hardware, as in a rehearsal, have no rate. The clock is asked of
 the time server by SNTP (RFC 4330), whatever the node's own time service reports. The node has no other job, so
-processes that together keep half a core busy for eight seconds were left behind: ranks would wait for theirs.
+processes that together keep half a core busy for twenty seconds were left behind: ranks would wait for theirs.
 
 Versions of kernel, GPU driver, firmware and BIOS, of PyTorch and of packages that jobs depend on, and MTUs, are texts:
 hpcforge compares them among nodes of the same hardware. Standard library alone, Python 3.9.
@@ -39,7 +39,7 @@ _TRIES = 3
 _ANSWER_S = 1.0
 _MOUNT_S = 10.0  # a mount that has not answered by then hangs
 _AMD = "0x1002"  # PCI vendor
-_WINDOWS, _WINDOW_S = 8, 1.0  # processes are busy if they are in each of these in a row
+_WINDOWS, _WINDOW_S = 20, 1.0  # busy in each of these in a row: what a timer starts has ended by then
 _FREE = 0.75  # of the memory that jobs may have: buffers and daemons take some, a process left behind takes more
 
 # Packages of which jobs notice another version, by what they are reported as.

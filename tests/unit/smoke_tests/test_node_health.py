@@ -128,7 +128,7 @@ def test_memory_that_something_holds_is_no_memory_of_jobs(program: ModuleType, t
 
 
 def test_a_process_that_keeps_a_core_busy_is_named(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "_WINDOW_S", 0.2)
+    monkeypatch.setattr(program, "_WINDOW_S", 0.1)
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as stray:
         try:
             part = program.left_alone(0.01)
