@@ -19,7 +19,7 @@ nodes:
   head: {functions: [head], hardware: rehearsal-node, addresses: 10.1.0.1}
   t[01-04]: {functions: [worker], hardware: tray, addresses: "10.1.0.[11-14]"}
 hardware:
-  tray: {like: generic-1u, memory_gib: 256}
+  tray: {like: generic-1u, sockets: 1, cores_per_socket: 32, threads_per_core: 2, memory_gib: 256}
 networks: {mgmt: {cidr: 10.1.0.0/24}}
 services: {dns: {on: head}, time: {on: head}}
 software: {os: {name: debian, release: "14"}}
@@ -32,7 +32,8 @@ users: {tests: {uid: 2001}}
 """
 FABRIC = """\
 fabrics:
-  compute: {kind: infiniband, rate_gbps: 400, topology: fat-tree, switch: qm9700, nodes: worker, subnet_manager: external}
+  compute: {kind: infiniband, rate_gbps: 400, topology: fat-tree, switch: qm9700, nodes: worker,
+            subnet_manager: external}
 """
 RACKS = "site: {racks: {'r[1-2]': {model: rack-48u}}}\n"
 
@@ -44,9 +45,10 @@ def near(tmp_path: Path, text: str) -> Slurm:
 
 
 def refused(tmp_path: Path, text: str) -> tuple[str, int | None, str | None]:
+    """The message, line and hint of the only error."""
     with pytest.raises(InvalidInput) as caught:
         near(tmp_path, text)
-    [error] = [one for one in caught.value.diagnostics if one.severity == "error"]
+    [error] = [found for found in caught.value.diagnostics if found.severity == "error"]
     return error.message, error.line, error.hint
 
 
@@ -73,10 +75,10 @@ def test_blocks_of_no_fabric_are_refused(tmp_path: Path) -> None:
 
 def test_nvlink_domains_are_racks(tmp_path: Path) -> None:
     text = TEXT.replace("memory_gib: 256", "memory_gib: 256, nvlink_domain: rack")
-    message, line, hint = refused(tmp_path, text)
+    message, line, hint = refused(tmp_path, text.replace("topology: block", "topology: flat"))
     assert message == "the nodes of a rack share an NVLink domain, and the rack of t[01-04] is not set"
     assert (line, hint) == (7, "add `rack` to the group, and the racks to `site.racks`")
     slurm = near(tmp_path, text.replace("hardware: tray,", "hardware: tray, rack: 'r[1-2]', u: [1, 3],") + RACKS)
     flat, block = slurm.topologies
     assert (flat.plugin, [partition.topology for partition in slurm.partitions]) == ("flat", [None, "block"])
-    assert [(one.name, one.nodes) for one in block.blocks] == [("nvlink-r1", ("t01", "t02")), ("nvlink-r2", ("t03",))]
+    assert [(each.name, each.nodes) for each in block.blocks] == [("nvlink-r1", ("t01", "t02")), ("nvlink-r2", ("t03",))]

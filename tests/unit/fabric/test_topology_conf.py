@@ -123,7 +123,10 @@ def test_a_topology_beside_the_default_has_the_workers_that_are_to_use_it() -> N
         ("compute-unit-003", 8),
     ]
     assert second.block_sizes == (8, 16)
-    assert [one.plugin for one in topologies(rails(nodes=28), workers, "flat", {"tree": workers[:8]})] == ["flat", "tree"]
+    assert [one.plugin for one in topologies(rails(nodes=28), workers, "flat", {"tree": workers[:8]})] == [
+        "flat",
+        "tree",
+    ]
     assert [one.plugin for one in topologies(rails(nodes=28), workers, "tree", {"tree": workers[:8]})] == ["tree"]
 
 
