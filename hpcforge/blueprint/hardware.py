@@ -125,6 +125,9 @@ class Server(CatalogEntry):
     nvswitch: v.Truth | None = Field(
         None, description="NVSwitches connect its GPUs, so it needs NVIDIA's Fabric Manager."
     )
+    nvlink_domain: Literal["rack"] | None = Field(
+        None, description="rack: NVLink connects the GPUs of all such nodes of a rack, which Slurm can have as a block."
+    )
     cpu: Annotated[v.ModelName, v.OfCatalog("cpus")] | None = Field(None, description="Processor model in the catalog.")
     rack_units: v.Whole | None = Field(None, ge=0, le=60, description="Height in rack units; 0: on the floor.")
     depth_mm: _Millimetres | None = Field(None, description="Depth of the chassis without cables, mm.")

@@ -38,6 +38,7 @@ GpuFault = Literal[
     "gpu-pcie-width", "gpu-pcie-generation", "gpu-mig",
 ]  # fmt: skip
 Enforced = Literal["cores", "memory", "gpus"]
+Plugin = Literal["tree", "block", "flat"]  # as in hpcforge.fabric.topology_conf
 
 
 class LabSection(Section):
@@ -205,6 +206,11 @@ class PartitionSection(Section):
     billing: Billing | None = Field(
         None, description="Billing weights of resources, with `services.accounting`; default: 1 for each thread."
     )
+    topology: Plugin | None = Field(
+        None,
+        description="Topology of its jobs, where it is not that of `slurm.topology`. Two topologies in one cluster "
+        "take Slurm 25.05 or later on all nodes.",
+    )
 
 
 class SlurmTopology(Section):
@@ -213,10 +219,10 @@ class SlurmTopology(Section):
     fabric: v.FabricName | None = Field(
         None, description="The fabric; default: the workers' fastest infiniband, roce or omni-path fabric."
     )
-    plugin: Literal["tree", "block", "flat"] = Field(
+    plugin: Plugin = Field(
         "tree",
-        description="tree: jobs stay below few switches; block: jobs stay in one unit, Slurm 24.11 or later; "
-        "flat: Slurm ignores the network.",
+        description="tree: jobs stay below few switches; block: jobs stay in one NVLink domain or unit, Slurm 24.11 "
+        "or later; flat: Slurm ignores the network.",
     )
 
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Component = Literal[
     "driver", "modules", "fabric_manager", "cuda", "pytorch_cuda", "dcgm", "container_toolkit", "ofed", "gpudirect",
-    "kernel", "secure_boot", "signed_by", "gpu", "nvswitch", "slurm", "slurm_topology", "slurm_shards", "source",
-    "rocm", "rocm_source",
+    "kernel", "secure_boot", "signed_by", "gpu", "nvswitch", "slurm", "slurm_topology", "slurm_second_topology",
+    "slurm_oldest", "slurm_shards", "source", "rocm", "rocm_source",
 ]  # fmt: skip
 _VERSION = r"[0-9][A-Za-z0-9_.-]*"
 _WORD = r"[a-z][a-z-]*(?:[0-9][0-9.]*)?"

@@ -36,6 +36,7 @@ from hpcforge.cluster.release_checks import release_findings
 from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.rule_diagnostics import diagnostic, remark
+from hpcforge.cluster.slurm_checks import topology_findings
 from hpcforge.cluster.smoke_tests import impossible_tests, programs
 from hpcforge.cluster.storage_capacity import served, storage_breaches
 from hpcforge.cluster.variables import missing_variables
@@ -285,6 +286,7 @@ def _loaded(
     warnings += draft.place(interface_findings(cluster))
     warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(release_findings(cluster))
+    warnings += draft.place(topology_findings(blueprint, cluster, catalog, pins))
     warnings += draft.place(impossible_tests(blueprint, cluster))
     warnings += draft.place(missing_variables(blueprint, declared, cluster))
     return Loaded(

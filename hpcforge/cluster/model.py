@@ -26,7 +26,7 @@ from hpcforge.cluster.mig import Gres, Layout, gres
 from hpcforge.cluster.nvidia import Nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
-from hpcforge.fabric.topology_conf import Topology
+from hpcforge.fabric.topology_conf import Plugin, Topology
 from hpcforge.facility.limits import PowerFeed
 from hpcforge.launchers import LAUNCHERS, ContainerName, LauncherName
 
@@ -422,6 +422,7 @@ class Partition:
     max_time: str  # as Slurm spells it; "INFINITE" where the blueprint sets none
     qos: str | None = None  # whose limits its jobs have, too
     billing_weights: tuple[tuple[str, str], ...] = ()  # as TRESBillingWeights has them; none: Slurm's own
+    topology: Plugin | None = None  # of its jobs, where it is not the default one
 
 
 @dataclass(frozen=True)
@@ -453,7 +454,7 @@ class Slurm:
     enforce: tuple[Literal["cores", "memory", "gpus"], ...]
     partitions: tuple[Partition, ...]
     settings: tuple[tuple[str, str], ...] = ()  # further keys of slurm.conf and their values
-    topology: Topology | None = None  # what it is told of the fabric between nodes
+    topologies: tuple[Topology, ...] = ()  # which nodes are near each other; the default one first
     associations: tuple[SlurmAssociation, ...] = ()  # in an order in which they can be made
     people: tuple[str, ...] = ()  # who is in accounts and reservations and no user of the blueprint: of the directory
     reservations: tuple[SlurmReservation, ...] = ()

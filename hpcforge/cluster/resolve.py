@@ -36,7 +36,7 @@ from hpcforge.cluster.storage import FileSystem, LocalDrives, on_volumes, size_m
 from hpcforge.cluster.system_reserve import usual_cores, usual_memory_mib
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
-from hpcforge.fabric.topology_conf import Topology, compute_fabric, topology
+from hpcforge.fabric.topology_conf import Plugin, compute_fabric, topologies
 from hpcforge.frameworks import load_framework
 from hpcforge.slurm.accounting import associations, billing_weights
 
@@ -82,7 +82,8 @@ def resolve(
     models = {node.gpus.model for node in nodes if node.gpus and not node.gpus.fake}
     racks = racks_of(blueprint.site)
     known = words(nodes, (), (), racks)
-    slurm = _slurm(blueprint.slurm, blueprint.users, worker_words(nodes, (), racks), fabrics)
+    slurm = _slurm(blueprint.slurm, blueprint.users, worker_words(nodes, (), racks))
+    slurm = _near(slurm, blueprint.slurm.topology, fabrics, nodes, catalog)
     access = _access(blueprint, inventory, private_key, nodes)
     own = _platform(blueprint, catalog, blueprint.software.os.release)
     homes = next((file_system.mount for file_system in blueprint.storage.values() if file_system.homes), User.homes)
@@ -393,7 +394,7 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
     return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
 
 
-def _slurm(slurm: s.SlurmSection, users: Collection[str], known: KnownNames, fabrics: Sequence[Fabric]) -> m.Slurm:
+def _slurm(slurm: s.SlurmSection, users: Collection[str], known: KnownNames) -> m.Slurm:
     """`known` are the words for workers."""
     named = {user for account in slurm.accounts.values() for user in account.users}
     named |= {user for reservation in slurm.reservations.values() for user in reservation.users}
@@ -408,11 +409,11 @@ def _slurm(slurm: s.SlurmSection, users: Collection[str], known: KnownNames, fab
                 partition.max_time.upper(),
                 partition.qos,
                 tuple(billing_weights(partition.billing)),
+                partition.topology,
             )
             for name, partition in slurm.partitions.items()
         ),
         settings=tuple(slurm.settings.items()),
-        topology=_topology(slurm.topology, known.everything, fabrics),
         associations=tuple(m.SlurmAssociation(*association) for association in associations(slurm.accounts, slurm.qos)),
         people=tuple(sorted(named.difference(users))),
         reservations=tuple(_reservation(name, reservation, known) for name, reservation in slurm.reservations.items()),
@@ -452,11 +453,27 @@ def _rollout(rollout: s.RolloutSection | None, nodes: int) -> m.Rollout:
     )
 
 
-def _topology(wanted: s.SlurmTopology, workers: Sequence[str], fabrics: Sequence[Fabric]) -> Topology | None:
-    if wanted.plugin == "flat":
-        return None
-    fabric = compute_fabric(fabrics, workers, wanted.fabric)
-    return topology(fabric, workers, wanted.plugin) if fabric else None
+def _near(
+    slurm: m.Slurm, said: s.SlurmTopology, fabrics: Sequence[Fabric], nodes: Iterable[m.Node], catalog: Catalog
+) -> m.Slurm:
+    """Return it with its topologies. Only the partitions with another one than the default keep its name."""
+    workers = {node.name: node for node in nodes if "worker" in node.functions}
+    domains = {
+        name: node.rack
+        for name, node in workers.items()
+        if node.rack and catalog.servers[node.hardware].nvlink_domain == "rack"
+    }
+    others: dict[Plugin, set[str]] = {}
+    for partition in slurm.partitions:
+        if partition.topology:
+            others.setdefault(partition.topology, set()).update(partition.nodes)
+    found = topologies(compute_fabric(fabrics, workers, said.fabric), tuple(workers), said.plugin, others, domains)
+    beside = {topology.plugin for topology in found[1:]}
+    partitions = (
+        dataclasses.replace(partition, topology=partition.topology if partition.topology in beside else None)
+        for partition in slurm.partitions
+    )
+    return dataclasses.replace(slurm, partitions=tuple(partitions), topologies=found)
 
 
 def _acceptance(

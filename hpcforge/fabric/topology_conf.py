@@ -1,19 +1,23 @@
-"""What Slurm is told of a fabric, so that the nodes of a job are near each other: topology.conf. Pure.
+"""Which nodes are near each other, for Slurm: topology.conf, and from Slurm 25.05 topology.yaml. Pure.
 
 A level of the fabric (`levels`) is a level of Slurm switches. The rails of one scalable unit are one Slurm switch, for
 each of its nodes is on all of its leaves, and Slurm's tree lets a node be below one switch only; so is a leaf pair.
+Blocks are the lowest of these, and NVLink domains where nodes have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.switch_groups import Level, SwitchGroup, among, levels
 
-Plugin = Literal["tree", "block"]
+Plugin = Literal["tree", "block", "flat"]
+Domains = Mapping[str, str]  # by node, the NVLink domain that it shares with others
+_NO_DOMAINS: Domains = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -35,14 +39,19 @@ class Block:
 
 @dataclass(frozen=True)
 class Topology:
-    """topology.conf as data."""
+    """One topology as data; in topology.yaml its name is that of its plugin."""
 
     plugin: Plugin
-    fabric: str
+    fabric: str | None  # that it was made from; None: none is between the nodes
     dragonfly: bool  # TopologyParam=dragonfly: jobs are spread over as many groups as they can use, or kept in one
     switches: tuple[SlurmSwitch, ...]  # of a tree, the lowest first
     blocks: tuple[Block, ...]  # of topology/block
     block_sizes: tuple[int, ...]  # nodes: what is planned with, then twice, four times, ... as much
+
+    @property
+    def empty(self) -> bool:
+        """Whether Slurm would refuse it: a tree without switches, or no block."""
+        return self.plugin != "flat" and not self.switches and not self.blocks
 
 
 def compute_fabric(fabrics: Iterable[Fabric], workers: Collection[str], name: str | None = None) -> Fabric | None:
@@ -61,23 +70,49 @@ def compute_fabric(fabrics: Iterable[Fabric], workers: Collection[str], name: st
     return max(fast, key=lambda fabric: fabric.rate_gbps * fabric.rails, default=None)
 
 
-def topology(fabric: Fabric, workers: Collection[str], plugin: Plugin = "tree") -> Topology:
-    """Return what Slurm is told: nodes that are no workers are none of Slurm's.
+def topologies(
+    fabric: Fabric | None,
+    workers: Collection[str],
+    plugin: Plugin,
+    others: Mapping[Plugin, Collection[str]],
+    domains: Domains = _NO_DOMAINS,
+) -> tuple[Topology, ...]:
+    """Return the topologies that can be made, the default one first; none where Slurm needs no file.
+
+    The default has all workers. `others` has the workers for which another plugin is named: a topology beside the
+    default has these alone, so that nodes outside do not make its blocks smaller. NVLink domains are blocks in any
+    case, for an administrator to use.
+    """
+    possible = {"flat", *(("tree", "block") if fabric else ()), *(("block",) if domains else ())}
+    first: Plugin = plugin if plugin in possible else "flat"
+    beside = {name: nodes for name, nodes in others.items() if name in possible and name != first}
+    if domains and first != "block":
+        beside.setdefault("block", domains)
+    if first == "flat" and not beside:
+        return ()
+    more = (shrunk(topology(fabric, workers, name, domains), nodes) for name, nodes in beside.items())
+    return (topology(fabric, workers, first, domains), *more)
+
+
+def topology(
+    fabric: Fabric | None, workers: Collection[str], plugin: Plugin = "tree", domains: Domains = _NO_DOMAINS
+) -> Topology:
+    """Return one topology of these workers; a tree needs a fabric.
 
     Workers that are not on the fabric are below a switch, or in a block, of their own, to which nothing leads: no job
     has nodes on both sides.
     """
-    found = levels(fabric)
-    elsewhere = _elsewhere(found, workers)
+    found, name = (levels(fabric), fabric.name) if fabric else ((), None)
     if plugin == "block":
-        blocks = [*_blocks(fabric, found[0], workers)]
-        if elsewhere:
-            blocks.append(Block(f"{fabric.name}-elsewhere", elsewhere))
-        return Topology("block", fabric.name, False, (), tuple(blocks), _block_sizes(blocks))
+        blocks = tuple(_blocks(fabric, found, workers, domains))
+        return Topology("block", name, False, (), blocks, _block_sizes(blocks))
+    if plugin == "flat" or fabric is None:
+        return Topology("flat", None, False, (), (), ())
     switches = list(_tree(fabric, found, workers))
+    elsewhere = _elsewhere(found, workers)
     if elsewhere:
         switches.append(SlurmSwitch(f"{fabric.name}-elsewhere", nodes=elsewhere))
-    return Topology("tree", fabric.name, "dragonfly" in fabric.topology, tuple(switches), (), ())
+    return Topology("tree", name, "dragonfly" in fabric.topology, tuple(switches), (), ())
 
 
 def shrunk(whole: Topology, workers: Collection[str]) -> Topology:
@@ -124,9 +159,22 @@ def _name(fabric: Fabric, level: Level, group: SwitchGroup, number: int, *, alon
     return f"{fabric.name}-{kind}" if alone and level.by != "leaf" else f"{fabric.name}-{kind}-{number:03}"
 
 
-def _blocks(fabric: Fabric, leaves: Level, workers: Collection[str]) -> Iterable[Block]:
-    for number, (group, nodes) in enumerate(among(leaves, workers), start=1):
-        yield Block(_name(fabric, leaves, group, number, alone=False), nodes)
+def _blocks(
+    fabric: Fabric | None, found: tuple[Level, ...], workers: Collection[str], domains: Domains
+) -> Iterable[Block]:
+    """Yield NVLink domains, then the fabric's units of other workers, then workers that are in neither."""
+    inside: dict[str, list[str]] = {}
+    for worker in workers:
+        if worker in domains:
+            inside.setdefault(domains[worker], []).append(worker)
+    for domain, members in inside.items():
+        yield Block(f"nvlink-{domain}", tuple(members))
+    if fabric:
+        for number, (group, nodes) in enumerate(among(found[0], workers), start=1):
+            if left := tuple(node for node in nodes if node not in domains):
+                yield Block(_name(fabric, found[0], group, number, alone=False), left)
+    if elsewhere := tuple(node for node in _elsewhere(found, workers) if node not in domains):
+        yield Block(f"{fabric.name}-elsewhere" if fabric else "elsewhere", elsewhere)
 
 
 def _block_sizes(blocks: Iterable[Block]) -> tuple[int, ...]:

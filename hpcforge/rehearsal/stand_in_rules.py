@@ -48,7 +48,7 @@ def _nodes_said(cluster: Cluster, lab: LabFacts) -> Said:
     few = _too_small(cluster, there)
     tests = f"; the smoke tests {', '.join(few)}, which take more nodes" if few else ""
     what = f"{len(out)} of {len(cluster.nodes)} nodes"
-    return what, f"{fold(out)} are left out, of partitions, topology.conf and smoke tests, too{gone}{tests}"
+    return what, f"{fold(out)} are left out, of partitions, topologies and smoke tests, too{gone}{tests}"
 
 
 def _nodes(cluster: Cluster, lab: LabFacts) -> Cluster:
@@ -57,7 +57,7 @@ def _nodes(cluster: Cluster, lab: LabFacts) -> Cluster:
     partitions = (replace(partition, nodes=_of(partition.nodes, there)) for partition in slurm.partitions)
     reservations = (replace(reservation, nodes=_of(reservation.nodes, there)) for reservation in slurm.reservations)
     workers = _of((node.name for node in cluster.workers), there)
-    topology = shrunk(slurm.topology, workers) if slurm.topology else None
+    topologies = (shrunk(topology, workers) for topology in slurm.topologies)
     nodes = tuple(node for node in cluster.nodes if node.name in there)
     return replace(
         cluster,
@@ -66,7 +66,7 @@ def _nodes(cluster: Cluster, lab: LabFacts) -> Cluster:
             slurm,
             partitions=tuple(partition for partition in partitions if partition.nodes),
             reservations=tuple(reservation for reservation in reservations if reservation.nodes),
-            topology=topology,
+            topologies=tuple(topology for topology in topologies if not topology.empty),
         ),
         services={name: replace(service, on=_of(service.on, there)) for name, service in cluster.services.items()},
         site_roles=tuple(replace(site_role, on=_of(site_role.on, there)) for site_role in cluster.site_roles),

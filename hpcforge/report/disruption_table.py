@@ -216,6 +216,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "slurm.reservations": "a command of scontrol each, no restart; jobs that run are left alone",
     "slurm.partitions.<name>.qos": "as `slurm.partitions.<name>.max_time`",
     "slurm.partitions.<name>.billing": "as `slurm.partitions.<name>.max_time`",
+    "slurm.partitions.<name>.topology": "a restart of slurmctld",
     "slurm.topology": "what `fabrics` brings, or without it: a restart of slurmctld",
     "site": "on paper only (`hpcforge design`)",
     "hardware": "as what it brings: `nodes.<name>.gpus`, `overrides`",

@@ -13,6 +13,7 @@ from hpcforge.catalog.compatibility import Compatibility, Component, load_compat
 from hpcforge.catalog.distribution import Distribution
 from hpcforge.catalog.nvidia import archive_name
 from hpcforge.facility.rules import Breach, not_checked
+from hpcforge.software.ranges import numbers
 from hpcforge.software.rules import NAMES
 from hpcforge.software.solve import MATCHED, Broken, StatedComponent, changes, is_error, judge, nearest
 
@@ -29,7 +30,7 @@ def breaches(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
     """What the rules say of a blueprint's software; nothing where it has neither GPUs nor anything to judge."""
     named = blueprint.software.sources.nvidia is not None
     software = declared(blueprint, catalog, system, nvidias=named)
-    if {statement.component for statement in software} <= {"slurm"}:
+    if {statement.component for statement in software} == {"slurm"}:
         return ()
     other = blueprint.software.nvidia is not None and not named
     elsewhere = declared(blueprint, catalog, system, nvidias=True) if other else None
@@ -54,6 +55,7 @@ def declared(
         plugin = blueprint.slurm.topology.plugin
         shown = f"topology/{plugin}"
         said.append(StatedComponent("slurm_topology", plugin, ("slurm", "topology", "plugin"), shown=shown))
+    said.extend(_partition_topologies(blueprint, catalog))
     for key, group in blueprint.nodes.items():
         if group.shards:
             said.append(
@@ -127,6 +129,22 @@ def _present(software: s.Software) -> Iterator[StatedComponent]:
             yield StatedComponent(component, text, (*_PRESENT, component), fixed=component in _FACTS)
     for index, version in enumerate(present.cuda):
         yield StatedComponent("cuda", version, (*_PRESENT, "cuda", index))
+
+
+def _partition_topologies(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[StatedComponent]:
+    """The partitions with a topology of their own, and the oldest Slurm, to which slurm.conf is handed as well."""
+    usual, os, found = blueprint.slurm.topology.plugin, blueprint.software.os, False
+    for name, partition in blueprint.slurm.partitions.items():
+        if partition.topology and partition.topology != usual:
+            found, loc = True, ("slurm", "partitions", name, "topology")
+            shown = f"topology/{partition.topology} for the partition {name}, beside topology/{usual}"
+            yield StatedComponent("slurm_second_topology", partition.topology, loc, shown=shown)
+    releases = {override.release for override in blueprint.overrides.values()} | {os.release}
+    systems = [system for release in releases if (system := catalog.distributions.get((os.name, release or "")))]
+    if found and systems:
+        oldest = min(systems, key=lambda system: numbers(system.slurm))
+        shown = f"Slurm {oldest.slurm} of {oldest.name} {oldest.release}"
+        yield StatedComponent("slurm_oldest", oldest.slurm, ("software", "os", "release"), fixed=True, shown=shown)
 
 
 def _gpus(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[StatedComponent]:

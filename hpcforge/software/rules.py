@@ -14,7 +14,8 @@ NAMES = {
     "cuda": "CUDA", "pytorch_cuda": "PyTorch's CUDA", "dcgm": "DCGM", "container_toolkit": "the container toolkit",
     "ofed": "DOCA-OFED", "gpudirect": "GPUDirect", "kernel": "the kernel", "secure_boot": "Secure Boot",
     "signed_by": "the modules' signer", "gpu": "the GPUs' architecture", "nvswitch": "NVSwitches", "slurm": "Slurm",
-    "slurm_topology": "Slurm's topology plugin", "slurm_shards": "a GPU", "source": "the archive", "rocm": "ROCm",
+    "slurm_topology": "Slurm's topology plugin", "slurm_second_topology": "a partition's own topology",
+    "slurm_oldest": "the oldest Slurm", "slurm_shards": "a GPU", "source": "the archive", "rocm": "ROCm",
     "rocm_source": "the archive of ROCm",
 }  # fmt: skip
 

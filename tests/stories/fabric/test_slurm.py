@@ -1,4 +1,4 @@
-"""A real slurmctld loads the topology.conf that the role makes of a fabric, and says what it understood."""
+"""A real slurmctld loads the topology that the role makes of a fabric, and says what it understood."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ slurm:
   reserve: {cores: 0, memory_gib: 1}
   enforce: []
   topology: {plugin: PLUGIN}
-  partitions: {main: {nodes: all, default: true}}
+  partitions:
+    main: {nodes: all, default: true}
 users: {ada: {uid: 2001}}
 """
 UNITS = {"compute-unit-001": "gpu[001-032]", "compute-unit-002": "gpu[033-064]", "compute-unit-003": "gpu[065-072]"}
@@ -60,10 +61,11 @@ def head(request: pytest.FixtureRequest, start: Callable[..., Nodes]) -> Nodes:
     return controller(start, request.param)
 
 
-def configured(head: Nodes, folder: Path, plugin: str) -> None:
+def configured(head: Nodes, folder: Path, plugin: str, partition: str = "") -> None:
     """Write what the role wants in /etc/slurm, and start slurmctld afresh."""
     path = folder / "near.yaml"
-    path.write_text(BLUEPRINT.replace("RELEASE", head.lab.release).replace("PLUGIN", plugin))
+    text = BLUEPRINT.replace("RELEASE", head.lab.release).replace("PLUGIN", plugin)
+    path.write_text(text.replace("\nusers:", f"\n{partition}\nusers:"))
     cluster = load(path, head.lab.inventory, judged=True).cluster
     desired = compile_desired(cluster, load_roles(bundled.root() / "roles"), {"munge_key": None})
     [wanted] = [wanted for wanted in desired.nodes["head"] if wanted.role == "slurm_controller"]
@@ -81,9 +83,9 @@ def configured(head: Nodes, folder: Path, plugin: str) -> None:
     )
 
 
-def told(head: Nodes, line: str) -> dict[str, dict[str, str]]:
+def told(head: Nodes, line: str, topology: str = "") -> dict[str, dict[str, str]]:
     """What `scontrol show topology` says, by name."""
-    text = head.run("head", "scontrol show topology")
+    text = head.run("head", f"scontrol show topology {topology}")
     rows = [dict(re.findall(r"(\w+)=(\S*)", row)) for row in text.splitlines()]
     return {row[line]: row for row in rows if line in row}
 

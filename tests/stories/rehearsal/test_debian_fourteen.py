@@ -24,6 +24,16 @@ VERSIONS = r"scontrol -o show node | sed -nE 's/^NodeName=(\S+) .* Version=([0-9
 JOB = "hostname; until test -e /tmp/go; do sleep 0.2; done; srun hostname; echo whole"
 JOBS = "squeue -h -S i -o '%j %T' || :"
 IDLE = "sinfo -h -o '%D %T'"
+# Leaves of two workers, and three partitions of the same nodes, each with a topology of its own.
+NEAR = """
+parts: {switches: {four: {protocols: [ethernet], ports: [{count: 4, rate_gbps: 10}]}}}
+fabrics: {lan: {kind: ethernet, rate_gbps: 10, topology: fat-tree, switch: four, nodes: worker}}
+"""
+PARTITIONS = """  topology: {fabric: lan}
+  partitions:
+    near: {nodes: all, topology: block}
+    plain: {nodes: all, topology: flat}
+"""
 UNSIGNED = """
 import http.client
 asked = http.client.HTTPConnection("head", 6817, timeout=20)
@@ -130,3 +140,19 @@ def test_a_node_comes_and_services_are_turned_on_under_a_job(site: Site) -> None
 def test_slurmctld_s_own_metrics_are_for_hpcforge_alone(site: Site) -> None:
     site.becomes("head", "grep -c '^slurm_bf_active ' /var/lib/hpcforge_metrics/slurmctld.prom || :", "1\n")
     assert site.ssh("w01", f"python3 -c {shlex.quote(UNSIGNED)}") == "401\n"
+
+
+def test_where_jobs_run_follows_from_the_topology_of_their_partition(site: Site) -> None:
+    text = site.blueprint.read_text()
+    assert "  partitions:\n" in text
+    site.blueprint.write_text(text.replace("  partitions:\n", PARTITIONS) + NEAR)
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    shown = {name: site.ssh("head", f"scontrol show topology {name}") for name in ("", "block")}
+    assert "SwitchName=lan-leaf-001 Level=0 LinkSpeed=1 Nodes=w[01-02]\n" in shown[""]
+    assert "Level=1" in shown[""]
+    assert "BlockName=lan-leaf-002 BlockIndex=1 Nodes=w[03-04] BlockSize=2\n" in shown["block"]
+    site.ssh("head", "sudo scontrol update NodeName=w01 State=DRAIN Reason=topology")
+    for partition, nodes in (("main", "w03\nw04\n"), ("near", "w03\nw04\n"), ("plain", "w02\nw03\n")):
+        assert site.ssh("head", f"sudo -iu ada srun -p {partition} -N2 hostname | sort") == nodes, partition
+    site.ssh("head", "sudo scontrol update NodeName=w01 State=RESUME")
+    assert json.loads(site.cli("plan", "BLUEPRINT", "--json").stdout)["steps"] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpcforge.fabric.build import build
 from hpcforge.fabric.graph import Fabric, Topology
 from hpcforge.fabric.spec import Ask, Model, OtherEnd
-from hpcforge.fabric.topology_conf import Block, SlurmSwitch, compute_fabric, shrunk, topology
+from hpcforge.fabric.topology_conf import Block, SlurmSwitch, compute_fabric, shrunk, topologies, topology
 from tests.support.as_plugged import names, pair, rails
 
 
@@ -112,6 +112,47 @@ def test_blocks() -> None:
     assert told.blocks[0] == Block("compute-unit-001", names("gpu", 8))
     assert [len(block.nodes) for block in told.blocks] == [8, 8, 8, 4]
     assert told.block_sizes == (4, 8, 16)  # the smallest, and up to as many of it as there are blocks
+
+
+def test_a_topology_beside_the_default_has_the_workers_that_are_to_use_it() -> None:
+    workers = (*names("gpu", 28), "cpu01", "cpu02")
+    first, second = topologies(rails(nodes=28), workers, "tree", {"block": workers[8:24]})
+    assert (first.plugin, first.switches[-1]) == ("tree", SlurmSwitch("compute-elsewhere", nodes=("cpu01", "cpu02")))
+    assert [(block.name, len(block.nodes)) for block in second.blocks] == [
+        ("compute-unit-002", 8),  # called as in the tree
+        ("compute-unit-003", 8),
+    ]
+    assert second.block_sizes == (8, 16)
+    assert [one.plugin for one in topologies(rails(nodes=28), workers, "flat", {"tree": workers[:8]})] == [
+        "flat",
+        "tree",
+    ]
+    assert [one.plugin for one in topologies(rails(nodes=28), workers, "tree", {"tree": workers[:8]})] == ["tree"]
+
+
+def test_without_a_fabric_there_is_nothing_to_write() -> None:
+    for plugin in ("tree", "block", "flat"):
+        assert topologies(None, names("gpu", 4), plugin, {"tree": names("gpu", 2), "block": names("gpu", 2)}) == ()
+
+
+def test_nvlink_domains_are_blocks() -> None:
+    workers = (*names("gpu", 12), "cpu01")
+    domains = {name: f"r{number // 3}" for number, name in enumerate(workers[:6])}
+    [tree, block] = topologies(rails(nodes=12), workers, "tree", {}, domains)
+    assert tree == topology(rails(nodes=12), workers)
+    assert block.blocks == (Block("nvlink-r0", workers[:3]), Block("nvlink-r1", workers[3:6]))
+    assert block.block_sizes == (3, 6)
+    [whole] = topologies(rails(nodes=12), workers, "block", {}, domains)
+    assert [(block.name, len(block.nodes)) for block in whole.blocks] == [
+        ("nvlink-r0", 3),
+        ("nvlink-r1", 3),
+        ("compute-unit-001", 2),
+        ("compute-unit-002", 4),
+        ("compute-elsewhere", 1),
+    ]
+    flat, alone = topologies(None, workers, "tree", {}, domains)
+    assert (flat.plugin, flat.empty, alone.blocks, alone.fabric) == ("flat", False, block.blocks, None)
+    assert shrunk(block, ["cpu01"]).empty
 
 
 def test_which_fabric() -> None:

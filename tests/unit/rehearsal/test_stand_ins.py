@@ -93,8 +93,7 @@ def test_a_lab_has_what_it_can_and_says_what_not(dgx: Loaded, rehearsal_of: Rehe
     assert (worker.gpus.most_ranks(2), worker.gpus.most_ranks(64)) == (2, 8)
     assert (worker.reserve_cores, worker.reserve_memory_mib, slurm.enforce) == (0, 0, ())
     assert [partition.name for partition in slurm.partitions] == ["train"]
-    assert slurm.topology is not None
-    assert [switch.nodes for switch in slurm.topology.switches] == [("gpu001", "gpu002")]
+    assert [[switch.nodes for switch in one.switches] for one in slurm.topologies] == [[("gpu001", "gpu002")]]
     assert (cluster.services["time"].on, cluster.services["time"].external) == (("head01",), ())
     assert cluster.services["dns"] == dgx.cluster.services["dns"]
     short = not_rehearsed(site.stand_ins, "hpcforge rehearse compare")

@@ -287,6 +287,30 @@ def test_slurm_is_a_part_of_the_set(tmp_path: Path) -> None:
         ] * refused
 
 
+def test_two_topologies_take_a_slurm_that_has_them_on_all_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "blueprint.yaml"
+    for release, worker, oldest in (
+        ("13", "13", "24.11 of debian 13"),
+        ("14", "13", "24.11 of debian 13"),
+        ("14", "14", ""),
+    ):
+        of_software(tmp_path, DRIVER, release=release)
+        behind = f'overrides: {{w02: {{release: "{worker}", reason: not upgraded yet}}}}\n'
+        path.write_text(path.read_text() + "  topology: {plugin: flat}\n" + behind)
+        path.write_text(path.read_text().replace("default: true}", "default: true, topology: flat}"))
+        assert not [one for one in load(path).diagnostics if one.severity == "error"]
+        path.write_text(path.read_text().replace("plugin: flat", "plugin: tree"))
+        errors = [one for one in load(path).judged.diagnostics if one.message.startswith("SOFTWARE-08")]
+        assert [one.message for one in errors] == [
+            f"SOFTWARE-082: topology/flat for the partition main, beside topology/tree and Slurm {oldest} do not go "
+            "together: Slurm has topology.yaml, and partitions with their own topology, from 25.05 on; all nodes read "
+            "slurm.conf."
+        ] * bool(oldest)
+        assert [one.hint for one in errors] == [
+            "nearest set that works: slurm.partitions.main.topology: null (that of all, instead of flat)"
+        ] * bool(oldest)
+
+
 def test_values_that_are_none(tmp_path: Path) -> None:
     for wrong in ('driver: "535"', "driver: latest", 'kernel: "six"', "fabric_manager: same", "modules: free"):
         with pytest.raises(InvalidInput):

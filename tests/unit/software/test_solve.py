@@ -14,7 +14,7 @@ from hpcforge.software.ranges import within
 from hpcforge.software.solve import StatedComponent, changes, is_error, judge, nearest
 
 TABLE = load_compatibility()
-FACTS = ("gpu", "nvswitch", "secure_boot", "pytorch_cuda", "slurm", "source", "rocm_source")
+FACTS = ("gpu", "nvswitch", "secure_boot", "pytorch_cuda", "slurm", "slurm_oldest", "source", "rocm_source")
 
 
 def software(text: str) -> tuple[StatedComponent, ...]:
@@ -68,6 +68,8 @@ CASES = {
                      "gpudirect=dma-buf modules=open kernel=5.12.0"),
     "SOFTWARE-080": ("slurm_topology=block slurm=22.05", "slurm_topology=block slurm=24.11"),
     "SOFTWARE-081": ("slurm_shards=shared slurm=23.11.4", "slurm_shards=shared slurm=24.11"),
+    "SOFTWARE-082": ("slurm_second_topology=block slurm_oldest=24.11",
+                     "slurm_second_topology=block slurm_oldest=25.05"),
     "SOFTWARE-090": ("source=ubuntu-24.04 driver=550.163.01", "source=debian-13 driver=550.163.01"),
     "SOFTWARE-091": ("source=debian-12 driver=550.163.01", "source=debian-12 driver=535.309.01"),
     "SOFTWARE-092": ("source=debian-12 driver=535.309.01 modules=open",

@@ -1,0 +1,84 @@
+"""Topologies of partitions that nothing gives, and NVLink domains of racks that are not known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcforge.blueprint.diagnostics import InvalidInput
+from hpcforge.cluster.load import load
+from hpcforge.cluster.model import Slurm
+
+TEXT = """\
+schema: 1
+name: near
+domain: near.example.org
+access: {user: ops}
+nodes:
+  head: {functions: [head], hardware: rehearsal-node, addresses: 10.1.0.1}
+  t[01-04]: {functions: [worker], hardware: tray, addresses: "10.1.0.[11-14]"}
+hardware:
+  tray: {like: generic-1u, sockets: 1, cores_per_socket: 32, threads_per_core: 2, memory_gib: 256}
+networks: {mgmt: {cidr: 10.1.0.0/24}}
+services: {dns: {on: head}, time: {on: head}}
+software: {os: {name: debian, release: "14"}}
+slurm:
+  controller: head
+  partitions:
+    main: {nodes: all, default: true}
+    near: {nodes: "t[01-03]", topology: block}
+users: {tests: {uid: 2001}}
+"""
+FABRIC = """\
+fabrics:
+  compute: {kind: infiniband, rate_gbps: 400, topology: fat-tree, switch: qm9700, nodes: worker,
+            subnet_manager: external}
+"""
+RACKS = "site: {racks: {'r[1-2]': {model: rack-48u}}}\n"
+
+
+def near(tmp_path: Path, text: str) -> Slurm:
+    path = tmp_path / "near.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load(path).cluster.slurm
+
+
+def refused(tmp_path: Path, text: str) -> tuple[str, int | None, str | None]:
+    """The message, line and hint of the only error."""
+    with pytest.raises(InvalidInput) as caught:
+        near(tmp_path, text)
+    [error] = [found for found in caught.value.diagnostics if found.severity == "error"]
+    return error.message, error.line, error.hint
+
+
+def test_a_partition_has_a_topology_of_its_own(tmp_path: Path) -> None:
+    slurm = near(tmp_path, TEXT + FABRIC)
+    assert [topology.plugin for topology in slurm.topologies] == ["tree", "block"]
+    assert [partition.topology for partition in slurm.partitions] == [None, "block"]
+    assert slurm.topologies[1].blocks[0].nodes == ("t01", "t02", "t03")
+
+
+def test_the_default_is_not_named_again(tmp_path: Path) -> None:
+    slurm = near(tmp_path, TEXT.replace("topology: block", "topology: tree") + FABRIC)
+    assert [topology.plugin for topology in slurm.topologies] == ["tree"]
+    assert [partition.topology for partition in slurm.partitions] == [None, None]
+
+
+def test_blocks_of_no_fabric_are_refused(tmp_path: Path) -> None:
+    message, line, hint = refused(tmp_path, TEXT)
+    assert message == "the workers are on no InfiniBand, RoCE or Omni-Path fabric that gives a block"
+    assert line == TEXT[: TEXT.index("topology: block")].count("\n") + 1
+    assert hint == "name their fabric in `slurm.topology.fabric`, or remove this"
+    assert near(tmp_path, TEXT.replace("topology: block", "topology: flat")).topologies == ()
+
+
+def test_nvlink_domains_are_racks(tmp_path: Path) -> None:
+    text = TEXT.replace("memory_gib: 256", "memory_gib: 256, nvlink_domain: rack")
+    message, line, hint = refused(tmp_path, text.replace("topology: block", "topology: flat"))
+    assert message == "the nodes of a rack share an NVLink domain, and the rack of t[01-04] is not set"
+    assert (line, hint) == (7, "add `rack` to the group, and the racks to `site.racks`")
+    slurm = near(tmp_path, text.replace("hardware: tray,", "hardware: tray, rack: 'r[1-2]', u: [1, 3],") + RACKS)
+    flat, block = slurm.topologies
+    assert (flat.plugin, [partition.topology for partition in slurm.partitions]) == ("flat", [None, "block"])
+    assert [(each.name, each.nodes) for each in block.blocks] == [("nvlink-r1", ("t01", "t02")), ("nvlink-r2", ("t03",))]
