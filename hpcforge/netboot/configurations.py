@@ -13,6 +13,7 @@ from dataclasses import dataclass
 # Files of Debian's package ipxe, by the architecture that a machine reports (RFC 4578): what firmware boots first.
 BIOS_FILE, EFI_FILE = "undionly.kpxe", "ipxe.efi"
 _EFI_ARCHITECTURES = (7, 9)
+_PXE_SERVICES = {"x86PC": BIOS_FILE, "BC_EFI": EFI_FILE, "X86-64_EFI": EFI_FILE}  # dnsmasq's names of 0, 7 and 9
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,8 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
     if network.proxy:
         lines += [
             f"dhcp-range={subnet.network_address},proxy,{subnet.netmask}",
-            f'pxe-service=tag:!ipxe,x86PC,"hpcforge",{BIOS_FILE}',
-            f'pxe-service=tag:!ipxe,X86-64_EFI,"hpcforge",{EFI_FILE}',
-            f'pxe-service=tag:!ipxe,BC_EFI,"hpcforge",{EFI_FILE}',
-            f'pxe-service=tag:ipxe,x86PC,"hpcforge",{script}',
-            f'pxe-service=tag:ipxe,X86-64_EFI,"hpcforge",{script}',
+            *(f'pxe-service=tag:!ipxe,{kind},"hpcforge",{file}' for kind, file in _PXE_SERVICES.items()),
+            *(f'pxe-service=tag:ipxe,{kind},"hpcforge",{script}' for kind in _PXE_SERVICES),
         ]
         lines += [f"dhcp-host={host.mac},set:known" for host in hosts]
     else:
