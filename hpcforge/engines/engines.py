@@ -80,9 +80,10 @@ class Engines:
         self.close()
 
     def add(self, targets: Iterable[Target]) -> None:
-        """Have more nodes, for programs and commands."""
+        """Have more nodes, or others under their names; before anything was started on these."""
         more = {target.name: target for target in targets}
         self._targets |= more
+        self._known_hosts.write_text(known_hosts(self._targets.values()))
         self._write({"add": [_target(each) for each in more.values()]})
 
     def start(self, task: Task) -> None:
