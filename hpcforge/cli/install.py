@@ -1,4 +1,4 @@
-"""`--install` of `plan` and `apply`: nodes without an operating system get one before anything else."""
+"""`--install` of `plan` and `apply`: nodes without an operating system get one while a run is at work on the others."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from hpcforge.atomic import write_atomically
 from hpcforge.engines.ansible import Playbooks
 from hpcforge.engines.child_process import ChildProcess, take
 from hpcforge.engines.commands import order
@@ -83,7 +84,7 @@ class Engines:
         """Have more nodes, or others under their names; before anything was started on these."""
         more = {target.name: target for target in targets}
         self._targets |= more
-        self._known_hosts.write_text(known_hosts(self._targets.values()))
+        write_atomically(self._known_hosts, known_hosts(self._targets.values()))  # others may just read it
         self._write({"add": [_target(each) for each in more.values()]})
 
     def start(self, task: Task) -> None:

@@ -57,12 +57,11 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
         "dhcp-match=set:ipxe,175",
         *(f"dhcp-match=set:efi,option:client-arch,{number}" for number in _EFI_ARCHITECTURES),
     ]
-    script = f"{network.url}?mac=${{netX/mac}}&platform=${{platform}}"
+    lines.append(f"dhcp-boot=tag:ipxe,{network.url}?mac=${{netX/mac}}&platform=${{platform}}")
     if network.proxy:
         lines += [
             f"dhcp-range={subnet.network_address},proxy,{subnet.netmask}",
             *(f'pxe-service=tag:!ipxe,{kind},"hpcforge",{file}' for kind, file in _PXE_SERVICES.items()),
-            *(f'pxe-service=tag:ipxe,{kind},"hpcforge",{script}' for kind in _PXE_SERVICES),
         ]
         lines += [f"dhcp-host={host.mac},set:known" for host in hosts]
     else:
@@ -70,7 +69,6 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
             f"dhcp-range={subnet.network_address},static,{subnet.netmask},1h",
             f"dhcp-boot=tag:!ipxe,tag:!efi,{BIOS_FILE}",
             f"dhcp-boot=tag:!ipxe,tag:efi,{EFI_FILE}",
-            f"dhcp-boot=tag:ipxe,{script}",
             f"dhcp-option=option:router{f',{network.router}' if network.router else ''}",
         ]
         lines += [f"dhcp-host={host.mac},{host.address},{host.name}" for host in hosts]

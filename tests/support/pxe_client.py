@@ -73,9 +73,11 @@ def discover(interface: str, mac: str, architecture: int, ipxe: bool) -> dict[st
 def proxied(interface: str, mac: str, architecture: int, ipxe: bool) -> dict[str, Any]:
     """Ask as `discover` does, and take the address from one offer and the file from that of a PXE server.
 
-    An offer without a file has a menu: its first entry is asked for at the server's other port (PXE 2.1, 2.2).
+    Where its offer has no file the server's other port is asked, for the first entry of the menu if the offer has one
+    (PXE 2.1, 2.2).
     """
     found: dict[str, Any] = {"address": None, "server": None, "file": None}
+    item = b""
     until = time.monotonic() + _WAIT_S
     with _asking(interface, 68) as asking:
         asking.sendto(_request(mac, architecture, ipxe, 1), ("255.255.255.255", 67))
@@ -90,20 +92,18 @@ def proxied(interface: str, mac: str, architecture: int, ipxe: bool) -> dict[str
                 found["address"] = _ip(answer[16:20])
             if options.get(_CLASS) == b"PXEClient":
                 found |= {"server": _ip(options[_SERVER]), "file": _file(answer)}
-                menu = _options(options.get(_VENDOR, b"")).get(_MENU)
-                if not found["file"] and menu:
-                    found["file"] = _booted(found["server"], mac, architecture, ipxe, menu[:2], found["address"])
+                menu = _options(options.get(_VENDOR, b"")).get(_MENU, b"")[:2]
+                item = bytes((_VENDOR, 7, _ITEM, 4)) + menu + b"\0\0" + b"\xff" if menu else b""
+    if found["file"] == "" and found["address"]:
+        found["file"] = _booted(found["server"], mac, architecture, ipxe, item, found["address"])
     return found
 
 
-def _booted(server: str, mac: str, architecture: int, ipxe: bool, entry: bytes, address: str | None) -> str | None:
-    """The file of an entry of a menu."""
-    item = bytes((_ITEM, 4)) + entry + b"\0\0" + b"\xff"
-    more = bytes((_VENDOR, len(item))) + item
+def _booted(server: str, mac: str, architecture: int, ipxe: bool, more: bytes, address: str) -> str | None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(_WAIT_S)
         asking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        asking.bind((address or "", 68))
+        asking.bind((address, 68))
         asking.sendto(_request(mac, architecture, ipxe, 3, more, address), (server, _PXE_PORT))
         try:
             return _file(asking.recv(2048))
