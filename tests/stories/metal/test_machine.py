@@ -1,4 +1,4 @@
-"""Machines without an operating system become a cluster: QEMU without KVM, by BIOS and by UEFI, alone and three at once.
+"""Machines without an operating system become a cluster: QEMU without KVM, BIOS and UEFI, alone and three at once.
 
 The controller is a program of the tests that starts and ends QEMU; all else is what a site has: discover, plan, apply
 and `nodes replace`.
@@ -41,7 +41,6 @@ services: {dns: {on: w1}, time: {on: w1}}
 software: {os: {name: debian, release: "12"}}
 rollout: {confirm_wait: 10min}
 users: {ada: {uid: 2001}}
-hardware: {small: {memory_gib: 1, sockets: 1, cores_per_socket: 2, threads_per_core: 1}}
 slurm:
   controller: w1
   reserve: {cores: 0, memory_gib: 0}
@@ -49,13 +48,18 @@ slurm:
   partitions: {main: {nodes: all, default: true}}
 """
 ONE = f"""{COMMON}
-nodes: {{w1: {{functions: [head, worker], hardware: small, addresses: 10.99.78.11}}}}
+nodes: {{w1: {{functions: [head, worker], hardware: rehearsal-node, addresses: 10.99.78.11}}}}
+overrides: {{w1: {{memory_gib: 1, reason: "the host has little"}}}}
 """
 # After the last role ranks on all three add numbers through Slurm: apply does that by itself.
 THREE = f"""{COMMON}
 nodes:
-  w1:     {{functions: [head, worker], hardware: small, addresses: 10.99.78.11}}
-  w[2-3]: {{functions: [worker], hardware: small, addresses: "10.99.78.[12-13]"}}
+  w1:     {{functions: [head, worker], hardware: rehearsal-node, addresses: 10.99.78.11}}
+  w[2-3]: {{functions: [worker], hardware: rehearsal-node, addresses: "10.99.78.[12-13]"}}
+overrides:
+  w1: {{memory_gib: 1, reason: "the host has little"}}
+  w2: {{memory_gib: 1, reason: "the host has little"}}
+  w3: {{memory_gib: 1, reason: "the host has little"}}
 roles: {{openmpi: {{enabled: true, compilers: false}}}}
 acceptance: {{run_as: ada, tests: {{mpi_allreduce: {{nodes: all}}}}}}
 """
@@ -217,7 +221,7 @@ def image_of(there: Metal, nodes: str = "w1") -> str:
     there.hpcforge("discover", "SITE", *there.controllers, "--trust-new", "--assign", nodes)
     there.hpcforge("image", "build", "SITE", "--disk")
     listed = there.hpcforge("image", "list").splitlines()
-    return next(line.split()[0] for line in listed if line.startswith("metal-"))
+    return next(line.split()[0] for line in listed if str(there.site.blueprint) in line)
 
 
 def times(events: Sequence[dict[str, Any]], began_s: float) -> str:

@@ -83,11 +83,11 @@ def records() -> Iterator[Records]:
         host = BootHost("w1", MAC, MACHINE)
         boots = Boots(records, {MAC: host}, {"w1": identity("w1", {})}, url, "image", 3 << 20, {"root.ext4": "c" * 64})
         boot = BootNetwork(BRIDGE, SERVER, "10.79.9.0/24", f"{url}/machine/boot.ipxe", str(place), proxy=True)
-        with network(), sites_own(folder):
-            with services.serving(services.Served(boot, 8080, boots, place, folder, b"installer")) as check:
-                services.started(check)
-                yield records
-                check()
+        served = services.Served(boot, 8080, boots, place, folder, b"installer")
+        with network(), sites_own(folder), services.serving(served) as check:
+            services.started(check)
+            yield records
+            check()
     finally:
         with suppress(FileNotFoundError):
             shutil.rmtree(folder)
