@@ -51,6 +51,12 @@ ONE = f"""{COMMON}
 nodes: {{w1: {{functions: [head, worker], hardware: rehearsal-node, addresses: 10.99.78.11}}}}
 overrides: {{w1: {{memory_gib: 1, reason: "the host has little"}}}}
 """
+TWO = f"""{COMMON}
+nodes:
+  w1: {{functions: [head], hardware: rehearsal-node, addresses: 10.99.78.11}}
+  w2: {{functions: [worker], hardware: rehearsal-node, addresses: 10.99.78.12}}
+overrides: {{w2: {{memory_gib: 1, reason: "the host has little"}}}}
+"""
 # After the last role ranks on all three add numbers through Slurm: apply does that by itself.
 THREE = f"""{COMMON}
 nodes:
@@ -68,14 +74,19 @@ PHASES = ("power", "firmware", "kernel", "install", "start")
 
 @dataclass
 class Machine:
-    """A machine with an empty disk of 10 GB. `network_first`: its firmware tries the network again at each reset."""
+    """A machine with an empty disk of 10 GB. `network_first`: its firmware tries the network again at each reset.
+
+    `tests_itself_s`: how long its firmware takes before it boots anything.
+    """
 
     folder: Path
     number: int = 1
     uefi: bool = False
     network_first: bool = False
+    tests_itself_s: float = 0.0
     process: subprocess.Popen[bytes] | None = None
     started: int = 0
+    timer: threading.Timer | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -90,8 +101,14 @@ class Machine:
         """Follow the controller."""
         self.end()
         if bmc.on:
-            with self.lock:
-                self._start(network=bmc.target == "Pxe")
+            network = bmc.target == "Pxe"
+            self.timer = threading.Timer(self.tests_itself_s, lambda: self._boot(network, bmc))
+            self.timer.start()
+
+    def _boot(self, network: bool, bmc: FakeBmc) -> None:
+        with self.lock:
+            if bmc.on and self.process is None:
+                self._start(network)
 
     def _start(self, network: bool) -> None:
         self.started += 1
@@ -134,6 +151,8 @@ class Machine:
                 "-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=no"]  # fmt: skip
 
     def end(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
         with self.lock:
             process, self.process = self.process, None
         if process is not None:
@@ -271,3 +290,16 @@ def test_three_machines_at_once_become_a_cluster_that_adds_up(tmp_path: Path) ->
         assert test["verdict"]["status"] == "passed" and events[-1]["exit"] == 0
         assert there.ssh("sinfo -h -o '%D %T'") == "3 idle\n"
         assert there.ssh("test -d /sys/firmware/efi && hostname", "w3") == "w3\n"
+
+
+def test_roles_of_the_controller_do_not_wait_for_a_machine_that_takes_long(tmp_path: Path) -> None:
+    machines = [Machine(tmp_path, 1), Machine(tmp_path, 2, tests_itself_s=120.0)]
+    with metal(tmp_path, machines, TWO) as there:
+        image, began_s = image_of(there, "w[1-2]"), time.time()
+        events = there.events("apply", "SITE", "--install", "w[1-2]", "--image", image, "--yes")
+        print(times(events, began_s), flush=True)
+        done_s = [event["time_s"] for event in events if event["event"] == "settled" and event["node"] == "w1"]
+        (there_s,) = [event["time_s"] for event in events if event.get("text") == "w2: ssh answers"]
+        print(f"{sum(at < there_s for at in done_s)} of {len(done_s)} roles of w1 were done when w2 was installed")
+        assert min(done_s) < there_s
+        assert there.ssh("sinfo -h -o '%D %T'") == "1 idle\n"
