@@ -55,7 +55,9 @@ TWO = f"""{COMMON}
 nodes:
   w1: {{functions: [head], hardware: rehearsal-node, addresses: 10.99.78.11}}
   w2: {{functions: [worker], hardware: rehearsal-node, addresses: 10.99.78.12}}
-overrides: {{w2: {{memory_gib: 1, reason: "the host has little"}}}}
+overrides:
+  w1: {{memory_gib: 1, reason: "the host has little"}}
+  w2: {{memory_gib: 1, reason: "the host has little"}}
 """
 # After the last role ranks on all three add numbers through Slurm: apply does that by itself.
 THREE = f"""{COMMON}
