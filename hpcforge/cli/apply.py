@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -56,30 +57,36 @@ def apply(
     if plan_file is not None and (limit or exclude or only or force or verify):
         hint = "remove --limit, --exclude, --only, --force and --verify, or --plan"
         raise UsageError("--plan applies a plan without changes to it", hint)
-    site = open_site(blueprint, inventory, lab, identity, judged=True)
-    installed = Exit.DONE
-    if install.given:
-        from hpcforge.cli.install import first  # noqa: PLC0415 - imports all of power and network boot
 
-        installed = first(site, install, inventory, trust=trust, plan_file=plan_file, yes=yes, as_json=as_json)
-        site = open_site(blueprint, inventory, lab, identity, judged=True)
-    site = trust_new(site) if trust else site
-    wanted = goal(site, make=True)
     given = {"inventory": inventory, "lab": lab, "identity": identity}
     chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
+    opened = partial(open_site, blueprint, inventory, lab, identity, judged=True)
     plan_again = command_line("plan", blueprint, **given, output=plan_file)
-    made = read_plan(plan_file, wanted.desired, wanted.secrets, plan_again) if plan_file is not None else None
-    choice = choose(site, wanted.desired, limit, exclude, only, force, made.verify if made else verify)
-    with (
-        Progress(live=not (as_json and printing.on_terminal())) as human,  # two cannot write to one screen
-        in_good_order(human.say, _STOPPING) as stop,
-        Stream(human, printing.line if as_json else None, partial(expected_time_s, site)) as progress,
-    ):
+    site, arrivals, installed = opened(), None, Exit.DONE
+    with ExitStack() as until_end:
+        if install.given:
+            from hpcforge.cli import install as installing  # noqa: PLC0415 - imports all of power and network boot
+
+            begun = installing.beside(site, install, inventory, opened, trust, plan_file, yes=yes, as_json=as_json)
+            arrivals, site = until_end.enter_context(begun), opened()
+        site = trust_new(site) if trust else site
+        wanted = goal(site, make=True)
+        made = read_plan(plan_file, wanted.desired, wanted.secrets, plan_again) if plan_file is not None else None
+        choice = choose(site, wanted.desired, limit, exclude, only, force, made.verify if made else verify)
+        live = not (as_json and printing.on_terminal())  # two cannot write to one screen
+        human = until_end.enter_context(Progress(live=live))
+        stop = until_end.enter_context(in_good_order(human.say, _STOPPING))
+        progress = Stream(human, printing.line if as_json else None, partial(expected_time_s, site))
         confirm = None if yes else lambda nodes: _confirm(human, nodes)
         wishes = ApplyOptions(made, plan_again, strict, confirm, lock_timeout, tuple(sys.argv[2:]))
-        outcome = apply_site(site, wanted, choice, wishes, progress, stop, exit_code)
+        outcome = apply_site(site, wanted, choice, wishes, progress, stop, exit_code, arrivals)
+        if arrivals is not None:
+            wait = not outcome.done.result.interrupted
+            installed = installing.ended(arrivals, progress.say, wait=wait, as_json=as_json)
         plan, done, code = outcome.plan, outcome.done, worst([Exit(outcome.exit), installed])
         progress.result(done, code)
+    if arrivals is not None and not as_json:
+        installing.show(arrivals)
     if not as_json:
         printing.result(nodes_table(plan, done.result, done.admission), "states")
         stays = stays_text(done.result.stays)

@@ -1,11 +1,13 @@
-"""`--install` of `plan` and `apply`: nodes without an operating system get one before anything else."""
+"""`--install` of `plan` and `apply`: nodes without an operating system get one while a run is at work on the others."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli import signals
@@ -22,6 +24,7 @@ from hpcforge.report.plan_text import installs_text
 from hpcforge.report.text import one_line, table
 from hpcforge.report.unreachable_text import by_reason
 from hpcforge.run import install as work
+from hpcforge.run.arrivals import Arrivals
 from hpcforge.run.install import Installation
 from hpcforge.run.netboot import default_key, image_named, served
 from hpcforge.run.site import Site
@@ -52,59 +55,83 @@ def with_installs(plan: Plan, installs: Sequence[Install]) -> Plan:
     return dataclasses.replace(plan, installs=tuple(installs), unreachable=silent)
 
 
-def first(
+@contextmanager
+def beside(
     site: Site,
     asked: InstallOptions,
     inventory: Path | None,
-    *,
+    reopen: Callable[[], Site],
     trust: bool,
     plan_file: Path | None,
+    *,
     yes: bool,
     as_json: bool,
-) -> Exit:
-    """Show, ask, and install. Returns the exit status. Raises as `run.netboot.served` and `services.serving` do."""
+) -> Iterator[Arrivals | None]:
+    """Show, ask, and install while entered; entered when the controller is installed, or cannot be. None: no node.
+
+    Raises as `run.netboot.served` and `services.serving` do, and at the end what ended the installation of all.
+    """
     require_root("apply")
     installs = planned(site, asked, inventory, trust=trust, plan_file=plan_file)
     if not installs:
-        return Exit.DONE
-    show = printing.note if as_json else printing.result
-    show("".join(f"{line}\n" for line in installs_text(installs)), "plan")
+        yield None
+        return
+    tell = printing.note if as_json else printing.result
+    tell("".join(f"{line}\n" for line in installs_text(installs)), "plan")
     printing.flush()
-    confirm(
-        [install.node for install in installs],
-        {install.node: install.wipes for install in installs if install.wipes},
-        yes,
-    )
+    names = [install.node for install in installs]
+    confirm(names, {install.node: install.wipes for install in installs if install.wipes}, yes)
     signals.at_once()
-    image = image_named(installs[0].image)
-    what = served(site, image, None, HTTP_PORT, asked.proxy, default_key(site), _say)
+    said: SimpleQueue[str] = SimpleQueue()
+    what = served(site, image_named(installs[0].image), None, HTTP_PORT, asked.proxy, default_key(site), said.put)
+    head = site.cluster.slurm.controller
     with services.serving(what) as check:
         services.started(check)
-        done = work.install(site, installs, check, _say)
-    show(_table(done))
+        arrivals = Arrivals(site, installs, check, reopen, said)
+        try:
+            with arrivals:
+                if head in names and not arrivals.wait([head], _say):
+                    arrivals.wait(names, _say)  # nothing else can begin without it
+                if arrivals.error is not None:
+                    raise arrivals.error
+                yield arrivals
+        finally:
+            arrivals.news(_say)
+
+
+def ended(arrivals: Arrivals, say: Callable[[str], None], *, wait: bool, as_json: bool) -> Exit:
+    """Return the exit status of all installations that have ended, and print them for programs."""
+    if wait:  # for nodes that the run was not for
+        arrivals.wait(arrivals.under_way(), say)
+    done = arrivals.results()
+    for node in done if as_json else ():
+        printing.line(installed(node))
+    return Exit.FAILED if any(node.why for node in done) else Exit.DONE
+
+
+def show(arrivals: Arrivals) -> None:
+    """Print how each installation ended, with the console of those that failed."""
+    done = arrivals.results()
+    printing.result(_table(done))
     for node in done:
-        show(console_text(node.node, node.console))
-        if as_json:
-            printing.line(installed(node))
+        printing.result(console_text(node.node, node.console))
     failed = [node.node for node in done if node.why]
     if failed:
         printing.note(f"left out of this run, switched on as they are: {fold(failed)}\n")
-    return Exit.FAILED if failed else Exit.DONE
 
 
 def _table(done: Sequence[Installation]) -> str:
-    phases = ("power", "boot", "install", "start")
     rows = [
         [
             node.node,
             "failed" if node.why else "installed",
             str(node.tries),
-            *(_seconds(node, phase) for phase in phases),
+            *(_seconds(node, phase) for phase in work.PHASES),
             one_line(node.why) or "-",
         ]
         for node in done
     ]
-    return table(("node", "result", "tries", *(f"{phase}, s" for phase in phases), "why"), rows)
+    return table(("node", "result", "tries", *(f"{phase}, s" for phase in work.PHASES), "why"), rows)
 
 
 def _seconds(done: Installation, phase: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from hpcforge.atomic import write_atomically
 from hpcforge.engines.ansible import Playbooks
 from hpcforge.engines.child_process import ChildProcess, take
 from hpcforge.engines.commands import order
@@ -80,9 +81,10 @@ class Engines:
         self.close()
 
     def add(self, targets: Iterable[Target]) -> None:
-        """Have more nodes, for programs and commands."""
+        """Have more nodes, or others under their names; before anything was started on these."""
         more = {target.name: target for target in targets}
         self._targets |= more
+        write_atomically(self._known_hosts, known_hosts(self._targets.values()))  # others may just read it
         self._write({"add": [_target(each) for each in more.values()]})
 
     def start(self, task: Task) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 # Files of Debian's package ipxe, by the architecture that a machine reports (RFC 4578): what firmware boots first.
 BIOS_FILE, EFI_FILE = "undionly.kpxe", "ipxe.efi"
 _EFI_ARCHITECTURES = (7, 9)
+_PXE_SERVICES = {"x86PC": BIOS_FILE, "BC_EFI": EFI_FILE, "X86-64_EFI": EFI_FILE}  # dnsmasq's names of 0, 7 and 9
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,11 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
         "dhcp-match=set:ipxe,175",
         *(f"dhcp-match=set:efi,option:client-arch,{number}" for number in _EFI_ARCHITECTURES),
     ]
-    script = f"{network.url}?mac=${{netX/mac}}&platform=${{platform}}"
+    lines.append(f"dhcp-boot=tag:ipxe,{network.url}?mac=${{netX/mac}}&platform=${{platform}}")
     if network.proxy:
         lines += [
             f"dhcp-range={subnet.network_address},proxy,{subnet.netmask}",
-            f'pxe-service=tag:!ipxe,x86PC,"hpcforge",{BIOS_FILE}',
-            f'pxe-service=tag:!ipxe,X86-64_EFI,"hpcforge",{EFI_FILE}',
-            f'pxe-service=tag:!ipxe,BC_EFI,"hpcforge",{EFI_FILE}',
-            f'pxe-service=tag:ipxe,x86PC,"hpcforge",{script}',
-            f'pxe-service=tag:ipxe,X86-64_EFI,"hpcforge",{script}',
+            *(f'pxe-service=tag:!ipxe,{kind},"hpcforge",{file}' for kind, file in _PXE_SERVICES.items()),
         ]
         lines += [f"dhcp-host={host.mac},set:known" for host in hosts]
     else:
@@ -72,7 +69,6 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
             f"dhcp-range={subnet.network_address},static,{subnet.netmask},1h",
             f"dhcp-boot=tag:!ipxe,tag:!efi,{BIOS_FILE}",
             f"dhcp-boot=tag:!ipxe,tag:efi,{EFI_FILE}",
-            f"dhcp-boot=tag:ipxe,{script}",
             f"dhcp-option=option:router{f',{network.router}' if network.router else ''}",
         ]
         lines += [f"dhcp-host={host.mac},{host.address},{host.name}" for host in hosts]

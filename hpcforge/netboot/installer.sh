@@ -94,7 +94,6 @@ e2fsck -fp ${part}3 > /dev/null 2>&1
 resize2fs ${part}3 > /tmp/said 2>&1 || die "resize2fs: $(tail -n 1 /tmp/said)"
 dd if=/hpcforge/esp.img of=${part}2 bs=1M 2> /dev/null || die "the EFI partition cannot be written"
 dd if=/hpcforge/core.img of=${part}1 bs=512 2> /dev/null || die "GRUB cannot be written"
-dd if=/hpcforge/boot.img of=$device bs=440 count=1 conv=notrunc 2> /dev/null || die "GRUB cannot be written"
 
 mkdir -p /target
 mount -t ext4 ${part}3 /target || die "the written file system cannot be mounted"
@@ -128,6 +127,8 @@ chroot /target /bin/chown -R "$user:" "$home/.ssh"
 chroot /target /usr/bin/ssh-keygen -A > /dev/null 2>&1
 cat /target/etc/ssh/ssh_host_*_key.pub > /tmp/keys || die "no host keys were made"
 umount /target || die "the written file system cannot be unmounted"
+# The whole disk comes last: after a write to it udev reads the table again, and partitions are gone for a moment.
+dd if=/hpcforge/boot.img of=$device bs=440 count=1 conv=notrunc 2> /dev/null || die "GRUB cannot be written"
 printf 'hpcforge-installed:%s' "$marker" | dd of=$device bs=512 seek=40 conv=notrunc,sync 2> /dev/null
 sync
 post end /tmp/keys > /dev/null || die "the server does not take the host keys"

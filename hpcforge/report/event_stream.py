@@ -2,7 +2,7 @@
 
 Each line is an object with `schema_version` (3), `event` and `time_s` (seconds since 1970), and more by event:
 
-    installed  first of all, of each node of --install: `node`, `tries`, `why` it failed, `console`, `phases_s`
+    installed  before the result, of each node of --install: `node`, `tries`, `why` it failed, `console`, `phases_s`
     plan      the plan, as `plan --json` gives it, and `moved`: nodes it does not hold for any more, and why
     phase     `name`, `state`: begun or ended, `wall_s` when ended
     said      `text`: something worth a line

@@ -18,6 +18,7 @@ from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.executor import execute
 from hpcforge.run.lease import Lease
 from hpcforge.run.listener import Listener
+from hpcforge.run.node_state import Arrive
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.result import RunResult
 from hpcforge.run.run import Run
@@ -52,16 +53,18 @@ def apply_plan(
     stop: Callable[[], bool],
     run: Run,
     plans: Plans = no_plans,
+    arriving: Mapping[str, Arrive] | None = None,
 ) -> ApplyResult:
     """Run the plan, admit workers, and verify what changed or was not verified yet.
 
-    `head` is the controller's answer. Where no role brings a scheduler, nothing is admitted or verified.
+    `head` is the controller's answer. Where no role brings a scheduler, nothing is admitted or verified. `arriving`:
+    nodes that are being installed.
     """
     _fetch_artifacts(engine, plan, artifacts, listener)
     recorded = _recorded(engine, cluster, plan, head, listener)
     listener.nodes([*plan.touched, *(leaver.node for leaver in plan.leaving)])
     with listener.phase("configure"):
-        result = execute(plan, secrets, engine, listener.event, stop, run, _looked(observed))
+        result = execute(plan, secrets, engine, listener.event, stop, run, _looked(observed), arriving or {})
     controller = cluster.slurm.controller
     configured = result.outcomes.get(controller, {}).get(plan.scheduler) if plan.scheduler else None
     why_not = None

@@ -14,7 +14,7 @@ from hpcforge.plan.jobs import asked_for
 from hpcforge.plan.plan import Kept, Plan
 from hpcforge.plan.rollout_order import Order
 from hpcforge.run.drain import Drain
-from hpcforge.run.node_state import NodeState
+from hpcforge.run.node_state import Arrive, NodeState
 from hpcforge.run.reboot import Reboot
 from hpcforge.run.result import RoleOutcome, RunResult
 from hpcforge.run.resume import Resume
@@ -25,6 +25,7 @@ from hpcforge.run.stage import FinalCheckStage, Stage
 from hpcforge.run.stages import last_look, leaving_stages, stages
 
 _WAIT_S = 0.5
+_NONE_ARRIVE: Mapping[str, Arrive] = MappingProxyType({})
 CLOCK = "clock"  # stands among a node's roles where nothing is done because of its clock
 
 
@@ -36,10 +37,12 @@ def execute(
     stop: Callable[[], bool],
     run: Run,
     looked: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    arriving: Mapping[str, Arrive] = _NONE_ARRIVE,
 ) -> RunResult:
     """Do everything in the plan. `stop()` turning true lets running stages finish and starts no more.
 
-    `looked`: the observed facts of nodes by name, with GPU drivers.
+    `looked`: the observed facts of nodes by name, with GPU drivers. `arriving`: nodes that are being installed; what
+    the plan has for such a node is replaced by what it arrives with.
 
     `listen` gets every event of the engines, and of ours, by kind: "settled" (role, status, detail) when a role has
     ended; "draining" (detail: jobs) when a node is being emptied; "restarting" (detail) what becomes of a restart;
@@ -47,7 +50,7 @@ def execute(
     "stage" (name, roles; its task) when a node begins one; "ended" (status: done, failed, deferred or other) when it
     has no more.
     """
-    walker = _Executor(plan, secrets, engine, listen, run, looked)
+    walker = _Executor(plan, secrets, engine, listen, run, looked, arriving)
     walker.start_what_can()
     while walker.busy():
         if not walker.runs():  # roles come in one order on all nodes, so this is a fault of ours: never spin on it
@@ -85,12 +88,15 @@ class _Executor:
         listen: Callable[[Event], None],
         run: Run,
         looked: Mapping[str, Mapping[str, Any]],
+        arriving: Mapping[str, Arrive],
     ) -> None:
         self.plan, self.engine, self.listen, self.looked = plan, engine, listen, looked
         self.order = Order(plan)
         self.workers = {worker.node: worker for worker in plan.declared}  # but those that leave the cluster
         self.turns = Rollout(self.order)
-        self.nodes = {name: NodeState(name, deque(stages(plan, name, secrets, run))) for name in plan.touched}
+        self.nodes = {
+            name: NodeState(name, deque(stages(plan, name, secrets, run)), arriving.get(name)) for name in plan.touched
+        }
         self.result = RunResult({name: {} for name in plan.touched}, lost=dict(plan.unreachable))
         self.needs = RoleDependencies(plan, self.result.outcomes)
         self.together = {role for node in self.nodes.values() for stage in node.queue for role in stage.barrier}
@@ -151,6 +157,7 @@ class _Executor:
         """Start the next stage of every idle node whose needs are met; settle roles whose needs have failed."""
         for node in self.open.values():
             self._restart(node)
+            self._arrive(node)
         settled = True
         while settled:  # a role that is skipped on one node may let another node see that it must skip too
             settled = False
@@ -175,6 +182,8 @@ class _Executor:
         self.lacking = {}
         for node in tuple(self.open.values()):
             self._note(node)
+            if node.arrive is not None:  # it has no older files that the new ones of the others could not stand
+                continue
             for stage in (*([node.running] if node.running else ()), *node.queue):
                 for role in stage.roles if stage.brings_files else ():
                     if role in self.together:
@@ -248,6 +257,20 @@ class _Executor:
         ended = {"ok": reboot.state == "back", "unreachable": reboot.state == "lost", "error": reboot.detail}
         self._end_stage(node, ended)
 
+    def _arrive(self, node: NodeState) -> None:
+        """Have a node begin its roles once it has an operating system, or end where it gets none."""
+        arrival = node.arrive() if node.arrive is not None and not node.ended else None
+        if arrival is None:
+            return
+        node.arrive = None
+        if arrival.why:
+            self.result.lost[node.name] = arrival.why
+            self._end(node, RoleOutcome("unreachable", arrival.why))
+            return
+        before, node.queue = node.roles, deque(arrival.stages)
+        gone = tuple(role for role in before if role not in node.roles)
+        self._settle_all(node.name, gone, RoleOutcome("done"))  # nothing to do after all
+
     def _waits(self, node: NodeState, stage: Stage) -> bool:
         return any(map(self.needs.open, stage.after)) or self._gathering(node, stage)
 
@@ -271,7 +294,7 @@ class _Executor:
 
     def _begin(self, node: NodeState) -> bool:
         """Let a node begin if it is its turn and no job is in the way; True if it was settled that it will not."""
-        if self._in_the_way(node, None):
+        if node.arrive is not None or self._in_the_way(node, None):
             return False
         if node.name == self.plan.controller and self.leaving and not self._left(node):
             return node.ended

@@ -41,6 +41,7 @@ from hpcforge.run.site import Site, open_engines
 LIMIT_S = 1800.0  # of one try, from power to ssh; docs/bare-metal.md has what was measured
 _OF_INSTALLER = 1 / 3  # of that, from the boot script until the installer asks for a disk
 _TRIES = 2
+PHASES = ("power", "firmware", "kernel", "install", "start")  # on; its boot script; its disk is chosen; written; ssh
 _EVERY_S = 2.0
 _PAUSE_S = 5.0  # between turns of nodes that are switched on, as `power on` has it
 _SSH_S = 2.0
@@ -51,7 +52,7 @@ _LASTING = ("login", "certificate")
 
 @dataclass(frozen=True)
 class Installation:
-    """How it came out on one node; `why` is empty where ssh answers. Seconds by phase: power, boot, install, start."""
+    """How it came out on one node; `why` is empty where ssh answers. Seconds by phase, as `PHASES` names them."""
 
     node: str
     tries: int
@@ -171,25 +172,18 @@ def install(
     answers: Callable[[str], bool] = ssh_answers,
     every_s: float = _EVERY_S,
     now_s: Callable[[], float] = time.monotonic,
+    finished: Callable[[Installation], None] = lambda _: None,
 ) -> list[Installation]:
     """Install these nodes while they are served, and record their host keys; one that fails twice is left out.
 
-    `check` raises once what serves them has ended. What is not done when this ends is no longer asked for, and its
-    controller forgets the network. Nodes that got a job since they were chosen are left out. Raises as `choose` does.
+    `check` raises once what serves them has ended; `finished` gets each node as it ends. What is not done when this
+    ends is no longer asked for, and its controller forgets the network.
     """
-    chosen = [site.cluster.by_name[install.node] for install in installs]
-    kept = _with_jobs(site, chosen, _wipes(installs), answers)
-    left_out = [Installation(name, 0, why) for name, why in kept.items()]
-    for left in left_out:
-        say(f"{left.node}: left out: {left.why}")
-    installs = [install for install in installs if install.node not in kept]
-    if not installs:
-        return left_out
     names = [install.node for install in installs]
     of = controllers(site, names)
     want(site, names, _wipes(installs), installs[0].image, _TRIES * limit_s / 3600)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        work = _Work(site, installs, of, pool, say, limit_s, answers, now_s)
+        work = _Work(site, installs, of, pool, say, limit_s, answers, now_s, finished)
         try:
             work.boot(names)
             while work.open:
@@ -203,7 +197,16 @@ def install(
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
                 work.forget()
-    return [*left_out, *(work.done[name] for name in names)]
+    return [work.done[name] for name in names]
+
+
+def left_out(
+    site: Site, installs: Sequence[Install], answers: Callable[[str], bool] = ssh_answers
+) -> list[Installation]:
+    """Return the nodes that got a job since they were chosen. Raises as `choose` does."""
+    chosen = [site.cluster.by_name[install.node] for install in installs]
+    kept = _with_jobs(site, chosen, _wipes(installs), answers)
+    return [Installation(name, 0, why) for name, why in kept.items()]
 
 
 def _wipes(installs: Sequence[Install]) -> dict[str, str]:
@@ -221,9 +224,10 @@ class _Work:
         limit_s: float,
         answers: Callable[[str], bool],
         now_s: Callable[[], float],
+        finished: Callable[[Installation], None],
     ) -> None:
         self.site, self.of, self.pool, self.say = site, of, pool, say
-        self.limit_s, self.answers, self.now_s = limit_s, answers, now_s
+        self.limit_s, self.answers, self.now_s, self.finished = limit_s, answers, now_s, finished
         self.installs = {install.node: install for install in installs}
         self.open = {name: _Try() for name in self.installs}
         self.done: dict[str, Installation] = {}
@@ -376,11 +380,13 @@ class _Work:
         tried = self.open.pop(name)
         if why and tried.installed_s is None:
             records_of(self.site).change(name, lambda now: failed(now, why, console) if now else None)
-        times = (tried.asked_s, tried.on_s, tried.begun_s, tried.installed_s, self.now_s())
-        phases = zip(("power", "boot", "install", "start"), times[:-1], times[1:], strict=True)
+        offered_s = tried.offered_s or tried.begun_s
+        times = (tried.asked_s, tried.on_s, offered_s, tried.begun_s, tried.installed_s, self.now_s())
+        phases = zip(PHASES, times[:-1], times[1:], strict=True)
         took = {phase: end - start for phase, start, end in phases if start is not None and end is not None}
         self.done[name] = Installation(name, tried.number, why, tuple(console), {} if why else took)
         self.say(f"{name}: {f'left out: {why}' if why else 'ssh answers'}")
+        self.finished(self.done[name])
 
 
 def _started(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from hpcforge import __version__
@@ -47,9 +47,17 @@ class Comparison:
 
 
 def compare(
-    site: Site, engines: Engines, engine: Engine, goal: Goal, choice: Selection, say: Callable[[str], None]
+    site: Site,
+    engines: Engines,
+    engine: Engine,
+    goal: Goal,
+    choice: Selection,
+    say: Callable[[str], None],
+    arriving: Collection[str] = (),
 ) -> Comparison:
     """Look at the nodes and compare. `engine` is what asks: the engines, or the lease around them.
+
+    `arriving` are nodes that are being installed: the plan has all that a bare node gets.
 
     Raises:
         OlderError: a newer hpcforge has been at work here.
@@ -68,6 +76,7 @@ def compare(
             whole=choice.whole,
             kept_as=site.kept_as,
             secrets=goal.secrets,
+            arriving=arriving,
         )
         refuse_older(__version__, found.roster)
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hpcforge.engines.tasks import Event
@@ -12,12 +13,24 @@ from hpcforge.run.resume import Resume
 from hpcforge.run.stage import Stage
 
 
+@dataclass(frozen=True)
+class Arrival:
+    """How the installation of a node ended: the stages of its roles, or `why` it has no operating system."""
+
+    stages: tuple[Stage, ...] = ()
+    why: str = ""
+
+
+Arrive = Callable[[], Arrival | None]  # None: it is still being installed
+
+
 @dataclass
 class NodeState:
     """The remaining and running work of a node."""
 
     name: str
     queue: deque[Stage]
+    arrive: Arrive | None = None  # while it gets its operating system
     begun: bool = False
     drain: Drain | None = None
     reboot: Reboot | None = None  # while the running stage is one
@@ -41,7 +54,7 @@ class NodeState:
         """True while a running part will end without further action."""
         emptied = self.drain is not None and self.drain.state == "waiting"
         returns = self.back is not None and not self.back.over
-        return self.running is not None or emptied or returns
+        return self.running is not None or emptied or returns or self.arrive is not None
 
     @property
     def at_work(self) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from hpcforge import __version__
 from hpcforge.engines import Engines
@@ -22,9 +23,13 @@ from hpcforge.run.history import Copy, expected_s, past, write_log
 from hpcforge.run.lease import Lease
 from hpcforge.run.listener import Operator
 from hpcforge.run.make_plan import Comparison, Selection, compare, remark
+from hpcforge.run.node_state import Arrive
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.run import begin
 from hpcforge.run.site import Goal, Site, artifacts_path, keep_revoked, open_engines
+
+if TYPE_CHECKING:  # it imports all of power and network boot, which few runs need
+    from hpcforge.run.arrivals import Arrivals
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
 _TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did
@@ -60,10 +65,12 @@ def apply_site(
     listener: Operator,
     stop: Callable[[], bool],
     exit_code: Callable[[ApplyResult, bool], int],
+    arrivals: Arrivals | None = None,
 ) -> Finished:
     """Look, ask, do and record; `stop` turns true when no more should be begun.
 
-    `exit_code` has the exit status of what was done, and of a run that lost the lease to another (True).
+    `exit_code` has the exit status of what was done, and of a run that lost the lease to another (True). `arrivals`:
+    nodes that are installed meanwhile.
 
     Raises:
         LeaseHeldError: another apply is at work.
@@ -72,7 +79,7 @@ def apply_site(
         KeyboardInterrupt: told to stop before anything had begun.
     """
     with open_engines(site) as engines, ExitStack() as until_end:
-        return _Session(site, goal, choice, wishes, engines, listener, stop, until_end).go(exit_code)
+        return _Session(site, goal, choice, wishes, engines, listener, stop, until_end, arrivals).go(exit_code)
 
 
 def expected_time_s(site: Site, plan: Plan) -> float | None:
@@ -92,9 +99,13 @@ class _Session:
         listener: Operator,
         stop: Callable[[], bool],
         until_end: ExitStack,
+        arrivals: Arrivals | None,
     ) -> None:
         self.site, self.goal, self.choice, self.wishes = site, wanted, choice, wishes
         self.engines, self.listener, self.stop, self.until_end = engines, listener, stop, until_end
+        self.arrivals = arrivals
+        # One list for all looks: a node that is there at the second was planned as one that is not.
+        self.arriving = [name for name in choice.nodes if arrivals and name in arrivals.under_way()]
         self.run = begin(site.cluster.name, __version__)
         self.head = site.cluster.slurm.controller
         self.lease: Lease | None = None
@@ -134,8 +145,11 @@ class _Session:
             self._has_to_stop,
             self.run,
             self.site.fabric_plans,
+            self._arriving(),
         )
         done = replace(done, moved=out)
+        if self.arrivals is not None:
+            self.site = self.arrivals.site  # with their host keys, for the roster
         overtaken = self.lease is not None and self.lease.lost is not None and not self.stop()
         outcome = Finished(plan, done, exit_code(done, overtaken))
         left = [leaver.node for leaver in found.survey.leaving if _has_left(leaver.node, done)]
@@ -187,7 +201,15 @@ class _Session:
     def _look(self) -> Comparison:
         self.listener.detail(f"looking at {len(self.choice.nodes)} nodes")
         with self.listener.phase("observe"):
-            return compare(self.site, self.engines, self.engine, self.goal, self.choice, self.listener.say)
+            return compare(
+                self.site, self.engines, self.engine, self.goal, self.choice, self.listener.say, self.arriving
+            )
+
+    def _arriving(self) -> Mapping[str, Arrive]:
+        if self.arrivals is None:
+            return {}
+        scope, say = self.choice.scope, self.listener.say
+        return self.arrivals.arriving(self.site, self.arriving, self.engines, scope, self.run, say)
 
     def _lock(self) -> None:
         wait_s, say = self.wishes.lock_timeout_s, self.listener.say

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hpcforge import __version__
@@ -59,18 +59,20 @@ def survey(
     whole: bool,
     kept_as: str | None = None,
     secrets: Mapping[str, bytes] = NO_SECRETS,
+    arriving: Collection[str] = (),
 ) -> Survey:
     """Ask the nodes, and the head in any case. `reach` is called with nodes that leave, so that they can be asked, too.
 
     Nodes that leave are searched only for the `whole` cluster. They are contacted only if this host's copy of the
     roster or the `inventory` agrees with the head. `secrets` are as in `observe`; `kept_as` is the name of the copy,
-    if it is not the cluster's.
+    if it is not the cluster's. `arriving`: nodes that are being installed, which are not asked and have nothing.
     """
     controller = cluster.slurm.controller
-    asked = nodes if controller in nodes else (*nodes, controller)
+    asked = [name for name in (nodes if controller in nodes else (*nodes, controller)) if name not in arriving]
     if controller not in nodes:
         desired = replace(desired, nodes={**desired.nodes, controller: ()})
     seen = observe(engine, cluster, desired, asked, secrets, waits=Waits(say, controller))
+    seen |= {name: Observation(name, {}, python=False) for name in arriving}
     tests = leftover.told(seen[controller].answers)
     answers = leftover.without_left(seen[controller].answers, tuple(filter(leftover.dead, tests)))
     head = seen[controller] = replace(seen[controller], answers=answers)

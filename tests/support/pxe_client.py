@@ -1,7 +1,8 @@
 """A machine's firmware, as far as its network boot goes: DHCP and TFTP. Run as a program in a network namespace.
 
-python pxe_client.py dhcp INTERFACE MAC ARCHITECTURE IPXE    prints the answer as JSON; null without one
-python pxe_client.py tftp SERVER FILE                        prints what is in the file, as base64
+python pxe_client.py dhcp INTERFACE MAC ARCHITECTURE IPXE      prints the answer as JSON; null without one
+python pxe_client.py proxied INTERFACE MAC ARCHITECTURE IPXE   the same where one server gives addresses, another files
+python pxe_client.py tftp SERVER FILE                          prints what is in the file, as base64
 """
 
 from __future__ import annotations
@@ -10,37 +11,135 @@ import base64
 import json
 import socket
 import struct
+import subprocess
 import sys
+import time
+from dataclasses import dataclass
 from typing import Any
 
 _COOKIE = b"\x63\x82\x53\x63"
 _WAIT_S = 4.0
+_PXE_PORT = 4011  # of a server that has only boot files (PXE 2.1, 2.2.3)
+_VENDOR, _CLASS, _SERVER = 43, 60, 54
+_MENU, _ITEM = 9, 71  # within the vendor's options
+
+
+@dataclass(frozen=True)
+class Client:
+    """Something on the network where machines boot, as the tests have it: in a network namespace."""
+
+    space: str
+    interface: str
+    server: str
+    address: str
+
+    def run(self, *argv: str, code: int = 0) -> bytes:
+        """What a command prints there."""
+        done = subprocess.run(["ip", "netns", "exec", self.space, *argv], capture_output=True, check=False, timeout=60)
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    def dhcp(self, mac: str, architecture: int = 0, ipxe: str = "", how: str = "dhcp") -> Any:
+        """What firmware is told with its address."""
+        return json.loads(self.run(sys.executable, __file__, how, self.interface, mac, str(architecture), ipxe))
+
+    def tftp(self, name: str, code: int = 0) -> bytes:
+        """What is in a file."""
+        return base64.b64decode(self.run(sys.executable, __file__, "tftp", self.server, name, code=code))
+
+    def http(self, path: str, *more: str) -> tuple[int, bytes]:
+        """Status and body, as curl with `more` options gets them."""
+        url = f"http://{self.server}:8080{path}"
+        argv = ["curl", "-s", "-g", "--interface", self.address, "-w", "\n%{http_code}", *more, url]
+        body, _, status = self.run(*argv).rpartition(b"\n")
+        return int(status), body
+
+    def post(self, what: str, token: str, body: str) -> tuple[int, bytes]:
+        """The same for what the installer sends."""
+        return self.http(f"/machine/{what}", "-H", f"X-Token: {token}", "--data-binary", body)
 
 
 def discover(interface: str, mac: str, architecture: int, ipxe: bool) -> dict[str, Any] | None:
     """Ask for an address as firmware does (RFC 2131, 4578): the first offer, or None."""
-    hardware = bytes.fromhex(mac.replace(":", ""))
-    head = (
-        struct.pack(">BBBBIHH", 1, 1, 6, 0, 0x39031977, 0, 0x8000) + bytes(16) + hardware.ljust(16, b"\0") + bytes(192)
-    )
-    options = b"\x35\x01\x01" + b"\x37\x04\x01\x03\x42\x43" + b"\x5d\x02" + struct.pack(">H", architecture)
-    options += b"\x3c\x20" + f"PXEClient:Arch:{architecture:05d}:UNDI:003016".encode()
-    options += b"\xaf\x03\x12\x01\x01" if ipxe else b""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-        asking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        asking.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
-        asking.bind(("", 68))
-        asking.settimeout(_WAIT_S)
-        asking.sendto(head + _COOKIE + options + b"\xff", ("255.255.255.255", 67))
+    with _asking(interface, 68) as asking:
+        asking.sendto(_request(mac, architecture, ipxe, 1), ("255.255.255.255", 67))
         try:
             answer = asking.recv(2048)
         except TimeoutError:
             return None
-    found = _options(answer[240:])
-    file = found.get(67, answer[108:236]).split(b"\0")[0].decode()
-    server = socket.inet_ntoa(answer[20:24])
-    return {"address": socket.inet_ntoa(answer[16:20]), "server": server, "file": file}
+    return {"address": _ip(answer[16:20]), "server": _ip(answer[20:24]), "file": _file(answer)}
+
+
+def proxied(interface: str, mac: str, architecture: int, ipxe: bool) -> dict[str, Any]:
+    """Ask as `discover` does, and take the address from one offer and the file from that of a PXE server.
+
+    Where its offer has no file the server's other port is asked, for the first entry of the menu if the offer has one
+    (PXE 2.1, 2.2).
+    """
+    found: dict[str, Any] = {"address": None, "server": None, "file": None}
+    item = b""
+    until = time.monotonic() + _WAIT_S
+    with _asking(interface, 68) as asking:
+        asking.sendto(_request(mac, architecture, ipxe, 1), ("255.255.255.255", 67))
+        while (left := until - time.monotonic()) > 0:
+            asking.settimeout(left)
+            try:
+                answer = asking.recv(2048)
+            except TimeoutError:
+                break
+            options = _options(answer[240:])
+            if answer[16:20] != bytes(4):
+                found["address"] = _ip(answer[16:20])
+            if options.get(_CLASS) == b"PXEClient":
+                found |= {"server": _ip(options[_SERVER]), "file": _file(answer)}
+                menu = _options(options.get(_VENDOR, b"")).get(_MENU, b"")[:2]
+                item = bytes((_VENDOR, 7, _ITEM, 4)) + menu + b"\0\0" + b"\xff" if menu else b""
+    if found["file"] == "" and found["address"]:
+        found["file"] = _booted(found["server"], mac, architecture, ipxe, item, found["address"])
+    return found
+
+
+def _booted(server: str, mac: str, architecture: int, ipxe: bool, more: bytes, address: str) -> str | None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(_WAIT_S)
+        asking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        asking.bind((address, 68))
+        asking.sendto(_request(mac, architecture, ipxe, 3, more, address), (server, _PXE_PORT))
+        try:
+            return _file(asking.recv(2048))
+        except TimeoutError:
+            return None
+
+
+def _asking(interface: str, port: int) -> socket.socket:
+    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    asking.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    asking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    asking.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
+    asking.bind(("", port))
+    asking.settimeout(_WAIT_S)
+    return asking
+
+
+def _request(
+    mac: str, architecture: int, ipxe: bool, kind: int, more: bytes = b"", address: str | None = None
+) -> bytes:
+    hardware = bytes.fromhex(mac.replace(":", ""))
+    flags = 0 if address else 0x8000
+    head = struct.pack(">BBBBIHH", 1, 1, 6, 0, 0x39031977, 0, flags) + socket.inet_aton(address or "0.0.0.0")
+    head += bytes(12) + hardware.ljust(16, b"\0") + bytes(192)
+    options = bytes((0x35, 1, kind)) + b"\x37\x04\x01\x03\x42\x43" + b"\x5d\x02" + struct.pack(">H", architecture)
+    options += b"\x3c\x20" + f"PXEClient:Arch:{architecture:05d}:UNDI:003016".encode()
+    options += b"\xaf\x03\x12\x01\x01" if ipxe else b""
+    return head + _COOKIE + options + more + b"\xff"
+
+
+def _file(answer: bytes) -> str:
+    return _options(answer[240:]).get(67, answer[108:236]).split(b"\0")[0].decode()
+
+
+def _ip(raw: bytes) -> str:
+    return socket.inet_ntoa(raw)
 
 
 def _options(raw: bytes) -> dict[int, bytes]:
@@ -75,7 +174,8 @@ def tftp(server: str, name: str) -> bytes:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "dhcp":
-        print(json.dumps(discover(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5] == "ipxe")))
+    if sys.argv[1] in ("dhcp", "proxied"):
+        ask = discover if sys.argv[1] == "dhcp" else proxied
+        print(json.dumps(ask(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5] == "ipxe")))
     else:
         print(base64.b64encode(tftp(sys.argv[2], sys.argv[3])).decode())

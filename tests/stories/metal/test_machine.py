@@ -1,4 +1,4 @@
-"""A machine without an operating system becomes a cluster: QEMU without KVM, by BIOS and by UEFI.
+"""Machines without an operating system become a cluster: QEMU without KVM, BIOS and UEFI, alone and three at once.
 
 The controller is a program of the tests that starts and ends QEMU; all else is what a site has: discover, plan, apply
 and `nodes replace`.
@@ -6,15 +6,18 @@ and `nodes replace`.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -25,153 +28,237 @@ from tests.support.said import end_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.metal]
 
-MAC, ADDRESS, SERVER, BRIDGE, TAP = "02:00:00:79:08:0b", "10.99.78.11", "10.99.78.1", "hf-metal-b", "hf-metal-t"
+SERVER, BRIDGE, TAP = "10.99.78.1", "hf-metal-b", "hf-metal-t"
 OVMF = Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd")  # of Debian's package ovmf
-BLUEPRINT = """
+COMMON = """
 schema: 1
 name: metal
 domain: metal.example.org
 inventory: machines.yaml
 access: {user: ops}
-nodes: {w1: {functions: [head, worker], hardware: rehearsal-node, addresses: 10.99.78.11}}
-overrides: {w1: {memory_gib: 1, reason: "the host has little"}}
 networks: {cluster: {cidr: 10.99.78.0/24}}
 services: {dns: {on: w1}, time: {on: w1}}
 software: {os: {name: debian, release: "12"}}
+rollout: {confirm_wait: 10min}
+users: {ada: {uid: 2001}}
 slurm:
   controller: w1
   reserve: {cores: 0, memory_gib: 0}
   enforce: []
-  partitions: {main: {nodes: w1, default: true}}
-rollout: {confirm_wait: 10min}
-users: {ada: {uid: 2001}}
+  partitions: {main: {nodes: all, default: true}}
 """
+ONE = f"""{COMMON}
+nodes: {{w1: {{functions: [head, worker], hardware: rehearsal-node, addresses: 10.99.78.11}}}}
+overrides: {{w1: {{memory_gib: 1, reason: "the host has little"}}}}
+"""
+TWO = f"""{COMMON}
+nodes:
+  w1: {{functions: [head], hardware: rehearsal-node, addresses: 10.99.78.11}}
+  w2: {{functions: [worker], hardware: rehearsal-node, addresses: 10.99.78.12}}
+overrides:
+  w1: {{memory_gib: 1, reason: "the host has little"}}
+  w2: {{memory_gib: 1, reason: "the host has little"}}
+"""
+# After the last role ranks on all three add numbers through Slurm: apply does that by itself.
+THREE = f"""{COMMON}
+nodes:
+  w1:     {{functions: [head, worker], hardware: rehearsal-node, addresses: 10.99.78.11}}
+  w[2-3]: {{functions: [worker], hardware: rehearsal-node, addresses: "10.99.78.[12-13]"}}
+overrides:
+  w1: {{memory_gib: 1, reason: "the host has little"}}
+  w2: {{memory_gib: 1, reason: "the host has little"}}
+  w3: {{memory_gib: 1, reason: "the host has little"}}
+roles: {{openmpi: {{enabled: true, compilers: false}}}}
+acceptance: {{run_as: ada, tests: {{mpi_allreduce: {{nodes: all}}}}}}
+"""
+PHASES = ("power", "firmware", "kernel", "install", "start")
 
 
 @dataclass
 class Machine:
-    """A machine with an empty disk of 10 GB."""
+    """A machine with an empty disk of 10 GB. `network_first`: its firmware tries the network again at each reset.
+
+    `tests_itself_s`: how long its firmware takes before it boots anything.
+    """
 
     folder: Path
+    number: int = 1
     uefi: bool = False
+    network_first: bool = False
+    tests_itself_s: float = 0.0
     process: subprocess.Popen[bytes] | None = None
-    started: list[float] = field(default_factory=list)
+    started: int = 0
+    timer: threading.Timer | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def mac(self) -> str:
+        return f"02:00:00:79:08:{10 + self.number:02x}"
+
+    @property
+    def tap(self) -> str:
+        return f"{TAP}{self.number}"
 
     def changed(self, bmc: FakeBmc) -> None:
         """Follow the controller."""
         self.end()
-        if not bmc.on:
-            return
-        self.started.append(time.monotonic())
-        network = bmc.target == "Pxe"
-        disk = self.folder / "disk.qcow2"
+        if bmc.on:
+            network = bmc.target == "Pxe"
+            self.timer = threading.Timer(self.tests_itself_s, lambda: self._boot(network, bmc))
+            self.timer.start()
+
+    def _boot(self, network: bool, bmc: FakeBmc) -> None:
+        with self.lock:
+            if bmc.on and self.process is None:
+                self._start(network)
+
+    def _start(self, network: bool) -> None:
+        self.started += 1
+        disk = self.folder / f"disk-{self.number}.qcow2"
         if not disk.exists():
             subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(disk), "10G"], check=True)
-        # OVMF knows no `once`: after its restart the installer would come again, and the server sends it to the disk.
-        first = {"disk": 1 + network, "net": 2 - network} if self.uefi else {}
-        order = {name: f",bootindex={place}" for name, place in first.items()}
-        self.process = subprocess.Popen(
+        once = network and not self.network_first
+        places = {"disk": 1 + network, "net": 2 - network}
+        order = {name: f",bootindex={place}" for name, place in places.items()}
+        process = subprocess.Popen(
             ["qemu-system-x86_64", "-machine", "pc", "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "Nehalem",
-             "-m", "1400", "-smp", "2", *self.firmware(network),
+             "-m", "1400", "-smp", "2", *self._firmware(), *(["-no-reboot"] if once else []),
              "-drive", f"file={disk},if=none,id=d0,cache=unsafe",
-             "-device", f"virtio-blk-pci,drive=d0,serial=QM0001{order.get('disk', '')}",
-             "-netdev", f"tap,id=n0,ifname={TAP},script=no,downscript=no",
-             "-device", f"virtio-net-pci,netdev=n0,mac={MAC}{order.get('net', '')}",
+             "-device", f"virtio-blk-pci,drive=d0,serial=QM000{self.number}{order['disk']}",
+             "-netdev", f"tap,id=n0,ifname={self.tap},script=no,downscript=no",
+             "-device", f"virtio-net-pci,netdev=n0,mac={self.mac}{order['net']}",
              "-object", "rng-random,id=r0,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=r0",
-             "-display", "none", "-serial", f"file:{self.folder}/console-{len(self.started)}"],
+             "-display", "none", "-serial", f"file:{self.folder}/console-{self.number}-{self.started}"],
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
+        self.process = process
+        if once:
+            threading.Thread(target=self._reset, args=(process,), daemon=True).start()
 
-    def firmware(self, network: bool) -> list[str]:
+    def _reset(self, process: subprocess.Popen[bytes]) -> None:
+        """Start from the disk when the machine resets: an override holds for one boot, of which OVMF knows nothing."""
+        process.wait()
+        with self.lock:
+            if self.process is process:
+                self._start(network=False)
+
+    def _firmware(self) -> list[str]:
         if not self.uefi:
-            return ["-boot", "order=c,once=n" if network else "order=c"]
-        settings = self.folder / "settings.fd"
+            return []
+        settings = self.folder / f"settings-{self.number}.fd"
         if not settings.exists():
             shutil.copyfile(OVMF[1], settings)
         return ["-drive", f"if=pflash,format=raw,readonly=on,file={OVMF[0]}",
-                "-drive", f"if=pflash,format=raw,file={settings}"]  # fmt: skip
+                "-drive", f"if=pflash,format=raw,file={settings}",
+                "-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=no"]  # fmt: skip
 
     def end(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
+        if self.timer is not None:
+            self.timer.cancel()
+        with self.lock:
+            process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
 
 
 @contextmanager
-def network() -> Iterator[None]:
-    for words in (("link", "add", BRIDGE, "type", "bridge"), ("address", "add", f"{SERVER}/24", "dev", BRIDGE),
-                  ("tuntap", "add", TAP, "mode", "tap"), ("link", "set", TAP, "master", BRIDGE, "up"),
-                  ("link", "set", BRIDGE, "up")):  # fmt: skip
-        subprocess.run(["ip", *words], check=True)
+def network(machines: Sequence[Machine]) -> Iterator[None]:
     try:
+        for words in (("link", "add", BRIDGE, "type", "bridge"), ("address", "add", f"{SERVER}/24", "dev", BRIDGE),
+                      ("link", "set", BRIDGE, "up")):  # fmt: skip
+            subprocess.run(["ip", *words], check=True)
+        for machine in machines:
+            subprocess.run(["ip", "tuntap", "add", machine.tap, "mode", "tap"], check=True)
+            subprocess.run(["ip", "link", "set", machine.tap, "master", BRIDGE, "up"], check=True)
         yield
     finally:
-        for name in (TAP, BRIDGE):
+        for name in (*(machine.tap for machine in machines), BRIDGE):
             subprocess.run(["ip", "link", "del", name], check=False)
 
 
 @dataclass
 class Metal:
-    """A site of one machine, as its operator has it."""
+    """A site of machines, as its operator has it."""
 
     folder: Path
     site: MetalSite
-    controller: str  # its address
+    controllers: tuple[str, ...]  # their addresses
+
+    def start(self, *words: str, err: Any) -> subprocess.Popen[str]:
+        own = {"XDG_STATE_HOME": str(self.folder / "state"), "HPCFORGE_IDENTITY": str(self.folder / "key")}
+        said = [str(self.site.blueprint) if word == "SITE" else word for word in words]
+        argv = [sys.executable, "-m", "hpcforge", *said]
+        return subprocess.Popen(
+            argv, env={**os.environ, **own}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True
+        )
 
     def hpcforge(self, *words: str, code: int = 0) -> str:
-        own = {"XDG_STATE_HOME": str(self.folder / "state"), "HPCFORGE_IDENTITY": str(self.folder / "key")}
         began = time.monotonic()
-        said = [str(self.site.blueprint) if word == "SITE" else word for word in words]
-        done = subprocess.run(
-            [sys.executable, "-m", "hpcforge", *said],
-            env={**os.environ, **own},
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-        all_of_it = done.stderr + done.stdout
+        running = self.start(*words, err=subprocess.PIPE)
+        out, err = running.communicate()
+        all_of_it = err + out
         print(f"$ hpcforge {' '.join(words)}   {time.monotonic() - began:.0f} s\n{end_of(all_of_it)}", flush=True)
-        assert done.returncode == code, all_of_it
+        assert running.returncode == code, all_of_it
         return all_of_it
 
-    def ssh(self, command: str) -> str:
+    def events(self, *words: str) -> list[dict[str, Any]]:
+        """What an apply tells as JSON."""
+        said = self.folder / "said"
+        with said.open("w") as err, self.start(*words, "--json", err=err) as running:
+            assert running.stdout is not None
+            found = [json.loads(line) for line in running.stdout]
+        assert running.returncode == 0, said.read_text()
+        return found
+
+    def ssh(self, command: str, node: str = "w1") -> str:
         """What a command prints there; the host key must be the one that the inventory has."""
-        keys = yaml.safe_load(self.site.inventory.read_text())["nodes"]["w1"]["host_keys"]
-        known = self.folder / "known"
-        known.write_text("".join(f"{ADDRESS} {host_key}\n" for host_key in keys))
+        keys = yaml.safe_load(self.site.inventory.read_text())["nodes"][node]["host_keys"]
+        address, known = f"10.99.78.1{node[1:]}", self.folder / "known"
+        known.write_text("".join(f"{address} {host_key}\n" for host_key in keys))
         argv = ["ssh", "-i", str(self.folder / "ssh"), "-o", f"UserKnownHostsFile={known}",
-                "-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", f"ops@{ADDRESS}", command]  # fmt: skip
+                "-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", f"ops@{address}", command]  # fmt: skip
         return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
 @contextmanager
-def metal(folder: Path, *, uefi: bool) -> Iterator[Metal]:
-    machine = Machine(folder, uefi)
-    bmc = FakeBmc("MACHINE1", (MAC,), 1.4, changed=machine.changed)
+def metal(folder: Path, machines: Sequence[Machine], blueprint: str) -> Iterator[Metal]:
+    bmcs = [FakeBmc(f"MACHINE{one.number}", (one.mac,), 1.4, changed=one.changed) for one in machines]
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "ssh")], check=True)
     try:
-        with network(), serving(folder, [bmc]) as at:
+        with network(machines), serving(folder, bmcs) as at:
             site = metal_site(folder, at, known=False)
-            site.blueprint.write_text(BLUEPRINT)
+            site.blueprint.write_text(blueprint)
             site.inventory.write_text(f"{site.inventory.read_text()}access: {{key: ssh}}\n")
-            yield Metal(folder, site, at.addresses[0])
+            yield Metal(folder, site, at.addresses)
     finally:
-        machine.end()
+        for machine in machines:
+            machine.end()
         for path in sorted(folder.glob("console-*")):
             print(f"--- {path.name}\n{path.read_text('utf-8', 'replace')[-1500:]}")
 
 
-def image_of(there: Metal) -> str:
-    there.hpcforge("discover", "SITE", there.controller, "--trust-new", "--assign", "w1")
+def image_of(there: Metal, nodes: str = "w1") -> str:
+    there.hpcforge("discover", "SITE", *there.controllers, "--trust-new", "--assign", nodes)
     there.hpcforge("image", "build", "SITE", "--disk")
     listed = there.hpcforge("image", "list").splitlines()
-    return next(line.split()[0] for line in listed if line.startswith("metal-"))
+    return next(line.split()[0] for line in listed if str(there.site.blueprint) in line)
+
+
+def times(events: Sequence[dict[str, Any]], began_s: float) -> str:
+    """Return a table of seconds: each machine's phases, when ssh answered and its last role was done."""
+    lines = [f"{'node':<6}" + "".join(f"{name:>10}" for name in (*PHASES, "to ssh", "roles at"))]
+    for event in (event for event in events if event["event"] == "installed"):
+        phases = event["phases_s"]
+        ended_s = max(one["time_s"] for one in events if one["event"] == "settled" and one["node"] == event["node"])
+        numbers = (*(phases[name] for name in PHASES), sum(phases.values()), ended_s - began_s)
+        lines.append(f"{event['node']:<6}" + "".join(f"{number:>10.0f}" for number in numbers))
+    lines.append(f"tested at {events[-1]['time_s'] - began_s:.0f} s")
+    return "\n".join(lines)
 
 
 def test_apply_makes_a_cluster_of_a_machine_and_of_the_next_with_its_name(tmp_path: Path) -> None:
-    with metal(tmp_path, uefi=False) as there:
+    with metal(tmp_path, [Machine(tmp_path)], ONE) as there:
         image = image_of(there)
         install = ("--install", "w1", "--image", image)
         said = there.hpcforge("plan", "SITE", *install, code=2)
@@ -189,7 +276,32 @@ def test_apply_makes_a_cluster_of_a_machine_and_of_the_next_with_its_name(tmp_pa
         assert there.ssh("sinfo -h -o %T") == "idle\n"
 
 
-def test_a_machine_with_uefi_is_installed_and_starts_from_its_disk(tmp_path: Path) -> None:
-    with metal(tmp_path, uefi=True) as there:
+def test_a_machine_with_uefi_that_tries_the_network_first_starts_from_its_disk(tmp_path: Path) -> None:
+    with metal(tmp_path, [Machine(tmp_path, uefi=True, network_first=True)], ONE) as there:
         there.hpcforge("apply", "SITE", "--install", "w1", "--image", image_of(there), "--yes")
         assert there.ssh("test -d /sys/firmware/efi && sinfo -h -o %T") == "idle\n"
+
+
+def test_three_machines_at_once_become_a_cluster_that_adds_up(tmp_path: Path) -> None:
+    machines = [Machine(tmp_path, 1), Machine(tmp_path, 2, uefi=True), Machine(tmp_path, 3, uefi=True)]
+    with metal(tmp_path, machines, THREE) as there:
+        image, began_s = image_of(there, "w[1-3]"), time.time()
+        events = there.events("apply", "SITE", "--install", "w[1-3]", "--image", image, "--yes")
+        print(times(events, began_s), flush=True)
+        (test,) = events[-1]["tests"]["reached"]
+        assert test["verdict"]["status"] == "passed" and events[-1]["exit"] == 0
+        assert there.ssh("sinfo -h -o '%D %T'") == "3 idle\n"
+        assert there.ssh("test -d /sys/firmware/efi && hostname", "w3") == "w3\n"
+
+
+def test_roles_of_the_controller_do_not_wait_for_a_machine_that_takes_long(tmp_path: Path) -> None:
+    machines = [Machine(tmp_path, 1), Machine(tmp_path, 2, tests_itself_s=120.0)]
+    with metal(tmp_path, machines, TWO) as there:
+        image, began_s = image_of(there, "w[1-2]"), time.time()
+        events = there.events("apply", "SITE", "--install", "w[1-2]", "--image", image, "--yes")
+        print(times(events, began_s), flush=True)
+        done_s = [event["time_s"] for event in events if event["event"] == "settled" and event["node"] == "w1"]
+        (there_s,) = [event["time_s"] for event in events if event.get("text") == "w2: ssh answers"]
+        print(f"{sum(at < there_s for at in done_s)} of {len(done_s)} roles of w1 were done when w2 was installed")
+        assert min(done_s) < there_s
+        assert there.ssh("sinfo -h -o '%D %T'") == "1 idle\n"

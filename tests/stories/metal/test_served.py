@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -12,9 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +19,7 @@ from hpcforge.netboot import Records, foreign_dhcp, services
 from hpcforge.netboot.configurations import BootHost, BootNetwork
 from hpcforge.netboot.decide import Record
 from hpcforge.netboot.server import Boots, identity
-from tests.support import pxe_client
+from tests.support.pxe_client import Client
 
 pytestmark = pytest.mark.lab
 
@@ -39,40 +36,8 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
 
 
-@dataclass(frozen=True)
-class Machine:
-    """Something on the network where machines boot."""
-
-    address: str
-
-    def run(self, *argv: str, code: int = 0) -> bytes:
-        done = subprocess.run(["ip", "netns", "exec", SPACE, *argv], capture_output=True, check=False, timeout=60)
-        assert done.returncode == code, done.stderr
-        return done.stdout
-
-    def dhcp(self, mac: str, architecture: int = 0, ipxe: str = "") -> Any:
-        return json.loads(self.run(sys.executable, pxe_client.__file__, "dhcp", THERE, mac, str(architecture), ipxe))
-
-    def tftp(self, name: str, code: int = 0) -> bytes:
-        return base64.b64decode(self.run(sys.executable, pxe_client.__file__, "tftp", SERVER, name, code=code))
-
-    def http(self, path: str, *more: str) -> tuple[int, bytes]:
-        argv = [
-            "curl",
-            "-s",
-            "-g",
-            "--interface",
-            self.address,
-            "-w",
-            "\n%{http_code}",
-            *more,
-            f"http://{SERVER}:8080{path}",
-        ]
-        body, _, status = self.run(*argv).rpartition(b"\n")
-        return int(status), body
-
-    def post(self, what: str, token: str, body: str) -> tuple[int, bytes]:
-        return self.http(f"/machine/{what}", "-H", f"X-Token: {token}", "--data-binary", body)
+def client(address: str) -> Client:
+    return Client(SPACE, THERE, SERVER, address)
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +79,13 @@ def wanted(records: Records) -> None:
     records.change("w1", lambda _: Record("w1", "wanted", time.time() + 600, "image", mac=MACS[MACHINE]))
 
 
-def script(of: Machine, mac: str) -> tuple[int, str]:
+def script(of: Client, mac: str) -> tuple[int, str]:
     status, text = of.http(f"/machine/boot.ipxe?mac={mac}&platform=pcbios")
     return status, text.decode()
 
 
 def test_firmware_gets_its_address_and_its_first_file(records: Records) -> None:
-    machine = Machine(MACHINE)
+    machine = client(MACHINE)
     for architecture, file in ((0, "undionly.kpxe"), (7, "ipxe.efi"), (9, "ipxe.efi")):
         found = machine.dhcp(MACS[MACHINE], architecture)
         assert found == {"address": MACHINE, "server": SERVER, "file": file}
@@ -134,7 +99,7 @@ def test_firmware_gets_its_address_and_its_first_file(records: Records) -> None:
 
 
 def test_files_are_served_byte_for_byte_and_no_others(records: Records) -> None:
-    machine = Machine(STRANGER)
+    machine = client(STRANGER)
     for name, content in CONTENT.items():
         assert machine.http(f"/files/{name}") == (200, content)
     assert machine.http("/files/installer.img") == (200, b"installer")
@@ -145,7 +110,7 @@ def test_files_are_served_byte_for_byte_and_no_others(records: Records) -> None:
 
 
 def test_an_installation_is_served_once_and_to_its_machine_alone(records: Records) -> None:
-    machine, other, stranger = Machine(MACHINE), Machine(OTHER), Machine(STRANGER)
+    machine, other, stranger = client(MACHINE), client(OTHER), client(STRANGER)
     assert "sanboot" in script(machine, MACS[MACHINE])[1]  # it was not asked for
     wanted(records)
     assert script(stranger, MACS[MACHINE])[0] == 403
@@ -194,12 +159,12 @@ def test_a_foreign_dhcp_server_is_named_and_nothing_is_served(records: Records, 
         other.wait()
     macs = list(MACS.values())
     ask = f"from hpcforge.netboot import foreign_dhcp; print(foreign_dhcp.others({THERE!r}, (), {macs}, 2.0))"
-    assert SERVER in Machine(MACHINE).run(sys.executable, "-c", ask).decode()  # as another host would see ours
+    assert SERVER in client(MACHINE).run(sys.executable, "-c", ask).decode()  # as another host would see ours
     assert foreign_dhcp.others(HERE, (SERVER,), macs, wait_s=1.0) == ()
 
 
 def test_power_that_is_lost_while_installing_ends_it(records: Records) -> None:
-    machine = Machine(MACHINE)
+    machine = client(MACHINE)
     wanted(records)
     token = re.findall("hpcforge.token=(\\S+)", script(machine, MACS[MACHINE])[1])[0]
     disks = json.dumps([{"name": "vda", "serial": "S1", "bytes": 10**10, "blank": True, "marker": ""}])
@@ -211,6 +176,6 @@ def test_power_that_is_lost_while_installing_ends_it(records: Records) -> None:
 
 def test_a_lost_server_installs_nothing(records: Records) -> None:
     wanted(records)
-    assert "kernel" in script(Machine(MACHINE), MACS[MACHINE])[1]
+    assert "kernel" in script(client(MACHINE), MACS[MACHINE])[1]
     records.path.unlink()
-    assert "sanboot" in script(Machine(MACHINE), MACS[MACHINE])[1]
+    assert "sanboot" in script(client(MACHINE), MACS[MACHINE])[1]

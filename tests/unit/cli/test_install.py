@@ -15,7 +15,7 @@ import pytest
 from hpcforge.cli import install as verb
 from hpcforge.cli import run, signals
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.install import first, planned, with_installs
+from hpcforge.cli.install import beside, ended, planned, show, with_installs
 from hpcforge.cli.options import InstallOptions
 from hpcforge.cli.plan import _without_system
 from hpcforge.cli.site import open_site
@@ -25,6 +25,7 @@ from hpcforge.image.request import ImageRequest
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.plan import Install
 from hpcforge.report.plan_text import plan_text
+from hpcforge.run import arrivals
 from hpcforge.run import install as work
 from hpcforge.run.install import Installation
 from hpcforge.run.make_plan import Selection, compare_unseen
@@ -93,23 +94,40 @@ def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation
     monkeypatch.setattr(verb, "require_root", lambda _verb: None)
     monkeypatch.setattr(signals, "at_once", lambda: None)
     monkeypatch.setattr(work, "choose", lambda *_: (CHOSEN, {}))
-    monkeypatch.setattr(work, "install", done)
+    monkeypatch.setattr(arrivals, "left_out", lambda *_: [])
+    monkeypatch.setattr(arrivals, "install", done)
+
+
+def installed_beside(site: Site, *, yes: bool = True, as_json: bool = False) -> Exit:
+    """As apply does it, with nothing else to do."""
+    with beside(site, asked(), None, lambda: site, trust=False, plan_file=None, yes=yes, as_json=as_json) as found:
+        assert found is not None
+        code = ended(found, print, wait=True, as_json=as_json)
+    if not as_json:
+        show(found)
+    return code
 
 
 def test_a_node_that_failed_is_shown_with_its_console_and_decides_the_exit_status(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    phases = {"power": 3.0, "boot": 20.0, "install": 90.0, "start": 31.0}
+    phases = {"power": 3.0, "firmware": 14.0, "kernel": 6.0, "install": 90.0, "start": 31.0}
     done = [Installation("w1", 1, "", (), phases), Installation("w2", 2, "no \x1b disk", ("network is up",))]
-    serve(monkeypatch, lambda *_: done)
-    assert first(site, asked(), None, trust=False, plan_file=None, yes=True, as_json=False) == Exit.FAILED
+
+    def install(*_: Any, finished: Callable[[Installation], None]) -> list[Installation]:
+        for node in done:
+            finished(node)
+        return done
+
+    serve(monkeypatch, install)
+    assert installed_beside(site) == Exit.FAILED
     said = capsys.readouterr()
     assert "THIS DESTROYS ITS DATA" in said.out
-    assert "w1    installed  1      3         20       90          31" in said.out
+    assert "w1    installed  1      3         14           6          90          31" in said.out
     assert "failed" in said.out and "\x1b" not in said.out
     assert "w2 | network is up" in said.out
     assert "left out of this run" in said.err
-    first(site, asked(), None, trust=False, plan_file=None, yes=True, as_json=True)
+    installed_beside(site, as_json=True)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["event"], line["node"], line["tries"]) for line in lines] == [
         ("installed", "w1", 1),
@@ -117,10 +135,21 @@ def test_a_node_that_failed_is_shown_with_its_console_and_decides_the_exit_statu
     ]
 
 
+def test_where_nodes_cannot_be_served_the_run_does_not_begin(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(*_: Any, **__: Any) -> list[Installation]:
+        raise UsageError("the password is not set")
+
+    serve(monkeypatch, ends)
+    head = dataclasses.replace(CHOSEN[0], node=site.cluster.slurm.controller)
+    monkeypatch.setattr(work, "choose", lambda *_: ((head,), {}))
+    with pytest.raises(UsageError, match="the password is not set"):
+        installed_beside(site)
+
+
 def test_without_a_terminal_nothing_is_installed_unasked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    serve(monkeypatch, lambda *_: pytest.fail("installed"))
+    serve(monkeypatch, lambda *_, **__: pytest.fail("installed"))
     with pytest.raises(UsageError, match="no terminal"):
-        first(site, asked(), None, trust=False, plan_file=None, yes=False, as_json=False)
+        installed_beside(site, yes=False)
 
 
 def test_the_key_is_the_blueprints_or_the_operators(site: Site, tmp_path: Path) -> None:

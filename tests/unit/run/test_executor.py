@@ -20,8 +20,10 @@ from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import Opaque, RoleNeed
 from hpcforge.plan.plan import Change, OpaqueChange, Plan, ResourceChange, Step, UnitChange
 from hpcforge.run.executor import execute
+from hpcforge.run.node_state import Arrival, Arrive
 from hpcforge.run.result import RunResult
 from hpcforge.run.run import Run
+from hpcforge.run.stages import stages
 
 FACTS = {"memory_kib": 1, "cpus": 1}
 RUN = Run(7, "cafe", "ada@desk", "c", "0.1")
@@ -295,3 +297,48 @@ def test_a_node_whose_clock_is_off_is_not_touched_and_what_needs_it_waits() -> N
         ("head", "failed"),
         ("w1", "skipped"),
     ]
+
+
+def arrives(after: int, arrival: Arrival) -> Arrive:
+    """A node whose installation is seen to have ended at a later look."""
+    looks = iter([None] * after)
+    return lambda: next(looks, arrival)
+
+
+def test_a_node_that_is_being_installed_holds_no_other_and_begins_when_it_is_there() -> None:
+    together = Change(packages=("m",), units=unit("m"), shape="together")
+    needs = (RoleNeed("server", ("head",)),)
+    client = Change(packages=("c",), units=unit("c"), needs=needs)
+    steps = {"key": {"head": together, "w1": together, "w2": together}, "server": {"head": Change(units=unit("s"))}}
+    a_plan = plan({**steps, "client": {"w1": client, "w2": client}})
+    engine = Engine(all_well)
+    own = Arrival(stages(plan({"key": {"w2": together}, "client": {"w2": client}}), "w2", {}, RUN))
+    ended = execute(a_plan, {}, engine, lambda _: None, lambda: False, RUN, arriving={"w2": arrives(9, own)})
+    started = [task.node for task in engine.started]
+    assert "w2" not in started[: started.index("w2")] and set(started[started.index("w2") :]) == {"w2"}
+    assert {status for roles in statuses(ended).values() for status in roles.values()} == {"done"}
+    assert set(statuses(ended)["w2"]) == {"key", "client"}
+
+
+def test_a_node_that_gets_no_operating_system_is_lost_and_what_needs_it_is_skipped() -> None:
+    steps = {"server": {"w2": Change(units=unit("s"))}, "client": SERVER_THEN_CLIENT["client"]}
+    steps["client"] = {"w1": Change(units=unit("c"), needs=(RoleNeed("server", ("w2",)),))}
+    engine = Engine(all_well)
+    lost = arrives(3, Arrival(why="not installed: no disk"))
+    ended = execute(plan(steps), {}, engine, lambda _: None, lambda: False, RUN, arriving={"w2": lost})
+    assert engine.started == []
+    assert ended.lost == {"w2": "not installed: no disk"}
+    assert statuses(ended) == {"w2": {"server": "unreachable"}, "w1": {"client": "skipped"}}
+
+
+def test_a_role_that_an_installed_node_does_not_need_after_all_is_done() -> None:
+    steps = {"server": {"w2": Change(units=unit("s"))}, "other": {"w2": Change(units=unit("o"))}}
+    own = Arrival(stages(plan({"other": steps["other"]}), "w2", {}, RUN))
+    ended = execute(plan(steps), {}, Engine(all_well), lambda _: None, lambda: False, RUN, arriving={"w2": lambda: own})
+    assert statuses(ended) == {"w2": {"server": "done", "other": "done"}}
+
+
+def test_a_stop_leaves_a_node_that_is_being_installed() -> None:
+    steps = {"server": {"w2": Change(units=unit("s"))}}
+    ended = execute(plan(steps), {}, Engine(all_well), lambda _: None, lambda: True, RUN, arriving={"w2": lambda: None})
+    assert statuses(ended) == {"w2": {"server": "interrupted"}} and ended.interrupted

@@ -20,7 +20,7 @@ from hpcforge.netboot.configurations import BootHost
 from hpcforge.netboot.server import Boots, begin, boot_script, broken, end, identity
 from hpcforge.plan.plan import Install
 from hpcforge.run import install as work
-from hpcforge.run.install import Installation, choose, install
+from hpcforge.run.install import Installation, choose, install, left_out
 from hpcforge.run.netboot import record_keys, records_of
 from hpcforge.run.power import HeadUnknownError
 from hpcforge.run.site import Site
@@ -106,6 +106,7 @@ class Metal:
             machine.of = boots
         up = {machine.address: machine for machine in self.machines.values()}
         installs = [Install(name, "Debian 12", "img", wipes) for name in names]
+        told: list[Installation] = []
 
         def look() -> None:
             self.clock_s += 1.0  # each look at the nodes is a second, however slow this machine is
@@ -119,7 +120,9 @@ class Metal:
             every_s=0.02,
             answers=lambda address: up[address].up,
             now_s=lambda: self.clock_s,
+            finished=told.append,
         )
+        assert {found.node: found for found in told} == {found.node: found for found in done}
         return {found.node: found for found in done}
 
     def host_keys(self, name: str) -> object:
@@ -140,7 +143,7 @@ def metal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metal]:
 def test_nodes_are_installed_side_by_side_and_their_host_keys_recorded(metal: Metal) -> None:
     done = metal.install("head", "w1", "w2")
     assert [(found.why, found.tries) for found in done.values()] == [("", 1)] * 3
-    assert set(done["w1"].phases_s) == {"power", "boot", "install", "start"}
+    assert set(done["w1"].phases_s) == {"power", "firmware", "kernel", "install", "start"}
     assert metal.host_keys("w1") == [HOST_KEY]
     assert metal.host_keys("store") is None
     assert records_of(metal.open()).read()["w2"].state == "installed"
@@ -251,10 +254,9 @@ def test_a_node_that_got_a_job_meanwhile_is_left_out(metal: Metal, monkeypatch: 
     monkeypatch.setattr(work, "open_engines", lambda _site: nullcontext())
     monkeypatch.setattr(work, "refuse_while_applying", lambda *_: None)
     monkeypatch.setattr(work, "jobs", lambda *_: {"w1": ("7",)})
-    done = metal.install("w1", "w2")
-    assert (done["w1"].why, done["w1"].tries, done["w2"].why) == ("it runs job 7", 0, "")
-    assert metal.bmcs[2].asked == [] and "w1" not in records_of(metal.open()).read()
-    assert metal.install("w1") == {"w1": Installation("w1", 0, "it runs job 7")}
+    installs = [Install(name, "Debian 12", "img") for name in ("w1", "w2")]
+    assert left_out(metal.open(), installs) == [Installation("w1", 0, "it runs job 7")]
+    assert metal.bmcs[2].asked == []
 
 
 def test_nothing_is_wiped_while_the_head_cannot_be_asked(metal: Metal) -> None:
