@@ -131,7 +131,7 @@ test-faults: host-test develop $(VENV)/.torch
 test-templates: host-test develop $(VENV)/.torch
 	$(BIN)/python -m pytest -s tests/stories/rehearsal/test_templates.py --templates
 
-test-training: host-test develop
+test-training: host-test develop $(VENV)/.torch
 	$(BIN)/python -m pytest -s tests/stories/training/test_faults.py tests/stories/jobs/test_frameworks.py --training
 
 # 10,000 files instead of 500 for `validate`; another SEED, other files.

@@ -88,7 +88,9 @@ def here(test: str, ranks: int, *arguments: str, restarts: int = 0) -> list[dict
         timeout=600,
         check=False,
     )
-    return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    events = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    assert events, ran.stderr
+    return events
 
 
 def untrue(events: list[dict[str, Any]]) -> set[str]:
