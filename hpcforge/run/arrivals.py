@@ -25,7 +25,7 @@ from hpcforge.run.stages import stages
 _NEWS_S = 0.5
 
 
-class _StoppedError(Exception):
+class _StoppedError(ExpectedError):
     """The installation is no longer wanted."""
 
 
