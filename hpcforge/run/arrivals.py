@@ -68,7 +68,7 @@ class Arrivals:
 
         def check() -> None:
             if self._stopped.is_set():
-                raise _StoppedError
+                raise _StoppedError("stopped")
             self._check()
 
         def finished(node: Installation) -> None:
