@@ -25,7 +25,7 @@ from hpcforge.run.stages import stages
 _NEWS_S = 0.5
 
 
-class _StoppedError(Exception):
+class _StoppedError(ExpectedError):
     """The installation is no longer wanted."""
 
 
@@ -68,7 +68,7 @@ class Arrivals:
 
         def check() -> None:
             if self._stopped.is_set():
-                raise _StoppedError
+                raise _StoppedError("stopped")
             self._check()
 
         def finished(node: Installation) -> None:
