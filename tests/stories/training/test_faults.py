@@ -43,7 +43,7 @@ def test_slurm_requeues_a_job_whose_node_died(site: Rehearsal) -> None:
     site.inside("head", f"cat > /tmp/requeued.sh <<'END'\n{script}END\n")
     site.becomes("head", "sinfo -h -o '%T %D'", "idle 4\n")
     number = site.inside("head", "cd / && sudo -u tests sbatch --parsable --nodelist=w[01-02] /tmp/requeued.sh").strip()
-    steps = f"cat /scratch/job-{number}/steps 2>/dev/null | wc -l"
+    steps = f"sudo cat /scratch/job-{number}/steps 2>/dev/null | wc -l"
     until(lambda: int(site.inside("w04", steps)) >= 7)
     lab = labs.load(site.lab)
     assert lab is not None
@@ -56,7 +56,7 @@ def test_slurm_requeues_a_job_whose_node_died(site: Rehearsal) -> None:
     site.inside("head", f"sudo scontrol update JobId={number} ReqNodeList= StartTime=now")
     until(lambda: int(site.inside("w04", steps)) > before)
     site.becomes("head", f"squeue -h -j {number} -t all -o %T", "COMPLETED\n")
-    lines = [json.loads(line) for line in site.inside("w04", f"cat /scratch/job-{number}/steps").splitlines()]
+    lines = [json.loads(line) for line in site.inside("w04", f"sudo cat /scratch/job-{number}/steps").splitlines()]
     last = [line for line in lines if line["start"] == lines[-1]["start"]]
     first = [line for line in lines if line["start"] == lines[0]["start"]]
     print(f"resumed {last[0]['at_s'] - killed_s:.0f} s after the kill, at step {last[0]['step']}")
