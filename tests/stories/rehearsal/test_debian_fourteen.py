@@ -27,7 +27,7 @@ IDLE = "sinfo -h -o '%D %T'"
 # Leaves of two workers, and three partitions of the same nodes, each with a topology of its own.
 NEAR = """
 parts: {switches: {four: {protocols: [ethernet], ports: [{count: 4, rate_gbps: 10}]}}}
-fabrics: {lan: {kind: ethernet, rate_gbps: 10, topology: fat-tree, switch: four, nodes: worker}}
+fabrics: {lan: {kind: ethernet, rate_gbps: 10, topology: fat-tree, switch: four, nodes: worker, designed_for: 8}}
 """
 PARTITIONS = """  topology: {fabric: lan}
   partitions:
