@@ -81,4 +81,7 @@ def test_nvlink_domains_are_racks(tmp_path: Path) -> None:
     slurm = near(tmp_path, text.replace("hardware: tray,", "hardware: tray, rack: 'r[1-2]', u: [1, 3],") + RACKS)
     flat, block = slurm.topologies
     assert (flat.plugin, [partition.topology for partition in slurm.partitions]) == ("flat", [None, "block"])
-    assert [(each.name, each.nodes) for each in block.blocks] == [("nvlink-r1", ("t01", "t02")), ("nvlink-r2", ("t03",))]
+    assert [(each.name, each.nodes) for each in block.blocks] == [
+        ("nvlink-r1", ("t01", "t02")),
+        ("nvlink-r2", ("t03",)),
+    ]
