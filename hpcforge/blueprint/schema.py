@@ -30,7 +30,7 @@ from hpcforge.blueprint.site import SiteSection, Units
 from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
 from hpcforge.blueprint.storage import FileSystemSection, Folder
 from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_model
-from hpcforge.frameworks import framework_names
+from hpcforge.frameworks import FRAMEWORKS
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 GpuFault = Literal[
@@ -133,7 +133,7 @@ class Frameworks(Section):
 
     def others(self) -> dict[str, str]:
         """The versions of those beside PyTorch, by name."""
-        return {name: version for name in framework_names() if (version := getattr(self, name, None)) is not None}
+        return {name: version for name in FRAMEWORKS if (version := getattr(self, name, None)) is not None}
 
 
 class SiteRoleSection(Section):
@@ -465,7 +465,7 @@ def software_model(runtimes: tuple[str, ...]) -> type[Software]:
     """The section of a blueprint that follows from the container runtimes that roles provide, and the frameworks."""
     pinned: dict[str, object] = {
         name: (v.Version | None, Field(None, description=f"Version of {name}, as wheels for CPUs."))
-        for name in framework_names()
+        for name in FRAMEWORKS
     }
     fields: dict[str, Any] = {"frameworks": _made(Frameworks, _FRAMEWORKS, pinned)}
     if runtimes:

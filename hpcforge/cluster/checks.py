@@ -29,7 +29,7 @@ from hpcforge.cluster.release_checks import unknown_releases
 from hpcforge.cluster.shards import shard_findings
 from hpcforge.cluster.slurm_checks import slurm_findings
 from hpcforge.cluster.storage_checks import storage_kind_findings
-from hpcforge.frameworks import load_framework
+from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.kinds import PACKAGE_MANAGERS
 
 Findings = Iterator[Finding]
@@ -262,7 +262,7 @@ def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, versio
 
 def _framework(draft: Draft, system: Distribution | None, name: str, version: str) -> Findings:
     """Check that a framework beside PyTorch has a build for the nodes."""
-    loc, framework = ("software", "frameworks", name), load_framework(name)
+    loc, framework = ("software", "frameworks", name), FRAMEWORKS[name]
     if version not in framework.versions:
         message = f"unknown {framework.title} version {quote(version)}"
         yield Finding(loc, message, f"known: {', '.join(framework.versions)}")

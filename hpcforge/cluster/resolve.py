@@ -37,7 +37,7 @@ from hpcforge.cluster.system_reserve import usual_cores, usual_memory_mib
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
 from hpcforge.fabric.topology_conf import Topology, compute_fabric, topology
-from hpcforge.frameworks import load_framework
+from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.slurm.accounting import associations, billing_weights
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
@@ -373,7 +373,7 @@ def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str,
 def _frameworks(blueprint: s.Blueprint, system: Distribution) -> Iterator[m.Framework]:
     """Yield those beside PyTorch that have a build for a distribution."""
     for name, version in blueprint.software.frameworks.others().items():
-        framework = load_framework(name)
+        framework = FRAMEWORKS[name]
         build = framework.build(version, system.python, system.libc)
         if build is not None:
             wheels = tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels)

@@ -5,12 +5,11 @@ A file has its pinned wheels, one build for a version and a Python, and is read 
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import resources
-from importlib.resources.abc import Traversable
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
+
+from hpcforge.yaml_folder import Folder
 
 
 class _Pinned(BaseModel):
@@ -58,18 +57,8 @@ class PinnedFramework(_Pinned):
         )
 
 
-def framework_names(folder: Traversable | None = None) -> tuple[str, ...]:
-    """The frameworks of a folder; None: of this package."""
-    files = (file.name for file in (folder or resources.files(__name__)).iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml")))
-
-
-@cache
-def load_framework(name: str, folder: Traversable | None = None) -> PinnedFramework:
-    """Return one of them. Raises ValidationError."""
-    text = (folder or resources.files(__name__)).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    return PinnedFramework.model_validate(yaml.load(text, Loader=yaml.CSafeLoader))
-
-
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
+
+
+FRAMEWORKS = Folder(resources.files(__name__), PinnedFramework)  # by their keys in blueprints

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.cluster import load
-from hpcforge.frameworks import framework_names, load_framework
+from hpcforge.frameworks import FRAMEWORKS, PinnedFramework
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.role import load_roles
+from hpcforge.yaml_folder import Folder, FolderError
 from tests.support.shipped import ROOT
 
 CASES = ROOT / "tests" / "unit" / "blueprint" / "cases"
@@ -43,21 +43,22 @@ def blueprint(folder: Path, frameworks: str, release: str = "12") -> Path:
 def test_a_file_is_a_framework(tmp_path: Path) -> None:
     (tmp_path / "flax.yaml").write_text(FILE.replace("SHA", "f" * 64))
     (tmp_path / "broken.yaml").write_text(FILE.replace("SHA", "none"))
-    assert framework_names(tmp_path) == ("broken", "flax")
-    flax = load_framework("flax", tmp_path)
+    found = Folder(tmp_path, PinnedFramework)
+    assert tuple(found) == ("broken", "flax")
+    flax = found["flax"]
     assert (flax.versions, flax.build("1.0", "3.13", "2.36"), flax.build("1.0", "3.11", "2.27")) == (
         ("1.0",),
         None,
         None,
     )
     assert flax.build("1.0", "3.11", "2.36") == flax.builds[0]
-    with pytest.raises(ValidationError, match="sha256"):
-        load_framework("broken", tmp_path)
+    with pytest.raises(FolderError, match=r"broken\.yaml: .*sha256"):
+        found["broken"]
 
 
-@pytest.mark.parametrize("name", framework_names())
+@pytest.mark.parametrize("name", FRAMEWORKS)
 def test_builds_are_those_of_their_version_and_python(name: str) -> None:
-    for build in load_framework(name).builds:
+    for build in FRAMEWORKS[name].builds:
         first = build.wheels[0].file.split("-")
         assert (first[0].startswith(name), first[1]) == (True, build.version)
         tag = f"cp{build.python.replace('.', '')}"
@@ -84,6 +85,6 @@ def test_wheels_are_served_once_and_listed_for_each_framework(tmp_path: Path) ->
     made = compile_desired(loaded.cluster, load_roles(*loaded.role_folders), {})
     files = {file.path: file for one in made.nodes["w01"] for file in one.of(File)}
     text = made.texts[str(files["/opt/hpcforge/jax.requirements"].digest)]
-    numpy = next(wheel for wheel in load_framework("jax").builds[0].wheels if wheel.file.startswith("numpy"))
+    numpy = next(wheel for wheel in FRAMEWORKS["jax"].builds[0].wheels if wheel.file.startswith("numpy"))
     assert f"/wheels/{numpy.file} --hash=sha256:{numpy.sha256}\n" in text
     assert sum(artifact.name == f"wheels/{numpy.file}" for artifact in made.artifacts) == 1
