@@ -626,11 +626,13 @@ class Cluster:
     @property
     def test_packages(self) -> tuple[str, ...]:
         """The packages of smoke tests and of the modules that no wheels bring."""
-        found = [package for program in self.programs for package in program.packages]
-        for program in self.programs:
-            if self.pytorch is None or self.pytorch.build == "distribution" or not program.pytorch:
-                found += (f"python3-{module.lower().replace('_', '-')}" for module in program.modules)
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(package for program in self.programs for package in self.packages_of(program)))
+
+    def packages_of(self, program: SmokeTestProgram) -> tuple[str, ...]:
+        """The packages that a smoke test needs of the distribution: its own, and of modules that no wheels bring."""
+        by_wheels = program.pytorch and self.pytorch is not None and self.pytorch.build == "wheel"
+        modules = () if by_wheels else program.modules
+        return (*program.packages, *(f"python3-{module.lower().replace('_', '-')}" for module in modules))
 
     def seen_from(self, platform: Platform | None) -> Cluster:
         """The cluster as the roles of a node know it: with the release that the node has."""

@@ -1,7 +1,8 @@
-"""`blueprints/software-lab.yaml`: training in a container, TensorFlow and JAX over two nodes, a module of each."""
+"""`blueprints/software-lab.yaml`: training and MPI in containers, TensorFlow and JAX over two nodes, modules of versions."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 import pytest
@@ -47,3 +48,21 @@ def test_training_outside_of_a_container_is_wrong(site: Site) -> None:
     program = "from pathlib import Path; import train_container; print(train_container.MARK.is_file())"
     script = f"PYTHONPATH=/opt/hpcforge/smoke_tests /opt/hpcforge/pytorch/bin/python -c '{program}'"
     assert job(site, script) == "False"
+
+
+def test_mpi_in_a_container_is_one_program(site: Site) -> None:
+    """Each node has an image of its own packages; srun starts a rank in each."""
+    make = "rm -rf image && TMPDIR=$PWD python3 /opt/hpcforge/smoke_tests/node_image.py python3-mpi4py -- true"
+    job(site, make, "-N2", "-n2")
+    program = "from mpi4py import MPI; c = MPI.COMM_WORLD; print(c.allreduce(c.rank + 1), c.size, *open(MARK), end='')"
+    program = program.replace("MARK", "'/etc/hpcforge-image'")
+    starts = "export PMIX_MCA_gds=hash; exec ch-run image -- python3 -c"
+    said = job(site, f"{starts} {shlex.quote(program)}", "-N2", "-n2").splitlines()
+    assert [line.split()[:2] for line in said if line[0].isdecimal()] == [["3", "2"], ["3", "2"]]
+    assert said.count(" python3-mpi4py") == 2
+
+
+def test_mpi_in_a_container_without_its_library_is_an_error(site: Site) -> None:
+    job(site, "rm -rf image && TMPDIR=$PWD python3 /opt/hpcforge/smoke_tests/node_image.py python3 -- true")
+    code, said = tried(site, "ch-run image -- python3 -c 'from mpi4py import MPI'")
+    assert (code != 0, "No module named 'mpi4py'" in said) == (True, True), said
