@@ -124,6 +124,9 @@ _CONTAINERS = "Containers for jobs."
 _FRAMEWORKS = "Frameworks on the workers."
 
 
+_Versions = Annotated[tuple[v.Version, ...], v.ShortForm()]
+
+
 class Frameworks(Section):
     """What jobs import."""
 
@@ -131,9 +134,9 @@ class Frameworks(Section):
         None, description="PyTorch version in the catalog."
     )
 
-    def others(self) -> dict[str, str]:
-        """The versions of those beside PyTorch, by name."""
-        return {name: version for name in FRAMEWORKS if (version := getattr(self, name, None)) is not None}
+    def others(self) -> dict[str, tuple[str, ...]]:
+        """The versions of those beside PyTorch, by name; the first is the default."""
+        return {name: versions for name in FRAMEWORKS if (versions := getattr(self, name, ()))}
 
 
 class SiteRoleSection(Section):
@@ -464,7 +467,7 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
 def software_model(runtimes: tuple[str, ...]) -> type[Software]:
     """The section of a blueprint that follows from the container runtimes that roles provide, and the frameworks."""
     pinned: dict[str, object] = {
-        name: (v.Version | None, Field(None, description=f"Version of {name}, as wheels for CPUs."))
+        name: (_Versions, Field((), description=f"Versions of {name} side by side, as wheels for CPUs; first the default."))
         for name in FRAMEWORKS
     }
     fields: dict[str, Any] = {"frameworks": _made(Frameworks, _FRAMEWORKS, pinned)}

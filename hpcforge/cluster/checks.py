@@ -162,8 +162,13 @@ def _software(draft: Draft, catalog: Catalog) -> Findings:
     yield from _drivers(draft, catalog, software)
     if software.frameworks.pytorch and draft.intact("software", "frameworks"):
         yield from _pytorch(draft, catalog, system, software.frameworks.pytorch)
-    for name, version in software.frameworks.others().items() if draft.intact("software", "frameworks") else ():
-        yield from _framework(draft, system, name, version)
+    for name, versions in software.frameworks.others().items() if draft.intact("software", "frameworks") else ():
+        for number, version in enumerate(versions):
+            loc = ("software", "frameworks", name, number)
+            if version in versions[:number]:
+                yield Finding(loc, f"{quote(version)} is named twice", "remove one")
+            else:
+                yield from _framework(draft, system, loc, version)
 
 
 def _drivers(draft: Draft, catalog: Catalog, software: s.Software) -> Findings:
@@ -260,9 +265,9 @@ def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, versio
         yield from _no_depot(draft, "PyTorch")
 
 
-def _framework(draft: Draft, system: Distribution | None, name: str, version: str) -> Findings:
-    """Check that a framework beside PyTorch has a build for the nodes."""
-    loc, framework = ("software", "frameworks", name), FRAMEWORKS[name]
+def _framework(draft: Draft, system: Distribution | None, loc: tuple[str, str, str, int], version: str) -> Findings:
+    """Check that a version of a framework beside PyTorch has a build for the nodes."""
+    framework = FRAMEWORKS[loc[2]]
     if version not in framework.versions:
         message = f"unknown {framework.title} version {quote(version)}"
         yield Finding(loc, message, f"known: {', '.join(framework.versions)}")

@@ -381,11 +381,17 @@ class Framework:
     version: str
     use: str  # Python statements that fail where it does not work
     wheels: tuple[Wheel, ...]  # the framework itself first
+    environment: str  # its folder below /opt/hpcforge: its name, of further versions with the version
+
+    @property
+    def default(self) -> bool:
+        """Whether it is what jobs get without a version."""
+        return self.environment == self.name
 
     @property
     def python(self) -> str:
         """The interpreter on a worker that can import it."""
-        return f"/opt/hpcforge/{self.name}/bin/python"
+        return f"/opt/hpcforge/{self.environment}/bin/python"
 
 
 @dataclass(frozen=True)
@@ -641,7 +647,7 @@ class Cluster:
         return replace(self, os=platform.os, pytorch=platform.pytorch, frameworks=platform.frameworks)
 
     def framework(self, name: str | None, node: Node | None = None) -> Framework | None:
-        """The framework of that name, as a node has it."""
+        """The default version of a framework, as a node has it; or the first that has a build for the node."""
         platform = node.platform if node else None
         return next((each for each in (platform or self).frameworks if each.name == name), None)
 

@@ -372,12 +372,14 @@ def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str,
 
 def _frameworks(blueprint: s.Blueprint, system: Distribution) -> Iterator[m.Framework]:
     """Yield those beside PyTorch that have a build for a distribution."""
-    for name, version in blueprint.software.frameworks.others().items():
+    for name, versions in blueprint.software.frameworks.others().items():
         framework = FRAMEWORKS[name]
-        build = framework.build(version, system.python, system.libc)
-        if build is not None:
-            wheels = tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels)
-            yield m.Framework(name, framework.title, version, framework.use, wheels)
+        for version in versions:
+            build = framework.build(version, system.python, system.libc)
+            if build is not None:
+                wheels = tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels)
+                environment = name if version == versions[0] else f"{name}-{version}"
+                yield m.Framework(name, framework.title, version, framework.use, wheels, environment)
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> m.PyTorch | None:

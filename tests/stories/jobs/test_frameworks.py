@@ -35,6 +35,19 @@ def test_a_module_has_the_framework_and_replaces_another(site: Site, module: str
     assert file.startswith(f"/opt/hpcforge/{module}")
 
 
+def test_versions_of_a_framework_are_side_by_side(site: Site) -> None:
+    says = "python -c 'import jax; print(jax.__version__)'"
+    script = f"module load jax; {says}; module load jax/0.9.2 2>/dev/null; {says}; module -t list 2>&1"
+    assert job(site, script).splitlines() == ["0.10.2", "0.9.2", "jax/0.9.2"]
+
+
+def test_another_version_trains_too(site: Site) -> None:
+    program = "python /opt/hpcforge/smoke_tests/jax_train.py --steps=20"
+    where = "export HPCFORGE_MEETING=10.79.0.21:29412 PYTHONPATH=/opt/hpcforge/smoke_tests"
+    said = job(site, f"{where}; module load jax/0.9.2; {program}", "-N2", "-n2")
+    assert "JAX over 2 ranks: loss" in said
+
+
 @pytest.mark.parametrize("framework", ["jax", "tensorflow"])
 def test_wrong_weights_are_named(site: Site, framework: str) -> None:
     """As an ordinary user runs it: two tasks that meet on the first node."""

@@ -69,7 +69,11 @@ def test_builds_are_those_of_their_version_and_python(name: str) -> None:
 @pytest.mark.parametrize(
     ("frameworks", "release", "said"),
     [
-        ('{jax: "0.1"}', "12", ("unknown JAX version `0.1`", "known: 0.10.2")),
+        ('{jax: "0.1"}', "12", ("unknown JAX version `0.1`", "known: 0.10.2, 0.9.2")),
+        ('{jax: ["0.10.2", "0.9.2", "0.10.2"]}', "12", ("a.yaml:12:41", "`0.10.2` is named twice")),
+        ('{jax: ["0.10.2", "0.1"]}', "12", ("a.yaml:12:32", "unknown JAX version `0.1`")),
+        ("{jax: [new]}", "12", ("a.yaml:12:22", "`new` is not a version")),
+        ("{jax: new}", "12", ("a.yaml:12:21", "`new` is not a version")),
         ('{jax: "0.10.2"}', "14", ("no pinned wheels of JAX 0.10.2 for Python 3.14 of debian 14", "Python 3.11, 3.13")),
         ('{theano: "1.0"}', "12", ("theano",)),
     ],
@@ -88,3 +92,27 @@ def test_wheels_are_served_once_and_listed_for_each_framework(tmp_path: Path) ->
     numpy = next(wheel for wheel in FRAMEWORKS["jax"].builds[0].wheels if wheel.file.startswith("numpy"))
     assert f"/wheels/{numpy.file} --hash=sha256:{numpy.sha256}\n" in text
     assert sum(artifact.name == f"wheels/{numpy.file}" for artifact in made.artifacts) == 1
+
+
+def test_versions_are_side_by_side_and_the_first_is_the_default(tmp_path: Path) -> None:
+    loaded = load(blueprint(tmp_path, '{jax: ["0.9.2", "0.10.2"]}\nroles: {lmod: {enabled: true}}'))
+    framework = loaded.cluster.framework("jax")
+    assert framework is not None
+    assert (framework.version, framework.python) == ("0.9.2", "/opt/hpcforge/jax/bin/python")
+    made = compile_desired(loaded.cluster, load_roles(*loaded.role_folders), {})
+    files = {file.path: str(file.digest) for one in made.nodes["w01"] for file in one.of(File)}
+    modules = {path.removeprefix("/etc/lmod/modules/jax/"): made.texts[files[path]] for path in files if "/jax/" in path}
+    assert modules.pop(".modulerc.lua") == 'module_version("jax/0.9.2", "default")\n'
+    assert {name: text.splitlines()[-1] for name, text in modules.items()} == {
+        "0.9.2.lua": 'prepend_path("PATH", "/opt/hpcforge/jax/bin")',
+        "0.10.2.lua": 'prepend_path("PATH", "/opt/hpcforge/jax-0.10.2/bin")',
+    }
+    assert {"/opt/hpcforge/jax.requirements", "/opt/hpcforge/jax-0.10.2.requirements"} <= set(files)
+
+
+def test_the_site_chooses_another_default(tmp_path: Path) -> None:
+    roles = "roles: {lmod: {enabled: true, defaults: [jax/0.10.2]}}"
+    loaded = load(blueprint(tmp_path, f'{{jax: ["0.9.2", "0.10.2"]}}\n{roles}'))
+    made = compile_desired(loaded.cluster, load_roles(*loaded.role_folders), {})
+    (chosen,) = (file for one in made.nodes["w01"] for file in one.of(File) if file.path.endswith("/jax/.modulerc.lua"))
+    assert made.texts[str(chosen.digest)] == 'module_version("jax/0.10.2", "default")\n'
