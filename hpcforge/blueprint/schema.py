@@ -128,14 +128,14 @@ _Versions = Annotated[tuple[v.Version, ...], v.ShortForm()]
 
 
 class Frameworks(Section):
-    """What jobs import."""
+    """What jobs import; of several versions, which are side by side, the first is the default."""
 
-    pytorch: Annotated[v.Version, v.OfCatalog("pytorch")] | None = Field(
-        None, description="PyTorch version in the catalog."
+    pytorch: Annotated[tuple[Annotated[v.Version, v.OfCatalog("pytorch")], ...], v.ShortForm()] = Field(
+        (), description="Versions of PyTorch in the catalog; the first is the default."
     )
 
     def others(self) -> dict[str, tuple[str, ...]]:
-        """The versions of those beside PyTorch, by name; the first is the default."""
+        """The versions of those beside PyTorch, by name."""
         return {name: versions for name in FRAMEWORKS if (versions := getattr(self, name, ()))}
 
 
@@ -467,7 +467,7 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
 def software_model(runtimes: tuple[str, ...]) -> type[Software]:
     """The section of a blueprint that follows from the container runtimes that roles provide, and the frameworks."""
     pinned: dict[str, object] = {
-        name: (_Versions, Field((), description=f"Versions of {name} side by side, as wheels for CPUs; first the default."))
+        name: (_Versions, Field((), description=f"Versions of {name}, as wheels for CPUs; the first is the default."))
         for name in FRAMEWORKS
     }
     fields: dict[str, Any] = {"frameworks": _made(Frameworks, _FRAMEWORKS, pinned)}

@@ -61,4 +61,7 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+# As `use` of the others. Bytecode is made for what it imports, since jobs cannot write it themselves: not for all 4,900
+# files, but with what training imports late (an optimizer brings torch._dynamo).
+USE_OF_PYTORCH = "import torch, torch.distributed.run, torch.nn.parallel; torch.optim.SGD([torch.zeros(1)], lr=1)"
 FRAMEWORKS = Folder(resources.files(__name__), PinnedFramework)  # by their keys in blueprints

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpcforge.blueprint.diagnostics import InvalidInput
+from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
 from hpcforge.frameworks import FRAMEWORKS, PinnedFramework
 from hpcforge.kinds.files import File
@@ -76,6 +79,8 @@ def test_builds_are_those_of_their_version_and_python(name: str) -> None:
         ("{jax: new}", "12", ("a.yaml:12:21", "`new` is not a version")),
         ('{jax: "0.10.2"}', "14", ("no pinned wheels of JAX 0.10.2 for Python 3.14 of debian 14", "Python 3.11, 3.13")),
         ('{theano: "1.0"}', "12", ("theano",)),
+        ('{pytorch: ["2.13.0", "2.10.0"]}', "12", ("no pinned build of PyTorch 2.10.0 for Python 3.11 and cpu",)),
+        ('{pytorch: ["2.13.0", "2.13.0"]}', "12", ("`2.13.0` is named twice",)),
     ],
 )
 def test_what_is_not_pinned_is_refused(tmp_path: Path, frameworks: str, release: str, said: tuple[str, ...]) -> None:
@@ -116,3 +121,20 @@ def test_the_site_chooses_another_default(tmp_path: Path) -> None:
     made = compile_desired(loaded.cluster, load_roles(*loaded.role_folders), {})
     (chosen,) = (file for one in made.nodes["w01"] for file in one.of(File) if file.path.endswith("/jax/.modulerc.lua"))
     assert made.texts[str(chosen.digest)] == 'module_version("jax/0.10.2", "default")\n'
+
+
+def test_a_second_pytorch_is_beside_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog pins one for each device: here it has one more for CPUs."""
+    catalog = load_catalog()
+    older = catalog.pytorch[0].model_copy(update={"version": "2.12.1"})
+    monkeypatch.setattr(sys.modules["hpcforge.cluster.load"], "load_catalog", lambda: replace(catalog, pytorch=(*catalog.pytorch, older)))
+    roles = "roles: {lmod: {enabled: true}}"
+    loaded = load(blueprint(tmp_path, f'{{pytorch: ["2.13.0", "2.12.1"]}}\n{roles}'))
+    assert loaded.cluster.pytorch is not None
+    assert loaded.cluster.pytorch.version == "2.13.0"
+    made = compile_desired(loaded.cluster, load_roles(*loaded.role_folders), {})
+    files = {file.path: str(file.digest) for one in made.nodes["w01"] for file in one.of(File)}
+    assert {"/opt/hpcforge/pytorch.requirements", "/opt/hpcforge/pytorch-2.12.1.requirements"} <= set(files)
+    modules = "/etc/lmod/modules/pytorch"
+    assert made.texts[files[f"{modules}/.modulerc.lua"]] == 'module_version("pytorch/2.13.0", "default")\n'
+    assert "/opt/hpcforge/pytorch-2.12.1/bin" in made.texts[files[f"{modules}/2.12.1.lua"]]

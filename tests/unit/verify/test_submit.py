@@ -207,7 +207,7 @@ def test_ranks_of_mpi_in_a_container_have_their_modules_there(build: Build) -> N
     words = submit.srun(job, "7")
     begin = words.index("/opt/hpcforge/smoke_tests/node_image.py")
     assert words[begin + 1 : words.index("--", begin)] == ["python3", "libstdc++6", "hello", "python3-mpi4py"]
-    assert words[-3:-1] == ["/usr/bin/python3", f"/opt/hpcforge/smoke_tests/{test.name}.py"]
+    assert f"@image@ -- /usr/bin/python3 /opt/hpcforge/smoke_tests/{test.name}.py --json" in " ".join(words)
     assert "--mpi=pmix" in words
 
 
