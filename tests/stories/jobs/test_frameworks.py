@@ -71,7 +71,7 @@ def test_mpi_in_a_container_is_one_program(site: Site) -> None:
     program = program.replace("MARK", "'/etc/hpcforge-image'")
     starts = "export PMIX_MCA_gds=hash; exec ch-run image -- python3 -c"
     said = job(site, f"{starts} {shlex.quote(program)}", "-N2", "-n2").splitlines()
-    assert [line.split()[:2] for line in said if line[0].isdecimal()] == [["3", "2"], ["3", "2"]]
+    assert [line.split()[:2] for line in said if line[:1].isdecimal()] == [["3", "2"], ["3", "2"]]
     assert said.count(" python3-mpi4py") == 2
 
 
