@@ -24,6 +24,7 @@ LINKS = ("bin", "sbin", "lib", "lib64")
 FOLDERS = ("dev", "proc", "sys", "tmp", "home", "root", "run", "var/tmp", "opt/hpcforge", "srv", "mnt", "usr", "etc")
 FILES = ("etc/passwd", "etc/group", "etc/hosts", "etc/resolv.conf")  # a runtime puts the node's there
 LEFT_OUT = re.compile(r"/usr/share/(?:doc|doc-base|info|lintian|locale|man|bug)/")
+LIBRARY = re.compile(r" => (/\S+)")
 DRIVER = re.compile(r"\s(?:libcuda|libnvidia-[a-z0-9-]+)\.so\S* .* => (/\S+)")
 
 
@@ -73,7 +74,9 @@ def files_of(packages: Iterable[str]) -> list[str]:
     listed = subprocess.run(["dpkg-query", "-L", *sorted(packages)], stdout=subprocess.PIPE, text=True, check=True)
     loader = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False)
     paths = {line for line in listed.stdout.splitlines() if line.startswith("/") and not LEFT_OUT.match(line)}
-    return sorted(paths | set(DRIVER.findall(loader.stdout)))
+    real = {os.path.realpath(path) for path in paths}
+    chosen = {path for path in LIBRARY.findall(loader.stdout) if os.path.realpath(path) in real}  # by alternatives
+    return sorted(paths | chosen | set(DRIVER.findall(loader.stdout)))
 
 
 def copy(path: str, image: Path) -> None:

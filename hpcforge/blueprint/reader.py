@@ -145,6 +145,8 @@ def mark_of(root: Mapping, loc: Loc, *, key: bool = False) -> Mark:
         return parent.keys[step] if key or (isinstance(value, Scalar) and value.text is None) else value.mark
     if isinstance(parent, Sequence) and isinstance(step, int) and step < len(parent.items):
         return parent.items[step].mark
+    if isinstance(parent, Scalar) and step == 0:  # a list of one, written short
+        return parent.mark
     return mark_of(root, loc[:-1], key=True) if loc else root.mark
 
 

@@ -30,7 +30,7 @@ from hpcforge.blueprint.site import SiteSection, Units
 from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
 from hpcforge.blueprint.storage import FileSystemSection, Folder
 from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_model
-from hpcforge.frameworks import framework_names
+from hpcforge.frameworks import FRAMEWORKS
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 GpuFault = Literal[
@@ -125,16 +125,19 @@ _CONTAINERS = "Containers for jobs."
 _FRAMEWORKS = "Frameworks on the workers."
 
 
-class Frameworks(Section):
-    """What jobs import."""
+_Versions = Annotated[tuple[v.Version, ...], v.ShortForm()]
 
-    pytorch: Annotated[v.Version, v.OfCatalog("pytorch")] | None = Field(
-        None, description="PyTorch version in the catalog."
+
+class Frameworks(Section):
+    """What jobs import; of several versions, which are side by side, the first is the default."""
+
+    pytorch: Annotated[tuple[Annotated[v.Version, v.OfCatalog("pytorch")], ...], v.ShortForm()] = Field(
+        (), description="Versions of PyTorch in the catalog; the first is the default."
     )
 
-    def others(self) -> dict[str, str]:
+    def others(self) -> dict[str, tuple[str, ...]]:
         """The versions of those beside PyTorch, by name."""
-        return {name: version for name in framework_names() if (version := getattr(self, name, None)) is not None}
+        return {name: versions for name in FRAMEWORKS if (versions := getattr(self, name, ()))}
 
 
 class SiteRoleSection(Section):
@@ -470,8 +473,8 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
 def software_model(runtimes: tuple[str, ...]) -> type[Software]:
     """The section of a blueprint that follows from the container runtimes that roles provide, and the frameworks."""
     pinned: dict[str, object] = {
-        name: (v.Version | None, Field(None, description=f"Version of {name}, as wheels for CPUs."))
-        for name in framework_names()
+        name: (_Versions, Field((), description=f"Versions of {name}, as wheels for CPUs; the first is the default."))
+        for name in FRAMEWORKS
     }
     fields: dict[str, Any] = {"frameworks": _made(Frameworks, _FRAMEWORKS, pinned)}
     if runtimes:

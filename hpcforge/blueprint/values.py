@@ -159,7 +159,8 @@ class ShortForm:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Give editors both ways."""
-        return {"anyOf": [{"type": ["string", "number"]}, handler(schema)]}
+        whole = handler(schema)
+        return {"anyOf": [{"type": ["string", "number"]} if self.key else whole["items"], whole]}
 
     def _lengthen(self, value: Any) -> Any:
         if isinstance(value, list | tuple | dict) or value is None:

@@ -31,9 +31,10 @@ from hpcforge.blueprint.hardware import (
     inherit,
 )
 from hpcforge.catalog.distribution import Distribution, Distributions
-from hpcforge.catalog.file_systems import FileSystemKind, FileSystemKinds
-from hpcforge.catalog.slurm import SlurmRelease, SlurmReleases
+from hpcforge.catalog.file_systems import FileSystemKind
+from hpcforge.catalog.slurm import SlurmRelease
 from hpcforge.frameworks import FrameworkBuild
+from hpcforge.yaml_folder import Folder
 
 
 class _Entry(BaseModel):
@@ -155,8 +156,8 @@ def load_catalog() -> Catalog:
         cables=_Shelf(CableModel, "cables.yaml"),
         switches=_Shelf(Switch, "switches.yaml"),
         distributions=Distributions(resources.files(__name__).joinpath("distributions")),
-        file_systems=FileSystemKinds(resources.files(__name__).joinpath("file_systems")),
-        slurm=SlurmReleases(resources.files(__name__).joinpath("slurm")),
+        file_systems=Folder(resources.files(__name__).joinpath("file_systems"), FileSystemKind),
+        slurm=Folder(resources.files(__name__).joinpath("slurm"), SlurmRelease),
         pytorch=_BUILDS.validate_python(_read("frameworks.yaml")["pytorch"]),
     )
 

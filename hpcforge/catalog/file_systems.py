@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources.abc import Traversable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hpcforge.catalog.folder import Folder
-from hpcforge.errors import ExpectedError
-
 _Words = Annotated[str, Field(pattern=r"^[^\s%,]+$")]
-
-
-class FileSystemError(ExpectedError):
-    """A file of a kind of file systems is wrong."""
-
-    kind = "invalid"
 
 
 class _FileSystemEntry(BaseModel):
@@ -59,10 +49,3 @@ class FileSystemKind(_FileSystemEntry):
     served_without_homes: str = ""  # why they are not where a node of ours serves it
     rehearsed: Mounted | None = None  # what a rehearsal has instead; None: the same
     sources: Mapping[str, str] = Field(min_length=1)  # where each fact is published, by its name; *: the rest
-
-
-class FileSystemKinds(Folder[FileSystemKind]):
-    """Those of a folder, by name."""
-
-    def __init__(self, folder: Traversable) -> None:
-        super().__init__(folder, FileSystemKind, FileSystemError)

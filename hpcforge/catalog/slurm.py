@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib.resources.abc import Traversable
 
 from pydantic import BaseModel, ConfigDict
-
-from hpcforge.catalog.folder import Folder
-from hpcforge.errors import ExpectedError
-
-
-class SlurmReleaseError(ExpectedError):
-    """A file of a release of Slurm is wrong."""
-
-    kind = "invalid"
 
 
 class SlurmRelease(BaseModel):
@@ -32,10 +22,3 @@ class SlurmRelease(BaseModel):
     @cached_property
     def _folded(self) -> frozenset[str]:
         return frozenset(map(str.lower, self.settings))
-
-
-class SlurmReleases(Folder[SlurmRelease]):
-    """Those of a folder, by release such as `22.05`."""
-
-    def __init__(self, folder: Traversable) -> None:
-        super().__init__(folder, SlurmRelease, SlurmReleaseError)

@@ -29,7 +29,7 @@ from hpcforge.cluster.release_checks import unknown_releases
 from hpcforge.cluster.shards import shard_findings
 from hpcforge.cluster.slurm_checks import slurm_findings
 from hpcforge.cluster.storage_checks import storage_kind_findings
-from hpcforge.frameworks import load_framework
+from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.kinds import PACKAGE_MANAGERS
 
 Findings = Iterator[Finding]
@@ -160,10 +160,8 @@ def _software(draft: Draft, catalog: Catalog) -> Findings:
             yield Finding(("software", "os", "release"), message, hint, severity="warning")
     yield from _slurm_fabric(draft)
     yield from _drivers(draft, catalog, software)
-    if software.frameworks.pytorch and draft.intact("software", "frameworks"):
-        yield from _pytorch(draft, catalog, system, software.frameworks.pytorch)
-    for name, version in software.frameworks.others().items() if draft.intact("software", "frameworks") else ():
-        yield from _framework(draft, system, name, version)
+    if draft.intact("software", "frameworks"):
+        yield from _frameworks(draft, catalog, system, software.frameworks)
 
 
 def _drivers(draft: Draft, catalog: Catalog, software: s.Software) -> Findings:
@@ -224,8 +222,23 @@ def _packages_otherwise(system: str, by: str, catalog: Catalog) -> Finding:
     return Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
 
 
-def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, version: str) -> Findings:
-    loc = ("software", "frameworks", "pytorch")
+def _frameworks(draft: Draft, catalog: Catalog, system: Distribution | None, frameworks: s.Frameworks) -> Findings:
+    """Check every version of every framework."""
+    for name, versions in {"pytorch": frameworks.pytorch, **frameworks.others()}.items():
+        for number, version in enumerate(versions):
+            loc = ("software", "frameworks", name, number)
+            if version in versions[:number]:
+                yield Finding(loc, f"{quote(version)} is named twice", "remove one")
+            elif name == "pytorch":
+                yield from _pytorch(draft, catalog, system, loc, version)
+            else:
+                yield from _framework(draft, system, loc, version)
+
+
+def _pytorch(
+    draft: Draft, catalog: Catalog, system: Distribution | None, loc: tuple[str, str, str, int], version: str
+) -> Findings:
+    """Check that a version of PyTorch has a build for the nodes; of the first the distribution's package will do."""
     known = dict.fromkeys(build.version for build in catalog.pytorch)
     if version not in known:
         yield Finding(loc, f"unknown PyTorch version {quote(version)}", f"known: {', '.join(known)}")
@@ -240,7 +253,7 @@ def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, versio
         yield Finding(
             loc, message, f"nodes.{group}: gpus: {example(draft.sections['nodes'][group], catalog)}, for example"
         )
-    elif system and version not in builds and (builds or device != "cpu"):
+    elif system and version not in builds and (builds or device != "cpu" or loc[-1] > 0):
         real = ", ".join(model for model in models if catalog.gpus[model].vendor != "none")
         yield Finding(
             loc,
@@ -260,9 +273,9 @@ def _pytorch(draft: Draft, catalog: Catalog, system: Distribution | None, versio
         yield from _no_depot(draft, "PyTorch")
 
 
-def _framework(draft: Draft, system: Distribution | None, name: str, version: str) -> Findings:
-    """Check that a framework beside PyTorch has a build for the nodes."""
-    loc, framework = ("software", "frameworks", name), load_framework(name)
+def _framework(draft: Draft, system: Distribution | None, loc: tuple[str, str, str, int], version: str) -> Findings:
+    """Check that a version of a framework beside PyTorch has a build for the nodes."""
+    framework = FRAMEWORKS[loc[2]]
     if version not in framework.versions:
         message = f"unknown {framework.title} version {quote(version)}"
         yield Finding(loc, message, f"known: {', '.join(framework.versions)}")

@@ -387,11 +387,17 @@ class Framework:
     version: str
     use: str  # Python statements that fail where it does not work
     wheels: tuple[Wheel, ...]  # the framework itself first
+    environment: str  # its folder below /opt/hpcforge: its name, of further versions with the version
+
+    @property
+    def default(self) -> bool:
+        """Whether it is what jobs get without a version."""
+        return self.environment == self.name
 
     @property
     def python(self) -> str:
         """The interpreter on a worker that can import it."""
-        return f"/opt/hpcforge/{self.name}/bin/python"
+        return f"/opt/hpcforge/{self.environment}/bin/python"
 
 
 @dataclass(frozen=True)
@@ -634,11 +640,13 @@ class Cluster:
     @property
     def test_packages(self) -> tuple[str, ...]:
         """The packages of smoke tests and of the modules that no wheels bring."""
-        found = [package for program in self.programs for package in program.packages]
-        for program in self.programs:
-            if self.pytorch is None or self.pytorch.build == "distribution" or not program.pytorch:
-                found += (f"python3-{module.lower().replace('_', '-')}" for module in program.modules)
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(package for program in self.programs for package in self.packages_of(program)))
+
+    def packages_of(self, program: SmokeTestProgram) -> tuple[str, ...]:
+        """The packages that a smoke test needs of the distribution: its own, and of modules that no wheels bring."""
+        by_wheels = program.pytorch and self.pytorch is not None and self.pytorch.build == "wheel"
+        modules = () if by_wheels else program.modules
+        return (*program.packages, *(f"python3-{module.lower().replace('_', '-')}" for module in modules))
 
     def seen_from(self, platform: Platform | None) -> Cluster:
         """The cluster as the roles of a node know it: with the release that the node has."""
@@ -647,7 +655,7 @@ class Cluster:
         return replace(self, os=platform.os, pytorch=platform.pytorch, frameworks=platform.frameworks)
 
     def framework(self, name: str | None, node: Node | None = None) -> Framework | None:
-        """The framework of that name, as a node has it."""
+        """The default version of a framework, as a node has it; or the first that has a build for the node."""
         platform = node.platform if node else None
         return next((each for each in (platform or self).frameworks if each.name == name), None)
 

@@ -37,7 +37,7 @@ from hpcforge.cluster.system_reserve import usual_cores, usual_memory_mib
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
 from hpcforge.fabric.topology_conf import Plugin, compute_fabric, topologies
-from hpcforge.frameworks import load_framework
+from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
@@ -362,7 +362,7 @@ def _platform(blueprint: s.Blueprint, catalog: Catalog, release: str) -> m.Platf
         suite=found.suite,
         oldest_slurmd=found.oldest_slurmd,
     )
-    return m.Platform(os, _pytorch(blueprint, catalog, found), tuple(_frameworks(blueprint, found)))
+    return m.Platform(os, _pytorch(blueprint, catalog, found), tuple(_frameworks(blueprint, catalog, found)))
 
 
 def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:
@@ -371,18 +371,28 @@ def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str,
     return tuple(sorted(model for model in models if has_driver(model, catalog, vendor)))
 
 
-def _frameworks(blueprint: s.Blueprint, system: Distribution) -> Iterator[m.Framework]:
-    """Yield those beside PyTorch that have a build for a distribution."""
-    for name, version in blueprint.software.frameworks.others().items():
-        framework = load_framework(name)
-        build = framework.build(version, system.python, system.libc)
-        if build is not None:
-            wheels = tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels)
-            yield m.Framework(name, framework.title, version, framework.use, wheels)
+def _frameworks(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> Iterator[m.Framework]:
+    """Yield those beside the default PyTorch that have a build for a distribution."""
+    device = pytorch_device(gpu_models(blueprint.nodes, blueprint.overrides, catalog), catalog)
+    for version in blueprint.software.frameworks.pytorch[1:]:
+        pinned = catalog.pytorch_build(version, device, system)
+        if pinned is not None:
+            yield m.Framework("pytorch", "PyTorch", version, USE_OF_PYTORCH, _wheels(pinned), f"pytorch-{version}")
+    for name, versions in blueprint.software.frameworks.others().items():
+        framework = FRAMEWORKS[name]
+        for version in versions:
+            build = framework.build(version, system.python, system.libc)
+            if build is not None:
+                environment = name if version == versions[0] else f"{name}-{version}"
+                yield m.Framework(name, framework.title, version, framework.use, _wheels(build), environment)
+
+
+def _wheels(build: FrameworkBuild) -> tuple[m.Wheel, ...]:
+    return tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels)
 
 
 def _pytorch(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> m.PyTorch | None:
-    version = blueprint.software.frameworks.pytorch
+    version = next(iter(blueprint.software.frameworks.pytorch), None)
     if version is None:
         return None
     device = pytorch_device(gpu_models(blueprint.nodes, blueprint.overrides, catalog), catalog)
@@ -391,7 +401,7 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
         if system.pytorch is None:
             raise KeyError(f"pytorch of {system.name} {system.release}")
         return m.PyTorch(system.pytorch, "distribution", ())
-    return m.PyTorch(version, "wheel", tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels))
+    return m.PyTorch(version, "wheel", _wheels(build))
 
 
 def _slurm(slurm: s.SlurmSection, users: Collection[str], known: KnownNames) -> m.Slurm:

@@ -5,12 +5,11 @@ A file has its pinned wheels, one build for a version and a Python, and is read 
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import resources
-from importlib.resources.abc import Traversable
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
+
+from hpcforge.yaml_folder import Folder
 
 
 class _Pinned(BaseModel):
@@ -58,18 +57,11 @@ class PinnedFramework(_Pinned):
         )
 
 
-def framework_names(folder: Traversable | None = None) -> tuple[str, ...]:
-    """The frameworks of a folder; None: of this package."""
-    files = (file.name for file in (folder or resources.files(__name__)).iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml")))
-
-
-@cache
-def load_framework(name: str, folder: Traversable | None = None) -> PinnedFramework:
-    """Return one of them. Raises ValidationError."""
-    text = (folder or resources.files(__name__)).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    return PinnedFramework.model_validate(yaml.load(text, Loader=yaml.CSafeLoader))
-
-
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
+
+
+# As `use` of the others. Bytecode is made for what it imports, since jobs cannot write it themselves: not for all 4,900
+# files, but with what training imports late (an optimizer brings torch._dynamo).
+USE_OF_PYTORCH = "import torch, torch.distributed.run, torch.nn.parallel; torch.optim.SGD([torch.zeros(1)], lr=1)"
+FRAMEWORKS = Folder(resources.files(__name__), PinnedFramework)  # by their keys in blueprints

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict
+
+from hpcforge.yaml_folder import Folder
 
 
 class Launcher(BaseModel):
@@ -56,25 +56,8 @@ class Container(BaseModel):
     enter: tuple[str, ...]
 
 
-def load_launchers(folder: Traversable | None = None) -> dict[str, Launcher]:
-    """Every launcher of a folder, by name; None: of this package. Raises ValidationError."""
-    return TypeAdapter(dict[str, Launcher]).validate_python(_read(folder or resources.files(__name__)))
-
-
-def load_containers(folder: Traversable | None = None) -> dict[str, Container]:
-    """Every container runtime of a folder, by its word in blueprints; None: of this package. Raises ValidationError."""
-    found = _read(folder or resources.files(__name__).joinpath("containers"))
-    return TypeAdapter(dict[str, Container]).validate_python(found)
-
-
-def _read(folder: Traversable) -> dict[str, object]:
-    files = [file for file in folder.iterdir() if file.name.endswith(".yaml")]
-    texts = {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in files}
-    return {name: yaml.load(texts[name], Loader=yaml.CSafeLoader) for name in sorted(texts)}
-
-
-LAUNCHERS = load_launchers()
-CONTAINERS = load_containers()
+LAUNCHERS = Folder(resources.files(__name__), Launcher)  # by name
+CONTAINERS = Folder(resources.files(__name__).joinpath("containers"), Container)  # by their words in blueprints
 if TYPE_CHECKING:
     LauncherName = str
     ContainerName = str

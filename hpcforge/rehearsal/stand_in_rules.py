@@ -288,11 +288,14 @@ def _pytorch_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
         return None
     other = "" if build.version == torch.version else f"; of {torch.version} there is none in the catalog"
     own = " of the distribution" if build.build == "distribution" else ""
-    return "CUDA", f"PyTorch {build.version}{own} for CPUs is installed instead of {torch.version} for GPUs{other}"
+    further = "; further versions are left out" if any(each.name == "pytorch" for each in cluster.frameworks) else ""
+    said = f"PyTorch {build.version}{own} for CPUs is installed instead of {torch.version} for GPUs{other}{further}"
+    return "CUDA", said
 
 
 def _pytorch(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
-    return replace(cluster, pytorch=_on_cpus(cluster))
+    others = tuple(framework for framework in cluster.frameworks if framework.name != "pytorch")
+    return replace(cluster, pytorch=_on_cpus(cluster), frameworks=others)
 
 
 def _impossible(cluster: Cluster) -> list[SmokeTest]:

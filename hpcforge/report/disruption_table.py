@@ -14,7 +14,7 @@ from typing import Any
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
-from hpcforge.frameworks import framework_names
+from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
@@ -198,7 +198,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "acceptance.folders": "the programs of the tests in it that are asked for, as `acceptance.tests`",
     "roles": "what the role does with it: in its files, in its code or in where it runs; the plan shows it",
     **dict.fromkeys(
-        [f"software.frameworks.{name}" for name in framework_names()],
+        [f"software.frameworks.{name}" for name in FRAMEWORKS],
         "wheels in an environment of its own, with a drain",
     ),
     "software.nvidia": "packages, with a drain; those of kernel modules with a restart of the node",

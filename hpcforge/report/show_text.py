@@ -120,6 +120,8 @@ def _rest(cluster: Cluster) -> Iterator[list[str]]:
         yield ["NVIDIA driver", f"{cluster.driver}, {installed}{cuda}"]
     if cluster.pytorch:
         yield ["PyTorch", f"{cluster.pytorch.version} ({cluster.pytorch.build})"]
+    for framework in cluster.frameworks:
+        yield [framework.title, framework.version]
     for what, names in (
         ("users", [user.name for user in cluster.users]),
         (

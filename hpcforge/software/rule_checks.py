@@ -43,14 +43,12 @@ def declared(
     """Everything of a blueprint that rules are about, with its place; `nvidias`: as NVIDIA's repository has it."""
     gpus = tuple(_gpus(blueprint, catalog))
     said = [*_installed(blueprint.software, system, nvidias=nvidias), *_present(blueprint.software), *gpus]
-    version = blueprint.software.frameworks.pytorch
-    cuda = version and any(
-        statement.component == "gpu" and not statement.value.startswith("cdna") for statement in gpus
-    )
-    build = catalog.pytorch_build(version, "cuda", system) if version and cuda else None
-    if build and build.cuda:
-        where, shown = ("software", "frameworks", "pytorch"), f"PyTorch {version} for CUDA {build.cuda}"
-        said.append(StatedComponent("pytorch_cuda", build.cuda, where, fixed=True, shown=shown))
+    cuda = any(statement.component == "gpu" and not statement.value.startswith("cdna") for statement in gpus)
+    for number, version in enumerate(blueprint.software.frameworks.pytorch if cuda else ()):
+        build = catalog.pytorch_build(version, "cuda", system)
+        if build and build.cuda:
+            where, shown = ("software", "frameworks", "pytorch", number), f"PyTorch {version} for CUDA {build.cuda}"
+            said.append(StatedComponent("pytorch_cuda", build.cuda, where, fixed=True, shown=shown))
     if blueprint.slurm.topology.plugin != "tree":
         plugin = blueprint.slurm.topology.plugin
         shown = f"topology/{plugin}"

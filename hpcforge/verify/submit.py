@@ -177,7 +177,7 @@ def launch(
         memory_mib=max(1, min(memory, alone_mib or ranks * MEMORY_MIB[real])),
         launcher_options=_QUIRKS if packaged and old else (),
         libuv=not packaged or old,
-        image=_image(first, packaged) if first.container else (),
+        image=_image(cluster, first) if first.container else (),
         on_rdma=_on_rdma(cluster, nodes),
     )
 
@@ -188,10 +188,10 @@ def _python(cluster: Cluster, program: SmokeTestProgram) -> str:
     return framework.python if framework else PYTHON
 
 
-def _image(program: SmokeTestProgram, packaged: bool) -> tuple[str, ...]:
-    """The packages of the node that its processes need in a container; `packaged`: PyTorch is one of them."""
-    modules = [f"python3-{name.lower().replace('_', '-')}" for name in ("torch", *program.modules)] if packaged else []
-    return (*IMAGE_PACKAGES, *modules)
+def _image(cluster: Cluster, program: SmokeTestProgram) -> tuple[str, ...]:
+    """The packages of the node that its processes need in a container."""
+    packaged = program.pytorch and cluster.pytorch is not None and cluster.pytorch.build == "distribution"
+    return (*IMAGE_PACKAGES, *(["python3-torch"] if packaged else []), *cluster.packages_of(program))
 
 
 def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:

@@ -184,7 +184,11 @@ def test_two_versions_of_a_module_in_a_batch_script(site: Site) -> None:
 
 WRONG = {
     "podman run --rm --pull=never localhost/nosuch id": "localhost/nosuch",
+    "podman run --rm --network=none tiny nosuch": "nosuch",
+    "echo none > none.tar; podman load -i none.tar": "none.tar",
     "ch-run work/nosuch -- /bin/id": "nosuch",
+    "ch-run work/image -- /bin/nosuch": "can't execve(2): /bin/nosuch: No such file or directory",
+    "echo none > none.sqfs; ch-run none.sqfs -- /bin/id": "none.sqfs",
     "apptainer exec image.sif id": "apptainer: command not found",
 }
 

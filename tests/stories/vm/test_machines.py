@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.vm_rehearsal import Rehearsal, blueprint, configured, interfaces, machines, sockets
+from tests.support.vm_rehearsal import REPOSITORY, Rehearsal, blueprint, configured, interfaces, machines, sockets
 
 pytestmark = pytest.mark.vm
 
@@ -24,6 +24,8 @@ nodes:
   w02:  {functions: [worker], hardware: rehearsal-node, addresses: 10.77.0.12}
 services:
   depot: {on: head}
+software:
+  containers: {runtimes: [charliecloud]}
 slurm:
   ssh: jobs-only
   private_tmp: /var/spool/jobs
@@ -107,6 +109,21 @@ def test_a_gpu_that_a_job_has_not_cannot_be_opened(up: Rehearsal) -> None:
     assert up.user("ada", *srun, "--gpus=1", "sh", "-c", opens).splitlines()[-2:] == [allowed, denied]
     with up.job("--gpus=1", "--wrap=sleep 900"):
         assert up.user("ada", *srun, "--gpus=1", "sh", "-c", opens).splitlines()[-2:] == [denied, allowed]
+
+
+def test_nor_can_it_be_opened_in_a_container(up: Rehearsal) -> None:
+    """Charliecloud shows all of /dev."""
+    image = (REPOSITORY / "smoke_tests" / "node_image.py").read_text()
+    up.on("w01", f"printf %s {shlex.quote(image)} | sudo tee /srv/node_image.py > /dev/null")
+    makes = "cd; rm -rf image; TMPDIR=$HOME python3 /srv/node_image.py dash sed -- true; ls -d image"
+    assert up.user("ada", "srun", "-w", "w01", "--mem=200M", "sh", "-c", makes).splitlines()[-1] == "image"
+    opens = "for n in 0 1; do (: </dev/fakegpu$n) 2>&1 | sed 's/.*: //'; done"
+    srun = ("srun", "-w", "w01", "--mem=50M", "--chdir=/home/ada")
+    allowed, denied = "No such device or address", "Operation not permitted"
+    inside = ("ch-run", "image", "--", "sh", "-c", opens)
+    assert up.user("ada", *srun, "--gpus=1", *inside).splitlines()[-2:] == [allowed, denied]
+    with up.job("--gpus=1", "--wrap=sleep 900"):
+        assert up.user("ada", *srun, "--gpus=1", *inside).splitlines()[-2:] == [denied, allowed]
 
 
 def test_ssh_is_for_who_has_a_job_there(up: Rehearsal) -> None:

@@ -7,9 +7,9 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from hpcforge.launchers import CONTAINERS, LAUNCHERS, load_containers, load_launchers
+from hpcforge.launchers import CONTAINERS, LAUNCHERS, Container, Launcher
+from hpcforge.yaml_folder import Folder, FolderError
 
 
 @pytest.fixture
@@ -23,15 +23,15 @@ def test_a_file_is_a_launcher(folder: Path) -> None:
     (folder / "mpirun.yaml").write_text(
         'description: of MPI\nprocess: process\nper_node: gpus\ncommand: [mpirun, -n, "{per_node}", "{more}"]\n'
     )
-    found = load_launchers(folder)
+    found = Folder(folder, Launcher)
     assert sorted(found) == sorted(["mpirun", *LAUNCHERS])
     assert found["mpirun"].words({"per_node": "2", "more": ("a", "b c")}) == ["mpirun", "-n", "2", "a", "b c"]
 
 
 def test_a_wrong_file_is_refused(folder: Path) -> None:
     (folder / "mpirun.yaml").write_text("description: processes of MPI\nper_node: cores\n")
-    with pytest.raises(ValidationError, match=r"mpirun\.per_node"):
-        load_launchers(folder)
+    with pytest.raises(FolderError, match=r"mpirun\.yaml: per_node"):
+        Folder(folder, Launcher)["mpirun"]
 
 
 def test_those_there_are() -> None:
@@ -48,7 +48,7 @@ def test_those_there_are() -> None:
 
 def test_a_file_is_a_container_runtime(tmp_path: Path) -> None:
     (tmp_path / "podman.yaml").write_text('description: Podman\nenter: [podman, run, --rootfs, "{image}"]\n')
-    assert load_containers(tmp_path)["podman"].enter[-1] == "{image}"
+    assert Folder(tmp_path, Container)["podman"].enter[-1] == "{image}"
     assert all(any("{image}" in word for word in each.enter) for each in CONTAINERS.values())
 
 

@@ -30,6 +30,15 @@ def test_the_expected_sum_is_that_of_the_contributions(ranks: int) -> None:
     assert list(program.expected(ranks)) == [sum(column) for column in zip(*parts, strict=True)]
 
 
+def test_a_rank_outside_of_a_container_says_so() -> None:
+    program = str(PROGRAMS / "mpi_container" / "mpi_container.py")
+    environment = {"PYTHONPATH": str(PROGRAMS / "mpi_allreduce")}
+    ran = subprocess.run([sys.executable, program, "--json"], env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode != 0  # 3, or 1 where there is no mpi4py
+    said = json.loads(ran.stdout.splitlines()[0])
+    assert (said["event"], said["expected"], said["got"]) == ("wrong", "an image", "the node's own")
+
+
 def test_threads_of_the_real_runtime_are_seen() -> None:
     """In a process of its own: the runtime binds the thread that asks."""
     script = "import mpi_threads, os; c = os.sched_getaffinity(0); f = mpi_threads.region(2); "

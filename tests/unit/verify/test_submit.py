@@ -193,8 +193,6 @@ def test_ranks_in_a_container_have_an_image_of_the_node_s_packages(kind: str, pa
     assert cluster.acceptance
     test = cluster.acceptance.tests[1]
     program = dataclasses.replace(test.program, container="charliecloud", modules=("numpy",))
-    if kind == "wheel":
-        program = dataclasses.replace(program, modules=())
     test = dataclasses.replace(test, program=program)
     job = submit.launch(cluster, [test], test.nodes)
     words = submit.srun(job, "7", 20417)
@@ -202,6 +200,21 @@ def test_ranks_in_a_container_have_an_image_of_the_node_s_packages(kind: str, pa
     enter = "env --unset=TMPDIR ch-run --set-env=TMPDIR=@tmp@ --bind=/opt/hpcforge:/opt/hpcforge @image@ --"
     assert words[begin - 2 : words.index("--nnodes=2") - 2][:3] == ["/usr/bin/python3", "-I", words[begin]]
     assert " ".join(words[begin + 1 :]).startswith(f"{packages} -- {enter} {job.python} ")
+
+
+def test_ranks_of_mpi_in_a_container_have_their_modules_there(build: Build) -> None:
+    cluster = dataclasses.replace(build(2), container_runtimes=("charliecloud",))
+    assert cluster.acceptance
+    test = cluster.acceptance.tests[1]
+    program = dataclasses.replace(test.program, launcher="mpi", pytorch=False, modules=("mpi4py",), packages=("hello",))
+    program = dataclasses.replace(program, container="charliecloud")
+    test = dataclasses.replace(test, program=program)
+    job = submit.launch(cluster, [test], test.nodes)
+    words = submit.srun(job, "7")
+    begin = words.index("/opt/hpcforge/smoke_tests/node_image.py")
+    assert words[begin + 1 : words.index("--", begin)] == ["python3", "libstdc++6", "hello", "python3-mpi4py"]
+    assert f"@image@ -- /usr/bin/python3 /opt/hpcforge/smoke_tests/{test.name}.py --json" in " ".join(words)
+    assert "--mpi=pmix" in words
 
 
 def test_what_is_not_there_is_said(build: Build) -> None:

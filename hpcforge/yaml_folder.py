@@ -15,15 +15,21 @@ from hpcforge.errors import ExpectedError
 T = TypeVar("T", bound=BaseModel)
 
 
+class FolderError(ExpectedError):
+    """A file of a folder is wrong; says which, where and why."""
+
+    kind = "invalid"
+
+
 class Folder(Mapping[str, T], Generic[T]):
     """Its entries, by file name without `.yaml`. A file is read when its entry is looked for."""
 
-    def __init__(self, folder: Traversable, kind: type[T], error: type[ExpectedError]) -> None:
-        self._folder, self._kind, self._error = folder, kind, error
+    def __init__(self, folder: Traversable, kind: type[T]) -> None:
+        self._folder, self._kind = folder, kind
         self._read: dict[str, T] = {}
 
     def __getitem__(self, name: str) -> T:
-        """One of them. Raises `KeyError`, or the folder's error where its file is wrong."""
+        """One of them. Raises `KeyError`, or `FolderError` where its file is wrong."""
         if name not in self._read:
             self._read[name] = self._entry(self._files[name])
         return self._read[name]
@@ -44,6 +50,6 @@ class Folder(Mapping[str, T], Generic[T]):
             return self._kind.model_validate(yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader))
         except ValidationError as error:
             first = error.errors()[0]
-            raise self._error(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            raise FolderError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise self._error(f"{file}: {' '.join(str(error).split())}") from error
+            raise FolderError(f"{file}: {' '.join(str(error).split())}") from error
