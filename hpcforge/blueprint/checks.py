@@ -152,10 +152,19 @@ def _reference(declared: NamedNodes, loc: Loc, names: Iterable[str], *, key: boo
 
 def _services(draft: Draft, declared: NamedNodes) -> Findings:
     services: Services | None = draft.sections["services"]
-    for name, service in (services.by_name() if services else {}).items():
+    chosen = services.by_name() if services else {}
+    for name, service in chosen.items():
         if not draft.intact("services", name):
             continue
         loc = ("services", name)
+        for needed in services.offers[name].needs if services else ():
+            if needed not in chosen and draft.intact("services", needed):
+                yield Finding(
+                    loc,
+                    f"`{name}` needs the service `{needed}`",
+                    f"add it under `services`: `{needed}: {{on: NODE}}`",
+                    key=True,
+                )
         if service.on_set is not None:
             yield from _service_nodes(draft, declared, name, (*loc, "on"), service.on_set)
         if (service.on_set is None) == (not service.outside):

@@ -35,6 +35,7 @@ class Offer(BaseModel):
     on: str = Field("The node that provides it.", description="What `on` means in a blueprint.")
     external: ListValue | None = Field(None, description="External services that may replace it. Default: none.")
     options: Mapping[ServiceName, ListValue] = Field({}, description="More keys that a blueprint may set with `on`.")
+    needs: tuple[ServiceName, ...] = Field((), description="Services that a blueprint must have, too.")
     multiple_nodes: bool = Field(False, description="It may run on more than one node.")
     serves_artifacts: bool = Field(
         False, description="It serves the `artifacts` of roles over HTTP at its node's address, by their names."

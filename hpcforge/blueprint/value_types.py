@@ -40,6 +40,13 @@ _CERTIFICATES = v.Matches(
     guess=suggestions.plainer,
 )
 
+_PGP_KEY = v.Matches(
+    r"-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:[A-Za-z0-9+/=:. ]{0,80}\n){1,400}-----END PGP PUBLIC KEY BLOCK-----\n",
+    "a public key in ASCII armour: lines from -----BEGIN PGP PUBLIC KEY BLOCK----- to its END, and nothing else",
+    "`key: |` and the lines of the file below it, indented",
+    guess=suggestions.plainer,
+)
+
 # Not those by which a machine finds its root file system and its first program, or where hpcforge does not get in.
 _KERNEL_ARGUMENT = v.Matches(
     r"(?!(?:root|rootflags|rootfstype|init|rdinit|initrd|ro|rw|single|emergency|rescue|break|systemd[.]unit|BOOT_IMAGE)"
@@ -94,6 +101,7 @@ TypeName = Literal[
     "cidr",
     "duration",
     "certificates",
+    "pgp_key",
     "kernel_argument",
     "ports",
     "key",
@@ -111,6 +119,7 @@ TYPES: Mapping[TypeName, ValueType] = {
     "ipv4": ValueType(v.Ipv4),
     "cidr": ValueType(v.Cidr),
     "certificates": ValueType(Annotated[str, _CERTIFICATES]),
+    "pgp_key": ValueType(Annotated[str, _PGP_KEY]),
     "kernel_argument": ValueType(Annotated[str, _KERNEL_ARGUMENT]),
     "ports": ValueType(Annotated[str, v.Checked(_ports)]),
     "key": ValueType(Annotated[str, _KEY]),

@@ -18,6 +18,7 @@ from hpcforge.blueprint.renamed_keys import old_key_warnings
 from hpcforge.blueprint.role_declarations import A_ROLE_NAME, ROLE_NAME, ROLES
 from hpcforge.blueprint.untrusted_files import MAX_YAML, OutsideError, files_inside, is_inside, read_inside
 from hpcforge.cluster.model import Cluster, Service
+from hpcforge.cluster.variables import runs
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import DesiredRole
@@ -104,7 +105,11 @@ def _judge(role: Role, known: Mapping[str, Role], cluster: Cluster) -> CheckedRo
     diagnostics = [*role.document.diagnostics, *_manners(role)]
     among = _with_needed(role, known)
     if missing := [
-        f"{role.name}.{name}" for role in among for name in role.spec.vars if name not in cluster.variables[role.name]
+        f"{other.name}.{name}"
+        for other in among
+        if other is role or runs(other.name, other.spec.on, cluster)
+        for name in other.spec.vars
+        if name not in cluster.variables[other.name]
     ]:
         message = f"{', '.join(missing)} has no default: nothing was rendered"
         hint = "use a blueprint that sets it: --blueprint FILE"

@@ -113,7 +113,8 @@ def of_driver(library: Any, own: dict[int, str], buses: dict[str, int]) -> Itera
             buses[place(pci.domain, pci.bus, pci.device)] = index
         for name, value in of_one(library, gpu):
             yield name, {**labels, "job_id": own.get(index, "")} if name in WITH_JOB else labels, value
-        yield from (("gpu_nvlink_errors_total", {**labels, **link}, n) for link, n in nvlinks(library, gpu))
+        for kind, errors in nvlink_errors(library, gpu).items():
+            yield "gpu_nvlink_errors_total", {**labels, "kind": kind}, errors
 
 
 def of_one(library: Any, gpu: Any) -> Iterator[tuple[str, float]]:
@@ -148,8 +149,11 @@ def of_one(library: Any, gpu: Any) -> Iterator[tuple[str, float]]:
         )
 
 
-def nvlinks(library: Any, gpu: Any) -> Iterator[tuple[dict[str, str], float]]:
-    """Yield the errors of active NVLinks by kind: replay, recovery, CRC of flits, CRC of data."""
+def nvlink_errors(library: Any, gpu: Any) -> dict[str, int]:
+    """Errors of active NVLinks by kind: replay, recovery, CRC of flits, CRC of data. The links are summed: 18 of 8 GPUs
+    would be 576 series of a node.
+    """
+    found: dict[str, int] = {}
     for link in range(36):
         state = answer(library, "nvmlDeviceGetNvLinkState", gpu, (link,), UINT)
         if state is None or not state.value:
@@ -157,7 +161,8 @@ def nvlinks(library: Any, gpu: Any) -> Iterator[tuple[dict[str, str], float]]:
         for number, kind in enumerate(("replay", "recovery", "crc_flit", "crc_data")):
             errors = answer(library, "nvmlDeviceGetNvLinkErrorCounter", gpu, (link, number), LONG)
             if errors is not None:
-                yield {"link": str(link), "kind": kind}, errors.value
+                found[kind] = found.get(kind, 0) + errors.value
+    return found
 
 
 def answer(library: Any, function: str, gpu: Any, arguments: tuple[int, ...], kind: Any) -> Any:

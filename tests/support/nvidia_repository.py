@@ -177,19 +177,24 @@ def repository(folder: Path, home: Path, signer: str, kernel_module: Module = FI
     return packed.getvalue()
 
 
-def publish(place: Path, of: Iterable[Stub], home: Path, signer: str, origin: str = "NVIDIA") -> None:
-    """Put these packages and their index, signed by the key of that name, into a new folder."""
+def publish(
+    place: Path, of: Iterable[Stub], home: Path, signer: str, origin: str = "NVIDIA", suite: str | None = None
+) -> None:
+    """Put these packages and their index, signed by the key of that name, into a new folder: flat, or with a suite."""
     place.mkdir()
     tree = place.with_name(f"{place.name}-tree")
     entries = [_entry(place, tree / f"{number}", stub) for number, stub in enumerate(of)]
     index = "\n".join(entries)
-    (place / "Packages").write_text(index)
+    lists, name = (place, "Packages") if suite is None else (place / "dists" / suite, "main/binary-amd64/Packages")
+    (lists / name).parent.mkdir(parents=True, exist_ok=True)
+    (lists / name).write_text(index)
     digest = hashlib.sha256(index.encode()).hexdigest()
     now = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S UTC")
-    (place / "Release").write_text(
-        f"Origin: {origin}\nLabel: {origin}\nDate: {now}\nSHA256:\n {digest} {len(index.encode())} Packages\n"
+    of_suite = f"Suite: {suite}\nCodename: {suite}\nComponents: main\nArchitectures: amd64\n" if suite else ""
+    (lists / "Release").write_text(
+        f"Origin: {origin}\nLabel: {origin}\n{of_suite}Date: {now}\nSHA256:\n {digest} {len(index.encode())} {name}\n"
     )
-    _gpg(home, "--local-user", signer, "--clearsign", "-o", str(place / "InRelease"), str(place / "Release"))
+    _gpg(home, "--local-user", signer, "--clearsign", "-o", str(lists / "InRelease"), str(lists / "Release"))
 
 
 def _entry(place: Path, tree: Path, stub: Stub) -> str:

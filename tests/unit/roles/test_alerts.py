@@ -28,7 +28,9 @@ _SHORT = {
     "FS": 'node="w01",rack="r1",rack_u="4",mountpoint="/home"',
 }
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
-_SUMMED = {"NvlinkErrors": {"link", "kind"}}  # labels that a rule sums over
+_SUMMED = {"NvlinkErrors": {"kind"}}  # labels that a rule sums over
+_WRITTEN = re.compile(r"(-?[\d.]+)([+-][\d.]+)?(?:x(\d+))?")  # values as promtool reads them: 1, 0x10, 0+3x20
+_HELD_S = 240  # the longest interval at which the value before a failed scrape still counts
 
 
 def _rules() -> dict[str, dict[str, Any]]:
@@ -74,25 +76,58 @@ def _tests(
     interval: str, rules: dict[str, dict[str, Any]], cases: dict[str, dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     for name, case in cases.items():
-        if case.get("interval", _INTERVAL) != interval:
-            continue
-        for kind in ("fires", "quiet"):
-            beside = {*case.get("with", ())} if kind == "fires" else set()
-            asked = [
-                {
-                    "eval_time": case["at"],
-                    "alertname": other,
-                    "exp_alerts": [_expected(name, rules[name], case)] if kind == "fires" and other == name else [],
-                }
-                for other in rules
-                if other not in beside
-            ]
-            yield {
-                "name": f"{name} {kind}",
-                "interval": interval,
-                "input_series": _series(case[kind]),
-                "alert_rule_test": asked,
-            }
+        if case.get("interval", _INTERVAL) == interval:
+            for kind in ("fires", "quiet", "gone"):
+                if kind in case:
+                    yield _test(name, kind, interval, case[kind], rules, case)
+
+
+def _test(
+    name: str, kind: str, interval: str, series: dict[str, str], rules: dict[str, dict[str, Any]], case: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a test of promtool: of all rules this one alone fires, or none."""
+    fires = kind in ("fires", "missed")
+    beside = {*case.get("with", ())} if fires else set()
+    asked = [
+        {
+            "eval_time": case["at"],
+            "alertname": other,
+            "exp_alerts": [_expected(name, rules[name], case)] if fires and other == name else [],
+        }
+        for other in rules
+        if other not in beside
+    ]
+    return {
+        "name": f"{name} {kind}", "interval": interval, "input_series": _series(series), "alert_rule_test": asked,
+    }  # fmt: skip
+
+
+def _seconds(duration: str) -> int:
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
+
+
+def _values(written: str) -> list[str]:
+    """Return a series' values, one for each scrape."""
+    found: list[str] = []
+    for word in written.split():
+        match = _WRITTEN.fullmatch(word)
+        assert match, word
+        found += [f"{float(match[1]) + float(match[2] or 0) * n:g}" for n in range(int(match[3] or 0) + 1)]
+    return found
+
+
+def _missed(case: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return the interval and the series of a case whose last scrape before it fires failed: it left `up` alone."""
+    interval_s = _seconds(case.get("interval", _INTERVAL))
+    step_s, at_s = min(interval_s, _HELD_S), _seconds(case["at"])
+    found = {}
+    for name, written in case["fires"].items():
+        values = _values(written)
+        sampled = [values[min(time_s // interval_s, len(values) - 1)] for time_s in range(0, at_s + 1, step_s)]
+        if not name.startswith("up{"):
+            sampled[-2] = "stale"
+        found[name] = " ".join(sampled)
+    return f"{step_s}s", found
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +150,32 @@ def test_each_rule_fires_in_its_case_and_in_no_other(promtool: str, tmp_path: Pa
     rules, cases = _rules(), _cases()
     files = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
     for interval in sorted({case.get("interval", _INTERVAL) for case in cases.values()}):
-        tests = [*_tests(interval, rules, cases)]
-        told = {"rule_files": files, "evaluation_interval": interval, "tests": tests}
-        (tmp_path / f"{interval}.yaml").write_text(yaml.safe_dump(told, sort_keys=False))
-    written = sorted(tmp_path.iterdir())
+        _write(tmp_path / f"{interval}.yaml", interval, [*_tests(interval, rules, cases)], files)
+    _judge(promtool, tmp_path)
+
+
+def test_a_failed_scrape_does_not_delay_a_rule(promtool: str, tmp_path: Path) -> None:
+    rules, cases = _rules(), _cases()
+    files = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
+    missed = {name: _missed(case) for name, case in cases.items() if "for" in rules[name]}
+    assert len(missed) > 20
+    for interval in {interval for interval, _ in missed.values()}:
+        tests = [
+            _test(name, "missed", interval, series, rules, cases[name])
+            for name, (of, series) in missed.items()
+            if of == interval
+        ]
+        _write(tmp_path / f"{interval}.yaml", interval, tests, files)
+    _judge(promtool, tmp_path)
+
+
+def _write(path: Path, interval: str, tests: list[dict[str, Any]], files: list[str]) -> None:
+    told = {"rule_files": files, "evaluation_interval": interval, "tests": tests}
+    path.write_text(yaml.safe_dump(told, sort_keys=False))
+
+
+def _judge(promtool: str, folder: Path) -> None:
+    written = sorted(folder.iterdir())
     done = subprocess.run(
         [promtool, "test", "rules", *written], capture_output=True, text=True, check=False, timeout=300
     )

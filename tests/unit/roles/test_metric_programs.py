@@ -342,3 +342,72 @@ def test_a_password_is_written_as_its_hash_alone(tmp_path: Path) -> None:
     crypt.argtypes, crypt.restype = (ctypes.c_char_p, ctypes.c_char_p), ctypes.c_char_p
     assert crypt(b"secret", hashed[1].encode()) == hashed[1].encode()
     assert crypt(b"other", hashed[1].encode()) != hashed[1].encode()
+
+
+DCMI = """\
+Current Power                        : 6214 Watts
+Minimum Power over sampling duration : 2 watts
+Maximum Power over sampling duration : 9468 watts
+Average Power over sampling duration : 6184 watts
+Time Stamp                           : 11/26/2026 - 07:06:44
+Statistics reporting time period     : 1000 milliseconds
+Power Measurement                    : Active
+"""
+SENSORS = """\
+1,Inlet Temp,Temperature,23.00,C,'OK'
+2,CPU1 Temp,Temperature,-4.50,C,'OK'
+3,GPU1 "x" \\ Temp,Temperature,N/A,C,N/A
+4,Fan1,Fan,5400.00,RPM,'OK'
+5,Odd,Temperature,nan,C,'OK'
+x,Odd,Temperature,1.0,C,'OK'
+short
+"""
+
+
+@pytest.fixture(scope="module")
+def power() -> ModuleType:
+    return loaded("power_metrics/power_metrics.py")
+
+
+def test_power_is_what_the_controller_measures_now(power: ModuleType) -> None:
+    assert power.power_w(DCMI) == 6214
+    assert power.power_w(DCMI.replace(": Active", ": Not Available")) is None
+    assert power.power_w(DCMI.replace("6214", "6214e9")) is None
+    assert power.power_w("") is None
+
+
+def test_temperatures_are_those_that_sensors_have(power: ModuleType) -> None:
+    found = [*power.temperatures(SENSORS)]
+    assert found == [("1", "Inlet Temp", 23.0), ("2", "CPU1 Temp", -4.5)]
+    many = [(str(place), 'a"\\\x1b', 20.0) for place in range(100)]
+    lines = [*power.lines(6214.0, many)]
+    assert all(_LINE.fullmatch(line) for line in lines), lines
+    assert "ipmi_dcmi_power_consumption_watts 6214.0" in lines
+    assert len([line for line in lines if line.startswith("ipmi_temperature_celsius{")]) == power.MOST_TEMPERATURES
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_controller_without_power_still_tells_temperatures(
+    power: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], listed: bool
+) -> None:
+    programs, sensors = tmp_path / "bin", tmp_path / "sensors"
+    programs.mkdir()
+    sensors.mkdir()
+    if listed:
+        (sensors / "sdr-cache").touch()
+    for name, script in {
+        "ipmi-dcmi": "echo 'command not supported' >&2; exit 1",
+        "ipmi-sensors": f"cat <<'END'\n{SENSORS}END",
+        "systemctl": f"echo $* > {tmp_path}/started",
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setattr(power, "SENSORS", str(sensors))
+    monkeypatch.setattr(power, "ENVIRONMENT", {"PATH": f"{programs}:/usr/bin:/bin"})
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    assert power.main() == (0 if listed else 1)
+    said = capsys.readouterr()
+    assert 'ipmi_up{collector="dcmi"} 0' in said.out
+    assert ("ipmi_temperature_celsius{" in said.out) == listed
+    assert (tmp_path / "started").exists() != listed
+    assert "command not supported" in said.err
