@@ -205,6 +205,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "software.amd": "packages, with a drain; firmware and kernel with a restart of the node",
     "software.sources": "where packages come from: no package of another version is taken for it",
     "software.preinstalled": "judged when a plan is made, and never installed (decision 32)",
+    "services.grafana": "it needs the site's repository of Grafana; as with `services.metrics`, no job notices",
     "software.site_roles": "what the site's own role does; the plan shows it as opaque",
     "slurm.controller": "a controller is not moved: its state is on its disk",
     **{
@@ -246,7 +247,7 @@ def mutations(roles: Sequence[Role]) -> tuple[Mutation, ...]:
             f"{first}  {name}: {{on: head}}\n",
         )
         for name, offer in offered.items()
-        if f"\n  {name}:" not in BLUEPRINT
+        if f"\n  {name}:" not in BLUEPRINT and f"services.{name}" not in NOT_MEASURED
     )
 
 

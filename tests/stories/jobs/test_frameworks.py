@@ -1,4 +1,4 @@
-"""`blueprints/software-lab.yaml`: training and MPI in containers, TensorFlow and JAX over two nodes, modules of versions."""
+"""`blueprints/software-lab.yaml`: training and MPI in containers, TensorFlow and JAX on two nodes, modules."""
 
 from __future__ import annotations
 

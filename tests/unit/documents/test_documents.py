@@ -130,8 +130,8 @@ def test_readme_says_which_roles_have_code() -> None:
     assert {path.parent.name for path in roles().glob("*/deploy.py")} == {
         "depot", "nvidia_driver", "nvidia_mig", "pytorch", "python_frameworks"}  # fmt: skip
     assert "`depot`, `nvidia_driver`, `nvidia_mig`, `pytorch`, `python_frameworks`" in README
-    assert {path.parent.name for path in roles().glob("*/tasks")} == {"directory_server", "slurm_database"}
-    assert "`directory_server`, `slurm_database`" in README
+    assert {path.parent.name for path in roles().glob("*/tasks")} == {"directory_server", "grafana", "slurm_database"}
+    assert "`directory_server`, `slurm_database`, `grafana`" in README
 
 
 def test_readme_is_short_and_its_pictures_are_small() -> None:

@@ -106,7 +106,9 @@ def test_versions_are_side_by_side_and_the_first_is_the_default(tmp_path: Path) 
     assert (framework.version, framework.python) == ("0.9.2", "/opt/hpcforge/jax/bin/python")
     made = compile_desired(loaded.cluster, load_roles(*loaded.role_folders), {})
     files = {file.path: str(file.digest) for one in made.nodes["w01"] for file in one.of(File)}
-    modules = {path.removeprefix("/etc/lmod/modules/jax/"): made.texts[files[path]] for path in files if "/jax/" in path}
+    modules = {
+        path.removeprefix("/etc/lmod/modules/jax/"): made.texts[files[path]] for path in files if "/jax/" in path
+    }
     assert modules.pop(".modulerc.lua") == 'module_version("jax/0.9.2", "default")\n'
     assert {name: text.splitlines()[-1] for name, text in modules.items()} == {
         "0.9.2.lua": 'prepend_path("PATH", "/opt/hpcforge/jax/bin")',
@@ -127,7 +129,11 @@ def test_a_second_pytorch_is_beside_the_first(tmp_path: Path, monkeypatch: pytes
     """The catalog pins one for each device: here it has one more for CPUs."""
     catalog = load_catalog()
     older = catalog.pytorch[0].model_copy(update={"version": "2.12.1"})
-    monkeypatch.setattr(sys.modules["hpcforge.cluster.load"], "load_catalog", lambda: replace(catalog, pytorch=(*catalog.pytorch, older)))
+    monkeypatch.setattr(
+        sys.modules["hpcforge.cluster.load"],
+        "load_catalog",
+        lambda: replace(catalog, pytorch=(*catalog.pytorch, older)),
+    )
     roles = "roles: {lmod: {enabled: true}}"
     loaded = load(blueprint(tmp_path, f'{{pytorch: ["2.13.0", "2.12.1"]}}\n{roles}'))
     assert loaded.cluster.pytorch is not None

@@ -33,7 +33,9 @@ def test_the_expected_sum_is_that_of_the_contributions(ranks: int) -> None:
 def test_a_rank_outside_of_a_container_says_so() -> None:
     program = str(PROGRAMS / "mpi_container" / "mpi_container.py")
     environment = {"PYTHONPATH": str(PROGRAMS / "mpi_allreduce")}
-    ran = subprocess.run([sys.executable, program, "--json"], env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, program, "--json"], env=environment, capture_output=True, text=True, check=False
+    )
     assert ran.returncode != 0  # 3, or 1 where there is no mpi4py
     said = json.loads(ran.stdout.splitlines()[0])
     assert (said["event"], said["expected"], said["got"]) == ("wrong", "an image", "the node's own")
