@@ -71,7 +71,7 @@ class LaunchSection(Section):
 def ranked(launcher: str | None, launches: Mapping[str, LaunchSection]) -> bool:
     """Whether any launch starts ranks, of which rank 0 reports for all; `launcher` is the test's."""
     names = [launch.launcher or launcher for launch in launches.values()] or [launcher]
-    return any(name in LAUNCHERS and LAUNCHERS[name].ranked for name in names)
+    return any(LAUNCHERS[name].ranked for name in names if name and name in LAUNCHERS)
 
 
 def launch_findings(
@@ -95,7 +95,7 @@ def launch_findings(
             hint = f"add `multiple_of: {launch.ranks_divided_by}` or a multiple of it under needs.ranks"
             yield Finding((*loc, "ranks_divided_by"), message, hint)
         starts = launch.launcher or launcher
-        if launch.ranks_divided_by > 1 and starts in LAUNCHERS and LAUNCHERS[starts].per_node == "one":
+        if launch.ranks_divided_by > 1 and starts and starts in LAUNCHERS and LAUNCHERS[starts].per_node == "one":
             hint = f"`{starts}` starts one process on each node"
             yield Finding((*loc, "ranks_divided_by"), f"`{name}` has no ranks to divide", hint, key=True)
         for variable in launch.environment:

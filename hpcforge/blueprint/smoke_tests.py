@@ -361,7 +361,7 @@ def _launches(draft: Draft) -> Iterator[Finding]:
         yield Finding(("isolates",), "rounds are launches of `srun`", "launcher: srun, without `launches`")
     if needs.scratch and not launches and draft.intact("launches"):
         yield Finding(("needs", "scratch"), "only a test with `launches` has a scratch folder", "remove it", key=True)
-    one = launcher in LAUNCHERS and LAUNCHERS[launcher].per_node == "one"
+    one = launcher and launcher in LAUNCHERS and LAUNCHERS[launcher].per_node == "one"
     if (
         one
         and not any(launch.launcher for launch in launches.values())

@@ -98,7 +98,7 @@ class Draft:
 
 
 def validate(
-    model: type[BaseModel], document: Document, context: Mapping[str, object] | None = None
+    model: type[BaseModel], document: Document, context: dict[str, object] | None = None
 ) -> tuple[Draft, list[Diagnostic]]:
     """Type a document; return what could be typed, by field alias, and all that is wrong (the YAML's errors first).
 

@@ -98,7 +98,7 @@ def line_of(error: Exception) -> int | None:
 
 _FILTERS = {"fold": _fold_names, "address_runs": address_runs}
 _ENVIRONMENT = sandbox.environment(_FILTERS, undefined=_Undefined)
-TESTED: Mapping[str, object] = {"tested": True}  # context of validation for texts that tests of hpcforge have parsed
+TESTED: dict[str, object] = {"tested": True}  # context of validation for texts that tests of hpcforge have parsed
 _MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007"  # for private use: one that the text does not have is taken
 _AS_IT_IS = "a secret cannot be changed: write {{ secret('NAME') }}, without filters, joins or comparisons"
 

@@ -277,7 +277,7 @@ def _load_code(folder: Path, spec: RoleSpec) -> Code | None:
     return Code("ansible", folder, _digest_folder(folder), tuple(map(collection, spec.collections)))
 
 
-def _read_spec(folder: Path, kind: type[G], context: Mapping[str, object] | None = None) -> tuple[Document, G]:
+def _read_spec(folder: Path, kind: type[G], context: dict[str, object] | None = None) -> tuple[Document, G]:
     document = with_new_keys(read_inside_of(folder, ROLES.file), "role.yaml")
     draft, diagnostics = validate(kind, document, context)
     if not isinstance(draft.model, kind) or any(entry.severity == "error" for entry in diagnostics):
