@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,9 @@ from hpcforge.cluster.model import Cluster
 def role_context(cluster: Cluster, role: str) -> dict[str, Any]:
     """What all expressions and templates of a role are evaluated over; `vars` raises where it lacks a name."""
     return {"cluster": cluster, "vars": SimpleNamespace(**cluster.variables.get(role, {}))}
+
+
+_BY_SERVICE = re.compile(r"node\.name in cluster\.services\.(\w+)\.on")  # as most roles of services say it
 
 
 def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster: Cluster) -> Iterator[Finding]:
@@ -41,6 +45,10 @@ def runs(role: str, on: str, cluster: Cluster) -> bool:
 
     Raises ValueError for an expression that no role may have.
     """
+    by_service = _BY_SERVICE.fullmatch(on)
+    if by_service and by_service[1] in cluster.services:
+        return bool(cluster.services[by_service[1]].on)
+
     from jinja2 import TemplateError  # noqa: PLC0415 - few blueprints have something missing
 
     from hpcforge.plan.render import begin, evaluate, forbidden  # noqa: PLC0415

@@ -43,6 +43,8 @@ OTHER_WORDS = {
         "blueprint/schema.py",
         "catalog/__init__.py",
         "cluster/checks.py",
+        "cluster/resolve.py",
+        "rehearsal/stand_in_rules.py",
         "software/rule_checks.py",
         "starter/draft.py",
     },
@@ -55,7 +57,7 @@ OTHER_WORDS = {
     },  # JSON
     "nccl": {"blueprint/transports.py", "run/expectations.py", "verify/transport.py"},  # the library
     "rdma": {"blueprint/transports.py", "cluster/smoke_tests.py"},  # where a transport runs
-    "time": {"report/junit.py"},  # an attribute of JUnit
+    "time": {"report/junit.py", "cluster/declared.py"},  # an attribute of JUnit; the service
     "lldp": {"verify/cabling.py"},  # what lldpctl answers
     "base": {"lab/nspawn/base.py"},  # a folder of trees
     "smoke_tests": {"bundled.py"},  # a folder of what is shipped

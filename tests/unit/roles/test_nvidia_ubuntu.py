@@ -12,7 +12,7 @@ import pytest
 from hpcforge.catalog.nvidia import Archive, Packages, load_archives
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
-from hpcforge.plan.desired import Desired
+from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.software.ranges import within
 from tests.support.nvidia_repository import (
     DCGM,
@@ -63,7 +63,7 @@ def test_every_name_of_the_data_comes_to_nodes_and_is_pinned(archive: str, compi
     found = set()
     for driver in DRIVERS:
         for modules in ("open", "closed"):
-            roles = [node for node in compiled(said(archive, driver, modules)).nodes["g01"] if "nvidia" in node.role]
+            roles = of_nvidia(compiled(said(archive, driver, modules)))
             found |= {name for role in roles for name in role.packages if not name.startswith("linux-")}
     known = REPOSITORIES[archive]
     assert {versionless(name) for name in found} == {name for name, _ in templates(known)} | {"nvidia-persistenced"}
@@ -109,6 +109,13 @@ def _site(tmp_path_factory: pytest.TempPathFactory) -> Sites:
     return of
 
 
+def of_nvidia(desired: Desired) -> list[DesiredRole]:
+    """Roles whose packages the catalog names; the exporter's is in its role."""
+    return [
+        role for role in desired.nodes["g01"] if role.role.startswith("nvidia_") and role.role != "nvidia_dcgm_exporter"
+    ]
+
+
 def noble(folder: Path, cluster: Cluster, compiled: Compiled, have: str = "") -> tuple[Apt, set[str]]:
     """apt of a node that has Ubuntu's archive, too, and what the node is to install of NVIDIA's."""
     desired = compiled(cluster)
@@ -119,8 +126,7 @@ def noble(folder: Path, cluster: Cluster, compiled: Compiled, have: str = "") ->
     theirs = source.uris[0].replace("/cuda/", "/ubuntu/")
     (folder / "etc/sources.list.d/ubuntu.sources").write_text(f"Types: deb\nURIs: {theirs}\nSuites: ./\nTrusted: yes\n")
     apt.run("apt-get", "update")
-    roles = [role for role in desired.nodes["g01"] if role.role.startswith("nvidia_")]
-    return apt, {name for role in roles for name in role.packages if not name.startswith("linux-")}
+    return apt, {name for role in of_nvidia(desired) for name in role.packages if not name.startswith("linux-")}
 
 
 def test_ubuntus_own_packages_of_the_same_names_are_never_chosen(
