@@ -38,7 +38,7 @@ GpuFault = Literal[
     "gpu-pcie-width", "gpu-pcie-generation", "gpu-mig",
 ]  # fmt: skip
 Enforced = Literal["cores", "memory", "gpus"]
-Plugin = Literal["tree", "block", "flat"]  # as in hpcforge.fabric.topology_conf
+Plugin = Literal["tree", "block", "flat"]  # of Slurm's topology
 
 
 class LabSection(Section):

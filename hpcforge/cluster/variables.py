@@ -18,7 +18,8 @@ def role_context(cluster: Cluster, role: str) -> dict[str, Any]:
     return {"cluster": cluster, "vars": SimpleNamespace(**cluster.variables.get(role, {}))}
 
 
-_BY_SERVICE = re.compile(r"node\.name in cluster\.services\.(\w+)\.on")  # as most roles of services say it
+# Told without Jinja, which `validate` then need not import.
+_BY_SERVICE = re.compile(r"node\.name in cluster\.services\.(\w+)\.on")
 
 
 def missing_variables(blueprint: Blueprint, declared: RoleDeclarations, cluster: Cluster) -> Iterator[Finding]:

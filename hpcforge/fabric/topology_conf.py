@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
 
+from hpcforge.blueprint.schema import Plugin
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.switch_groups import Level, SwitchGroup, among, levels
 
-Plugin = Literal["tree", "block", "flat"]
 Domains = Mapping[str, str]  # by node, the NVLink domain that it shares with others
 _NO_DOMAINS: Domains = MappingProxyType({})
 

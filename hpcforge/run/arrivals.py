@@ -19,7 +19,7 @@ from hpcforge.plan.plan import Install
 from hpcforge.run.install import Installation, install, left_out
 from hpcforge.run.node_state import Arrival, Arrive
 from hpcforge.run.run import Run
-from hpcforge.run.site import Site, goal, target
+from hpcforge.run.site import Goal, Site, goal, target
 from hpcforge.run.stages import stages
 
 _NEWS_S = 0.5
@@ -115,9 +115,10 @@ class Arrivals:
         """Return what a run of `site` asks again and again for each of these nodes; `say` gets news meanwhile.
 
         A node that has arrived is planned again, with its host key, and the engines reach it. `self.site` has all of
-        these keys.
+        these keys. Nodes that arrive together are planned together: a plan is made for the whole cluster.
         """
         self.site = site
+        planned: tuple[int, Goal] | None = None  # of all that had arrived when the site was last read
 
         def arrive(node: str) -> Arrival | None:
             self.news(say)
@@ -126,11 +127,15 @@ class Arrivals:
                 return None
             if found.why:
                 return Arrival(why=f"not installed: {found.why}")
-            try:
-                self.site = replace(self._reopen(), step=self.site.step)
-                now = goal(self.site, make=False)
-            except ExpectedError as error:
-                return Arrival(why=f"installed, and the site cannot be read again: {error}")
+            nonlocal planned
+            there = len(self.done)  # counted first: what ends meanwhile is planned at the next look
+            if planned is None or planned[0] != there:
+                try:
+                    self.site = replace(self._reopen(), step=self.site.step)
+                    planned = there, goal(self.site, make=False)
+                except ExpectedError as error:
+                    return Arrival(why=f"installed, and the site cannot be read again: {error}")
+            now = planned[1]
             machine = self.site.cluster.by_name[node]
             engines.add([target(self.site, node, machine)])
             bare = {node: Observation(node, {}, python=False)}

@@ -84,7 +84,7 @@ def main() -> int:
     if os.listdir(SENSORS):
         options = ("--quiet-cache", f"--sdr-cache-directory={SENSORS}", "--sensor-types=Temperature")
         celsius += temperatures(said("ipmi-sensors", *options, "--comma-separated-output", "--no-header-output"))
-    else:  # on a new node; it goes on while this program ends
+    else:  # a new node: the list takes up to a minute, so systemd makes it
         said("systemctl", "start", "--no-block", "hpcforge-sensors.service")
     print("\n".join(lines(watts, celsius)))
     return 0 if watts is not None or celsius else 1

@@ -14,7 +14,10 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 _COOKIE = b"\x63\x82\x53\x63"
@@ -22,6 +25,25 @@ _WAIT_S = 4.0
 _PXE_PORT = 4011  # of a server that has only boot files (PXE 2.1, 2.2.3)
 _VENDOR, _CLASS, _SERVER = 43, 60, 54
 _MENU, _ITEM = 9, 71  # within the vendor's options
+
+
+@contextmanager
+def dhcp_server(space: str, interface: str, options: str, folder: Path) -> Iterator[Callable[[], None]]:
+    """dnsmasq in a network namespace, as a site's own DHCP server. What is entered fails if it has ended."""
+    own = f"port=0\ninterface={interface}\nbind-interfaces\nlog-facility=-\n"
+    (folder / "own.conf").write_text(f"{own}{options}dhcp-leasefile={folder}/own-leases\npid-file={folder}/own-pid\n")
+    argv = ["ip", "netns", "exec", space, "dnsmasq", "--keep-in-foreground", "--user=root"]
+    with (folder / "own.log").open("wb") as log:
+        server = subprocess.Popen([*argv, f"--conf-file={folder}/own.conf"], stderr=log)
+
+    def check() -> None:
+        assert server.poll() is None, (folder / "own.log").read_text()
+
+    try:
+        yield check
+    finally:
+        server.terminate()
+        server.wait()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from hpcforge.netboot import Records, foreign_dhcp, services
 from hpcforge.netboot.configurations import BootHost, BootNetwork
 from hpcforge.netboot.decide import Record
 from hpcforge.netboot.server import Boots, identity
-from tests.support.pxe_client import Client
+from tests.support.pxe_client import Client, dhcp_server
 
 pytestmark = pytest.mark.lab
 
@@ -54,21 +54,13 @@ def network() -> Iterator[None]:
 @contextmanager
 def sites_own(folder: Path) -> Iterator[None]:
     """The site's DHCP server, which knows nothing of network boot."""
-    (folder / "own.conf").write_text(
-        f"port=0\ninterface=net\nbind-interfaces\ndhcp-range=10.79.9.200,10.79.9.220,1h\ndhcp-host={MAC},{MACHINE}\n"
-        f"dhcp-leasefile={folder}/own-leases\npid-file={folder}/own-pid\nlog-facility=-\n"
-    )
-    argv = ["ip", "netns", "exec", OWN, "dnsmasq", "--keep-in-foreground", "--user=root"]
-    with (folder / "own.log").open("wb") as log:
-        server = subprocess.Popen([*argv, f"--conf-file={folder}/own.conf"], stderr=log)
-    try:
+    addresses = f"dhcp-range=10.79.9.200,10.79.9.220,1h\ndhcp-host={MAC},{MACHINE}\n"
+    with dhcp_server(OWN, "net", addresses, folder) as check:
         until = time.monotonic() + 30
         while foreign_dhcp.others(BRIDGE, (), wait_s=1.5) != (SITES,):
-            assert server.poll() is None and time.monotonic() < until, (folder / "own.log").read_text()
+            check()
+            assert time.monotonic() < until
         yield
-    finally:
-        server.terminate()
-        server.wait()
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from hpcforge.netboot import Records, foreign_dhcp, services
 from hpcforge.netboot.configurations import BootHost, BootNetwork
 from hpcforge.netboot.decide import Record
 from hpcforge.netboot.server import Boots, identity
-from tests.support.pxe_client import Client
+from tests.support.pxe_client import Client, dhcp_server
 
 pytestmark = pytest.mark.lab
 
@@ -135,17 +135,12 @@ def test_an_installation_is_served_once_and_to_its_machine_alone(records: Record
 
 def test_a_foreign_dhcp_server_is_named_and_nothing_is_served(records: Records, tmp_path: Path) -> None:
     """It runs where machines are, and gives addresses to all."""
-    (tmp_path / "dnsmasq.conf").write_text(
-        f"port=0\ninterface={THERE}\nbind-interfaces\ndhcp-range=10.79.7.200,10.79.7.220,1h\n"
-        f"dhcp-leasefile={tmp_path}/leases\npid-file={tmp_path}/pid\nlog-facility=-\n"
-    )
-    argv = ["ip", "netns", "exec", SPACE, "dnsmasq", "--keep-in-foreground", "--user=root"]
-    with (tmp_path / "log").open("wb") as log:
-        other = subprocess.Popen([*argv, f"--conf-file={tmp_path}/dnsmasq.conf"], stderr=log)
-    try:
+    addresses = "dhcp-range=10.79.7.200,10.79.7.220,1h\n"
+    with dhcp_server(SPACE, THERE, addresses, tmp_path) as check:
         until = time.monotonic() + 30
         while not (found := foreign_dhcp.others(HERE, (SERVER,), wait_s=1.5)):
-            assert other.poll() is None and time.monotonic() < until, (tmp_path / "log").read_text()
+            check()
+            assert time.monotonic() < until
         assert found in ((MACHINE,), (OTHER,), (STRANGER,))
         network = BootNetwork(HERE, SERVER, "10.79.7.0/24", "http://x", str(tmp_path))
         boots = Boots(records, {}, {}, "http://x", "image", 1, {})
@@ -154,9 +149,6 @@ def test_a_foreign_dhcp_server_is_named_and_nothing_is_served(records: Records, 
         with pytest.raises(services.NetbootError, match=said), services.serving(served):
             pass
         assert not (tmp_path / "served").exists()
-    finally:
-        other.terminate()
-        other.wait()
     macs = list(MACS.values())
     ask = f"from hpcforge.netboot import foreign_dhcp; print(foreign_dhcp.others({THERE!r}, (), {macs}, 2.0))"
     assert SERVER in client(MACHINE).run(sys.executable, "-c", ask).decode()  # as another host would see ours

@@ -119,6 +119,26 @@ def test_a_node_arrives_with_its_host_key_and_its_own_steps(files: MetalSite, mo
     assert [found.node for found in arrivals.results()] == ["head", "w1", "w2"]
 
 
+def test_nodes_that_arrive_together_are_planned_together(files: MetalSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, work = begun(files, monkeypatch, [])
+    engines: Any = Reached()
+    site, plans = opened(files), list[Site]()
+    goal(site, make=True)
+    monkeypatch.setattr(beside, "goal", lambda of, make: plans.append(of) or goal(of, make=make))
+    with made as arrivals:
+        for name in ("head", "w1", "w2"):
+            recorded(files, name)
+            work.ends.put(Installation(name, 1))
+        arrivals.wait(["head", "w1", "w2"], print)
+        asks = arrivals.arriving(site, ["w1", "w2"], engines, Scope(None, frozenset()), RUN, print)
+        assert all(ask() for ask in asks.values())
+    assert len(plans) == 1
+    assert [(target.name, target.host_keys) for target in engines.targets] == [
+        ("w1", (HOST_KEY,)),
+        ("w2", (HOST_KEY,)),
+    ]
+
+
 def test_what_ends_all_installations_ends_each_with_its_cause(
     files: MetalSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
