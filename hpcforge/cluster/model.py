@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpcforge.blueprint.schema import Plugin
 from hpcforge.blueprint.smoke_tests import Bound, Level, Operation
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster.amd import Amd
@@ -26,7 +27,7 @@ from hpcforge.cluster.mig import Gres, Layout, gres
 from hpcforge.cluster.nvidia import Nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
-from hpcforge.fabric.topology_conf import Plugin, Topology
+from hpcforge.fabric.topology_conf import Topology
 from hpcforge.facility.limits import PowerFeed
 from hpcforge.launchers import LAUNCHERS, ContainerName, LauncherName
 

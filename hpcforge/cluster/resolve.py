@@ -36,7 +36,7 @@ from hpcforge.cluster.storage import FileSystem, LocalDrives, on_volumes, size_m
 from hpcforge.cluster.system_reserve import usual_cores, usual_memory_mib
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
-from hpcforge.fabric.topology_conf import Plugin, compute_fabric, topologies
+from hpcforge.fabric.topology_conf import compute_fabric, topologies
 from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights
 
@@ -473,7 +473,7 @@ def _near(
         for name, node in workers.items()
         if node.rack and catalog.servers[node.hardware].nvlink_domain == "rack"
     }
-    others: dict[Plugin, set[str]] = {}
+    others: dict[s.Plugin, set[str]] = {}
     for partition in slurm.partitions:
         if partition.topology:
             others.setdefault(partition.topology, set()).update(partition.nodes)
