@@ -1,10 +1,10 @@
 """What hpcforge's launch costs a training job: the same program by `hpcforge verify`, and by hand with torchrun.
 
-As root, on a rehearsal of tests/stories/verification/gauges.yaml that is up and applied:
+As root, on a rehearsal that is up and applied:
 
-    hpcforge rehearse up tests/stories/verification/gauges.yaml
-    hpcforge apply tests/stories/verification/gauges.yaml --yes --verify none
-    .venv/bin/python benchmarks/ddp_launch.py tests/stories/verification/gauges.yaml
+    hpcforge rehearse up benchmarks/ddp_launch.yaml
+    hpcforge apply benchmarks/ddp_launch.yaml --yes --verify none
+    .venv/bin/python benchmarks/ddp_launch.py benchmarks/ddp_launch.yaml
 
 The program is `train_ddp`, which measures samples a second of its timed steps. Ten pairs are run, one launch after the
 other, so that what else the machine does falls on both; the medians are compared. The target is 3 %.

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, TypeGuard
 
 from hpcforge.blueprint.hostlist import HostlistError, expand
@@ -24,6 +25,7 @@ _NODE_FAILED = re.compile(
     re.IGNORECASE,
 )
 _TASK_END = re.compile(r"^(\S+): tasks? [\d,-]+: (\S.*)$")  # "w[1-2]: tasks 0-1: Exited with exit code 1"
+_CANCELLED = re.compile(r"^\*\*\* (?:STEP|JOB) \S+ ON \S+ CANCELLED ")
 _STEPD = re.compile(r"^slurmstepd(?:-(\S+))?: error: (.*)$")
 _OVER_MEMORY = ("exceeded memory limit", "oom-kill event", "oom_kill event")
 _EXIT_CODE = re.compile(r"^Exited with exit code ([0-9]{1,9})$")
@@ -82,6 +84,7 @@ class Transcript:
     slurm_errors: tuple[str, ...] = ()
     task_exits: Mapping[str, int] = field(default_factory=dict)  # host -> exit code of its task, first to end first
     task_ends: Mapping[str, str] = field(default_factory=dict)  # the same in words, and those that a signal ended
+    ended_before: frozenset[str] = frozenset()  # hosts whose task ended before Slurm cancelled the step, if it did
     done: frozenset[int] = frozenset()  # tasks that gave a result
     failed_nodes: tuple[str, ...] = ()
     over_memory: Mapping[str, str] = field(default_factory=dict)  # host -> Slurm's words
@@ -136,6 +139,7 @@ def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Tran
         slurm_errors=tuple(slurm_errors),
         task_exits={host: int(code[1]) for host, end in task_ends.items() if (code := _EXIT_CODE.match(end))},
         task_ends=task_ends,
+        ended_before=frozenset(_task_ends(takewhile(lambda line: not _CANCELLED.match(line), slurm_errors))),
         done=frozenset(task for task, e in events if e["event"] == "result"),
         failed_nodes=tuple(a or b for line in slurm_errors for a, b in _NODE_FAILED.findall(line)),
         over_memory={host: end for host, end in task_ends.items() if end.startswith("Out Of Memory")}

@@ -199,13 +199,13 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
 def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     """A node without ranks. Of several, the one whose launcher ended by itself: the others may have waited for it.
 
-    Else the one whose launcher alone was killed: Slurm then ends the others. Where none can be told, none is blamed.
+    Else the one whose launcher alone was killed before Slurm ended the others. Where none can be told, none is blamed.
     """
     ran_on = set(seen.started.values())
     without = [node.name for node in job.nodes if node.name not in ran_on]
     if not without:
         return None
-    killed = [name for name, end in seen.task_ends.items() if end != "Terminated" and name in without]
+    killed = [name for name in without if name in seen.ended_before and seen.task_ends[name] != "Terminated"]
     by_itself = next((name for name in seen.task_exits if name in without), None)
     node = by_itself or next((names[0] for names in (without, killed) if len(names) == 1), None)
     if node is None:

@@ -238,6 +238,17 @@ def test_a_node_whose_launcher_was_killed_alone_is_blamed(job: submit.Launch) ->
     assert (both.status, both.node) == ("failed", None)
 
 
+@pytest.mark.parametrize(("cancelled_at", "blamed"), [(1, "w2"), (0, None), (2, None)])
+def test_of_launchers_that_were_killed_the_one_before_slurm_ended_the_step_is_blamed(
+    job: submit.Launch, cancelled_at: int, blamed: str | None
+) -> None:
+    """As srun wrote it where memory was short on a node: the others waited in vain, and Slurm killed them."""
+    lines = ["srun: error: w2: task 1: Killed", "srun: error: w1: task 0: Killed"]
+    lines.insert(cancelled_at, "0: slurmstepd-w1: error: *** STEP 1.1 ON w1 CANCELLED AT 2026-11-26T13:01:15 ***")
+    verdict = only(job, Completed(137, "", "\n".join(lines) + "\n"))
+    assert (verdict.status, verdict.node) == ("failed", blamed)
+
+
 def test_who_holds_the_port_of_the_ranks_is_named(job: submit.Launch) -> None:
     """torch says EADDRINUSE in a sentence of its own, and not whose it is."""
     said = [
