@@ -1,9 +1,10 @@
 """Makes the pictures of README.md in docs/images/: `make pictures`, as root, on a machine with chromium.
 
-    python tools/pictures.py [design] [terminal]
+    python tools/pictures.py [design] [terminal] [verification]
 
 design.png: the page of `hpcforge design`, its top and its racks, photographed by Chromium. terminal.svg: what
-`hpcforge apply` prints when it repairs a file, on a rehearsal of the blueprint that README.md shows.
+`hpcforge apply` prints when it repairs a file, on a rehearsal of the blueprint that README.md shows. verification.png:
+the page of `hpcforge verify` on a rehearsal of four workers, one of which has another MTU.
 """
 
 from __future__ import annotations
@@ -32,6 +33,32 @@ FRAMES = """<!DOCTYPE html><meta charset="utf-8">
 <style>body { margin: 0 } iframe { border: 0; width: 1280px; display: block }</style>
 <iframe src="design.html" style="height: 400px"></iframe><iframe src="design.html#racks" style="height: 560px"></iframe>
 """
+TESTED = """schema: 1
+name: demo
+domain: demo.example.org
+inventory: {lab: nspawn}
+access: {user: ops}
+nodes:
+  head:     {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
+  w[01-04]: {functions: [worker], hardware: rehearsal-node, addresses: "10.77.0.[11-14]"}
+networks: {cluster: {cidr: 10.77.0.0/24}}
+services: {dns: {on: head}, time: {on: head}, depot: {on: head}}
+software: {os: {name: debian, release: "12"}, frameworks: {pytorch: "2.13.0"}}
+slurm:
+  controller: head
+  reserve: {cores: 0, memory_gib: 1}
+  enforce: []
+  partitions: {main: {nodes: all, default: true}}
+users: {tests: {uid: 2002}}
+acceptance:
+  run_as: tests
+  tests:
+    node_health: {nodes: all}
+    allreduce: {nodes: all}
+    collectives: {nodes: all, options: {sizes_kib: [4, 64, 1024]}}
+    storage: {nodes: all, options: {size_mib: 16, files: 100, samples: 100}}
+    train_ddp: {nodes: all}
+"""
 SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
 <style>{styles} .{unique_id}-matrix {{ font: {char_height}px monospace; white-space: pre }}</style>
 <rect width="100%" height="100%" rx="6" fill="#0c0c0c"/>
@@ -40,9 +67,9 @@ SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www
 
 
 def main() -> None:
-    """Make those that are named, or both."""
+    """Make those that are named, or all."""
     IMAGES.mkdir(exist_ok=True)
-    makers = {"design": design, "terminal": terminal}
+    makers = {"design": design, "terminal": terminal, "verification": verification}
     for name in sys.argv[1:] or makers:
         makers[name](IMAGES)
 
@@ -53,10 +80,14 @@ def design(images: Path) -> None:
         folder = Path(name)
         run(["hpcforge", "design", DESIGNED, "--html", str(folder / "design.html")], ROOT / "blueprints")
         (folder / "frames.html").write_text(FRAMES, encoding="utf-8")
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--allow-file-access-from-files"]
-        size = [f"--user-data-dir={folder / 'profile'}", "--window-size=1280,960"]
-        picture = f"--screenshot={images / 'design.png'}"
-        run(["chromium", *flags, *size, picture, str(folder / "frames.html")], folder)
+        photograph(folder / "frames.html", images / "design.png", 960)
+
+
+def photograph(page: Path, picture: Path, height: int) -> None:
+    """A page in Chromium, 1280 pixels wide."""
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--allow-file-access-from-files"]
+    size = [f"--user-data-dir={page.parent / 'profile'}", f"--window-size=1280,{height}"]
+    run(["chromium", *flags, *size, f"--screenshot={picture}", str(page)], page.parent)
 
 
 def terminal(images: Path) -> None:
@@ -73,6 +104,23 @@ def terminal(images: Path) -> None:
         finally:
             run(["hpcforge", "rehearse", "down", "demo.yaml"], folder)
     (images / "terminal.svg").write_text(drawn(f"$ hpcforge apply demo.yaml --yes\n{printed}"), encoding="utf-8")
+
+
+def verification(images: Path) -> None:
+    """Photograph the page of a verification that found a bad node."""
+    with tempfile.TemporaryDirectory(prefix="hpcforge-picture-") as name:
+        folder = Path(name)
+        (folder / "demo.yaml").write_text(TESTED, encoding="utf-8")
+        run(["hpcforge", "rehearse", "up", "demo.yaml"], folder)
+        try:
+            run(["hpcforge", "apply", "demo.yaml", "--yes", "--verify", "none"], folder)
+            mtu = ["sudo", "ip", "link", "set", "host0", "mtu", "1400"]
+            run(["hpcforge", "rehearse", "ssh", "demo.yaml", "w03", "--", *mtu], folder)
+            verify = ["hpcforge", "verify", "demo.yaml", "--level", "standard", "--html", "page.html"]
+            subprocess.run(verify, cwd=folder, env=ENVIRONMENT, timeout=900, check=False)
+        finally:
+            run(["hpcforge", "rehearse", "down", "demo.yaml"], folder)
+        photograph(folder / "page.html", images / "verification.png", 1400)
 
 
 def shown_blueprint() -> str:
