@@ -120,7 +120,7 @@ def verification(images: Path) -> None:
             subprocess.run(verify, cwd=folder, env=ENVIRONMENT, timeout=900, check=False)
         finally:
             run(["hpcforge", "rehearse", "down", "demo.yaml"], folder)
-        photograph(folder / "page.html", images / "verification.png", 1400)
+        photograph(folder / "page.html", images / "verification.png", 670)
 
 
 def shown_blueprint() -> str:
