@@ -6,8 +6,10 @@ then the site has only the names of the real machines.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -69,7 +71,17 @@ def open_site(
         away = out_of_reach(package_origins(loaded, loaded.cluster), running.sources)
     if lab is not None:
         start = named(loaded.blueprint_path, lab).up()
+    elif inventory is None:
+        _say_which(blueprint)
     return Site(loaded, loaded.cluster, identity, lab, start, boots=boots, away=away)
+
+
+@cache
+def _say_which(blueprint: Path) -> None:
+    """Say once that the site itself is meant, where it has a rehearsal, too."""
+    name = default_lab_name(blueprint)
+    if os.geteuid() == 0 and lab_directory(name).is_dir():
+        printing.note(f"these are the site's own nodes; for those of their rehearsal: --lab {name}\n")
 
 
 def say_not_rehearsed(site: Site, inventory: Path | None = None) -> None:

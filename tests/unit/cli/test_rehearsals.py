@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli import rehearsals, rehearse
+from hpcforge.cli import site as sites
 from hpcforge.cli.rehearsals import Named, named, named_one, one_of_all, parted
 from hpcforge.engines.host_keys import UnreachableError, host_keys
 from hpcforge.engines.tasks import Target
@@ -60,3 +61,20 @@ def test_nodes_are_of_a_kind_that_there_is() -> None:
     with pytest.raises(UsageError, match="'submarine' is not a kind of rehearsal") as refused:
         rehearse.up(blueprint, "mine", None, "submarine", image=False)
     assert refused.value.hint == "--on takes nspawn or vm or vagrant"
+
+
+def test_a_site_that_has_a_rehearsal_says_once_that_it_is_meant_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blueprint = Path(__file__).parents[3] / "blueprints" / "dgx-h100-unit.yaml"
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(sites, "lab_directory", lambda name: tmp_path / "none")
+    sites._say_which.cache_clear()
+    sites.open_site(blueprint, None, None, None)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sites, "lab_directory", lambda name: tmp_path)
+    sites._say_which.cache_clear()
+    for _ in range(2):
+        sites.open_site(blueprint, None, None, None)
+    said = f"these are the site's own nodes; for those of their rehearsal: --lab {default_lab_name(blueprint)}\n"
+    assert capsys.readouterr().err == said
