@@ -4,7 +4,7 @@
 
 design.png: the page of `hpcforge design`, its top and its racks, photographed by Chromium. terminal.svg: what
 `hpcforge apply` prints when it repairs a file, on a rehearsal of the blueprint that README.md shows. verification.png:
-the page of `hpcforge verify` on a rehearsal of four workers, one of which has another MTU.
+the top and the tests of the page of `hpcforge verify`, on a rehearsal of four workers, one of which has another MTU.
 """
 
 from __future__ import annotations
@@ -32,6 +32,13 @@ ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ
 FRAMES = """<!DOCTYPE html><meta charset="utf-8">
 <style>body { margin: 0 } iframe { border: 0; width: 1280px; display: block }</style>
 <iframe src="design.html" style="height: 400px"></iframe><iframe src="design.html#racks" style="height: 560px"></iframe>
+"""
+# Without what it says of this machine, between its top and its tests.
+TOP_AND_TESTS = """<!DOCTYPE html><meta charset="utf-8">
+<style>body { margin: 0 } div { overflow: hidden }
+iframe { border: 0; width: 1280px; height: 1400px; display: block }</style>
+<div style="height: 150px"><iframe src="page.html"></iframe></div>
+<div style="height: 260px"><iframe src="page.html" style="margin-top: -420px"></iframe></div>
 """
 TESTED = """schema: 1
 name: demo
@@ -120,7 +127,8 @@ def verification(images: Path) -> None:
             subprocess.run(verify, cwd=folder, env=ENVIRONMENT, timeout=900, check=False)
         finally:
             run(["hpcforge", "rehearse", "down", "demo.yaml"], folder)
-        photograph(folder / "page.html", images / "verification.png", 670)
+        (folder / "frames.html").write_text(TOP_AND_TESTS, encoding="utf-8")
+        photograph(folder / "frames.html", images / "verification.png", 410)
 
 
 def shown_blueprint() -> str:

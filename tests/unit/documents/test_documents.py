@@ -136,7 +136,7 @@ def test_readme_says_which_roles_have_code() -> None:
 
 def test_readme_is_short_and_its_pictures_are_small() -> None:
     assert len(README.splitlines()) < 150
-    assert [path.name for path in PICTURES] == ["design.png", "terminal.svg"]
+    assert [path.name for path in PICTURES] == ["design.png", "terminal.svg", "verification.png"]
     assert all(f"docs/images/{path.name}" in README and path.stat().st_size < 200_000 for path in PICTURES)
 
 
