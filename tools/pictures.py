@@ -15,6 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -100,35 +102,36 @@ def photograph(page: Path, picture: Path, height: int) -> None:
 def terminal(images: Path) -> None:
     """Draw an apply that repairs a file which somebody edited on a node."""
     edit = "echo '# edited by hand' >> /etc/chrony/chrony.conf"
-    with tempfile.TemporaryDirectory(prefix="hpcforge-picture-") as name:
-        folder = Path(name)
-        (folder / "demo.yaml").write_text(shown_blueprint(), encoding="utf-8")
-        run(["hpcforge", "rehearse", "up", "demo.yaml"], folder)
-        try:
-            sys.stdout.write(run(["hpcforge", "apply", "demo.yaml", "--yes"], folder))
-            run(["hpcforge", "rehearse", "ssh", "demo.yaml", "w02", "--", "sudo", "sh", "-c", f'"{edit}"'], folder)
-            printed = run(["hpcforge", "apply", "demo.yaml", "--yes"], folder)
-        finally:
-            run(["hpcforge", "rehearse", "down", "demo.yaml"], folder)
+    with rehearsal(shown_blueprint()) as folder:
+        sys.stdout.write(run(["hpcforge", "apply", "demo.yaml", "--yes"], folder))
+        run(["hpcforge", "rehearse", "ssh", "demo.yaml", "w02", "--", "sudo", "sh", "-c", f'"{edit}"'], folder)
+        printed = run(["hpcforge", "apply", "demo.yaml", "--yes"], folder)
     (images / "terminal.svg").write_text(drawn(f"$ hpcforge apply demo.yaml --yes\n{printed}"), encoding="utf-8")
 
 
 def verification(images: Path) -> None:
     """Photograph the page of a verification that found a bad node."""
-    with tempfile.TemporaryDirectory(prefix="hpcforge-picture-") as name:
-        folder = Path(name)
-        (folder / "demo.yaml").write_text(TESTED, encoding="utf-8")
-        run(["hpcforge", "rehearse", "up", "demo.yaml"], folder)
-        try:
-            run(["hpcforge", "apply", "demo.yaml", "--yes", "--verify", "none"], folder)
-            mtu = ["sudo", "ip", "link", "set", "host0", "mtu", "1400"]
-            run(["hpcforge", "rehearse", "ssh", "demo.yaml", "w03", "--", *mtu], folder)
-            verify = ["hpcforge", "verify", "demo.yaml", "--level", "standard", "--html", "page.html"]
-            subprocess.run(verify, cwd=folder, env=ENVIRONMENT, timeout=900, check=False)
-        finally:
-            run(["hpcforge", "rehearse", "down", "demo.yaml"], folder)
+    with rehearsal(TESTED) as folder:
+        run(["hpcforge", "apply", "demo.yaml", "--yes", "--verify", "none"], folder)
+        mtu = ["sudo", "ip", "link", "set", "host0", "mtu", "1400"]
+        run(["hpcforge", "rehearse", "ssh", "demo.yaml", "w03", "--", *mtu], folder)
+        verify = ["hpcforge", "verify", "demo.yaml", "--level", "standard", "--html", "page.html"]
+        subprocess.run(verify, cwd=folder, env=ENVIRONMENT, timeout=900, check=False)  # its exit status is that of w03
         (folder / "frames.html").write_text(TOP_AND_TESTS, encoding="utf-8")
         photograph(folder / "frames.html", images / "verification.png", 410)
+
+
+@contextmanager
+def rehearsal(blueprint: str) -> Iterator[Path]:
+    """Its nodes run; the folder has it as demo.yaml."""
+    with tempfile.TemporaryDirectory(prefix="hpcforge-picture-") as name:
+        folder = Path(name)
+        (folder / "demo.yaml").write_text(blueprint, encoding="utf-8")
+        run(["hpcforge", "rehearse", "up", "demo.yaml"], folder)
+        try:
+            yield folder
+        finally:
+            run(["hpcforge", "rehearse", "down", "demo.yaml"], folder)
 
 
 def shown_blueprint() -> str:
