@@ -280,7 +280,7 @@ def _loaded(
         programs(blueprint),
         _repository_key(blueprint, folder),
     )
-    cluster = replace(cluster, feeds=power_feeds(floor))
+    cluster = replace(cluster, feeds=power_feeds(floor), shared_cores=blueprint.wants_lab)
     if any(program.declared for program in cluster.programs):
         cluster = _designed(cluster, floor, layout, {fabric.name: fabric for fabric in connected.built})
     warnings += draft.place(interface_findings(cluster))
