@@ -80,6 +80,27 @@ class OverrideGpus(Section):
     count: v.Whole = Field(ge=0, le=16, description="GPUs in this node; 0: none.")
 
 
+_Partition = Annotated[
+    str,
+    v.Matches(
+        r"(?!/(?:boot|usr|etc|bin|sbin|lib|lib64|dev|proc|sys|run|root)(?:/|\Z))(?:/[A-Za-z0-9_-]{1,100}){1,20}",
+        "a mount point of a partition: /var or a folder below it, /home, /tmp, /opt, /srv or the site's own",
+        "/var",
+    ),
+]
+
+
+class SystemDisk(Section):
+    """Where the installer of `apply --install` writes the operating system: docs/bare-metal.md."""
+
+    drives: Annotated[v.Whole, Field(ge=1, le=2)] = Field(
+        1, description="2: two disks of one size, as mirrors (RAID 1)."
+    )
+    partitions_gib: Annotated[dict[_Partition, Annotated[v.Whole, Field(ge=1, le=65_536)]], Field(max_length=16)] = (
+        Field({}, description="Sizes of further partitions by mount point, GiB; / gets the rest.")
+    )
+
+
 class NodeGroup(Section):
     """Machines that are alike."""
 
@@ -96,6 +117,9 @@ class NodeGroup(Section):
         description="Shards of each node's GPUs, for jobs that share a GPU: by GPUs (all, 0-3, 0,2) the number on "
         "one GPU, which is the number of jobs that can share it. A GPU that is not named is not shared. Slurm "
         "23.11.5 or later.",
+    )
+    system_disk: SystemDisk = Field(
+        SystemDisk.model_construct(), description="Disks and partitions of the operating system that hpcforge installs."
     )
     addresses: v.Ipv4Hostlist | None = Field(
         None, description="IPv4 addresses in the order of the names, as a hostlist; default: from the inventory."

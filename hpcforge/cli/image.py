@@ -43,6 +43,8 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool, me
     disk = disk or metal
     if disk:
         request = bootable(request, recipe.METAL_KERNEL if metal else recipe.KERNEL)
+        if any(node.system_disk.drives > 1 for node in loaded.cluster.nodes):
+            request = with_packages(request, [recipe.MIRRORS])
     require_root()
     require_programs(disk=disk)
     made_for = MadeFor(str(blueprint.resolve()), hashlib.sha256(blueprint.read_bytes()).hexdigest())

@@ -80,7 +80,7 @@ def beside(
     tell("".join(f"{line}\n" for line in installs_text(installs)), "plan")
     printing.flush()
     names = [install.node for install in installs]
-    confirm(names, {install.node: install.wipes for install in installs if install.wipes}, yes)
+    confirm(names, [install.node for install in installs if install.wipes], yes)
     signals.at_once()
     said: SimpleQueue[str] = SimpleQueue()
     what = served(site, image_named(installs[0].image), None, HTTP_PORT, asked.proxy, default_key(site), said.put)

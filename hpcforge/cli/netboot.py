@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import typer
@@ -43,8 +43,8 @@ def want(
     disks = disks_to_wipe(wipe, names)
     chosen = work.image_named(image)
     for name in names:
-        disk = disks.get(name)
-        what = f"DESTROYS THE DATA on the disk with serial number {disk}" if disk else "writes a blank disk, or none"
+        named = " and ".join(disks.get(name, ()))
+        what = f"DESTROYS THE DATA on the disk with serial number {named}" if named else "writes blank disks, or none"
         printing.note(f"{name}: image {chosen.name}; {what}\n")
     confirm(names, disks, yes)
     work.want(site, names, disks, chosen.name, hours)
@@ -100,7 +100,13 @@ def status(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
             left = duration(record.until_s - now) if record.until_s > now else "expired"
             state = f"{record.state}, {left}" if waits else record.state
             rows.append(
-                [record.node, state, record.image, record.disk or record.wipe or "-", one_line(record.why) or "-"]
+                [
+                    record.node,
+                    state,
+                    record.image,
+                    ", ".join(record.disks or record.wipe) or "-",
+                    one_line(record.why) or "-",
+                ]
             )
         printing.result(table(("node", "state", "image", "disk", "why"), rows))
         for record in records:
@@ -143,19 +149,19 @@ def refuse_lab(site: Site, inventory: Path | None) -> None:
         raise UsageError("the nodes of a rehearsal do not boot from the network", "hpcforge rehearse up")
 
 
-def disks_to_wipe(wipe: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """The serial number of the disk that may be overwritten, by node. Raises UsageError."""
-    found: dict[str, str] = {}
+def disks_to_wipe(wipe: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The serial numbers of the disks that may be overwritten, by node. Raises UsageError."""
+    found: dict[str, tuple[str, ...]] = {}
     for text in wipe:
         name, _, serial = text.partition("=")
         if name not in names or not serial or not serial.isascii() or not serial.isprintable():
             raise UsageError(f"--wipe {text}: not NODE=SERIAL of a node that is named", f"--wipe {names[0]}=S3Z8NX0K")
-        found[name] = serial
+        found[name] = (*found.get(name, ()), serial)
     return found
 
 
-def confirm(names: Sequence[str], disks: Mapping[str, str], yes: bool) -> None:
-    """Ask for the installation; the names of nodes that lose data have to be typed. Raises UsageError and Abort."""
+def confirm(names: Sequence[str], disks: Collection[str], yes: bool) -> None:
+    """Ask for the installation; the names of nodes that lose data, on `disks`, are typed. Raises UsageError, Abort."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -139,6 +139,14 @@ class Bmc:
 
 
 @dataclass(frozen=True)
+class SystemDisk:
+    """Where an operating system is installed."""
+
+    drives: int = 1  # more than one: mirrors of each other
+    partitions_gib: Mapping[str, int] = field(default_factory=dict, hash=False)  # by mount point, in their order
+
+
+@dataclass(frozen=True)
 class Node:
     """One machine as declared (overrides applied), and where to reach it.
 
@@ -170,6 +178,7 @@ class Node:
     reserve_cores: int = 0  # kept from jobs, of a worker
     reserve_memory_mib: int = 0  # the same
     platform: Platform | None = None  # None: the cluster's, as all nodes have
+    system_disk: SystemDisk = SystemDisk()
 
     @property
     def certified(self) -> bool:

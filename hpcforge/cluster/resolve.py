@@ -259,6 +259,7 @@ def _node(
         accepts=override.accept if override else (),
         reserve_cores=usual_cores(declared.sockets, declared.cores_per_socket) if cores is None else cores,
         reserve_memory_mib=usual_memory_mib(declared.memory_gib) if memory_gib is None else memory_gib * 1024,
+        system_disk=m.SystemDisk(group.system_disk.drives, dict(sorted(group.system_disk.partitions_gib.items()))),
     )
 
 

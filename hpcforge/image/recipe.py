@@ -12,6 +12,7 @@ from hpcforge.lab import node_system
 # As in a base system of labs, and Python 3, without which nothing of hpcforge's runs on a node.
 BASE = (*node_system.PACKAGES, "python3")
 KERNEL = "linux-image-cloud-amd64"  # of images that virtual machines boot; brings initramfs-tools and udev
+MIRRORS = "mdadm"  # where the system lies on more than one disk
 METAL_KERNEL = "linux-image-amd64"  # with the drivers of real machines, which the other lacks
 ALWAYS = ("?essential", "?priority(required)", "apt")  # what mmdebstrap's variant minbase is made of
 

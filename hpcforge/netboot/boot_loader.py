@@ -12,24 +12,18 @@ import tempfile
 from pathlib import Path
 
 from hpcforge.errors import ExpectedError
+from hpcforge.netboot.configurations import EFI_LABEL
 
 CORE_SECTOR = 2048  # where the installer's partition table has the partition for the core
 _KERNEL_SECTOR = 0x5C  # in boot.img (GRUB 2.06, grub-core/boot/i386/pc/boot.S): first sector of the core
 _REST_SECTOR = 512 - 12  # in diskboot.img, the core's first sector: of the rest of it (diskboot.S, blocklist_default)
 _ESP_KIB = 64 * 1024
-_BIOS = (
-    "biosdisk",
-    "part_gpt",
-    "ext2",
-    "linux",
-    "normal",
-    "search",
-    "search_label",
-    "configfile",
-    "serial",
+_BOTH = (
+    "part_gpt", "diskfilter", "mdraid1x", "ext2", "linux", "normal", "search", "search_label", "configfile", "serial",
     "terminal",
-)
-_EFI = ("part_gpt", "fat", "ext2", "linux", "normal", "search", "search_label", "configfile", "serial", "terminal")
+)  # fmt: skip
+_BIOS = ("biosdisk", *_BOTH)
+_EFI = ("fat", *_BOTH)
 _CONFIG = """\
 serial --unit=0 --speed=115200
 terminal_output console serial
@@ -62,7 +56,7 @@ def files() -> dict[str, bytes]:
         config = ("-c", "early.cfg", "-p", "/boot/grub")
         _run(folder, "grub-mkimage", "-O", "i386-pc", "-o", "core.img", *config, *_BIOS)
         _run(folder, "grub-mkimage", "-O", "x86_64-efi", "-o", "BOOTX64.EFI", *config, *_EFI)
-        _run(folder, "mkfs.vfat", "-C", "-n", "ESP", "esp.img", str(_ESP_KIB))
+        _run(folder, "mkfs.vfat", "-C", "-n", EFI_LABEL, "esp.img", str(_ESP_KIB))
         _run(folder, "mmd", "-i", "esp.img", "::EFI", "::EFI/BOOT")
         _run(folder, "mcopy", "-i", "esp.img", "BOOTX64.EFI", "::EFI/BOOT/BOOTX64.EFI")
         found = Path("/usr/lib/grub/i386-pc/boot.img").read_bytes()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 # Files of Debian's package ipxe, by the architecture that a machine reports (RFC 4578): what firmware boots first.
 BIOS_FILE, EFI_FILE = "undionly.kpxe", "ipxe.efi"
+EFI_LABEL = "HPCFORGE"  # of the EFI partition that the installer writes
 _EFI_ARCHITECTURES = (7, 9)
 _PXE_SERVICES = {"x86PC": BIOS_FILE, "BC_EFI": EFI_FILE, "X86-64_EFI": EFI_FILE}  # dnsmasq's names of 0, 7 and 9
 
@@ -120,8 +121,11 @@ http {{
 
 # `exit` gives BIOS firmware its own order of boot; some machines then boot the network again, so disks are tried first.
 LOCAL_BIOS = "#!ipxe\necho hpcforge: this machine boots its own disk\nsanboot --no-describe --drive 0x80 || exit\n"
-# UEFI firmware tries the next device only after a failure: after a success it shows its menu.
-LOCAL_EFI = "#!ipxe\necho hpcforge: this machine boots its own disk\nexit 1\n"
+# The installer's EFI partition is found by its label, since firmware may try the network in other ways for minutes
+# before the disk. It tries the next device only after a failure: after a success it shows its menu.
+LOCAL_EFI = (
+    f"#!ipxe\necho hpcforge: this machine boots its own disk\nchain file://{EFI_LABEL}/EFI/BOOT/BOOTX64.EFI || exit 1\n"
+)
 
 
 def local_script(platform: str) -> str:

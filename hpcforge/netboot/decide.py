@@ -23,9 +23,9 @@ class Record:
     state: State
     until_s: float  # later it is no longer asked for
     image: str  # name of the image
-    wipe: str | None = None  # serial number of the one disk whose data may go
+    wipe: tuple[str, ...] = ()  # serial numbers of the disks whose data may go
     token_sha256: str | None = None  # of the token that was offered last
-    disk: str | None = None  # serial number of the disk that is being written, or was
+    disks: tuple[str, ...] = ()  # serial numbers of those that are being written, or were
     host_keys: tuple[str, ...] = ()
     why: str = ""  # of a failure
     mac: str = ""  # of the machine that is meant: another one under the same name is not installed
@@ -44,10 +44,18 @@ class TargetDisk:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The disk to write, or why there is none."""
+class Need:
+    """What the system of a node takes."""
 
-    disk: TargetDisk | None
+    drives: int = 1  # more than one: mirrors of each other
+    bytes: int = MIN_DISK_BYTES  # of each
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The disks to write, or why there are none."""
+
+    disks: tuple[TargetDisk, ...] = ()
     why: str = ""
 
 
@@ -91,30 +99,44 @@ def restarted(record: Record) -> Record | None:
     return failed(record, "it started again before its installation ended: power was lost, or it was reset")
 
 
-def choose(record: Record, disks: Sequence[TargetDisk]) -> Choice:
-    """Which disk is written: the one that is named, else the smallest blank one."""
-    large = [disk for disk in disks if disk.bytes >= MIN_DISK_BYTES]
-    if not large:
-        return Choice(None, "it has no disk of 4 GB or more")
-    target = [disk for disk in large if record.wipe is not None and disk.serial == record.wipe]
-    earlier = [disk for disk in disks if disk.marker and disk not in target]
+def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> Choice:
+    """Which disks are written: those that are named, else the smallest blank ones, of one size if they are several."""
+    large = [disk for disk in disks if disk.bytes >= max(need.bytes, MIN_DISK_BYTES)]
+    if len(large) < need.drives:
+        size = f"of {-(-max(need.bytes, MIN_DISK_BYTES) // 1000**3)} GB or more"
+        return Choice(
+            why=f"it has no disk {size}" if not large else f"it has {len(large)} of {need.drives} disks {size}"
+        )
+    named = [disk for disk in large if disk.serial in record.wipe]
+    earlier = [disk for disk in disks if disk.marker and disk not in named]
     if earlier:  # a boot loader finds the file system by its label, which both would have
-        have = ", ".join(f"{disk.name} (serial number {disk.serial or 'none'})" for disk in earlier)
-        return Choice(None, f"an earlier installation is on {have}: name that disk with --wipe, or erase it")
-    if record.wipe is not None:
-        named = [disk for disk in large if disk.serial == record.wipe]
-        if len(named) != 1:
+        return Choice(why=f"an earlier installation is on {listed(earlier)}: name that disk with --wipe, or erase it")
+    for serial in record.wipe:
+        if (found := sum(disk.serial == serial for disk in large)) != 1:
             have = ", ".join(disk.serial or disk.name for disk in large)
-            return Choice(None, f"{len(named)} disks have the serial number {record.wipe}; it has {have}")
-        return _unless_done(record, named[0])
-    blank = [disk for disk in large if disk.blank]
-    if not blank:
-        have = ", ".join(f"{disk.name} (serial number {disk.serial or 'none'})" for disk in large)
-        return Choice(None, f"every disk has data: {have}")
-    return _unless_done(record, min(blank, key=lambda disk: (disk.bytes, disk.name)))
+            return Choice(why=f"{found} disks have the serial number {serial}; it has {have}")
+    if len(named) > need.drives:
+        return Choice(why=f"--wipe names {len(named)} disks, and its system takes {need.drives}")
+    chosen = _filled(named, [disk for disk in large if disk.blank and disk not in named], need.drives)
+    if len(chosen) < need.drives:
+        why = "every disk has data" if need.drives == 1 else f"it has no {need.drives} blank disks of one size"
+        return Choice(why=f"{why}: {listed(large)}")
+    done = [disk.name for disk in chosen if disk.marker and disk.marker == record.token_sha256]
+    if done:
+        return Choice(why=f"{', '.join(done)} was installed with this token already")
+    return Choice(chosen)
 
 
-def _unless_done(record: Record, disk: TargetDisk) -> Choice:
-    if disk.marker and disk.marker == record.token_sha256:
-        return Choice(None, f"{disk.name} was installed with this token already")
-    return Choice(disk)
+def _filled(named: Sequence[TargetDisk], blank: Sequence[TargetDisk], drives: int) -> tuple[TargetDisk, ...]:
+    """The named disks, and as many blank ones of one size as are missing; fewer where there are not so many."""
+    missing = drives - len(named)
+    for size in sorted({disk.bytes for disk in blank} & ({disk.bytes for disk in named} or {d.bytes for d in blank})):
+        alike = sorted((disk for disk in blank if disk.bytes == size), key=lambda disk: disk.name)
+        if len(alike) >= missing:
+            return (*named, *alike[:missing])
+    return tuple(named)
+
+
+def listed(disks: Sequence[TargetDisk]) -> str:
+    """Their names and serial numbers."""
+    return ", ".join(f"{disk.name} (serial number {disk.serial or 'none'})" for disk in disks)

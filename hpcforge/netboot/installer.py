@@ -17,11 +17,17 @@ from hpcforge.netboot import boot_loader
 
 PACKAGES = ("busybox-static", "fdisk", "e2fsprogs")
 _APPLETS = (
-    "blockdev", "cat", "chmod", "chroot", "cut", "dd", "dmesg", "echo", "grep", "head", "ip", "ln", "ls", "mkdir",
-    "modprobe", "mount", "printf", "reboot", "sh", "sleep", "sync", "tail", "tr", "udhcpc",
+    "blockdev", "cat", "chmod", "chroot", "cp", "cut", "dd", "dmesg", "echo", "grep", "head", "ip", "ln", "ls", "mkdir",
+    "modprobe", "mount", "printf", "reboot", "rm", "sh", "sleep", "stat", "sync", "tail", "tr", "udhcpc",
     "umount", "wc", "wget",
 )  # fmt: skip
-_PROGRAMS = ("sfdisk", "e2fsck", "resize2fs", "sha256sum")  # busybox has a sha256sum that is several times slower
+_PROGRAMS = (
+    "sfdisk",
+    "e2fsck",
+    "mke2fs",
+    "resize2fs",
+    "sha256sum",
+)  # busybox has a sha256sum that is several times slower
 _UDHCPC = """#!/hpcforge/bin/sh
 [ "$1" = bound ] || [ "$1" = renew ] || exit 0
 /hpcforge/bin/ip addr flush dev $interface

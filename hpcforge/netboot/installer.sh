@@ -24,7 +24,7 @@ die() {
 
 say "installer, $(cut -d. -f1 /proc/uptime) s after the kernel"
 mac=$(echo "$bootif" | tr - :)
-for module in af_packet virtio_net virtio_pci virtio_blk nvme sd_mod ahci virtio_scsi e1000 e1000e igb ixgbe i40e ice \
+for module in af_packet virtio_net virtio_pci virtio_blk nvme sd_mod ahci raid1 virtio_scsi e1000 e1000e igb ixgbe i40e ice \
   bnxt_en mlx5_core ext4 efivarfs; do modprobe -q $module; done
 udevadm settle --timeout=20 2> /dev/null
 tries=0
@@ -36,6 +36,9 @@ done
 ip link set lo up; ip link set "$interface" up
 udhcpc -q -n -t 20 -T 2 -i "$interface" -s /hpcforge/udhcpc > /dev/null 2>&1 || die "no DHCP answer on $interface"
 say "network is up, $(cut -d. -f1 /proc/uptime) s"
+
+# Arrays that udev has put together hold their disks. An array that nobody wrote to is stopped without a write.
+[ -x /sbin/mdadm ] && mdadm --stop --scan 2> /dev/null
 
 # What disks there are: blank is one whose first and last MiB can be read and are zero.
 list() {
@@ -67,46 +70,107 @@ list > /tmp/disks
 begun=yes
 post begin /tmp/disks > /tmp/plan || { begun=; die "the server refuses: $(cat /tmp/plan) (disks: $(cat /tmp/disks))"; }
 . /tmp/plan
-say "writes /dev/$disk"
-device=/dev/$disk
-case $disk in *[0-9]) part=${device}p ;; *) part=$device ;; esac
-sectors=$(cat /sys/block/$disk/size)
+say "writes $disks"
+set -- $disks
+drives=$#
 
-# A table of 1 MiB for GRUB on BIOS, 64 MiB for EFI, and the rest. Nothing else of the disk is touched.
-dd if=/dev/zero of=$device bs=1M count=66 2> /dev/null || die "$device cannot be written"
-printf 'label: gpt\nstart=2048,size=2048,type=21686148-6449-6E6F-744E-656564454649\nstart=4096,size=131072,type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B\nstart=135168,type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' |
-  sfdisk -q --no-tell-kernel --wipe always --wipe-partitions always $device > /tmp/said 2>&1 || die "sfdisk: $(tail -n 1 /tmp/said)"
-blockdev --rereadpt $device 2> /dev/null
-udevadm settle --timeout=20 2> /dev/null
-tries=0
-until [ -b ${part}3 ]; do tries=$((tries + 1)); [ $tries -gt 30 ] && die "no ${part}3 appears"; sleep 1; done
+# On each disk a partition of 1 MiB for GRUB on BIOS, one of 64 MiB for EFI, those of the blueprint, and / from 66 MiB
+# to where they begin. Nothing else of a disk is touched.
+smallest=
+for disk; do
+  here=$(cat /sys/block/$disk/queue/logical_block_size)
+  [ "$here" = 512 ] || die "/dev/$disk has sectors of $here bytes: only 512 are supported"
+  here=$(cat /sys/block/$disk/size)
+  [ -n "$smallest" ] && [ "$smallest" -le "$here" ] || smallest=$here
+done
+linux=0FC63DAF-8483-4772-8E79-3D69D8477DE4
+root=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709
+[ $drives = 1 ] || { linux=A19D880F-05FC-4D3B-A006-743F0F84911E; root=$linux; }
+next=$(((smallest - 34) / 2048 * 2048)) # the second table has the last 33 sectors
+more= number=3
+for partition in $partitions; do
+  sectors=$((${partition#*=} * 2097152))
+  next=$((next - sectors)) number=$((number + 1))
+  more="${more}start=$next,size=$sectors,type=$linux\n"
+done
+[ $next -gt 135168 ] || die "its partitions do not fit on $disks"
+table="label: gpt\nstart=2048,size=2048,type=21686148-6449-6E6F-744E-656564454649\n"
+table="${table}start=4096,size=131072,type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B\n"
+table="${table}start=135168,size=$((next - 135168)),type=$root\n$more"
+part() { case $1 in *[0-9]) echo /dev/${1}p$2 ;; *) echo /dev/$1$2 ;; esac; }
+for disk; do
+  dd if=/dev/zero of=/dev/$disk bs=1M count=66 2> /dev/null || die "/dev/$disk cannot be written"
+  printf "$table" | sfdisk -q --no-tell-kernel --wipe always --wipe-partitions always /dev/$disk > /tmp/said 2>&1 ||
+    die "sfdisk: $(tail -n 1 /tmp/said)"
+  blockdev --rereadpt /dev/$disk 2> /dev/null
+  udevadm settle --timeout=20 2> /dev/null
+  tries=0
+  until [ -b $(part $disk $number) ]; do
+    tries=$((tries + 1)); [ $tries -gt 30 ] && die "no $(part $disk $number) appears"; sleep 1
+  done
+done
+# What a partition of this number is called once it is there: itself, or an array of all that have the number.
+volume() {
+  [ $drives = 1 ] && { part $disks $1; return; }
+  echo /dev/md$(($1 - 3))
+}
+at=3
+while [ $drives -gt 1 ] && [ $at -le $number ]; do
+  members=
+  for disk; do members="$members $(part $disk $at)"; done
+  mdadm --create $(volume $at) --run --level=1 --raid-devices=$drives --metadata=1.2 --homehost=any --name=system$((at - 3)) \
+    $members > /tmp/said 2>&1 || die "mdadm: $(tail -n 1 /tmp/said)"
+  # Copying starts anew when the system has started: it would slow down what follows.
+  echo frozen > /sys/block/md$((at - 3))/md/sync_action 2> /dev/null
+  at=$((at + 1))
+done
+root=$(volume 3)
 
 files=${url%/machine}/files
-wget -q -O ${part}3 "$files/root.ext4" || die "the image ended early"
+wget -q -O $root "$files/root.ext4" || die "the image ended early"
 say "image is fetched, $(cut -d. -f1 /proc/uptime) s"
-found=$(dd if=${part}3 bs=1M count=$((image_bytes / 1048576)) 2> /dev/null | sha256sum | cut -d' ' -f1)
+found=$(dd if=$root bs=1M count=$((image_bytes / 1048576)) 2> /dev/null | sha256sum | cut -d' ' -f1)
 [ "$found" = "$image_sha256" ] || {
-  dd if=/dev/zero of=${part}3 bs=1M count=1 2> /dev/null
+  dd if=/dev/zero of=$root bs=1M count=1 2> /dev/null
   die "the image has another checksum than the server names"
 }
 say "image is as the server names it, $(cut -d. -f1 /proc/uptime) s"
-e2fsck -fp ${part}3 > /dev/null 2>&1
-resize2fs ${part}3 > /tmp/said 2>&1 || die "resize2fs: $(tail -n 1 /tmp/said)"
-dd if=/hpcforge/esp.img of=${part}2 bs=1M 2> /dev/null || die "the EFI partition cannot be written"
-dd if=/hpcforge/core.img of=${part}1 bs=512 2> /dev/null || die "GRUB cannot be written"
+e2fsck -fp $root > /dev/null 2>&1
+resize2fs $root > /tmp/said 2>&1 || die "resize2fs: $(tail -n 1 /tmp/said)"
+for disk; do
+  dd if=/hpcforge/esp.img of=$(part $disk 2) bs=1M 2> /dev/null || die "the EFI partition cannot be written"
+  dd if=/hpcforge/core.img of=$(part $disk 1) bs=512 2> /dev/null || die "GRUB cannot be written"
+done
 
 mkdir -p /target
-mount -t ext4 ${part}3 /target || die "the written file system cannot be mounted"
+mount -t ext4 $root /target || die "the written file system cannot be mounted"
 kernel=$(cd /target/boot && ls vmlinuz-* | tail -n 1)
 mkdir -p /target/boot/grub
+# Debian's kernel packages move these links to the kernel that they install (linux-update-symlinks).
+ln -sf "boot/$kernel" /target/vmlinuz
+ln -sf "boot/initrd.img-${kernel#vmlinuz-}" /target/initrd.img
 cat > /target/boot/grub/hpcforge.cfg <<EOF
-linux /boot/$kernel root=LABEL=root ro console=tty0 console=$console
-initrd /boot/initrd.img-${kernel#vmlinuz-}
+linux /vmlinuz root=LABEL=root ro console=tty0 console=$console
+initrd /initrd.img
 boot
 EOF
 echo "$hostname" > /target/etc/hostname
 printf '127.0.0.1 localhost\n%s %s\n' "$address" "$hostname" > /target/etc/hosts
 echo 'LABEL=root / ext4 errors=remount-ro 0 1' > /target/etc/fstab
+at=3
+for partition in $partitions; do # in the order of their names: /var before /var/log
+  at=$((at + 1)) where=${partition%=*} id=$(cat /proc/sys/kernel/random/uuid)
+  mke2fs -q -F -t ext4 -m 1 -U $id $(volume $at) > /tmp/said 2>&1 || die "mke2fs: $(tail -n 1 /tmp/said)"
+  mkdir -p /target$where /moved
+  mount -t ext4 $(volume $at) /moved || die "the partition of $where cannot be mounted"
+  cp -a /target$where/. /moved || die "what is in $where cannot be copied"
+  chmod $(stat -c %a /target$where) /moved
+  umount /moved
+  rm -rf /target$where
+  mkdir -p /target$where
+  mount -t ext4 $(volume $at) /target$where || die "the partition of $where cannot be mounted"
+  echo "UUID=$id $where ext4 errors=remount-ro 0 2" >> /target/etc/fstab
+done
 : > /target/etc/machine-id
 mkdir -p /target/etc/systemd/network
 printf '[Match]\nPermanentMACAddress=%s\n\n[Network]\nAddress=%s/%s\n%sLinkLocalAddressing=no\nIPv6AcceptRA=no\n' \
@@ -126,10 +190,14 @@ chmod 0700 "/target$home/.ssh"; chmod 0600 "/target$home/.ssh/authorized_keys"
 chroot /target /bin/chown -R "$user:" "$home/.ssh"
 chroot /target /usr/bin/ssh-keygen -A > /dev/null 2>&1
 cat /target/etc/ssh/ssh_host_*_key.pub > /tmp/keys || die "no host keys were made"
-umount /target || die "the written file system cannot be unmounted"
+for partition in $partitions; do mounted="/target${partition%=*} $mounted"; done
+for path in $mounted /target; do umount $path || die "the written file system cannot be unmounted"; done
+[ $drives = 1 ] || mdadm --stop --scan 2> /dev/null
 # The whole disk comes last: after a write to it udev reads the table again, and partitions are gone for a moment.
-dd if=/hpcforge/boot.img of=$device bs=440 count=1 conv=notrunc 2> /dev/null || die "GRUB cannot be written"
-printf 'hpcforge-installed:%s' "$marker" | dd of=$device bs=512 seek=40 conv=notrunc,sync 2> /dev/null
+for disk; do
+  dd if=/hpcforge/boot.img of=/dev/$disk bs=440 count=1 conv=notrunc 2> /dev/null || die "GRUB cannot be written"
+  printf 'hpcforge-installed:%s' "$marker" | dd of=/dev/$disk bs=512 seek=40 conv=notrunc,sync 2> /dev/null
+done
 sync
 post end /tmp/keys > /dev/null || die "the server does not take the host keys"
 say "installed, $(cut -d. -f1 /proc/uptime) s"

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from hpcforge.netboot import Records, configurations, decide
 from hpcforge.netboot.configurations import BootHost
-from hpcforge.netboot.decide import Record, TargetDisk
+from hpcforge.netboot.decide import Need, Record, TargetDisk
 
 _LARGEST = 64 * 1024  # bytes of a request's body; nginx has the same limit
 _WAIT_S = 30.0
@@ -45,6 +45,7 @@ class Boots:
     image: str
     image_bytes: int  # of its file system, a multiple of 1 MiB
     files: Mapping[str, str]  # its SHA-256 by name
+    needs: Mapping[str, Need] = field(default_factory=dict)  # by node, where it is not the usual one
     console: str = "ttyS0,115200"
     say: Callable[[str], None] = lambda _text: None
     now_s: Callable[[], float] = time.time
@@ -92,7 +93,7 @@ def boot_script(of: Boots, mac: str, platform: str, source: str) -> Reply:
 
 
 def begin(of: Boots, token: str, source: str, body: bytes) -> Reply:
-    """What the machine with this token writes: its disk and its identity, or why nothing is written."""
+    """What the machine with this token writes: its disks and its identity, or why nothing is written."""
     found = _of_token(of, token, source)
     if found is None:
         return _REFUSED
@@ -105,16 +106,16 @@ def begin(of: Boots, token: str, source: str, body: bytes) -> Reply:
         disks = _DISKS.validate_json(body)[:_MOST_DISKS]
     except ValidationError:
         return _fail(of, now.node, "the installer's list of disks is not one")
-    choice = decide.choose(now, disks)
-    if choice.disk is None:
+    choice = decide.choose(now, disks, of.needs.get(now.node, Need()))
+    if not choice.disks:
         return _fail(of, now.node, choice.why)
-    disk = choice.disk
-    if not re.fullmatch(r"[a-z0-9]{1,32}", disk.name):
+    if not all(re.fullmatch(r"[a-z0-9]{1,32}", disk.name) for disk in choice.disks):
         return _fail(of, now.node, "the name of its disk is odd")
-    of.records.change(now.node, lambda record: replace(record, disk=disk.serial or disk.name) if record else None)
-    of.say(f"{now.node}: writes {disk.name} (serial number {disk.serial or 'none'})")
-    image = of.files["root.ext4"]
-    said = f"disk={disk.name}\nimage_sha256={image}\nimage_bytes={of.image_bytes}\nmarker={digest}\n"
+    serials = tuple(disk.serial or disk.name for disk in choice.disks)
+    of.records.change(now.node, lambda record: replace(record, disks=serials) if record else None)
+    of.say(f"{now.node}: writes {decide.listed(choice.disks)}")
+    image, names = of.files["root.ext4"], " ".join(disk.name for disk in choice.disks)
+    said = f"disks='{names}'\nimage_sha256={image}\nimage_bytes={of.image_bytes}\nmarker={digest}\n"
     said += of.identities[now.node]
     return Reply(200, said)
 

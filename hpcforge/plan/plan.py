@@ -177,7 +177,8 @@ class Install:
     node: str
     system: str  # "Debian 12"
     image: str
-    wipes: str | None = None  # serial number of the one disk whose data goes; None: only a blank disk is written
+    wipes: tuple[str, ...] = ()  # serial numbers of the disks whose data goes; (): only blank disks are written
+    drives: int = 1  # disks that are written, mirrors of each other
 
 
 @dataclass(frozen=True)

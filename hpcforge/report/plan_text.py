@@ -61,10 +61,14 @@ def installs_text(installs: Sequence[Install]) -> list[str]:
     """Lines about the nodes that get an operating system, and the disk that each may write."""
     bodies = {}
     for install in installs:
-        if install.wipes is None:
-            disk = "a blank disk; nothing is written where none is blank"
+        if len(install.wipes) > 1:
+            disk = f"the disks with serial numbers {', '.join(install.wipes)}: THIS DESTROYS THEIR DATA"
+        elif install.wipes:
+            disk = f"the disk with serial number {install.wipes[0]}: THIS DESTROYS ITS DATA"
+        elif install.drives > 1:
+            disk = f"{install.drives} blank disks of one size (RAID 1); nothing is written where fewer are blank"
         else:
-            disk = f"the disk with serial number {install.wipes}: THIS DESTROYS ITS DATA"
+            disk = "a blank disk; nothing is written where none is blank"
         bodies[install.node] = [
             f"  ! switched off at once, then started from the network: {install.system}, image {install.image}",
             f"  ! writes {disk}",

@@ -21,6 +21,7 @@ from hpcforge.cluster.model import Node
 from hpcforge.command_hint import command_line
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.image.manifest import Manifest
+from hpcforge.image.recipe import MIRRORS
 from hpcforge.netboot.decide import Record, failed
 from hpcforge.plan.plan import Install
 from hpcforge.power import Controller
@@ -87,7 +88,7 @@ def ssh_answers(address: str) -> bool:
 def choose(
     site: Site,
     names: Sequence[str],
-    wipe: Mapping[str, str],
+    wipe: Mapping[str, tuple[str, ...]],
     image: Manifest,
     answers: Callable[[str], bool] = ssh_answers,
 ) -> tuple[tuple[Install, ...], dict[str, str]]:
@@ -102,7 +103,7 @@ def choose(
         HeadUnknownError: the head has an operating system, and cannot say which jobs run, or is not trusted yet.
     """
     nodes = [site.cluster.by_name[name] for name in names]
-    kept = {node.name: why for node in nodes if (why := _unfit(node) or _other_release(site, node, image))}
+    kept = {node.name: why for node in nodes if (why := _unfit(node) or _other_image(site, node, image))}
     for name in wipe.keys() & kept.keys():
         raise UsageError(
             f"--wipe {name}: {kept[name]}", f"hpcforge nodes replace BLUEPRINT {name} forgets an installed machine"
@@ -116,13 +117,17 @@ def choose(
     kept |= _with_jobs(site, going, wipe, answers)
     system = f"{image.lock.request.distribution.capitalize()} {image.lock.request.release}"
     chosen = tuple(
-        Install(node.name, system, image.name, wipe.get(node.name)) for node in nodes if node.name not in kept
+        Install(node.name, system, image.name, wipe.get(node.name, ()), node.system_disk.drives)
+        for node in nodes
+        if node.name not in kept
     )
     return chosen, kept
 
 
-def _other_release(site: Site, node: Node, image: Manifest) -> str:
+def _other_image(site: Site, node: Node, image: Manifest) -> str:
     os, request = site.cluster.os_of(node.name), image.lock.request
+    if node.system_disk.drives > 1 and MIRRORS not in request.packages:
+        return f"image {image.name} has no {MIRRORS}, which `system_disk.drives: {node.system_disk.drives}` takes"
     if (request.distribution, request.release) == (os.name, os.release):
         return ""
     has = f"image {image.name} has {request.distribution} {request.release}"
@@ -140,7 +145,7 @@ def _unfit(node: Node) -> str:
 
 
 def _with_jobs(
-    site: Site, going: Sequence[Node], wipe: Mapping[str, str], answers: Callable[[str], bool]
+    site: Site, going: Sequence[Node], wipe: Mapping[str, tuple[str, ...]], answers: Callable[[str], bool]
 ) -> dict[str, str]:
     head = site.cluster.by_name[site.cluster.slurm.controller]
     if not going:
@@ -209,8 +214,8 @@ def left_out(
     return [Installation(name, 0, why) for name, why in kept.items()]
 
 
-def _wipes(installs: Sequence[Install]) -> dict[str, str]:
-    return {install.node: install.wipes for install in installs if install.wipes is not None}
+def _wipes(installs: Sequence[Install]) -> dict[str, tuple[str, ...]]:
+    return {install.node: install.wipes for install in installs if install.wipes}
 
 
 class _Work:
@@ -327,11 +332,11 @@ class _Work:
             self._fail(name, "its record is gone", again=False)
         elif record.state == "failed":
             # Where no disk was chosen, the next try would find the same disks.
-            self._fail(name, record.why, again=record.disk is not None, console=record.console)
+            self._fail(name, record.why, again=bool(record.disks), console=record.console)
         elif record.state == "installed":
             tried.installed_s = self.now_s()
             tried.begun_s = tried.begun_s or tried.installed_s
-            self.say(f"{name}: installed on disk {record.disk}, {self._record_key(name)}; it starts")
+            self.say(f"{name}: installed on {' and '.join(record.disks)}, {self._record_key(name)}; it starts")
             if tried.lasting_boot:
                 self._boot_as_before([name])
         elif self._late(name):
@@ -370,8 +375,8 @@ class _Work:
             return
         record = records_of(self.site).read().get(name)
         planned = self.installs[name]
-        # A disk that was blank has our own half of an installation now.
-        wipe = planned.wipes or (record.disk if record else None)
+        # Disks that were blank have our own half of an installation now.
+        wipe = (record.disks if record else ()) or planned.wipes
         want(self.site, [name], {name: wipe} if wipe else {}, planned.image, _TRIES * self.limit_s / 3600)
         self.open[name] = _Try(tried.number + 1)
         self.again[True].append(name)

@@ -13,19 +13,20 @@ from hpcforge.atomic import rewrite
 from hpcforge.blueprint.edit import with_values
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster import load
-from hpcforge.cluster.model import Network
+from hpcforge.cluster.model import Network, Node
 from hpcforge.errors import UsageError
 from hpcforge.image import disk, store
 from hpcforge.image.manifest import Manifest
 from hpcforge.netboot import Records, folder, services
 from hpcforge.netboot.configurations import BootHost, BootNetwork
-from hpcforge.netboot.decide import Record
+from hpcforge.netboot.decide import Need, Record
 from hpcforge.netboot.installer import installer
 from hpcforge.netboot.server import Boots, identity
 from hpcforge.run.site import Site
 
 # Where nginx, as an ordinary user, reaches the socket: a folder of state may be below the home of root.
 _SERVED = Path("/run/hpcforge-netboot")
+_BEFORE_ROOT_BYTES = 70 << 20  # partitions of boot loaders, as installer.sh makes them, and the tables
 
 
 def records_of(site: Site) -> Records:
@@ -33,7 +34,7 @@ def records_of(site: Site) -> Records:
     return Records(folder(site.cluster.name))
 
 
-def want(site: Site, names: Sequence[str], wipe: Mapping[str, str], image: str, hours: float) -> None:
+def want(site: Site, names: Sequence[str], wipe: Mapping[str, tuple[str, ...]], image: str, hours: float) -> None:
     """Ask for the installation of nodes, each once, within some hours. Raises UsageError."""
     unknown = [name for name in names if site.cluster.by_name[name].mac is None]
     if unknown:
@@ -44,7 +45,10 @@ def want(site: Site, names: Sequence[str], wipe: Mapping[str, str], image: str, 
     until_s = time.time() + hours * 3600
     records = records_of(site)
     for name in names:
-        _put(records, Record(name, "wanted", until_s, image, wipe.get(name), mac=site.cluster.by_name[name].mac or ""))
+        _put(
+            records,
+            Record(name, "wanted", until_s, image, wipe.get(name, ()), mac=site.cluster.by_name[name].mac or ""),
+        )
 
 
 def _put(records: Records, new: Record) -> None:
@@ -113,10 +117,12 @@ def served(
                 "user": site.cluster.access.user,
                 "authorized_key": authorized,
                 "console": "ttyS0,115200",
+                "partitions": " ".join(f"{mount}={gib}" for mount, gib in node.system_disk.partitions_gib.items()),
             },
         )
         for node in site.cluster.nodes
     }
+    needs = {node.name: _need(node, image.disk.bytes) for node in site.cluster.nodes}
     here = _SERVED / site.cluster.name
     boot = BootNetwork(
         services.interface_of(address),
@@ -127,8 +133,14 @@ def served(
         network.gateway,
         proxy,
     )
-    boots = Boots(records_of(site), hosts, identities, url, image.name, image.disk.bytes, files, say=say)
+    boots = Boots(records_of(site), hosts, identities, url, image.name, image.disk.bytes, files, needs, say=say)
     return services.Served(boot, port, boots, here, place, archive)
+
+
+def _need(node: Node, image_bytes: int) -> Need:
+    """The disks that a node's system takes: its partitions, and for / the image and half as much again."""
+    gib = sum(node.system_disk.partitions_gib.values())
+    return Need(node.system_disk.drives, (gib << 30) + image_bytes * 3 // 2 + _BEFORE_ROOT_BYTES)
 
 
 def record_keys(site: Site, names: Sequence[str] | None = None) -> tuple[str, ...]:

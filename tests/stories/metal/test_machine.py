@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -22,13 +23,18 @@ from typing import Any
 import pytest
 import yaml
 
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.run.install import ssh_answers
 from tests.support.fake_bmc import FakeBmc, serving
 from tests.support.metal_site import MetalSite, metal_site
+from tests.support.pxe_client import dhcp_server
 from tests.support.said import end_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.metal]
 
 SERVER, BRIDGE, TAP = "10.99.78.1", "hf-metal-b", "hf-metal-t"
+SITES, OWN = "10.99.78.2", "hf-metal-d"
+MIB = 1 << 20
 OVMF = Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd")  # of Debian's package ovmf
 COMMON = """
 schema: 1
@@ -71,12 +77,22 @@ overrides:
 roles: {{openmpi: {{enabled: true, compilers: false}}}}
 acceptance: {{run_as: ada, tests: {{mpi_allreduce: {{nodes: all}}}}}}
 """
+# A site's own partition, and two of which one lies below the other.
+MIRRORED = f"""{COMMON}
+nodes:
+  w1:
+    functions: [head, worker]
+    hardware: rehearsal-node
+    addresses: 10.99.78.11
+    system_disk: {{drives: 2, partitions_gib: {{/var: 3, /var/log: 1, /scratch: 2}}}}
+overrides: {{w1: {{memory_gib: 1, reason: "the host has little"}}}}
+"""
 PHASES = ("power", "firmware", "kernel", "install", "start")
 
 
 @dataclass
 class Machine:
-    """A machine with an empty disk of 10 GB. `network_first`: its firmware tries the network again at each reset.
+    """A machine with empty disks of 10 GB. `network_first`: its firmware tries the network again at each reset.
 
     `tests_itself_s`: how long its firmware takes before it boots anything.
     """
@@ -86,6 +102,7 @@ class Machine:
     uefi: bool = False
     network_first: bool = False
     tests_itself_s: float = 0.0
+    disks: int = 1
     process: subprocess.Popen[bytes] | None = None
     started: int = 0
     timer: threading.Timer | None = None
@@ -114,17 +131,15 @@ class Machine:
 
     def _start(self, network: bool) -> None:
         self.started += 1
-        disk = self.folder / f"disk-{self.number}.qcow2"
-        if not disk.exists():
-            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(disk), "10G"], check=True)
         once = network and not self.network_first
+        first, *further = (self._disk(number) for number in range(self.disks))
         places = {"disk": 1 + network, "net": 2 - network}
         order = {name: f",bootindex={place}" for name, place in places.items()}
         process = subprocess.Popen(
             ["qemu-system-x86_64", "-machine", "pc", "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "Nehalem",
              "-m", "1400", "-smp", "2", *self._firmware(), *(["-no-reboot"] if once else []),
-             "-drive", f"file={disk},if=none,id=d0,cache=unsafe",
-             "-device", f"virtio-blk-pci,drive=d0,serial=QM000{self.number}{order['disk']}",
+             *first[:2], "-device", f"{first[2]}{order['disk']}",
+             *(word for drive in further for word in (*drive[:2], "-device", f"{drive[2]},bootindex=3")),
              "-netdev", f"tap,id=n0,ifname={self.tap},script=no,downscript=no",
              "-device", f"virtio-net-pci,netdev=n0,mac={self.mac}{order['net']}",
              "-object", "rng-random,id=r0,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=r0",
@@ -134,6 +149,17 @@ class Machine:
         self.process = process
         if once:
             threading.Thread(target=self._reset, args=(process,), daemon=True).start()
+
+    def _disk(self, number: int) -> tuple[str, str, str]:
+        disk = self.folder / f"disk-{self.number}{'-abc'[number] if number else ''}.qcow2"
+        if not disk.exists():
+            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(disk), "10G"], check=True)
+        serial = f"QM00{number}{self.number}"
+        return (
+            "-drive",
+            f"file={disk},if=none,id=d{number},cache=unsafe",
+            f"virtio-blk-pci,drive=d{number},serial={serial}",
+        )
 
     def _reset(self, process: subprocess.Popen[bytes]) -> None:
         """Start from the disk when the machine resets: an override holds for one boot, of which OVMF knows nothing."""
@@ -152,6 +178,21 @@ class Machine:
                 "-drive", f"if=pflash,format=raw,file={settings}",
                 "-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=no"]  # fmt: skip
 
+    def wait_until_written(self, size: int) -> None:
+        """Return when its first disk has so many bytes."""
+        until = time.monotonic() + 600
+        disk = self.folder / f"disk-{self.number}.qcow2"
+        while not disk.exists() or disk.stat().st_blocks * 512 < size:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+
+    def lose_power(self, size: int) -> None:
+        """Lose it while the disk is written, and start from the network again when it returns."""
+        self.wait_until_written(size)
+        self.end()
+        with self.lock:
+            self._start(network=True)
+
     def end(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
@@ -160,6 +201,30 @@ class Machine:
         if process is not None:
             process.kill()
             process.wait()
+
+
+def wait_for_ssh(*addresses: str) -> None:
+    """Of machines that get no more than that; slow firmware tries much before its disk."""
+    until = time.monotonic() + 900
+    while not all(map(ssh_answers, addresses)):
+        assert time.monotonic() < until
+        time.sleep(2)
+
+
+@contextmanager
+def sites_dhcp(folder: Path, machines: Sequence[Machine]) -> Iterator[None]:
+    """A site's own server on the machines' network, which knows nothing of network boot."""
+    try:
+        for line in (f"netns add {OWN}", f"link add {OWN} type veth peer name net netns {OWN}",
+                     f"link set {OWN} master {BRIDGE} up", f"-n {OWN} address add {SITES}/24 dev net",
+                     f"-n {OWN} link set net up"):  # fmt: skip
+            subprocess.run(["ip", *line.split()], check=True)
+        hosts = "".join(f"dhcp-host={one.mac},10.99.78.1{one.number}\n" for one in machines)
+        with dhcp_server(OWN, "net", f"dhcp-range=10.99.78.200,10.99.78.220,1h\n{hosts}", folder) as check:
+            yield
+            check()
+    finally:
+        subprocess.run(["ip", "netns", "del", OWN], check=False)
 
 
 @contextmanager
@@ -238,9 +303,9 @@ def metal(folder: Path, machines: Sequence[Machine], blueprint: str) -> Iterator
             print(f"--- {path.name}\n{path.read_text('utf-8', 'replace')[-1500:]}")
 
 
-def image_of(there: Metal, nodes: str = "w1") -> str:
+def image_of(there: Metal, nodes: str = "w1", kernel: str = "--disk") -> str:
     there.hpcforge("discover", "SITE", *there.controllers, "--trust-new", "--assign", nodes)
-    there.hpcforge("image", "build", "SITE", "--disk")
+    there.hpcforge("image", "build", "SITE", kernel)
     listed = there.hpcforge("image", "list").splitlines()
     return next(line.split()[0] for line in listed if str(there.site.blueprint) in line)
 
@@ -305,3 +370,66 @@ def test_roles_of_the_controller_do_not_wait_for_a_machine_that_takes_long(tmp_p
         print(f"{sum(at < there_s for at in done_s)} of {len(done_s)} roles of w1 were done when w2 was installed")
         assert min(done_s) < there_s
         assert there.ssh("sinfo -h -o '%D %T'") == "1 idle\n"
+
+
+def test_a_system_on_two_mirrored_disks_starts_when_one_of_them_is_gone(tmp_path: Path) -> None:
+    """With the kernel for real machines. The second disk is the one that is left."""
+    machine = Machine(tmp_path, disks=2)
+    with metal(tmp_path, [machine], MIRRORED) as there:
+        install = ("--install", "w1", "--image", image_of(there, kernel="--metal"))
+        assert "writes 2 blank disks of one size (RAID 1)" in there.hpcforge("plan", "SITE", *install, code=2)
+        there.hpcforge("apply", "SITE", *install, "--yes")
+        assert there.ssh("sinfo -h -o %T") == "idle\n"
+        mounts = there.ssh("findmnt -n -l -o TARGET,SOURCE --type ext4").split()
+        assert mounts[::2] == ["/", "/scratch", "/var", "/var/log"] and all("/dev/md" in one for one in mounts[1::2])
+        assert there.ssh("stat -c %a /tmp /var/tmp && uname -r").split()[:2] == ["1777", "1777"]
+        assert there.ssh("grep -c 'raid1.*\\[2\\]\\|UU' /proc/mdstat") != "0\n"
+        there.hpcforge("power", "off", "SITE", "w1", "--hard", "--force", "w1")
+        (tmp_path / "disk-1.qcow2").unlink()  # an empty one takes its place
+        there.hpcforge("power", "on", "SITE", "w1")
+        wait_for_ssh("10.99.78.11")
+        assert there.ssh("grep -c '_U' /proc/mdstat") == "4\n"
+
+
+def test_a_cut_off_installation_is_named_and_the_next_try_takes_its_own_disk(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    with metal(tmp_path, [machine], ONE) as there:
+        install = ("--install", "w1", "--image", image_of(there))
+
+        log = tmp_path / "nginx-dies"
+        with log.open("w") as err, there.start("apply", "SITE", *install, "--yes", err=err) as running:
+            machine.wait_until_written(50 * MIB)
+            os.kill(int(Path("/run/hpcforge-netboot/metal/nginx.pid").read_text()), signal.SIGKILL)
+            running.communicate()
+        assert running.returncode == Exit.FAILED and "nginx has ended" in log.read_text(), log.read_text()
+        # Nothing was left that would install it unasked, and its half-written disk is not taken for a blank one.
+        said = there.hpcforge("apply", "SITE", *install, "--yes", code=5)
+        assert "every disk has data: vda (serial number QM0001)" in said
+
+        lost = threading.Thread(target=machine.lose_power, args=(300 * MIB,))
+        lost.start()
+        said = there.hpcforge("apply", "SITE", *install, "--wipe", "w1=QM0001", "--yes")
+        lost.join()
+        assert "power was lost, or it was reset; it is tried again" in said
+        assert there.ssh("sinfo -h -o %T") == "idle\n"
+
+
+def test_beside_a_sites_own_dhcp_server_machines_are_installed_by_hand(tmp_path: Path) -> None:
+    """OVMF's own network boot; QEMU's for BIOS is iPXE, and finds its script at once."""
+    machines = [Machine(tmp_path, 1), Machine(tmp_path, 2, uefi=True)]
+    with metal(tmp_path, machines, TWO) as there, sites_dhcp(tmp_path, machines):
+        image, both = image_of(there, "w[1-2]"), "w[1-2]"
+        there.hpcforge("netboot", "want", "SITE", both, "--image", image, "--yes")
+        serve = ("netboot", "serve", "SITE", "--image", image, "--key", str(tmp_path / "ssh.pub"))
+        assert "another DHCP server answers" in there.hpcforge(*serve, code=1)
+        with (tmp_path / "serve").open("w") as err, there.start(*serve, "--proxy-dhcp", err=err) as running:
+            there.hpcforge("power", "boot-once", "SITE", both)
+            there.hpcforge("power", "on", "SITE", both)
+            wait_for_ssh("10.99.78.11", "10.99.78.12")
+            running.send_signal(signal.SIGINT)
+            said, _ = running.communicate()
+        print((tmp_path / "serve").read_text())
+        assert running.returncode == 0 and said.count("installed") == 2, said
+        there.hpcforge("netboot", "record", "SITE")
+        assert there.ssh("hostname && test ! -d /sys/firmware/efi") == "w1\n"
+        assert there.ssh("hostname && test -d /sys/firmware/efi", "w2") == "w2\n"

@@ -124,7 +124,7 @@ def test_an_installation_is_served_once_and_to_its_machine_alone(records: Record
     assert stranger.post("begin", token, disks)[0] == 403
     assert stranger.post("end", token, HOST_KEY)[0] == 403
     status, plan = machine.post("begin", token, disks)
-    assert status == 200 and plan.startswith(b"disk=vda\nimage_sha256=" + b"c" * 64)
+    assert status == 200 and plan.startswith(b"disks='vda'\nimage_sha256=" + b"c" * 64)
     assert machine.post("begin", "x" * 100_000, disks)[0] in (400, 403)
     assert machine.http("/machine/end", "-H", f"X-Token: {token}", "--data-binary", "k" * 100_000)[0] == 413
     assert machine.post("end", token, HOST_KEY)[0] == 200

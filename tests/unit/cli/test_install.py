@@ -37,7 +37,7 @@ from tests.support.metal_site import metal_site
 IMAGE = Manifest(
     "img", Lock(ImageRequest("debian", "12", (), ()), "", (), 0, (), ()), (), "", 0, 0.0, "", Disk("d" * 64, 1)
 )
-CHOSEN = (Install("w1", "Debian 12", "img"), Install("w2", "Debian 12", "img", "S9"))
+CHOSEN = (Install("w1", "Debian 12", "img"), Install("w2", "Debian 12", "img", ("S9",)))
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_a_disk_with_data_needs_its_serial_and_the_names_typed(
             verb.want(site.blueprint, None, "w1", [wrong], None, 1.0, yes=True)
     assert verb.want(site.blueprint, None, "w1", ["w1=S1"], None, 1.0, yes=True) == 0
     record = Records(folder("metal")).read()["w1"]
-    assert (record.state, record.wipe, record.image) == ("wanted", "S1", "img")
+    assert (record.state, record.wipe, record.image) == ("wanted", ("S1",), "img")
 
 
 def test_a_node_without_a_mac_address_cannot_be_asked_for(site: MetalSite) -> None:

@@ -34,7 +34,7 @@ def test_an_archive_has_the_fields_that_the_kernel_reads() -> None:
 def test_the_script_is_one_of_a_shell_and_writes_only_what_it_was_told() -> None:
     subprocess.run(["sh", "-n", str(SCRIPT)], check=True)
     lines = SCRIPT.read_text().splitlines()
-    first_write = next(index for index, line in enumerate(lines) if "of=$device" in line)
+    first_write = next(index for index, line in enumerate(lines) if "of=/dev/$disk" in line)
     asked = next(index for index, line in enumerate(lines) if line.startswith("post begin"))
     assert asked < first_write
 
@@ -56,13 +56,14 @@ IMAGE = b"i" * (2 << 20)
 
 def installed(folder: Path) -> None:
     """Run the script in a folder that stands for a machine whose one disk has data, until it ends or gives up."""
-    for name in ("bin", "dev", "h", "tmp", "sys/block/zzz", "sys/class/net/eth0", "target"):
+    for name in ("bin", "dev", "h", "tmp", "sys/block/zzz/queue", "sys/class/net/eth0", "target"):
         (folder / name).mkdir(parents=True)
     (folder / "cmdline").write_text(
         "quiet hpcforge.url=http://x/machine hpcforge.token=t BOOTIF=01-02-00-00-00-00-01\n"
     )
     (folder / "sys/class/net/eth0/address").write_text("02:00:00:00:00:01\n")
-    for name, value in {"ro": "0", "removable": "0", "size": "16384", "serial": "S1"}.items():
+    values = {"ro": "0", "removable": "0", "size": "400000", "serial": "S1", "queue/logical_block_size": "512"}
+    for name, value in values.items():
         (folder / "sys/block/zzz" / name).write_text(f"{value}\n")
     (folder / "dev/zzz").write_bytes(b"d" * (8 << 20))
     programs = dict.fromkeys(("modprobe", "udevadm", "ip", "udhcpc", "blockdev", "e2fsck", "dmesg"), "")
@@ -93,7 +94,7 @@ def installed(folder: Path) -> None:
 
 def plan(folder: Path) -> None:
     (folder / "plan").write_text(
-        f"disk=zzz\nimage_sha256={hashlib.sha256(IMAGE).hexdigest()}\nimage_bytes={len(IMAGE)}\nmarker=m\nhostname=w1\n"
+        f"disks=zzz\nimage_sha256={hashlib.sha256(IMAGE).hexdigest()}\nimage_bytes={len(IMAGE)}\nmarker=m\nhostname=w1\n"
     )
 
 

@@ -46,10 +46,10 @@ def test_a_machine_is_installed_once(of: Boots) -> None:
     held = token(of)
     reply = begin(of, held, "10.0.0.11", body(DISK))
     assert reply.status == 200
-    assert reply.text.startswith(f"disk=vda\nimage_sha256={'c' * 64}\nimage_bytes=3145728\nmarker=")
+    assert reply.text.startswith(f"disks='vda'\nimage_sha256={'c' * 64}\nimage_bytes=3145728\nmarker=")
     assert end(of, held, "10.0.0.11", f"{HOST_KEY} root@w1\n".encode()).status == 200
     record = of.records.read()["w1"]
-    assert (record.state, record.host_keys, record.disk) == ("installed", (HOST_KEY,), "S1")
+    assert (record.state, record.host_keys, record.disks) == ("installed", (HOST_KEY,), ("S1",))
     assert begin(of, held, "10.0.0.11", body(DISK)).status == 403
     assert "sanboot" in boot_script(of, MAC, "pcbios", "10.0.0.11").text
 

@@ -95,7 +95,7 @@ class Metal:
         return open_site(self.site.blueprint, None, None, self.folder / "key", needs_lab=False)
 
     def install(
-        self, *names: str, wipes: str | None = None, say: Callable[[str], None] = print
+        self, *names: str, wipes: tuple[str, ...] = (), say: Callable[[str], None] = print
     ) -> dict[str, Installation]:
         site = self.open()
         hosts = {node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac}
@@ -186,7 +186,7 @@ def test_a_disk_with_data_is_written_only_by_its_serial_number(metal: Metal) -> 
     done = metal.install("w1")
     assert "every disk has data: vda (serial number D3)" in done["w1"].why
     assert done["w1"].tries == 1  # the next try would find the same
-    assert metal.install("w1", wipes="D3")["w1"].why == ""
+    assert metal.install("w1", wipes=("D3",))["w1"].why == ""
 
 
 def test_what_is_installed_and_silent_starts_again_and_is_not_written_again(metal: Metal) -> None:
@@ -237,10 +237,10 @@ def test_only_nodes_without_an_operating_system_are_chosen(metal: Metal) -> None
     assert chosen == (Install("w1", "Debian 12", "img"),)
     assert "ssh answers at 10.78.0.10" in kept["head"]
     assert "host key is recorded" in kept["w2"] and "MAC address is not known" in kept["store"]
-    chosen, _ = choose(metal.open(), ["head"], {"head": "D2"}, IMAGE, answers=lambda _address: True)
-    assert chosen == (Install("head", "Debian 12", "img", "D2"),)
+    chosen, _ = choose(metal.open(), ["head"], {"head": ("D2",)}, IMAGE, answers=lambda _address: True)
+    assert chosen == (Install("head", "Debian 12", "img", ("D2",)),)
     with pytest.raises(UsageError, match="--wipe w2: its host key is recorded"):
-        choose(metal.open(), NAMES, {"w2": "D4"}, IMAGE, answers=lambda _address: False)
+        choose(metal.open(), NAMES, {"w2": ("D4",)}, IMAGE, answers=lambda _address: False)
 
 
 def test_nothing_answers_where_nothing_listens() -> None:
@@ -264,10 +264,10 @@ def test_nothing_is_wiped_while_the_head_cannot_be_asked(metal: Metal) -> None:
         return address == "10.78.0.10"
 
     with pytest.raises(HeadUnknownError, match="jobs of w1 cannot be read: ssh answers on head") as error:
-        choose(metal.open(), ["w1", "w2"], {"w1": "D3"}, IMAGE, answers=answers)
+        choose(metal.open(), ["w1", "w2"], {"w1": ("D3",)}, IMAGE, answers=answers)
     assert "--trust-new" in error.value.hint
     assert len(choose(metal.open(), ["w1", "w2"], {}, IMAGE, answers=answers)[0]) == 2
-    assert len(choose(metal.open(), ["head", "w1"], {"head": "D2", "w1": "D3"}, IMAGE, answers=answers)[0]) == 2
+    assert len(choose(metal.open(), ["head", "w1"], {"head": ("D2",), "w1": ("D3",)}, IMAGE, answers=answers)[0]) == 2
 
 
 def test_a_host_key_that_is_not_recorded_ends_nothing(metal: Metal, monkeypatch: pytest.MonkeyPatch) -> None:
