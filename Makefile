@@ -10,6 +10,7 @@ NETBOOT_PACKAGES := dnsmasq-base nginx-light ipxe busybox-static fdisk grub-comm
   dosfstools
 VM_TEST_PACKAGES := nbdkit
 VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
+METAL_TEST_PACKAGES := $(NETBOOT_PACKAGES) ipxe-qemu ovmf
 TEST_PACKAGES := chromium prometheus ipmitool openipmi curl jq $(NETBOOT_PACKAGES)
 WORKERS ?= 3
 # What is installed is fixed by locks/: a site's constraints could only make it fail.
@@ -19,7 +20,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-all test-debian-14 test-faults test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-quick simulate-isolation
+.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-all test-debian-14 test-faults test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-metal bench-quick simulate-isolation
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -98,7 +99,7 @@ test-vm: host-vm-test develop
 
 # A machine without an operating system, from its controller to ssh: minutes. docs/bare-metal.md says what was seen.
 test-metal: host-vm-test develop
-	$(call have,$(NETBOOT_PACKAGES) ipxe-qemu ovmf,for machines that boot from the network)
+	$(call have,$(METAL_TEST_PACKAGES),for machines that boot from the network)
 	$(BIN)/python -m pytest -s tests/stories/metal --metal
 
 # As many minutes: Vagrant starts two machines, by hand and by hpcforge. docs/virtual-machines.md has the last output.
@@ -219,6 +220,11 @@ bench: install
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/walk.py
+
+# From power to ssh, medians of three rounds on QEMU machines: 20 minutes on a quiet machine.
+bench-metal: host-vm-test develop
+	$(call have,$(METAL_TEST_PACKAGES),for machines that boot from the network)
+	$(BIN)/python benchmarks/metal.py
 
 # A guard for speed, 3 minutes as root: what was kept in benchmarks/kept.yaml beside today. Fails where one is worse by a tenth.
 bench-quick: develop

@@ -90,7 +90,7 @@ _Partition = Annotated[
 ]
 
 
-class SystemDisk(Section):
+class SystemDiskSection(Section):
     """Where the installer of `apply --install` writes the operating system: docs/bare-metal.md."""
 
     drives: Annotated[v.Whole, Field(ge=1, le=2)] = Field(
@@ -118,8 +118,9 @@ class NodeGroup(Section):
         "one GPU, which is the number of jobs that can share it. A GPU that is not named is not shared. Slurm "
         "23.11.5 or later.",
     )
-    system_disk: SystemDisk = Field(
-        SystemDisk.model_construct(), description="Disks and partitions of the operating system that hpcforge installs."
+    system_disk: SystemDiskSection = Field(
+        SystemDiskSection.model_construct(),
+        description="Disks and partitions of the operating system that hpcforge installs.",
     )
     addresses: v.Ipv4Hostlist | None = Field(
         None, description="IPv4 addresses in the order of the names, as a hostlist; default: from the inventory."

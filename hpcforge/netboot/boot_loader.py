@@ -24,10 +24,11 @@ _BOTH = (
 )  # fmt: skip
 _BIOS = ("biosdisk", *_BOTH)
 _EFI = ("fat", *_BOTH)
+# Without the hint arrays are not looked for. installer.sh gives them their names.
 _CONFIG = """\
 serial --unit=0 --speed=115200
 terminal_output console serial
-search --no-floppy --label --set=root root
+search --no-floppy --hint=md/system0 --label --set=root root
 configfile ($root)/boot/grub/hpcforge.cfg
 """
 PACKAGES = ("grub-common", "grub-pc-bin", "grub-efi-amd64-bin", "mtools", "dosfstools")

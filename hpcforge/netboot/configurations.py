@@ -1,4 +1,4 @@
-"""What dnsmasq, nginx and iPXE are told. Pure.
+"""The configuration of dnsmasq and nginx, and scripts for iPXE. Pure.
 
 dnsmasq gives addresses to machines that the inventory knows, and names the first file. nginx serves large files by
 itself, and hands all that is about one machine to the small server behind it.
@@ -80,7 +80,7 @@ def nginx_conf(address: str, port: int, folder: str, image: str, user: str | Non
     """Return nginx.conf for a server in the foreground.
 
     `folder` has `socket`, `installer.img` and what nginx writes, `image` the image's kernel, initrd and file system.
-    `user`: whom its workers run as, where it is started by root.
+    `user`: the account of its workers, where root starts it.
     """
     as_user = f"user {user};\n" if user else ""
     return f"""\

@@ -100,7 +100,7 @@ def restarted(record: Record) -> Record | None:
 
 
 def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> Choice:
-    """Which disks are written: those that are named, else the smallest blank ones, of one size if they are several."""
+    """Choose the disks to write: the named ones, else the smallest blank ones, of one size if they are several."""
     large = [disk for disk in disks if disk.bytes >= max(need.bytes, MIN_DISK_BYTES)]
     if len(large) < need.drives:
         size = f"of {-(-max(need.bytes, MIN_DISK_BYTES) // 1000**3)} GB or more"
@@ -128,7 +128,7 @@ def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> 
 
 
 def _filled(named: Sequence[TargetDisk], blank: Sequence[TargetDisk], drives: int) -> tuple[TargetDisk, ...]:
-    """The named disks, and as many blank ones of one size as are missing; fewer where there are not so many."""
+    """The named disks, filled up to `drives` with blank ones of one size where there are enough."""
     missing = drives - len(named)
     for size in sorted({disk.bytes for disk in blank} & ({disk.bytes for disk in named} or {d.bytes for d in blank})):
         alike = sorted((disk for disk in blank if disk.bytes == size), key=lambda disk: disk.name)

@@ -4,6 +4,8 @@
 # and at the server, and the machine stays on for a look at it.
 PATH=/hpcforge/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
+# By these names alone the shell would start those of busybox.
+own=/hpcforge/bin
 for word in $(cat /proc/cmdline); do
   case $word in
     hpcforge.url=*) url=${word#*=} ;;
@@ -100,7 +102,7 @@ table="${table}start=135168,size=$((next - 135168)),type=$root\n$more"
 part() { case $1 in *[0-9]) echo /dev/${1}p$2 ;; *) echo /dev/$1$2 ;; esac; }
 for disk; do
   dd if=/dev/zero of=/dev/$disk bs=1M count=66 2> /dev/null || die "/dev/$disk cannot be written"
-  printf "$table" | sfdisk -q --no-tell-kernel --wipe always --wipe-partitions always /dev/$disk > /tmp/said 2>&1 ||
+  printf "$table" | $own/sfdisk -q --no-tell-kernel --wipe always --wipe-partitions always /dev/$disk > /tmp/said 2>&1 ||
     die "sfdisk: $(tail -n 1 /tmp/said)"
   blockdev --rereadpt /dev/$disk 2> /dev/null
   udevadm settle --timeout=20 2> /dev/null
@@ -114,14 +116,14 @@ volume() {
   [ $drives = 1 ] && { part $disks $1; return; }
   echo /dev/md$(($1 - 3))
 }
+# Mirrors are copied once the system has started: now that would slow down the installation. KiB/s of each array:
+[ $drives = 1 ] || echo 1000 > /proc/sys/dev/raid/speed_limit_max
 at=3
 while [ $drives -gt 1 ] && [ $at -le $number ]; do
   members=
   for disk; do members="$members $(part $disk $at)"; done
   mdadm --create $(volume $at) --run --level=1 --raid-devices=$drives --metadata=1.2 --homehost=any --name=system$((at - 3)) \
     $members > /tmp/said 2>&1 || die "mdadm: $(tail -n 1 /tmp/said)"
-  # Copying starts anew when the system has started: it would slow down what follows.
-  echo frozen > /sys/block/md$((at - 3))/md/sync_action 2> /dev/null
   at=$((at + 1))
 done
 root=$(volume 3)
@@ -129,14 +131,14 @@ root=$(volume 3)
 files=${url%/machine}/files
 wget -q -O $root "$files/root.ext4" || die "the image ended early"
 say "image is fetched, $(cut -d. -f1 /proc/uptime) s"
-found=$(dd if=$root bs=1M count=$((image_bytes / 1048576)) 2> /dev/null | sha256sum | cut -d' ' -f1)
+found=$(dd if=$root bs=1M count=$((image_bytes / 1048576)) 2> /dev/null | $own/sha256sum | cut -d' ' -f1)
 [ "$found" = "$image_sha256" ] || {
   dd if=/dev/zero of=$root bs=1M count=1 2> /dev/null
   die "the image has another checksum than the server names"
 }
 say "image is as the server names it, $(cut -d. -f1 /proc/uptime) s"
-e2fsck -fp $root > /dev/null 2>&1
-resize2fs $root > /tmp/said 2>&1 || die "resize2fs: $(tail -n 1 /tmp/said)"
+$own/e2fsck -fp $root > /dev/null 2>&1
+$own/resize2fs $root > /tmp/said 2>&1 || die "resize2fs: $(tail -n 1 /tmp/said)"
 for disk; do
   dd if=/hpcforge/esp.img of=$(part $disk 2) bs=1M 2> /dev/null || die "the EFI partition cannot be written"
   dd if=/hpcforge/core.img of=$(part $disk 1) bs=512 2> /dev/null || die "GRUB cannot be written"
@@ -160,7 +162,7 @@ echo 'LABEL=root / ext4 errors=remount-ro 0 1' > /target/etc/fstab
 at=3
 for partition in $partitions; do # in the order of their names: /var before /var/log
   at=$((at + 1)) where=${partition%=*} id=$(cat /proc/sys/kernel/random/uuid)
-  mke2fs -q -F -t ext4 -m 1 -U $id $(volume $at) > /tmp/said 2>&1 || die "mke2fs: $(tail -n 1 /tmp/said)"
+  $own/mke2fs -q -F -t ext4 -m 1 -U $id $(volume $at) > /tmp/said 2>&1 || die "mke2fs: $(tail -n 1 /tmp/said)"
   mkdir -p /target$where /moved
   mount -t ext4 $(volume $at) /moved || die "the partition of $where cannot be mounted"
   cp -a /target$where/. /moved || die "what is in $where cannot be copied"

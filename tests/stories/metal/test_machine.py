@@ -1,62 +1,28 @@
-"""Machines without an operating system become a cluster: QEMU without KVM, BIOS and UEFI, alone and three at once.
-
-The controller is a program of the tests that starts and ends QEMU; all else is what a site has: discover, plan, apply
-and `nodes replace`.
-"""
+"""Machines without an operating system become a cluster: QEMU without KVM, BIOS and UEFI, alone and three at once."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.run.install import ssh_answers
-from tests.support.fake_bmc import FakeBmc, serving
-from tests.support.metal_site import MetalSite, metal_site
+from hpcforge.run.install import PHASES, ssh_answers
+from tests.support.metal_machines import BRIDGE, COMMON, ONE, THREE, Machine, image_of, metal
 from tests.support.pxe_client import dhcp_server
-from tests.support.said import end_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.metal]
 
-SERVER, BRIDGE, TAP = "10.99.78.1", "hf-metal-b", "hf-metal-t"
 SITES, OWN = "10.99.78.2", "hf-metal-d"
 MIB = 1 << 20
-OVMF = Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd")  # of Debian's package ovmf
-COMMON = """
-schema: 1
-name: metal
-domain: metal.example.org
-inventory: machines.yaml
-access: {user: ops}
-networks: {cluster: {cidr: 10.99.78.0/24}}
-services: {dns: {on: w1}, time: {on: w1}}
-software: {os: {name: debian, release: "12"}}
-rollout: {confirm_wait: 10min}
-users: {ada: {uid: 2001}}
-slurm:
-  controller: w1
-  reserve: {cores: 0, memory_gib: 0}
-  enforce: []
-  partitions: {main: {nodes: all, default: true}}
-"""
-ONE = f"""{COMMON}
-nodes: {{w1: {{functions: [head, worker], hardware: rehearsal-node, addresses: 10.99.78.11}}}}
-overrides: {{w1: {{memory_gib: 1, reason: "the host has little"}}}}
-"""
 TWO = f"""{COMMON}
 nodes:
   w1: {{functions: [head], hardware: rehearsal-node, addresses: 10.99.78.11}}
@@ -64,18 +30,6 @@ nodes:
 overrides:
   w1: {{memory_gib: 1, reason: "the host has little"}}
   w2: {{memory_gib: 1, reason: "the host has little"}}
-"""
-# After the last role ranks on all three add numbers through Slurm: apply does that by itself.
-THREE = f"""{COMMON}
-nodes:
-  w1:     {{functions: [head, worker], hardware: rehearsal-node, addresses: 10.99.78.11}}
-  w[2-3]: {{functions: [worker], hardware: rehearsal-node, addresses: "10.99.78.[12-13]"}}
-overrides:
-  w1: {{memory_gib: 1, reason: "the host has little"}}
-  w2: {{memory_gib: 1, reason: "the host has little"}}
-  w3: {{memory_gib: 1, reason: "the host has little"}}
-roles: {{openmpi: {{enabled: true, compilers: false}}}}
-acceptance: {{run_as: ada, tests: {{mpi_allreduce: {{nodes: all}}}}}}
 """
 # A site's own partition, and two of which one lies below the other.
 MIRRORED = f"""{COMMON}
@@ -87,120 +41,6 @@ nodes:
     system_disk: {{drives: 2, partitions_gib: {{/var: 3, /var/log: 1, /scratch: 2}}}}
 overrides: {{w1: {{memory_gib: 1, reason: "the host has little"}}}}
 """
-PHASES = ("power", "firmware", "kernel", "install", "start")
-
-
-@dataclass
-class Machine:
-    """A machine with empty disks of 10 GB. `network_first`: its firmware tries the network again at each reset.
-
-    `tests_itself_s`: how long its firmware takes before it boots anything.
-    """
-
-    folder: Path
-    number: int = 1
-    uefi: bool = False
-    network_first: bool = False
-    tests_itself_s: float = 0.0
-    disks: int = 1
-    process: subprocess.Popen[bytes] | None = None
-    started: int = 0
-    timer: threading.Timer | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def mac(self) -> str:
-        return f"02:00:00:79:08:{10 + self.number:02x}"
-
-    @property
-    def tap(self) -> str:
-        return f"{TAP}{self.number}"
-
-    def changed(self, bmc: FakeBmc) -> None:
-        """Follow the controller."""
-        self.end()
-        if bmc.on:
-            network = bmc.target == "Pxe"
-            self.timer = threading.Timer(self.tests_itself_s, lambda: self._boot(network, bmc))
-            self.timer.start()
-
-    def _boot(self, network: bool, bmc: FakeBmc) -> None:
-        with self.lock:
-            if bmc.on and self.process is None:
-                self._start(network)
-
-    def _start(self, network: bool) -> None:
-        self.started += 1
-        once = network and not self.network_first
-        first, *further = (self._disk(number) for number in range(self.disks))
-        places = {"disk": 1 + network, "net": 2 - network}
-        order = {name: f",bootindex={place}" for name, place in places.items()}
-        process = subprocess.Popen(
-            ["qemu-system-x86_64", "-machine", "pc", "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "Nehalem",
-             "-m", "1400", "-smp", "2", *self._firmware(), *(["-no-reboot"] if once else []),
-             *first[:2], "-device", f"{first[2]}{order['disk']}",
-             *(word for drive in further for word in (*drive[:2], "-device", f"{drive[2]},bootindex=3")),
-             "-netdev", f"tap,id=n0,ifname={self.tap},script=no,downscript=no",
-             "-device", f"virtio-net-pci,netdev=n0,mac={self.mac}{order['net']}",
-             "-object", "rng-random,id=r0,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=r0",
-             "-display", "none", "-serial", f"file:{self.folder}/console-{self.number}-{self.started}"],
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        self.process = process
-        if once:
-            threading.Thread(target=self._reset, args=(process,), daemon=True).start()
-
-    def _disk(self, number: int) -> tuple[str, str, str]:
-        disk = self.folder / f"disk-{self.number}{'-abc'[number] if number else ''}.qcow2"
-        if not disk.exists():
-            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(disk), "10G"], check=True)
-        serial = f"QM00{number}{self.number}"
-        return (
-            "-drive",
-            f"file={disk},if=none,id=d{number},cache=unsafe",
-            f"virtio-blk-pci,drive=d{number},serial={serial}",
-        )
-
-    def _reset(self, process: subprocess.Popen[bytes]) -> None:
-        """Start from the disk when the machine resets: an override holds for one boot, of which OVMF knows nothing."""
-        process.wait()
-        with self.lock:
-            if self.process is process:
-                self._start(network=False)
-
-    def _firmware(self) -> list[str]:
-        if not self.uefi:
-            return []
-        settings = self.folder / f"settings-{self.number}.fd"
-        if not settings.exists():
-            shutil.copyfile(OVMF[1], settings)
-        return ["-drive", f"if=pflash,format=raw,readonly=on,file={OVMF[0]}",
-                "-drive", f"if=pflash,format=raw,file={settings}",
-                "-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=no"]  # fmt: skip
-
-    def wait_until_written(self, size: int) -> None:
-        """Return when its first disk has so many bytes."""
-        until = time.monotonic() + 600
-        disk = self.folder / f"disk-{self.number}.qcow2"
-        while not disk.exists() or disk.stat().st_blocks * 512 < size:
-            assert time.monotonic() < until
-            time.sleep(0.2)
-
-    def lose_power(self, size: int) -> None:
-        """Lose it while the disk is written, and start from the network again when it returns."""
-        self.wait_until_written(size)
-        self.end()
-        with self.lock:
-            self._start(network=True)
-
-    def end(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-        with self.lock:
-            process, self.process = self.process, None
-        if process is not None:
-            process.kill()
-            process.wait()
 
 
 def wait_for_ssh(*addresses: str) -> None:
@@ -225,89 +65,6 @@ def sites_dhcp(folder: Path, machines: Sequence[Machine]) -> Iterator[None]:
             check()
     finally:
         subprocess.run(["ip", "netns", "del", OWN], check=False)
-
-
-@contextmanager
-def network(machines: Sequence[Machine]) -> Iterator[None]:
-    try:
-        for words in (("link", "add", BRIDGE, "type", "bridge"), ("address", "add", f"{SERVER}/24", "dev", BRIDGE),
-                      ("link", "set", BRIDGE, "up")):  # fmt: skip
-            subprocess.run(["ip", *words], check=True)
-        for machine in machines:
-            subprocess.run(["ip", "tuntap", "add", machine.tap, "mode", "tap"], check=True)
-            subprocess.run(["ip", "link", "set", machine.tap, "master", BRIDGE, "up"], check=True)
-        yield
-    finally:
-        for name in (*(machine.tap for machine in machines), BRIDGE):
-            subprocess.run(["ip", "link", "del", name], check=False)
-
-
-@dataclass
-class Metal:
-    """A site of machines, as its operator has it."""
-
-    folder: Path
-    site: MetalSite
-    controllers: tuple[str, ...]  # their addresses
-
-    def start(self, *words: str, err: Any) -> subprocess.Popen[str]:
-        own = {"XDG_STATE_HOME": str(self.folder / "state"), "HPCFORGE_IDENTITY": str(self.folder / "key")}
-        said = [str(self.site.blueprint) if word == "SITE" else word for word in words]
-        argv = [sys.executable, "-m", "hpcforge", *said]
-        return subprocess.Popen(
-            argv, env={**os.environ, **own}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True
-        )
-
-    def hpcforge(self, *words: str, code: int = 0) -> str:
-        began = time.monotonic()
-        running = self.start(*words, err=subprocess.PIPE)
-        out, err = running.communicate()
-        all_of_it = err + out
-        print(f"$ hpcforge {' '.join(words)}   {time.monotonic() - began:.0f} s\n{end_of(all_of_it)}", flush=True)
-        assert running.returncode == code, all_of_it
-        return all_of_it
-
-    def events(self, *words: str) -> list[dict[str, Any]]:
-        """What an apply tells as JSON."""
-        said = self.folder / "said"
-        with said.open("w") as err, self.start(*words, "--json", err=err) as running:
-            assert running.stdout is not None
-            found = [json.loads(line) for line in running.stdout]
-        assert running.returncode == 0, said.read_text()
-        return found
-
-    def ssh(self, command: str, node: str = "w1") -> str:
-        """What a command prints there; the host key must be the one that the inventory has."""
-        keys = yaml.safe_load(self.site.inventory.read_text())["nodes"][node]["host_keys"]
-        address, known = f"10.99.78.1{node[1:]}", self.folder / "known"
-        known.write_text("".join(f"{address} {host_key}\n" for host_key in keys))
-        argv = ["ssh", "-i", str(self.folder / "ssh"), "-o", f"UserKnownHostsFile={known}",
-                "-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", f"ops@{address}", command]  # fmt: skip
-        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-
-
-@contextmanager
-def metal(folder: Path, machines: Sequence[Machine], blueprint: str) -> Iterator[Metal]:
-    bmcs = [FakeBmc(f"MACHINE{one.number}", (one.mac,), 1.4, changed=one.changed) for one in machines]
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "ssh")], check=True)
-    try:
-        with network(machines), serving(folder, bmcs) as at:
-            site = metal_site(folder, at, known=False)
-            site.blueprint.write_text(blueprint)
-            site.inventory.write_text(f"{site.inventory.read_text()}access: {{key: ssh}}\n")
-            yield Metal(folder, site, at.addresses)
-    finally:
-        for machine in machines:
-            machine.end()
-        for path in sorted(folder.glob("console-*")):
-            print(f"--- {path.name}\n{path.read_text('utf-8', 'replace')[-1500:]}")
-
-
-def image_of(there: Metal, nodes: str = "w1", kernel: str = "--disk") -> str:
-    there.hpcforge("discover", "SITE", *there.controllers, "--trust-new", "--assign", nodes)
-    there.hpcforge("image", "build", "SITE", kernel)
-    listed = there.hpcforge("image", "list").splitlines()
-    return next(line.split()[0] for line in listed if str(there.site.blueprint) in line)
 
 
 def times(events: Sequence[dict[str, Any]], began_s: float) -> str:
@@ -384,7 +141,7 @@ def test_a_system_on_two_mirrored_disks_starts_when_one_of_them_is_gone(tmp_path
         assert mounts[::2] == ["/", "/scratch", "/var", "/var/log"] and all("/dev/md" in one for one in mounts[1::2])
         assert there.ssh("stat -c %a /tmp /var/tmp && uname -r").split()[:2] == ["1777", "1777"]
         assert there.ssh("grep -c 'raid1.*\\[2\\]\\|UU' /proc/mdstat") != "0\n"
-        there.hpcforge("power", "off", "SITE", "w1", "--hard", "--force", "w1")
+        there.hpcforge("power", "off", "SITE", "w1", "--hard", "--force", "w1", "--yes")
         (tmp_path / "disk-1.qcow2").unlink()  # an empty one takes its place
         there.hpcforge("power", "on", "SITE", "w1")
         wait_for_ssh("10.99.78.11")

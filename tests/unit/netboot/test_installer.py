@@ -67,7 +67,11 @@ def installed(folder: Path) -> None:
         (folder / "sys/block/zzz" / name).write_text(f"{value}\n")
     (folder / "dev/zzz").write_bytes(b"d" * (8 << 20))
     programs = dict.fromkeys(("modprobe", "udevadm", "ip", "udhcpc", "blockdev", "e2fsck", "dmesg"), "")
-    programs |= {"sfdisk": ": > $T/dev/zzz3", "resize2fs": ": > $T/resized; exit 1"}
+    programs |= {
+        "sfdisk": ": > $T/dev/zzz3",
+        "sha256sum": "exec /usr/bin/sha256sum",
+        "resize2fs": ": > $T/resized; exit 1",
+    }
     for name, body in programs.items():
         (folder / "bin" / name).write_text(f"#!/bin/sh\n{body}\n")
     (folder / "bin" / "wget").write_text(WGET)
@@ -75,7 +79,7 @@ def installed(folder: Path) -> None:
         path.chmod(0o755)
     # Its disk is called zzz: no machine that runs this test has one of that name.
     places = {
-        "/hpcforge/bin:": "bin:",
+        "/hpcforge/bin": "bin",
         "/hpcforge/": "h/",
         "/dev/console": "console",
         "/dev/$": "dev/$",
