@@ -143,7 +143,7 @@ def test_a_system_on_two_mirrored_disks_starts_when_one_of_them_is_gone(tmp_path
         assert there.ssh("grep -c 'raid1.*\\[2\\]\\|UU' /proc/mdstat") != "0\n"
         there.hpcforge("power", "off", "SITE", "w1", "--hard", "--force", "w1", "--yes")
         (tmp_path / "disk-1.qcow2").unlink()  # an empty one takes its place
-        there.hpcforge("power", "on", "SITE", "w1")
+        there.hpcforge("power", "on", "SITE", "w1", "--yes")
         wait_for_ssh("10.99.78.11")
         assert there.ssh("grep -c '_U' /proc/mdstat") == "4\n"
 
@@ -181,7 +181,7 @@ def test_beside_a_sites_own_dhcp_server_machines_are_installed_by_hand(tmp_path:
         assert "another DHCP server answers" in there.hpcforge(*serve, code=1)
         with (tmp_path / "serve").open("w") as err, there.start(*serve, "--proxy-dhcp", err=err) as running:
             there.hpcforge("power", "boot-once", "SITE", both)
-            there.hpcforge("power", "on", "SITE", both)
+            there.hpcforge("power", "on", "SITE", both, "--yes")
             wait_for_ssh("10.99.78.11", "10.99.78.12")
             running.send_signal(signal.SIGINT)
             said, _ = running.communicate()
