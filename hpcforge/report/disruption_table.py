@@ -190,6 +190,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "access.via": "the way that hpcforge takes, nothing on the nodes",
     "nodes.<name>.hardware": "as what it brings: `gpus`, `overrides`",
     "nodes.<name>.mig": "its GPUs get a new MIG layout, with a drain; slurmctld restarts with the new types",
+    "nodes.<name>.system_disk": "nothing, until `apply --install` installs the node",
     "nodes.<name>.shards": "what jobs can request: Slurm's daemons restart as for other `gpus`, and jobs continue",
     "nodes.<name>.rack": "on paper only (`hpcforge design`)",
     "nodes.<name>.u": "on paper only (`hpcforge design`)",

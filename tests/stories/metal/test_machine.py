@@ -137,8 +137,9 @@ def test_a_system_on_two_mirrored_disks_starts_when_one_of_them_is_gone(tmp_path
         assert "writes 2 blank disks of one size (RAID 1)" in there.hpcforge("plan", "SITE", *install, code=2)
         there.hpcforge("apply", "SITE", *install, "--yes")
         assert there.ssh("sinfo -h -o %T") == "idle\n"
-        mounts = there.ssh("findmnt -n -l -o TARGET,SOURCE --type ext4").split()
-        assert mounts[::2] == ["/", "/scratch", "/var", "/var/log"] and all("/dev/md" in one for one in mounts[1::2])
+        mounts = dict(line.split() for line in there.ssh("findmnt -n -l -o TARGET,SOURCE -t ext4").splitlines())
+        assert set(mounts) == {"/", "/scratch", "/var", "/var/log"}
+        assert all(source.startswith("/dev/md") for source in mounts.values())
         assert there.ssh("stat -c %a /tmp /var/tmp && uname -r").split()[:2] == ["1777", "1777"]
         assert there.ssh("grep -c 'raid1.*\\[2\\]\\|UU' /proc/mdstat") != "0\n"
         there.hpcforge("power", "off", "SITE", "w1", "--hard", "--force", "w1", "--yes")
@@ -146,6 +147,13 @@ def test_a_system_on_two_mirrored_disks_starts_when_one_of_them_is_gone(tmp_path
         there.hpcforge("power", "on", "SITE", "w1", "--yes")
         wait_for_ssh("10.99.78.11")
         assert there.ssh("grep -c '_U' /proc/mdstat") == "4\n"
+        # As docs/bare-metal.md has it: the tables and boot loaders, then each array.
+        there.ssh("sudo dd if=/dev/vdb of=/dev/vda bs=1M count=66 conv=fsync && sudo blockdev --rereadpt /dev/vda")
+        there.ssh("for n in 3 4 5 6; do sudo mdadm /dev/md/system$((n-3)) --add /dev/vda$n || exit; done")
+        until = time.monotonic() + 600
+        while there.ssh("grep -c UU /proc/mdstat || true") != "4\n":
+            assert time.monotonic() < until
+            time.sleep(5)
 
 
 def test_a_cut_off_installation_is_named_and_the_next_try_takes_its_own_disk(tmp_path: Path) -> None:
