@@ -74,7 +74,7 @@ class Machine:
     uefi: bool = False
     network_first: bool = False
     tests_itself_s: float = 0.0
-    disks: int = 1
+    disks: tuple[int, ...] = (0,)  # in the order in which its firmware has them; it starts from no other than the first
     process: subprocess.Popen[bytes] | None = None
     started: int = 0
     timer: threading.Timer | None = None
@@ -104,7 +104,7 @@ class Machine:
     def _start(self, network: bool) -> None:
         self.started += 1
         once = network and not self.network_first
-        first, *further = (self._disk(number) for number in range(self.disks))
+        first, *further = map(self._disk, self.disks)
         places = {"disk": 1 + network, "net": 2 - network}
         order = {name: f",bootindex={place}" for name, place in places.items()}
         process = subprocess.Popen(

@@ -131,7 +131,7 @@ def test_roles_of_the_controller_do_not_wait_for_a_machine_that_takes_long(tmp_p
 
 def test_a_system_on_two_mirrored_disks_starts_when_one_of_them_is_gone(tmp_path: Path) -> None:
     """With the kernel for real machines. The second disk is the one that is left."""
-    machine = Machine(tmp_path, disks=2)
+    machine = Machine(tmp_path, disks=(0, 1))
     with metal(tmp_path, [machine], MIRRORED) as there:
         install = ("--install", "w1", "--image", image_of(there, kernel="--metal"))
         assert "writes 2 blank disks of one size (RAID 1)" in there.hpcforge("plan", "SITE", *install, code=2)
@@ -144,12 +144,13 @@ def test_a_system_on_two_mirrored_disks_starts_when_one_of_them_is_gone(tmp_path
         assert there.ssh("grep -c 'raid1.*\\[2\\]\\|UU' /proc/mdstat") != "0\n"
         there.hpcforge("power", "off", "SITE", "w1", "--hard", "--force", "w1", "--yes")
         (tmp_path / "disk-1.qcow2").unlink()  # an empty one takes its place
+        machine.disks = (1, 0)
         there.hpcforge("power", "on", "SITE", "w1", "--yes")
         wait_for_ssh("10.99.78.11")
         assert there.ssh("grep -c '_U' /proc/mdstat") == "4\n"
         # As docs/bare-metal.md has it: the tables and boot loaders, then each array.
-        there.ssh("sudo dd if=/dev/vdb of=/dev/vda bs=1M count=66 conv=fsync && sudo blockdev --rereadpt /dev/vda")
-        there.ssh("for n in 3 4 5 6; do sudo mdadm /dev/md/system$((n-3)) --add /dev/vda$n || exit; done")
+        there.ssh("sudo dd if=/dev/vda of=/dev/vdb bs=1M count=66 conv=fsync && sudo blockdev --rereadpt /dev/vdb")
+        there.ssh("for n in 3 4 5 6; do sudo mdadm /dev/md/system$((n-3)) --add /dev/vdb$n || exit; done")
         until = time.monotonic() + 600
         while there.ssh("grep -c UU /proc/mdstat || true") != "4\n":
             assert time.monotonic() < until
