@@ -130,7 +130,7 @@ def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> 
 def _filled(named: Sequence[TargetDisk], blank: Sequence[TargetDisk], drives: int) -> tuple[TargetDisk, ...]:
     """The named disks, filled up to `drives` with blank ones of one size where there are enough."""
     missing = drives - len(named)
-    for size in sorted({disk.bytes for disk in blank} & ({disk.bytes for disk in named} or {d.bytes for d in blank})):
+    for size in sorted({disk.bytes for disk in named or blank}):
         alike = sorted((disk for disk in blank if disk.bytes == size), key=lambda disk: disk.name)
         if len(alike) >= missing:
             return (*named, *alike[:missing])

@@ -69,6 +69,8 @@ def installs_text(installs: Sequence[Install]) -> list[str]:
             disk = f"{install.drives} blank disks of one size (RAID 1); nothing is written where fewer are blank"
         else:
             disk = "a blank disk; nothing is written where none is blank"
+        if install.wipes and install.drives > len(install.wipes):
+            disk += "; and a blank one of its size (RAID 1)"
         bodies[install.node] = [
             f"  ! switched off at once, then started from the network: {install.system}, image {install.image}",
             f"  ! writes {disk}",

@@ -24,7 +24,7 @@ from hpcforge.image.manifest import Disk, Lock, Manifest
 from hpcforge.image.request import ImageRequest
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.plan import Install
-from hpcforge.report.plan_text import plan_text
+from hpcforge.report.plan_text import installs_text, plan_text
 from hpcforge.run import arrivals
 from hpcforge.run import install as work
 from hpcforge.run.install import Installation
@@ -61,6 +61,18 @@ def test_the_plan_says_what_is_installed_and_whose_data_goes(site: Site) -> None
     assert "install  w2\n" in text
     assert "  ! writes the disk with serial number S9: THIS DESTROYS ITS DATA\n" in text
     assert "2 nodes to install: w[1-2]" in text
+
+
+@pytest.mark.parametrize(
+    ("wipes", "said"),
+    [
+        ((), "2 blank disks of one size (RAID 1); nothing is written where fewer are blank"),
+        (("S9",), "the disk with serial number S9: THIS DESTROYS ITS DATA; and a blank one of its size (RAID 1)"),
+        (("S8", "S9"), "the disks with serial numbers S8, S9: THIS DESTROYS THEIR DATA"),
+    ],
+)
+def test_the_plan_names_each_disk_of_mirrors(wipes: tuple[str, ...], said: str) -> None:
+    assert f"  ! writes {said}" in installs_text([Install("w1", "Debian 12", "img", wipes, 2)])
 
 
 def test_options_that_do_not_fit_are_refused(site: Site) -> None:
