@@ -143,7 +143,10 @@ def _check(processes: Mapping[str, subprocess.Popen[bytes]], place: Path) -> Non
     for name, process in processes.items():
         if process.poll() is not None:
             said = (place / f"{name}.log").read_text("utf-8", "replace").strip().splitlines()[-3:]
-            raise NetbootError(f"{name} has ended: {' | '.join(said)}", "another DHCP or web server may have its port")
+            raise NetbootError(
+                f"{name} has ended: {' | '.join(said)}",
+                f"{place}/{name}.log has more; another server may have its port",
+            )
 
 
 def started(check: Callable[[], None], seconds: float = 1.0) -> None:

@@ -201,6 +201,7 @@ def install(
                 withdraw(site, names)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+                work.cut_off()
                 work.forget()
     return [work.done[name] for name in names]
 
@@ -266,6 +267,17 @@ class _Work:
             except Exception as error:  # the nodes would be waited for without end
                 for name in left:
                     self.switched.put(Outcome(name, "failed", why=f"it cannot be switched on: {type(error).__name__}"))
+
+    def cut_off(self) -> None:
+        """Have the records say which disks were being written when this ended."""
+        for name in self.open:
+            half = records_of(self.site).change(
+                name, lambda now: failed(now, "it was cut off") if now and now.state == "begun" else None
+            )
+            if half is not None:
+                wipe = [f"{name}={serial}" for serial in half.disks]
+                again = command_line("apply", self.site.loaded.blueprint_path, install=name, wipe=wipe)
+                self.say(f"{name}: cut off while disk {' and '.join(half.disks)} was written; again: {again}")
 
     def forget(self) -> None:
         """Have controllers of nodes without an operating system forget the network, so that none starts from it."""

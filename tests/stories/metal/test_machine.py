@@ -149,7 +149,7 @@ def test_a_system_on_two_mirrored_disks_starts_when_one_of_them_is_gone(tmp_path
         wait_for_ssh("10.99.78.11")
         assert there.ssh("grep -c '_U' /proc/mdstat") == "4\n"
         # As docs/bare-metal.md has it: the tables and boot loaders, then each array.
-        there.ssh("sudo dd if=/dev/vda of=/dev/vdb bs=1M count=66 conv=fsync && sudo blockdev --rereadpt /dev/vdb")
+        there.ssh("sudo dd if=/dev/vda of=/dev/vdb bs=1M count=66 && sudo udevadm settle")
         there.ssh("for n in 3 4 5 6; do sudo mdadm /dev/md/system$((n-3)) --add /dev/vdb$n || exit; done")
         until = time.monotonic() + 600
         while there.ssh("grep -c UU /proc/mdstat || true") != "4\n":
@@ -167,8 +167,10 @@ def test_a_cut_off_installation_is_named_and_the_next_try_takes_its_own_disk(tmp
             machine.wait_until_written(50 * MIB)
             os.kill(int(Path("/run/hpcforge-netboot/metal/nginx.pid").read_text()), signal.SIGKILL)
             running.communicate()
-        assert running.returncode == Exit.FAILED and "nginx has ended" in log.read_text(), log.read_text()
-        # Nothing was left that would install it unasked, and its half-written disk is not taken for a blank one.
+        assert running.returncode == Exit.ERROR and "nginx has ended" in log.read_text(), log.read_text()
+        assert "w1: cut off while disk QM0001 was written; again: " in log.read_text()
+        assert "it was cut off" in there.hpcforge("netboot", "status", "SITE", code=Exit.FAILED)
+        # Nothing is left that would install it unasked, and its half-written disk is not taken for a blank one.
         said = there.hpcforge("apply", "SITE", *install, "--yes", code=5)
         assert "every disk has data: vda (serial number QM0001)" in said
 

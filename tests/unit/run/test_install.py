@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from hpcforge.netboot.server import Boots, begin, boot_script, broken, end, iden
 from hpcforge.plan.plan import Install
 from hpcforge.run import install as work
 from hpcforge.run.install import Installation, choose, install, left_out
-from hpcforge.run.netboot import record_keys, records_of
+from hpcforge.run.netboot import record_keys, records_of, want
 from hpcforge.run.power import HeadUnknownError
 from hpcforge.run.site import Site
 from tests.support.fake_bmc import FakeBmc, Serving, serving
@@ -225,6 +225,23 @@ def test_an_end_of_the_servers_ends_it_and_nothing_is_asked_for_any_more(metal: 
         )
     assert (metal.bmcs[2].enabled, metal.bmcs[2].target) == ("Disabled", "None")
     assert records_of(site).read()["w1"].until_s == 0.0
+
+
+def test_an_end_while_a_disk_is_written_is_recorded_with_the_command_that_goes_on(metal: Metal) -> None:
+    site, said = metal.open(), list[str]()
+    want(site, ["w1"], {}, "img", 1.0)
+
+    def begun() -> None:
+        records_of(site).change("w1", lambda now: now and replace(now, state="begun", disks=("D3", "D4")))
+        raise UsageError("nginx has ended")
+
+    with pytest.raises(UsageError, match="nginx"):
+        install(site, [Install("w1", "Debian 12", "img")], begun, said.append, answers=lambda _address: False)
+    record = records_of(site).read()["w1"]
+    assert (record.state, record.why) == ("failed", "it was cut off")
+    [line] = [line for line in said if "cut off" in line]
+    assert line.startswith("w1: cut off while disk D3 and D4 was written; again: ")
+    assert line.endswith(" --install w1 --wipe w1=D3 --wipe w1=D4")
 
 
 def test_only_nodes_without_an_operating_system_are_chosen(metal: Metal) -> None:
