@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,10 +66,10 @@ def serving(what: Served) -> Iterator[Callable[[], None]]:
         if user:
             shutil.chown(place / "socket", user)
         with (
-            _running(
+            running(
                 ["dnsmasq", "--keep-in-foreground", "--user=root", f"--conf-file={place}/dnsmasq.conf"], place
             ) as dhcp,
-            _running(["nginx", "-p", str(place), "-c", f"{place}/nginx.conf", "-e", "stderr"], place) as http,
+            running(["nginx", "-p", str(place), "-c", f"{place}/nginx.conf", "-e", "stderr"], place) as http,
         ):
             yield lambda: _check({"dnsmasq": dhcp, "nginx": http}, place)
 
@@ -124,19 +124,30 @@ def _require_programs() -> None:
 
 
 @contextmanager
-def _running(argv: list[str], place: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(argv: list[str], place: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server while entered; its log goes to `place`."""
     with (place / f"{argv[0]}.log").open("wb") as log:
         ends_with_us = ["setpriv", "--pdeathsig", "TERM", *argv]  # even if this process is killed
-        process = subprocess.Popen(ends_with_us, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            ends_with_us, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
     try:
         yield process
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(_ENDS_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a server and its workers: those of nginx outlive a master that was killed, and hold its port."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        until = time.monotonic() + _ENDS_S
+        while time.monotonic() < until:
+            process.poll()
+            os.killpg(process.pid, 0)  # raises once none of them is left
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _check(processes: Mapping[str, subprocess.Popen[bytes]], place: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from hpcforge.netboot.services import NetbootError, address_on, interface_of, started
+from hpcforge.netboot.services import NetbootError, address_on, interface_of, running, started
 
 
 def test_addresses_are_this_machines_own() -> None:
@@ -17,6 +20,19 @@ def test_addresses_are_this_machines_own() -> None:
         address_on("198.51.100.0/24")
     with pytest.raises(NetbootError, match="does not have the address"):
         interface_of("198.51.100.1")
+
+
+def test_workers_end_with_their_server_even_if_that_was_killed(tmp_path: Path) -> None:
+    told = tmp_path / "worker"
+    with running(["sh", "-c", f"sleep 300 & echo $! > {told}.new; mv {told}.new {told}; wait"], tmp_path) as server:
+        while not told.exists():
+            assert server.poll() is None
+            time.sleep(0.01)
+        server.kill()
+        server.wait()
+        os.kill(int(told.read_text()), 0)  # it lives
+    with pytest.raises(ProcessLookupError):
+        os.killpg(server.pid, 0)
 
 
 def test_a_server_that_ends_at_once_is_named() -> None:
