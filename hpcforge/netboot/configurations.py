@@ -58,7 +58,8 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
         "dhcp-match=set:ipxe,175",
         *(f"dhcp-match=set:efi,option:client-arch,{number}" for number in _EFI_ARCHITECTURES),
     ]
-    lines.append(f"dhcp-boot=tag:ipxe,{network.url}?mac=${{netX/mac}}&platform=${{platform}}")
+    # With a next server iPXE takes the file from a proxy's first answer; with BIOS it would get no other.
+    lines.append(f"dhcp-boot=tag:ipxe,{network.url}?mac=${{netX/mac}}&platform=${{platform}},,{network.address}")
     if network.proxy:
         lines += [
             f"dhcp-range={subnet.network_address},proxy,{subnet.netmask}",

@@ -114,6 +114,8 @@ def proxied(interface: str, mac: str, architecture: int, ipxe: bool) -> dict[str
                 found["address"] = _ip(answer[16:20])
             if options.get(_CLASS) == b"PXEClient":
                 found |= {"server": _ip(options[_SERVER]), "file": _file(answer)}
+                if ipxe and answer[20:24] == bytes(4):  # it would ask again, and take no file from the answer
+                    found["file"] = None
                 menu = _options(options.get(_VENDOR, b"")).get(_MENU, b"")[:2]
                 item = bytes((_VENDOR, 7, _ITEM, 4)) + menu + b"\0\0" + b"\xff" if menu else b""
     if found["file"] == "" and found["address"]:
