@@ -206,6 +206,7 @@ def _nodes(
     nodes = []
     for key, group in blueprint.nodes.items():
         usual = _hardware(group, None, catalog)
+        disk = m.SystemDisk(group.system_disk.drives, dict(sorted(group.system_disk.partitions_gib.items())))
         for name in hostlist.expand(key):
             override = blueprint.overrides.get(name)
             hardware = _hardware(group, override, catalog) if override else usual
@@ -214,7 +215,7 @@ def _nodes(
             addresses = {network: address for network, address in on.items() if address}
             bmc = _bmc(machine, addresses.get(addressed.bmc or ""))
             reserve = blueprint.slurm.reserve if "worker" in group.functions else _NO_RESERVE
-            made = _node(name, key, group, override, machine, addresses, bmc, hardware, places.get(name), reserve)
+            made = _node(name, key, group, override, machine, addresses, bmc, hardware, places.get(name), reserve, disk)
             platform = platforms.get((override and override.release) or usually)
             nodes.append(dataclasses.replace(made, platform=platform) if platform else made)
     return nodes
@@ -231,6 +232,7 @@ def _node(
     hardware: tuple[Shape, m.Gpus | None],
     place: tuple[str, int] | None,
     reserve: s.Reserve,
+    disk: m.SystemDisk,
 ) -> m.Node:
     declared, gpus = hardware
     cores, memory_gib = reserve.cores, reserve.memory_gib
@@ -259,7 +261,7 @@ def _node(
         accepts=override.accept if override else (),
         reserve_cores=usual_cores(declared.sockets, declared.cores_per_socket) if cores is None else cores,
         reserve_memory_mib=usual_memory_mib(declared.memory_gib) if memory_gib is None else memory_gib * 1024,
-        system_disk=m.SystemDisk(group.system_disk.drives, dict(sorted(group.system_disk.partitions_gib.items()))),
+        system_disk=disk,
     )
 
 
