@@ -21,6 +21,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.netboot import services
 from hpcforge.report import printing
+from hpcforge.report.plan_text import disks_text
 from hpcforge.report.text import duration, one_line, table
 from hpcforge.run import netboot as work
 from hpcforge.run.site import Site
@@ -43,9 +44,8 @@ def want(
     disks = disks_to_wipe(wipe, names)
     chosen = work.image_named(image)
     for name in names:
-        named = " and ".join(disks.get(name, ()))
-        what = f"DESTROYS THE DATA on the disk with serial number {named}" if named else "writes blank disks, or none"
-        printing.note(f"{name}: image {chosen.name}; {what}\n")
+        what = disks_text(disks.get(name, ()), site.cluster.by_name[name].system_disk.drives)
+        printing.note(f"{name}: image {chosen.name}; writes {what}\n")
     confirm(names, disks, yes)
     work.want(site, names, disks, chosen.name, hours)
     printing.note(f"Next: {command_line('netboot', 'serve', blueprint, inventory=inventory, key='KEY.pub')}\n")
@@ -160,17 +160,17 @@ def disks_to_wipe(wipe: Sequence[str], names: Sequence[str]) -> dict[str, tuple[
     return found
 
 
-def confirm(names: Sequence[str], disks: Collection[str], yes: bool) -> None:
-    """Ask for the installation; the names of nodes that lose data, on `disks`, are typed. Raises UsageError, Abort."""
+def confirm(names: Sequence[str], losing: Collection[str], yes: bool) -> None:
+    """Ask for the installation; the names of nodes that lose data (`losing`) are typed. Raises UsageError and Abort."""
     if yes:
         return
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal for the question", "add --yes")
-    if not disks:
+    if not losing:
         typer.confirm(f"Install {fold(names)}?", abort=True, err=True)
         return
-    answer = typer.prompt(f"Type the names of the nodes that lose data ({fold(list(disks))})", err=True)
-    if answer != fold(list(disks)):
+    answer = typer.prompt(f"Type the names of the nodes that lose data ({fold(list(losing))})", err=True)
+    if answer != fold(list(losing)):
         raise typer.Abort
 
 

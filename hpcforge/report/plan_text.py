@@ -59,24 +59,27 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
 
 def installs_text(installs: Sequence[Install]) -> list[str]:
     """Lines about the nodes that get an operating system, and the disk that each may write."""
-    bodies = {}
-    for install in installs:
-        if len(install.wipes) > 1:
-            disk = f"the disks with serial numbers {', '.join(install.wipes)}: THIS DESTROYS THEIR DATA"
-        elif install.wipes:
-            disk = f"the disk with serial number {install.wipes[0]}: THIS DESTROYS ITS DATA"
-        elif install.drives > 1:
-            disk = f"{install.drives} blank disks of one size (RAID 1); nothing is written where fewer are blank"
-        else:
-            disk = "a blank disk; nothing is written where none is blank"
-        if install.wipes and install.drives > len(install.wipes):
-            disk += "; and a blank one of its size (RAID 1)"
-        bodies[install.node] = [
+    bodies = {
+        install.node: [
             f"  ! switched off at once, then started from the network: {install.system}, image {install.image}",
-            f"  ! writes {disk}",
+            f"  ! writes {disks_text(install.wipes, install.drives)}",
             "  ~ then its roles: `plan --offline` shows them",
         ]
+        for install in installs
+    }
     return [line for nodes, body in _alike(bodies).items() for line in (f"install  {nodes}", *body, "")]
+
+
+def disks_text(wipes: Sequence[str], drives: int) -> str:
+    """Which disks an installation writes; `wipes` has the serial numbers of those with data."""
+    if len(wipes) > 1:
+        return f"the disks with serial numbers {', '.join(wipes)}: THIS DESTROYS THEIR DATA"
+    if wipes:
+        beside = "; and a blank one of its size (RAID 1)" if drives > 1 else ""
+        return f"the disk with serial number {wipes[0]}: THIS DESTROYS ITS DATA{beside}"
+    if drives > 1:
+        return f"{drives} blank disks of one size (RAID 1); nothing is written where fewer are blank"
+    return "a blank disk; nothing is written where none is blank"
 
 
 def _smoke(plan: Plan) -> Iterator[str]:
