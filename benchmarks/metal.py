@@ -12,7 +12,6 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -30,28 +29,22 @@ CASES = {
 }
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """What is kept from one round to the next."""
-
-    folder: Path
-    image: list[str]  # its name, once it is built
+def built(kept: Path) -> str:
+    """The name of the image of one node."""
+    with tempfile.TemporaryDirectory(dir=kept) as name, metal(Path(name), [Machine(Path(name))], ONE) as there:
+        return image_of(there)
 
 
-def installed(rounds: Rounds, blueprint: str, firmware: Sequence[bool]) -> list[Installation]:
+def installed(kept: Path, name_of_image: str, blueprint: str, firmware: Sequence[bool]) -> list[Installation]:
     """Install new machines, each with UEFI or BIOS."""
-    with tempfile.TemporaryDirectory(dir=rounds.folder) as name:
+    with tempfile.TemporaryDirectory(dir=kept) as name:
         folder = Path(name)
         machines = [Machine(folder, number, uefi=uefi) for number, uefi in enumerate(firmware, 1)]
         with metal(folder, machines, blueprint) as there:
-            (folder / "state").symlink_to(rounds.folder / "state")
             nodes = f"w[1-{len(machines)}]" if len(machines) > 1 else "w1"
-            if rounds.image:
-                there.hpcforge("discover", "SITE", *there.controllers, "--trust-new", "--assign", nodes)
-            else:
-                rounds.image.append(image_of(there, nodes))
+            there.hpcforge("discover", "SITE", *there.controllers, "--trust-new", "--assign", nodes)
             site = open_site(there.site.blueprint, None, None, folder / "key", needs_lab=False)
-            image = image_named(rounds.image[0])
+            image = image_named(name_of_image)
             installs = [Install(node.name, "Debian 12", image.name) for node in site.cluster.nodes]
             what = served(site, image, None, 8080, False, folder / "ssh.pub", print)
             with services.serving(what) as check:
@@ -70,12 +63,12 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     took: dict[str, list[list[Installation]]] = {case: [] for case in CASES}
     with tempfile.TemporaryDirectory() as name:
-        kept = Rounds(Path(name), [])
-        (kept.folder / "state").mkdir()
-        os.environ["XDG_STATE_HOME"] = str(kept.folder / "state")
+        kept = Path(name)
+        os.environ["XDG_STATE_HOME"] = str(kept / "state")  # the records of this process
+        image = built(kept)
         for _ in range(rounds):
             for case, (blueprint, firmware) in CASES.items():
-                took[case].append(installed(kept, blueprint, firmware))
+                took[case].append(installed(kept, image, blueprint, firmware))
     print(f"{'':<16}" + "".join(f"{phase:>10}" for phase in PHASES) + f"{'to ssh, s':>11}   each round")
     for case, runs in took.items():
         last = [max(run, key=lambda one: sum(one.phases_s.values())) for run in runs]  # all have ssh by then
