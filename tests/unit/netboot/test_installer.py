@@ -54,7 +54,7 @@ esac
 IMAGE = b"i" * (2 << 20)
 
 
-def installed(folder: Path) -> None:
+def installed(folder: Path, sector_bytes: int = 512) -> None:
     """Run the script in a folder that stands for a machine whose one disk has data, until it ends or gives up."""
     for name in ("bin", "dev", "h", "tmp", "sys/block/zzz/queue", "sys/class/net/eth0", "target"):
         (folder / name).mkdir(parents=True)
@@ -62,7 +62,13 @@ def installed(folder: Path) -> None:
         "quiet hpcforge.url=http://x/machine hpcforge.token=t BOOTIF=01-02-00-00-00-00-01\n"
     )
     (folder / "sys/class/net/eth0/address").write_text("02:00:00:00:00:01\n")
-    values = {"ro": "0", "removable": "0", "size": "400000", "serial": "S1", "queue/logical_block_size": "512"}
+    values = {
+        "ro": "0",
+        "removable": "0",
+        "size": "400000",
+        "serial": "S1",
+        "queue/logical_block_size": str(sector_bytes),
+    }
     for name, value in values.items():
         (folder / "sys/block/zzz" / name).write_text(f"{value}\n")
     (folder / "dev/zzz").write_bytes(b"d" * (8 << 20))
@@ -107,6 +113,13 @@ def test_a_machine_that_is_refused_writes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "dev/zzz").read_bytes() == b"d" * (8 << 20)
     assert "the server refuses" in (tmp_path / "console").read_text()
     assert not (tmp_path / "broken").exists()  # the server knows why
+
+
+def test_a_disk_with_sectors_of_4096_bytes_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    plan(tmp_path)
+    installed(tmp_path, 4096)
+    assert (tmp_path / "dev/zzz").read_bytes() == b"d" * (8 << 20)
+    assert "has sectors of 4096 bytes: only 512 are supported" in (tmp_path / "broken").read_text().splitlines()[0]
 
 
 @pytest.mark.parametrize(
