@@ -325,7 +325,7 @@ class Meshes:
             groups = self.job.world_size // ranks
             places = torch.arange(self.job.world_size).reshape(ranks, groups).T.reshape(groups, *dimensions.values())
             names = ("group", *dimensions)
-            with collective():
+            with collective(f"the making of a mesh of {'x'.join(map(str, dimensions.values()))}"):
                 self.made[key] = DeviceMesh(self.job.device.type, places, mesh_dim_names=names)
         return self.made[key]
 
@@ -362,12 +362,13 @@ def train(job: Job, mode: Mode, meshes: Meshes, reference: Reference, fault: str
     Rank 0 reports the loss of each step. All ranks of the job must call it, with `fault` a word of FACTORS.
     """
     steps, began = len(reference.losses), time.perf_counter()
-    with collective():
+    with collective(f"the making of {mode.name}"):
         members = meshes.of({"member": mode.ranks})["member"].get_group()
         training = mode.build(Setup(job, meshes.of(mode.dimensions), FACTORS[fault]))
-        optimizers = [torch.optim.SGD(one.parameters(), lr=RATE, foreach=False) for one in training.modules]
-        losses = []
-        for step in range(steps):
+    optimizers = [torch.optim.SGD(one.parameters(), lr=RATE, foreach=False) for one in training.modules]
+    losses = []
+    for step in range(steps):
+        with collective(f"step {step} of {mode.name}"):
             for optimizer in optimizers:
                 if step:
                     optimizer.step()
@@ -375,6 +376,7 @@ def train(job: Job, mode: Mode, meshes: Meshes, reference: Reference, fault: str
             share = torch.tensor([training.step(step)], dtype=torch.float64, device=job.device)
             dist.all_reduce(share, group=members)
             losses.append(float(share[0]))
+    with collective(f"gradients of {mode.name}"):
         expected_norm, norm, error = _gradient_error(training, reference, members, job)
     if job.rank == 0:
         for step, (loss, expected) in enumerate(zip(losses, reference.losses)):  # noqa: B905  (Python 3.9)

@@ -9,13 +9,17 @@ a line. With `--json` each is one JSON object, written by a single write(2) so t
     {"event": "result",      "schema_version": 1, ...}                # rank 0, once, if all ranks were right
     {"event": "transport",   "rank": 3, "host": "w2", "backend": "gloo", "used": ["10.0.0.2"], "interfaces": ["eth0"]}
     {"event": "wrong",       "rank": 3, "host": "w2", "where": ..., "expected": x, "got": y}
-    {"event": "failed",      "rank": 3, "host": "w2", "during": "collective", "error": ...}
+    {"event": "failed",      "rank": 3, "host": "w2", "during": "collective", "collective": ..., "number": 7, "error": ...}
     {"event": "overdue",     "rank": 3, "host": "w2", "limit_s": 600.0}
+    {"event": "ended",       "rank": 3, "host": "w2", "place": "train_ddp.py:107 forward_backward"}
 
 and each names its test, `"test": "allreduce"`. `during: collective` marks a failure that another rank may have caused:
-its connection closed, or it never came.
+its connection closed, or it never came; `number` counts the collectives of this rank. A rank that waits in a collective
+past its limit is ended, and reported, from outside (`limits.py`), since NCCL neither raises nor returns; so is one that
+is past the limit of its test (`overdue`), or that its launcher ended outside of a collective (`ended`). These have the
+rank's `place` in the program.
 
-Exit codes: 0 right, 1 failed, 2 usage, 3 wrong result on some rank, 4 past the time limit.
+Exit codes: 0 right, 1 failed, 2 usage, 3 wrong result on some rank; SIGALRM past a limit.
 """
 
 from __future__ import annotations
@@ -30,23 +34,24 @@ import signal
 import socket
 import struct
 import sys
-import threading
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from limits import COLLECTIVE, TEST, Limits
 
 SCHEMA_VERSION = 1
 FAILED = 1
 USAGE = 2
 WRONG = 3
-OVERDUE = 4
+GRACE_S = 2.0  # by which a collective may exceed its limit: gloo raises at the limit, and says more
 
 _TRANSPORTS = 64  # that a rank reports
 _HOST_BYTES = 64  # a Linux host name has at most 64 bytes (HOST_NAME_MAX)
@@ -57,7 +62,11 @@ class WrongResultError(Exception):
 
 
 class CollectiveError(Exception):
-    """A collective did not complete, perhaps because of another rank."""
+    """A collective did not complete, perhaps because of another rank. `number` counts those of this rank."""
+
+    def __init__(self, text: str, collective: str, number: int) -> None:
+        super().__init__(text)
+        self.collective, self.number = collective, number
 
 
 @dataclass(frozen=True)
@@ -107,9 +116,13 @@ class Job:
 
     def say(self, text: str, **event: Any) -> None:
         """Write one event: with `--json` its JSON form, where it has one, else its text, where it has one."""
-        line = (json.dumps({**event, "test": self.test}) if event else "") if self.json else text
+        line = self.line(text, **event)
         if line:
             os.write(1, (line + "\n").encode())
+
+    def line(self, text: str, **event: Any) -> str:
+        """Return an event as it is written, without the end of the line."""
+        return (json.dumps({**event, "test": self.test}) if event else "") if self.json else text
 
     def wrong(self, where: str, expected: object, got: object) -> None:
         """Say that this rank's result is wrong."""
@@ -154,7 +167,7 @@ class Job:
     def slowest(self, values: Sequence[float]) -> list[float]:
         """The maximum over all ranks of each value."""
         tensor = torch.tensor(list(values), dtype=torch.float64, device=self.device)
-        with collective():
+        with collective("the maximum over ranks"):
             dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
             return [float(value) for value in tensor.tolist()]
 
@@ -162,7 +175,7 @@ class Job:
         """The values of every rank, in rank order; each rank gives the same number of them."""
         mine = torch.tensor(list(values), dtype=torch.float64, device=self.device)
         every = [torch.zeros_like(mine) for _ in range(self.world_size)]
-        with collective():
+        with collective("the values of all ranks"):
             dist.all_gather(every, mine)
         return [one.tolist() for one in every]
 
@@ -180,7 +193,7 @@ class Job:
         name = self.host.encode()[:_HOST_BYTES].ljust(_HOST_BYTES, b"\0")
         mine = torch.tensor(list(name), dtype=torch.uint8, device=self.device)
         every = [torch.zeros_like(mine) for _ in range(self.world_size)]
-        with collective():
+        with collective("the hosts of all ranks"):
             dist.all_gather(every, mine)
         return [bytes(tensor.tolist()).rstrip(b"\0").decode(errors="replace") for tensor in every]
 
@@ -211,16 +224,46 @@ class Turn:
     load: Callable[[], tuple[argparse.Namespace, Callable[[Job, argparse.Namespace], None]]]
 
 
+@dataclass
+class Waits:
+    """What this rank waits for: the job, the limit of a collective, and how many it has entered."""
+
+    job: Job | None = None
+    timeout_s: float = 0.0
+    entered: int = 0
+
+
+WAITS, LIMITS = Waits(), Limits()
+
+
 @contextmanager
-def collective() -> Iterator[None]:
-    """Mark what fails inside as a collective's failure, unless the message says that it is this rank's own device."""
+def collective(name: str) -> Iterator[None]:
+    """Bound the time of what all ranks do together, and mark what fails inside as a collective's failure.
+
+    A message that says that it is this rank's own device is raised as it is. Nothing is bounded outside of `main`.
+    """
+    WAITS.entered += 1
+    number, before = WAITS.entered, b""
+    if WAITS.job is not None:
+        limit_s = WAITS.timeout_s + GRACE_S
+        place = {"rank": WAITS.job.rank, "host": WAITS.job.host}
+        error = f"timed out after {limit_s:g} s in {name}"
+        event = {"event": "failed", **place, "during": "collective", "collective": name, "number": number}
+        text = f"rank {WAITS.job.rank} on {WAITS.job.host} failed: {error}"
+        before = LIMITS.set(COLLECTIVE, limit_s, WAITS.job.line(text, **event, error=error))
     try:
         yield
+        if WAITS.job is not None:
+            WAITS.job.synchronize()  # NCCL's collectives are only queued until then
+    except CollectiveError:
+        raise
     except Exception as error:
         own = "CUDA error" in str(error) or "out of memory" in str(error)
         if own:
             raise
-        raise CollectiveError(str(error)) from error
+        raise CollectiveError(str(error), name, number) from error
+    finally:
+        LIMITS.restore(COLLECTIVE, before)
 
 
 def interface_towards(address: str) -> str | None:
@@ -348,30 +391,14 @@ def _joined(job: Job, timeout_s: float) -> Job:
     if os.environ.get("USE_LIBUV") == "0":  # torch 2 does not heed it where the launcher keeps the store
         rendezvous: Any = importlib.import_module("torch.distributed.rendezvous")  # the name alone is a function's
         rendezvous.TCPStore = functools.partial(rendezvous.TCPStore, use_libuv=False)
-    with collective():
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
+    device = torch.device("cuda", job.local_rank) if cuda else job.device
+    # Since torch 2.3; without it each barrier guesses the device, and warns that a wrong guess can hang.
+    bound = {"device_id": device} if cuda and "device_id" in signature(dist.init_process_group).parameters else {}
+    with collective("the meeting of all ranks"):
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s), **bound)
     # After the last test it is too late: a rank that is done closes its connections to those that are not.
     addresses = () if cuda else tuple(_own_addresses())
-    device = torch.device("cuda", job.local_rank) if cuda else job.device
     return replace(job, backend=backend, device=device, addresses=addresses)
-
-
-@contextmanager
-def _time_limit(job: Job, limit_s: float) -> Iterator[None]:
-    """End this rank, and say so, if it is still inside after the limit."""
-
-    def over() -> None:
-        text = f"rank {job.rank} on {job.host}: not done after {limit_s:g} s"
-        job.say(text, event="overdue", rank=job.rank, host=job.host, limit_s=limit_s)
-        os._exit(OVERDUE)
-
-    watch = threading.Timer(limit_s, over)  # a thread: inside of a collective Python handles no signal
-    watch.daemon = True
-    watch.start()
-    try:
-        yield
-    finally:
-        watch.cancel()
 
 
 def _fault(text: str) -> Fault:
@@ -416,6 +443,7 @@ def main(turns: Sequence[Turn]) -> None:
         sys.stderr.write(f"start it with torchrun: torchrun --standalone --nproc_per_node 2 {sys.argv[0]}\n")
         sys.exit(USAGE)
     code, job = 0, _place(turns[0])
+    LIMITS.start()
     for turn in turns:
         code, job = _take(turn, replace(job, test=turn.test, json=turn.json, fault=NO_FAULT))
         if code:
@@ -424,7 +452,9 @@ def main(turns: Sequence[Turn]) -> None:
     sys.stderr.flush()
     # Not gloo's: in torch 2.6 it may wait for ever for a peer that has ended already (3 of 5 runs over three nodes).
     if code == 0 and dist.get_backend() == "nccl":
-        dist.destroy_process_group()
+        with collective("the end of the job"):
+            dist.destroy_process_group()
+    LIMITS.stop()
     # At once: with peers gone, destructors of process groups wait for them.
     os._exit(code)
 
@@ -434,17 +464,30 @@ def _take(turn: Turn, job: Job) -> tuple[int, Job]:
     job.say("", event="started", rank=job.rank, host=job.host)
     try:
         options, test = turn.load()
-        with _time_limit(job, options.limit_s):
-            job = replace(job if job.backend else _joined(job, options.timeout_s), fault=options.inject)
-            test(job, options)
-            if job.world_size > 1:
-                say_transport(job)
+        _limit(job, options)
+        job = replace(job if job.backend else _joined(job, options.timeout_s), fault=options.inject)
+        WAITS.job = job
+        test(job, options)
+        if job.world_size > 1:
+            say_transport(job)
     except WrongResultError:
         return WRONG, job
     except BaseException as error:  # whatever it was, it has to be told with rank and host
-        during = "collective" if isinstance(error, CollectiveError) else "own"
         what = f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
         text = f"rank {job.rank} on {job.host} failed: {what}"
-        job.say(text, event="failed", rank=job.rank, host=job.host, during=during, error=what)
+        cause: dict[str, Any] = {"during": "own"}
+        if isinstance(error, CollectiveError):
+            cause = {"during": "collective", "collective": error.collective, "number": error.number}
+        job.say(text, event="failed", rank=job.rank, host=job.host, **cause, error=what)
         return FAILED, job
+    finally:
+        LIMITS.restore(TEST)
     return 0, job
+
+
+def _limit(job: Job, options: argparse.Namespace) -> None:
+    """Bound this rank's test, and each collective; the first test's limit of a collective holds for all."""
+    WAITS.job, WAITS.timeout_s = job, WAITS.timeout_s or options.timeout_s
+    text = f"rank {job.rank} on {job.host}: not done after {options.limit_s:g} s"
+    event = {"event": "overdue", "rank": job.rank, "host": job.host, "limit_s": options.limit_s}
+    LIMITS.set(TEST, options.limit_s, job.line(text, **event))

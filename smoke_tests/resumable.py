@@ -49,7 +49,7 @@ class Resumable:
         each = self.batch_size // self.job.world_size
         whole = batch(self.steps, self.batch_size)
         inputs, targets = (part[self.job.rank * each :][:each].to(self.job.device) for part in whole)
-        with collective():
+        with collective(f"step {self.steps + 1}"):
             loss = loss_of(self.model(inputs), targets)
             loss.backward()
             self.optimizer.step()
@@ -63,7 +63,7 @@ class Resumable:
         """Write a checkpoint of all ranks; it is not complete yet."""
         model, optimizer = get_state_dict(self.model, self.optimizer)
         state = {"model": model, "optimizer": optimizer, "steps": self.steps, "known": self.known}
-        with collective():
+        with collective("saving a checkpoint"):
             dcp.save(state, checkpoint_id=folder)
 
     def load(self, folder: Path) -> None:
@@ -72,7 +72,7 @@ class Resumable:
         local = self.known.to_local()
         local.zero_()
         state = {"model": model, "optimizer": optimizer, "steps": 0, "known": self.known}
-        with collective():
+        with collective("loading a checkpoint"):
             dcp.load(state, checkpoint_id=folder)
         set_state_dict(self.model, self.optimizer, model_state_dict=model, optim_state_dict=optimizer)
         self.steps = int(state["steps"])
@@ -84,7 +84,7 @@ class Resumable:
 
     def weights(self) -> dict[str, str]:
         """The SHA-256 of every weight as a whole, by name: the same for any number of ranks."""
-        with collective():
+        with collective("gathering weights"):
             full = {name: one.full_tensor() for name, one in self.model.named_parameters()}
         return {name: hashlib.sha256(one.detach().cpu().numpy().tobytes()).hexdigest() for name, one in full.items()}
 

@@ -153,7 +153,7 @@ def shared_reference(job: Job, steps: int) -> Reference:
         parts = [torch.tensor(alone.losses, dtype=torch.float64), *(alone.gradients[name].flatten() for name in shapes)]
         flat = torch.cat(parts)
     flat = flat.to(job.device)
-    with collective():
+    with collective("sharing the reference"):
         dist.broadcast(flat, 0)
     losses, *parts = flat.cpu().split([steps, *(math.prod(shape) for shape in shapes.values())])
     named = zip(shapes, parts)  # noqa: B905  (Python 3.9)

@@ -113,6 +113,11 @@ class MeasureSection(Section):
         description="rank: rank 0 reports it for each rank, with `host` and `rank`, so that a limit names the node; "
         "default: once for all ranks, or by each process.",
     )
+    between: Literal["ranks", "local_ranks"] | None = Field(
+        None,
+        description="What exchanges data: ranks, all of the job; local_ranks, those of a node. With one rank nothing "
+        "moves, and it is not measured; default: it takes no second rank.",
+    )
 
 
 class ThresholdSection(Section):

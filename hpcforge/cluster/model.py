@@ -488,6 +488,7 @@ class Measure:
     better: Literal["higher", "lower"] | None = None
     shown: Literal["number", "count", "size", "text"] = "number"
     per: Literal["rank"] | None = None  # rank: rank 0 reports it for each rank
+    between: Literal["ranks", "local_ranks"] | None = None  # it takes two of the job, or two of each node
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def program(name: str, spec: SmokeTestSpec, text: str, beside: Mapping[str, str]
         launcher=spec.launcher,
         launches=launches,
         measures=tuple(
-            Measure(each, measure.unit, measure.better, measure.format, measure.per)
+            Measure(each, measure.unit, measure.better, measure.format, measure.per, measure.between)
             for each, measure in spec.measures.items()
         ),
         headline=spec.headline,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from hpcforge.blueprint.hostlist import fold
@@ -48,6 +48,26 @@ def _place(program: SmokeTestProgram, measure: Measure, measurement: Measurement
     if measure.per == "rank":
         return str(measurement.get("host", "")), measurement.get("rank")
     return ("", None) if program.ranked else (str(measurement.get("host", "")), measurement.get("task"))
+
+
+def measurable(program: SmokeTestProgram, ranks: int, local_ranks: int) -> SmokeTestProgram:
+    """Return a program with the measures and lines that these ranks can have: with one rank nothing moves."""
+    count = {"ranks": ranks, "local_ranks": local_ranks}
+    without = {each.name for each in program.measures if each.between and count[each.between] < 2}  # noqa: PLR2004
+    if not without:
+        return program
+    return replace(
+        program,
+        measures=tuple(each for each in program.measures if each.name not in without),
+        lines=tuple(line for line in program.lines if line.measure not in without),
+        headline=_without(program.headline, without),
+    )
+
+
+def _without(text: str, names: set[str]) -> str:
+    """Return a headline with a dash for each of some measures."""
+    shorter = PLACEHOLDER.sub(lambda place: "-" if place[1] in names else place[0], text)
+    return text if shorter == text else f"{shorter} (-: not measured, one rank moves nothing)"
 
 
 def unreported(program: SmokeTestProgram, of: Numbers, nodes: Sequence[str]) -> Shortfall | None:

@@ -31,6 +31,7 @@ _OVER_MEMORY = ("exceeded memory limit", "oom-kill event", "oom_kill event")
 _EXIT_CODE = re.compile(r"^Exited with exit code ([0-9]{1,9})$")
 _REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
 _MAX_EVENT = 1 << 20
+_ENDS = ("ended", "overdue")
 _MAX_RANK = 10**9
 _LARGEST = 1e300
 _ASSERTIONS = 1000  # of one test that are kept
@@ -45,6 +46,8 @@ class RankEnd:
     host: str
     text: str
     own: bool = True  # False: it failed in a collective, perhaps because of another rank
+    number: int | None = None  # of that collective, counted by the rank
+    place: str = ""  # of a rank that was ended at its limit, in its program
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Transcript:
     started: Mapping[int, str] = field(default_factory=dict)  # rank -> host
     failed: tuple[RankEnd, ...] = ()
     overdue: Mapping[int, float] = field(default_factory=dict)  # ranks that ended themselves at a limit -> that, s
+    places: Mapping[int, str] = field(default_factory=dict)  # of ranks that were ended, each in its program
     wrong: tuple[RankEnd, ...] = ()
     measurements: tuple[Mapping[str, float | int | str], ...] = ()
     assertions: tuple[Assertion, ...] = ()
@@ -125,6 +129,7 @@ def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Tran
         started={e["rank"]: e["host"] for _, e in events if e["event"] == "started" and _names_rank(e)},
         failed=tuple(_failure(e) for _, e in events if e["event"] == "failed" and _names_rank(e)),
         overdue={e["rank"]: _limit_s(e) for _, e in events if e["event"] == "overdue" and _names_rank(e)},
+        places={e["rank"]: clean(e.get("place", ""), 100) for _, e in events if e["event"] in _ENDS and _names_rank(e)},
         wrong=tuple(_mistake(e) for _, e in events if e["event"] == "wrong" and _names_rank(e)),
         measurements=tuple(_measurement(e) for _, e in events if e["event"] == "measurement"),
         # those that do not hold come first, so that they are kept of too many
@@ -210,8 +215,16 @@ def _limit_s(event: Mapping[str, Any]) -> float:
 
 
 def _failure(event: Mapping[str, Any]) -> RankEnd:
-    own = event.get("during") != "collective"
-    return RankEnd(event["rank"], clean(event["host"], 64), clean(event.get("error", "")), own)
+    number, place = event.get("number"), clean(event.get("place", ""), 100)
+    text = clean(event.get("error", "")) + (f", at {place}" if place else "")
+    return RankEnd(
+        event["rank"],
+        clean(event["host"], 64),
+        text,
+        event.get("during") != "collective",
+        number if type(number) is int and 0 < number < _MAX_RANK else None,  # True is an int, too
+        place,
+    )
 
 
 def _mistake(event: Mapping[str, Any]) -> RankEnd:

@@ -9,7 +9,8 @@ When one rank fails, the others fail too, a moment later and often louder. So wi
 5. torchrun, that a rank was ended by a signal, or went without a word;
 6. nobody, of a rank that started and never said how it ended, while others waited for it;
 7. a node on which no rank started;
-8. a rank that failed in a collective.
+8. ranks that all waited, each past its limit: one node's, if only they stood elsewhere in the program, else none;
+9. a rank that failed in a collective.
 
 A test passes only if everything ended well *and* rank 0 reported results from all ranks, with every measure that the
 test declares, *and* the ranks used the transport that it asserts, *and* these hold the lines that it draws. If nothing
@@ -22,9 +23,11 @@ without a result, or else of the last; those before it are judged by what they r
 from __future__ import annotations
 
 import signal
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.cluster.model import SmokeTestProgram
 from hpcforge.verify.attribution import (
     TIMED_OUT,
     Blame,
@@ -39,7 +42,7 @@ from hpcforge.verify.attribution import (
 )
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
-from hpcforge.verify.measurements import headline, missed, numbers, unreported
+from hpcforge.verify.measurements import headline, measurable, missed, numbers, unreported
 from hpcforge.verify.process_verdict import judge_tasks
 from hpcforge.verify.step_output import RankEnd, Transcript, clean, finite, read
 from hpcforge.verify.submit import Launch, Turn
@@ -81,7 +84,8 @@ def unheard(job: Launch, ran: Completed, end: JobEndReason | None) -> Mapping[st
 
 
 def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Verdict:
-    of = numbers(turn.program, seen.measurements)
+    program = _program(job, turn)
+    of = numbers(program, seen.measurements)
     verdict = Verdict(
         test=turn.test,
         status="passed",
@@ -89,7 +93,7 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
         ranks=job.ranks,
         measurements=seen.measurements,
         assertions=seen.assertions,
-        headline=headline(turn.program, of),
+        headline=headline(program, of),
         torch_build=_build(seen),
         backend=text_of(seen, "backend"),
         device=text_of(seen, "device"),
@@ -101,7 +105,7 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
         blame = required(job.step, seen, ran, end, blame)
     if blame is None and not (job.step and job.step.ends == "killed"):
         blame = transport_blame(job, turn, seen)
-    if blame is None and job.step is None and (detail := missed(turn.program, of)):
+    if blame is None and job.step is None and (detail := missed(program, of)):
         blame = Blame("missed", detail.text, None, detail.node)
     return blamed(job, verdict, blame)
 
@@ -120,8 +124,14 @@ def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
         return Blame("unknown", f"rank {silent[0]} never reported", silent[0], _host(job, seen, silent[0]))
     if job.step is not None:
         return None
-    without = unreported(turn.program, numbers(turn.program, seen.measurements), ())
+    program = _program(job, turn)
+    without = unreported(program, numbers(program, seen.measurements), ())
     return Blame("unknown", without.text) if without else None
+
+
+def _program(job: Launch, turn: Turn) -> SmokeTestProgram:
+    """The test with the measures that the ranks of a launch can have."""
+    return measurable(turn.program, job.ranks, job.ranks_per_node)
 
 
 def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Blame:
@@ -135,6 +145,7 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | No
         _ended_by_signal,
         _silent,
         _never_started,
+        _all_waited,
         _failed_together,
         _past_its_limit,
     )
@@ -189,6 +200,8 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     waited = any(map(_waited_in_vain, seen.failed))
     status: Status = "timed_out" if waited or ran.rc in (TIMED_OUT, None) else "failed"
     did = "did not answer while other ranks waited" if waited else "ended without a word"
+    place = seen.places.get(silent[0]) if len(silent) == 1 else None
+    did += f", at {place}" if place else ""
     nodes = {_host(job, seen, rank) for rank in silent}
     if len(silent) == 1:
         return Blame(status, did, silent[0], nodes.pop())
@@ -215,6 +228,27 @@ def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | Non
     code = f"exit code {seen.task_exits[node]}" if node in seen.task_exits else seen.task_ends.get(node, "")
     heard = "; ".join(text for text in (words, code) if text) or "nothing was heard from it"
     return Blame("failed", f"no rank started: {heard}", None, node)
+
+
+def _all_waited(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+    """Every rank waited past its limit, so none of them is named for being the first to say so.
+
+    Where all were at the same collective, and just one node's ranks in another function, the others waited for these.
+    """
+    if not seen.failed or not all(map(_waited_in_vain, seen.failed)):
+        return None
+    at: dict[tuple[int | None, str], list[RankEnd]] = defaultdict(list)
+    for each in seen.failed:
+        at[each.number, each.place.partition(" ")[2]].append(each)
+    groups = sorted(at.values(), key=len)
+    first, last = groups[0][0], groups[-1][0]
+    if len(groups) == 2 and first.number == last.number and len(groups[1]) > 1:  # noqa: PLR2004
+        hosts = {each.host for each in groups[0]}
+        if len(hosts) == 1 and len(groups[0]) < len(groups[1]):
+            detail = f"{first.text}, where {len(groups[1])} others were at {last.place}"
+            return Blame("timed_out", detail, first.rank if len(groups[0]) == 1 else None, first.host)
+    detail = f"all {len(seen.failed)} ranks waited, so none can be told from the others: {last.text}"
+    return Blame("timed_out", detail)
 
 
 def _failed_together(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:

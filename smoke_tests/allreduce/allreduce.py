@@ -79,7 +79,7 @@ def measure(job: Job, values: torch.Tensor, size: int, warmup: int, repeats: int
     seconds = []
     for repeat in range(warmup + repeats):
         buffer.copy_(contribution)
-        with collective():
+        with collective(f"an all-reduce of {label(size)}"):
             dist.barrier()
             job.synchronize()
             start = time.perf_counter()
@@ -90,6 +90,14 @@ def measure(job: Job, values: torch.Tensor, size: int, warmup: int, repeats: int
             buffer[17] += 1
         check(job, size, buffer, expected)
     return statistics.median(job.slowest(seconds[warmup:]))
+
+
+def bandwidths(size: int, seconds: float, ranks: int) -> dict[str, float]:
+    """GB/s of an all-reduce, of the message and of a link (nccl-tests' algbw and busbw); none where nothing moved."""
+    if ranks == 1:
+        return {}
+    algbw = size / seconds / 1e9
+    return {"algbw_gb_per_s": round(algbw, 4), "busbw_gb_per_s": round(algbw * 2 * (ranks - 1) / ranks, 4)}
 
 
 def label(size: int) -> str:
@@ -114,16 +122,15 @@ def run(job: Job, options: argparse.Namespace) -> None:
     for size in sizes:
         job.fault.strike(job.rank)
         seconds = measure(job, values, size, options.warmup, repeats)
-        algbw = size / seconds / 1e9
-        busbw = algbw * 2 * (job.world_size - 1) / job.world_size
+        rates = bandwidths(size, seconds, job.world_size)
         if lead:
             job.say(
-                f"{label(size):>10} {seconds * 1e3:10.3f} {algbw:8.3f} {busbw:8.3f}",
+                f"{label(size):>10} {seconds * 1e3:10.3f} "
+                + (" ".join(f"{rate:8.3f}" for rate in rates.values()) or "not measured: one rank moves nothing"),
                 event="measurement",
                 size_bytes=size,
                 seconds=round(seconds, 9),
-                algbw_gb_per_s=round(algbw, 4),
-                busbw_gb_per_s=round(busbw, 4),
+                **rates,
             )
     if lead:
         elapsed = round(time.perf_counter() - began, 3)

@@ -85,7 +85,7 @@ class Training:
         place = self.members.index(self.job.rank)
         whole = batch(self.steps, SAMPLES * len(self.members))
         inputs, targets = (part[place * SAMPLES :][:SAMPLES].to(self.job.device) for part in whole)
-        with collective():
+        with collective(f"step {self.steps}"):
             loss = loss_of(self.model(inputs), targets)
             loss.backward()
         self.optimizer.step()
@@ -115,7 +115,7 @@ class Training:
             saved = torch.load(path, map_location=self.job.device, weights_only=True)
             self.model.module.load_state_dict(saved["model"])
             self.steps = int(saved["steps"])
-        with collective():
+        with collective("sharing saved weights"):
             steps = torch.tensor([self.steps], device=self.job.device)
             dist.broadcast(steps, self.members[0], group=self.group)
             for parameter in self.model.parameters():
@@ -145,7 +145,7 @@ class Burn:
         of = {"ranks": job.world_size, "slices": self.slices, "slice_s": self.slice_s, "turn": self.turn}
         self.state = kept(self.file, of)
         self.products = Products(job, "bfloat16" if self.gpu else "float32")
-        with collective():
+        with collective("the making of turns"):
             made = {turn: dist.new_group([rank for rank, of in enumerate(turns) if of == turn]) for turn in self.turns}
         members = tuple(rank for rank, of in enumerate(turns) if of == self.turn)
         self.training = Training(job, members, made[self.turn])
@@ -172,7 +172,7 @@ class Burn:
             self.training.step()
             each_s = (time.perf_counter() - began) / 2
             slowest = torch.tensor([each_s], dtype=torch.float64, device=self.job.device)
-            with collective():
+            with collective("the slowest of a turn"):
                 dist.all_reduce(slowest, op=dist.ReduceOp.MAX, group=self.training.group)
             self.state.steps = max(1, int(self.slice_s / 2 / float(slowest[0])))
         steps_s = [self.training.step() for _ in range(self.state.steps)]

@@ -127,8 +127,7 @@ def run(job: Job, options: argparse.Namespace) -> None:
         save(job, folder, options.size_mib)
     else:
         load(job, folder, options.fault)
-    with collective():
-        job.agree(right=True)
+    job.agree(right=True)
     if job.rank == 0:
         elapsed = round(time.perf_counter() - began, 3)
         job.say(f"{options.launch}: {elapsed} s", event="result", **header, seconds=elapsed)

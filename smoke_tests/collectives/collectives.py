@@ -148,7 +148,7 @@ def groups(job: Job) -> list[Group]:
     each = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if each > 1 and job.world_size > each:
         rails = [tuple(range(number, job.world_size, each)) for number in range(each)]
-        with collective():
+        with collective("the making of rails"):
             made = [dist.new_group(list(rail)) for rail in rails]  # every rank makes every group
         rail = rails[job.local_rank]
         found.append(Group("rail", rail, rail.index(job.rank), made[job.local_rank]))
@@ -178,7 +178,7 @@ def measure(job: Job, operation: Operation, group: Group, values: torch.Tensor, 
     seconds = []
     for repeat in range(1 + repeats):
         message.got.copy_(start_value)
-        with collective():
+        with collective(f"{operation.name} across {group.across}"):
             dist.barrier()
             job.synchronize()
             start = time.perf_counter()
@@ -209,15 +209,18 @@ def run(job: Job, options: argparse.Namespace) -> None:
         for group, operation in ((group, operation) for group in among for operation in OPERATIONS):
             job.fault.strike(job.rank)
             seconds = measure(job, operation, group, values, repeats)
-            busbw = round(elements * 4 / seconds / 1e9 * operation.bus_factor(group.size), 4)
+            rate = elements * 4 / seconds / 1e9 * operation.bus_factor(group.size)
+            measured = {"bus_gb_per_s": round(rate, 4)} if group.size > 1 else {}  # one rank moves nothing
             if job.rank == 0:
                 told = {"operation": operation.name, "across": group.across, "bytes": elements * 4}
-                text = f"{operation.name:>15} across {group.across:4} {kib:>9} KiB {busbw:8.3f} GB/s"
-                job.say(text, event="measurement", **told, seconds=round(seconds, 9), bus_gb_per_s=busbw)
+                shown = f"{rate:8.3f} GB/s" if measured else "not measured: one rank moves nothing"
+                text = f"{operation.name:>15} across {group.across:4} {kib:>9} KiB {shown}"
+                job.say(text, event="measurement", **told, seconds=round(seconds, 9), **measured)
             if group.across == "all":
-                last[f"{operation.name}_gb_per_s"] = busbw
-                last.setdefault("latency_us", round(seconds * 1e6, 1))
                 last["size_bytes"] = elements * 4
+            if group.across == "all" and measured:
+                last[f"{operation.name}_gb_per_s"] = round(rate, 4)
+                last.setdefault("latency_us", round(seconds * 1e6, 1))
     if job.rank == 0:
         elapsed = round(time.perf_counter() - began, 3)
         job.say("", event="measurement", **last)

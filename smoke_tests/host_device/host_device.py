@@ -85,7 +85,7 @@ def run(job: Job, options: argparse.Namespace) -> None:
             right, rates = copies(job, options.size_mib * MIB, options.repeats)
         job.agree(right)
     every = job.of_all(rates)
-    names = ("to_gpu_gb_per_s", "from_gpu_gb_per_s", "peer_gb_per_s")
+    names = ["to_gpu_gb_per_s", "from_gpu_gb_per_s", *["peer_gb_per_s"] * (int(os.environ["LOCAL_WORLD_SIZE"]) > 1)]
     job.report_each(hosts, {name: [of[number] for of in every] for number, name in enumerate(names)})
     if job.rank == 0:
         elapsed = round(time.perf_counter() - began, 3)

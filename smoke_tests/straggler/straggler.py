@@ -64,7 +64,7 @@ def repeat(job: Job, work: Work, steps: int) -> tuple[float, float]:
     buffer = torch.zeros(1024, device=job.device)
     for step in range(WARMUP + steps):
         seconds, wall = work.once()
-        with collective():
+        with collective(f"an all-reduce after work {step}"):
             dist.all_reduce(buffer)
             job.synchronize()
         if step >= WARMUP:

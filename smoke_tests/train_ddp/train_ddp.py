@@ -88,7 +88,7 @@ class Training:
         self.student = network(hidden, seed=2).to(job.device)
         self.optimizer = torch.optim.SGD(self.student.parameters(), lr=RATE)
         self.reference = copy.deepcopy(self.student).double()
-        with collective():
+        with collective("the making of DDP"):
             self.ddp = DistributedDataParallel(
                 self.student, device_ids=[job.device] if job.device.type == "cuda" else None
             )
@@ -103,7 +103,7 @@ class Training:
         inputs = batch(step, self.job.rank, self.batch_size, self.job.device)
         self.student.zero_grad(set_to_none=True)
         targets = self.targets(inputs)
-        with collective():  # forward too: after the first backward pass, DDP agrees on its buckets there
+        with collective(f"step {step}"):  # forward too: after the first backward pass, DDP agrees on its buckets there
             loss = self.loss(self.ddp(inputs), targets)
             loss.backward()
             self.job.synchronize()
@@ -131,7 +131,7 @@ class Training:
 def mean_over_ranks(job: Job, value: float) -> float:
     """The mean of one number a rank."""
     tensor = torch.tensor([value], dtype=torch.float64, device=job.device)
-    with collective():
+    with collective("the mean over ranks"):
         dist.all_reduce(tensor)
         return float(tensor[0]) / job.world_size
 
@@ -156,7 +156,7 @@ def checked_step(job: Job, training: Training, step: int, limit: float) -> float
 
 def timed_steps(job: Job, training: Training, first: int, steps: int) -> float:
     """Seconds for some steps that are not checked, as long as the slowest rank takes."""
-    with collective():
+    with collective("a barrier before timed steps"):
         dist.barrier()
     job.synchronize()
     start = time.perf_counter()

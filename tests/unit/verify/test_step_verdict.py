@@ -60,7 +60,8 @@ def result(**changed: object) -> str:
 @pytest.mark.parametrize("path", STEPS, ids=[path.stem for path in STEPS])
 def test_real_steps(path: Path, both: submit.Launch, golden: Golden) -> None:
     """Those named in_turn are of launches of both tests, the others of one test."""
-    one = both.turns[1:] if path.stem in ("passed_train_ddp", "passed_distribution") else both.turns[:1]
+    trained = path.stem.startswith(("passed_train_ddp", "passed_distribution", "never_returns"))
+    one = both.turns[1:] if trained else both.turns[:1]
     job = both if path.stem.startswith("in_turn") else dataclasses.replace(both, turns=one)
     verdicts = judge(job, step(path.read_text()))
     told = (f"{summary_line(verdict)}\n{json.dumps(dataclasses.asdict(verdict), indent=1)}\n" for verdict in verdicts)
@@ -155,6 +156,55 @@ def test_all_ranks_past_their_limit_blame_none(job: submit.Launch) -> None:
     waited = closed.replace("Connection closed", "Timed out waiting 60000ms")
     verdict = only(job, Completed(1, started + line % 0 + waited + waited.replace("3", "1").replace("w2", "w1"), ""))
     assert (verdict.status, verdict.detail[:9]) == ("timed_out", "2 ranks d")
+
+
+WAITED = [
+    {"event": "started", "rank": rank, "host": f"w{rank // 2 + 1}"} for rank in range(4)
+] + [
+    {
+        "event": "failed",
+        "rank": rank,
+        "host": f"w{rank // 2 + 1}",
+        "during": "collective",
+        "number": 7,
+        "error": "timed out after 14 s in step 1",
+        "place": f"train_ddp.py:{107 + rank % 2} forward_backward",
+    }
+    for rank in range(4)
+]  # fmt: skip
+
+
+def waited(**of_last: object) -> Completed:
+    events = [*WAITED[:-1], {**WAITED[-1], **of_last}]
+    return Completed(1, "".join(f"{int(str(event['rank'])) // 2}: {json.dumps(event)}\n" for event in events), "")
+
+
+@pytest.mark.parametrize(
+    ("last", "rank", "node", "detail"),
+    [
+        ({}, None, None, "all 4 ranks waited, so none can be told from the others: timed out after 14 s"),
+        ({"number": 6}, None, None, "all 4 ranks waited"),  # it may have left a broadcast before the others
+        ({"place": "ranks.py:92 strike"}, 3, "w2", "at ranks.py:92 strike, where 3 others were at train_ddp.py:107 f"),
+    ],
+)
+def test_where_all_ranks_waited_only_one_elsewhere_is_blamed(
+    job: submit.Launch, last: dict[str, object], rank: int | None, node: str | None, detail: str
+) -> None:
+    verdict = only(job, waited(**last))
+    assert (verdict.status, verdict.rank, verdict.node) == ("timed_out", rank, node)
+    assert detail in verdict.detail
+
+
+def test_a_rank_that_a_signal_stopped_is_blamed(job: submit.Launch) -> None:
+    verdict = only(job, waited(during="own", error="stopped by a signal", place=""))
+    assert (verdict.status, verdict.rank, verdict.node) == ("failed", 3, "w2")
+    assert verdict.detail == "stopped by a signal"
+
+
+@pytest.mark.parametrize("number", [True, -1, "7", 10**400, None, [7]])
+def test_a_number_of_a_collective_that_is_none_is_left_out(job: submit.Launch, number: object) -> None:
+    seen = read(waited(number=number), job.turns[0].test)
+    assert [end.number for end in seen.failed] == [7, 7, 7, None]
 
 
 def test_the_head_is_lost(job: submit.Launch) -> None:
@@ -318,3 +368,23 @@ def test_comparisons_are_short_plain_and_not_endless(job: submit.Launch) -> None
     assert len(assertions) == 1000
     assert (len(assertions[0].what), assertions[0].rank, assertions[0].host) == (100, None, "")
     assert assertions[0].what.isprintable()
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_bandwidth_between_one_rank_is_not_measured_and_not_missed(
+    job: submit.Launch, build: Build, ranks: int
+) -> None:
+    cluster = build()
+    assert cluster.acceptance
+    alone = dataclasses.replace(
+        submit.launch(cluster, cluster.acceptance.tests[:1], ("w1",)),
+        ranks_per_node=ranks,
+    )
+    events: list[dict[str, object]] = [{"event": "started", "rank": rank, "host": "w1"} for rank in range(ranks)]
+    events += [{"event": "measurement", "size_bytes": 4096, "seconds": 2e-5}, {"event": "result", "world_size": ranks}]
+    verdict = only(alone, Completed(0, "".join(f"0: {json.dumps(event)}\n" for event in events), ""))
+    if ranks == 1:
+        assert (verdict.status, verdict.detail) == ("passed", "")
+        assert verdict.headline == "busbw - GB/s at 4 KiB (-: not measured, one rank moves nothing)"
+    else:
+        assert (verdict.status, verdict.detail[:26]) == ("unknown", "reported no busbw_gb_per_s")
