@@ -13,8 +13,9 @@ What arrives is compared with what was sent. A measurement says what it is about
     {"event": "measurement", "of": {"node": "w1"}, "gpu": 0, "gflop_per_s": x}
     {"event": "measurement", "of": {"node": "w1", "peer": "w2", "rail": 0, "direction": "out"}, "gb_per_s": x}
 
-A pair that gave no answer has none, and an event `silent` with the error. Exit codes: 0 the round is done, 1 failed,
-2 usage, 3 wrong data. Python 3.9, torch 1.13 or later.
+A pair that gave no answer has none, and an event `silent` with the error. NCCL raises at the timeout here, since each
+transfer is waited for; where it does not, the process is ended and the pair reported from outside (`limits.py`).
+Exit codes: 0 the round is done, 1 failed, 2 usage, 3 wrong data. Python 3.9, torch 1.13 or later.
 """
 
 from __future__ import annotations
@@ -28,11 +29,18 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from limits import COLLECTIVE, Limits
+
 WARM_UP = 2
 MIB = 1 << 20
 SIZE_MIB = {False: 1, True: 256}  # of a message, without and with GPUs
 MATRIX = {False: 256, True: 8192}  # rows and columns
 MOST_MESSAGES = 512
+GRACE_S = 2.0  # by which a transfer may exceed the timeout: the backend's own error says more
+LIMITS = Limits()
+# Errors are raised where a transfer is waited for, not by PyTorch's watchdog, which ends the process. One transfer at a
+# time is what is measured: the warning that NCCL does not run them side by side helps no reader.
+NCCL = {"TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING": "false"}
 LATE = 6  # times the timeout: how late a partner that is known to be up may be, since its pairs before were silent
 WRONG = 3
 
@@ -62,7 +70,12 @@ def asked(nodes: str, alone: str, pairs: str) -> Asked:
 
 def say(**event: Any) -> None:
     """One event, in a single write(2)."""
-    os.write(1, (json.dumps({**event, "test": "pairs"}) + "\n").encode())
+    os.write(1, (line(**event) + "\n").encode())
+
+
+def line(**event: Any) -> str:
+    """An event as it is written."""
+    return json.dumps({**event, "test": "pairs"})
 
 
 class Device:
@@ -77,6 +90,7 @@ class Device:
             raise RuntimeError(f"GPU {local} is not there: torch sees {torch.cuda.device_count()}")
         if self.gpu:
             torch.cuda.set_device(local)
+            os.environ.update(NCCL)
         self.name = torch.device("cuda", local) if self.gpu else torch.device("cpu")
         torch.set_num_threads(1)
 
@@ -111,9 +125,11 @@ class Device:
 class Meeting:
     """A pair: two processes, and the store at the first of them."""
 
-    def __init__(self, device: Device, stores: Stores, pair: tuple[str, str], first: bool, timeout_s: float):
+    def __init__(self, device: Device, stores: Stores, pair: tuple[str, str], rail: int, timeout_s: float, first: bool):
         torch, dist = device.torch, device.torch.distributed
-        self.device, self.first = device, first
+        self.device, self.first, self.limit_s = device, first, timeout_s + GRACE_S
+        of = {"node": pair[0], "peer": pair[1], "rail": rail}
+        self.silent = line(event="silent", of=of, error=f"timed out after {self.limit_s:g} s, and did not return")
         within = timedelta(seconds=timeout_s)
         at = stores.own() if first else stores.of(pair[0])
         if first:
@@ -136,13 +152,24 @@ class Meeting:
 
     def send(self, tensor: Any) -> None:
         """Send to the other, and wait until it is under way."""
+        LIMITS.set(COLLECTIVE, self.limit_s, self.silent)
         self.group.send([tensor], self.other, 0).wait()
         self.device.wait()
+        LIMITS.restore(COLLECTIVE)
 
     def receive(self, tensor: Any) -> None:
         """Receive from the other."""
+        LIMITS.set(COLLECTIVE, self.limit_s, self.silent)
         self.group.recv([tensor], self.other, 0).wait()
         self.device.wait()
+        LIMITS.restore(COLLECTIVE)
+
+    def close(self, right: bool) -> None:
+        """Leave the group. One that failed is aborted: its transfers may never end."""
+        LIMITS.restore(COLLECTIVE)
+        if self.device.gpu:
+            with suppress(Exception):  # it is left in any case
+                (self.group.shutdown if right else self.group.abort)()
 
     def rate(self, message: Any, out: bool, seconds: float) -> float:
         """GB/s from the first to the second (`out`) or back, as the first sees it: to the last answer.
@@ -253,17 +280,22 @@ def meet(
     first = name == pair[0]
     of = {"node": pair[0], "peer": pair[1], "rail": rail}
     where = f"data from {pair[1] if first else pair[0]} to {name}, rail {rail}"
+    meeting, right = None, False
     try:
-        meeting = Meeting(device, stores, pair, first, options.timeout)
+        meeting = Meeting(device, stores, pair, rail, options.timeout, first)
         for out in (True, False):
             rate = meeting.rate(message, out, options.seconds / 4)
             if first:
                 say(event="measurement", of={**of, "direction": "out" if out else "in"}, gb_per_s=round(rate, 6))
+        right = True
     except WrongDataError:
         say(event="wrong", where=where, expected="the bytes sent", got="others")
         return WRONG
     except Exception as error:  # whatever it was: the pair gave no answer
         say(event="silent", of=of, error=str(error).strip().splitlines()[0][:200] if str(error).strip() else "")
+    finally:
+        if meeting:
+            meeting.close(right)
     return 0
 
 
@@ -287,12 +319,14 @@ def main() -> int:
     """Take the part of a round that is this process's."""
     options = parser().parse_args()
     name, local = os.environ.get("SLURMD_NODENAME", ""), int(os.environ.get("SLURM_LOCALID", "0"))
+    LIMITS.start()
     try:
         round_ = asked(options.nodes, options.alone, options.pairs)
         code = take(round_, name, local, options)
     except Exception as error:
         say(event="failed", error=f"{type(error).__name__}: {error}".splitlines()[0][:300])
         code = 1
+    LIMITS.stop()
     sys.stdout.flush()
     os._exit(code)  # at once: destructors of process groups wait for peers that are gone
 

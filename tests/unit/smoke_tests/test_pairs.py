@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ NODES = "--nodes=w1=127.0.0.1,w2=127.0.0.1,w3=127.0.0.1"
 
 
 def start(name: str, port: int, *words: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "SLURMD_NODENAME": name, "SLURM_LOCALID": "0", "PYTHONPATH": str(PROGRAM.parents[1])}
+    environment = {**os.environ, "SLURMD_NODENAME": name, "SLURM_LOCALID": "0", "PYTHONPATH": f"{os.environ.get('BEFORE', '')}:{PROGRAM.parents[1]}"}
     argv = [sys.executable, str(PROGRAM), "--json", NODES, f"--port={port}", "--seconds=0.1", *words]
     return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -38,6 +39,35 @@ def test_a_node_alone_then_pairs_in_turn_one_of_them_without_an_answer(free_port
     assert measured == [{"node": "w1"}, {**both, "direction": "out"}, {**both, "direction": "in"}]
     assert [event["of"] for event in events if event["event"] == "silent"] == [{**both, "peer": "w3"}]
     assert [event["event"] for event in said(second)] == ["result"]
+
+
+# As NCCL where the partner is gone and no limit holds: a receive neither raises nor returns.
+NEVER_RETURNS = """
+import ctypes
+import torch.distributed as dist
+class Never:
+    def wait(self):
+        while True:
+            ctypes.CDLL(None).pause()
+dist.ProcessGroupGloo.recv = lambda *_: Never()
+"""
+
+
+def test_a_pair_whose_transfer_never_returns_is_silent_in_time(
+    free_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(NEVER_RETURNS)
+    monkeypatch.setenv("BEFORE", str(tmp_path))
+    ends = [start(name, free_port, "--pairs=w1:w2", "--timeout=8") for name in ("w1", "w2")]
+    ended = {}
+    for process in ends:
+        out, _ = process.communicate(timeout=300)
+        ended[process.returncode] = [json.loads(text) for text in out.splitlines()]
+    assert -signal.SIGALRM in ended  # both, or the other end sees that the connection is closed
+    (event,) = ended[-signal.SIGALRM]
+    assert (event["event"], event["of"]) == ("silent", {"node": "w1", "peer": "w2", "rail": 0})
+    assert event["error"] == "timed out after 10 s, and did not return"
+    assert "pairs.py:" in event["place"]
 
 
 def test_a_node_without_a_part_in_a_round_is_done_at_once(free_port: int) -> None:
