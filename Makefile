@@ -20,7 +20,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-all test-debian-14 test-faults test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-metal bench-quick simulate-isolation
+.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-all test-debian-14 test-faults test-gpu test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-metal bench-quick simulate-isolation
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -134,6 +134,14 @@ test-templates: host-test develop $(VENV)/.torch
 
 test-training: host-test develop $(VENV)/.torch
 	$(BIN)/python -m pytest -s tests/stories/training/test_faults.py tests/stories/jobs/test_frameworks.py --training
+
+# Every claim that one NVIDIA GPU can settle, on a machine that has one: 8 minutes. It needs a Python with PyTorch for CUDA,
+# and nothing of this repository is installed. GPU_REPORT="--quick" takes 3 minutes.
+GPU_PYTHON ?= python3
+GPU_OUT ?= gpu-report
+GPU_REPORT ?=
+test-gpu:
+	$(GPU_PYTHON) -m tools.gpu_report --out $(GPU_OUT) $(GPU_REPORT)
 
 # 10,000 files instead of 500 for `validate`; another SEED, other files.
 SEED ?= 2

@@ -5,9 +5,9 @@ PyTorch's own watchdog ends it a minute late and without a word for people. So t
 reads deadlines from memory that both share. When one has passed it asks the rank for its place in the program, writes
 the line that the rank left for that case, and ends the rank by SIGALRM: `Limits` is the rank's side, `keep` the other.
 
-The place comes from faulthandler, whose handler needs neither the interpreter's lock nor a thread of its own. A rank that
-a signal has stopped is reported as stopped. Where a launcher ends a rank by SIGTERM, for another that failed, the keeper
-gets that signal too and reports what the rank was at: a rank that waited is then told from one that never came.
+The place comes from faulthandler, whose handler needs neither the interpreter's lock nor a thread of its own. A rank
+that a signal has stopped is reported as stopped. Where a launcher ends a rank by SIGTERM, for another that failed, the
+keeper gets that signal too and reports the rank's place: a rank that waited is then told from one that never came.
 
 Standard library, Python 3.9, Linux 3.17 (memfd_create).
 """
@@ -25,7 +25,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Optional
 
 TEST, COLLECTIVE = range(2)  # slots: a limit of the whole test, and one of what the rank waits for
 POLL_S = 0.2
@@ -33,7 +32,7 @@ _HEAD = struct.Struct("=dI")  # deadline by the monotonic clock, 0: none; bytes 
 _SLOT = 2048
 _SHARED = _SLOT * 2
 _FRAME = re.compile(r'^  File "([^"]{1,4096})", line (\d{1,9}) in (\S{1,200})', re.MULTILINE)
-_PROGRAMS = os.path.dirname(os.path.abspath(__file__)) + "/"
+_PROGRAMS = os.path.dirname(os.path.abspath(__file__)) + "/"  # noqa: PTH100, PTH120  pathlib would double the start
 _PLACE_S = 1.0  # for a place to arrive
 
 
@@ -41,8 +40,8 @@ class Limits:
     """Deadlines of this process. Without `start` none is kept."""
 
     def __init__(self) -> None:
-        self._shared: Optional[mmap.mmap] = None
-        self._keeper: Optional[subprocess.Popen[bytes]] = None
+        self._shared: mmap.mmap | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the keeper. It ends with this process."""
@@ -53,7 +52,7 @@ class Limits:
         faulthandler.register(signal.SIGUSR1, memory, all_threads=False)
         faulthandler.register(signal.SIGTERM, memory, all_threads=False, chain=True)
         command = [sys.executable, "-IS", __file__, str(os.getpid())]
-        self._keeper = subprocess.Popen(command, stdin=memory)  # noqa: S603
+        self._keeper = subprocess.Popen(command, stdin=memory)
 
     def stop(self) -> None:
         """End the keeper."""
@@ -129,7 +128,7 @@ def report_end(shared: mmap.mmap, rank: int) -> None:
 def stopped(rank: int) -> bool:
     """Return whether a signal such as SIGSTOP, or a debugger, has stopped a process."""
     try:
-        with open(f"/proc/{rank}/stat", encoding="ascii", errors="replace") as file:
+        with open(f"/proc/{rank}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
             return file.read().rpartition(")")[2].split()[0] in ("T", "t")
     except OSError:
         return False
@@ -155,7 +154,7 @@ def innermost(stack: str) -> str:
     """Return the innermost frame of a stack of faulthandler's that is in the smoke tests."""
     own = (frame for frame in _FRAME.findall(stack) if frame[0].startswith(_PROGRAMS))
     file, line, function = next(own, ("", "", ""))
-    return f"{os.path.basename(file)}:{line} {function}" if file else ""
+    return f"{file.rpartition('/')[2]}:{line} {function}" if file else ""
 
 
 def completed(line: str, place: str, halted: bool) -> str:

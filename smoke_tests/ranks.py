@@ -9,15 +9,15 @@ a line. With `--json` each is one JSON object, written by a single write(2) so t
     {"event": "result",      "schema_version": 1, ...}                # rank 0, once, if all ranks were right
     {"event": "transport",   "rank": 3, "host": "w2", "backend": "gloo", "used": ["10.0.0.2"], "interfaces": ["eth0"]}
     {"event": "wrong",       "rank": 3, "host": "w2", "where": ..., "expected": x, "got": y}
-    {"event": "failed",      "rank": 3, "host": "w2", "during": "collective", "collective": ..., "number": 7, "error": ...}
+    {"event": "failed",      "rank": 3, "host": "w2", "during": "collective", "number": 7, "error": ...}
     {"event": "overdue",     "rank": 3, "host": "w2", "limit_s": 600.0}
     {"event": "ended",       "rank": 3, "host": "w2", "place": "train_ddp.py:107 forward_backward"}
 
 and each names its test, `"test": "allreduce"`. `during: collective` marks a failure that another rank may have caused:
-its connection closed, or it never came; `number` counts the collectives of this rank. A rank that waits in a collective
-past its limit is ended, and reported, from outside (`limits.py`), since NCCL neither raises nor returns; so is one that
-is past the limit of its test (`overdue`), or that its launcher ended outside of a collective (`ended`). These have the
-rank's `place` in the program.
+its connection closed, or it never came; the event names the `collective`, and `number` counts those of this rank. A
+rank that waits in a collective past its limit is ended, and reported, from outside (`limits.py`), since NCCL neither
+raises nor returns; so is one that is past the limit of its test (`overdue`), or that its launcher ended outside of a
+collective (`ended`). These have the rank's `place` in the program.
 
 Exit codes: 0 right, 1 failed, 2 usage, 3 wrong result on some rank; SIGALRM past a limit.
 """

@@ -53,7 +53,7 @@ def _place(program: SmokeTestProgram, measure: Measure, measurement: Measurement
 def measurable(program: SmokeTestProgram, ranks: int, local_ranks: int) -> SmokeTestProgram:
     """Return a program with the measures and lines that these ranks can have: with one rank nothing moves."""
     count = {"ranks": ranks, "local_ranks": local_ranks}
-    without = {each.name for each in program.measures if each.between and count[each.between] < 2}  # noqa: PLR2004
+    without = {each.name for each in program.measures if each.between and count[each.between] < 2}
     if not without:
         return program
     return replace(

@@ -242,7 +242,7 @@ def _all_waited(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None
         at[each.number, each.place.partition(" ")[2]].append(each)
     groups = sorted(at.values(), key=len)
     first, last = groups[0][0], groups[-1][0]
-    if len(groups) == 2 and first.number == last.number and len(groups[1]) > 1:  # noqa: PLR2004
+    if len(groups) == 2 and first.number == last.number and len(groups[1]) > 1:
         hosts = {each.host for each in groups[0]}
         if len(hosts) == 1 and len(groups[0]) < len(groups[1]):
             detail = f"{first.text}, where {len(groups[1])} others were at {last.place}"

@@ -19,7 +19,7 @@ import json
 import time
 from pathlib import Path
 
-from ranks import Job, Turn, collective, main, options_parser
+from ranks import Job, Turn, main, options_parser
 from resumable import Resumable, alone, checksums, sizes, write_synced
 from tiny_gpt import relative
 

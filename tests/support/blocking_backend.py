@@ -55,7 +55,7 @@ class Blocking(dist.ProcessGroup):
 def passed(name):
     return lambda self, *arguments, **options: Work(getattr(self.inner, name)(*arguments, **options))
 
-for name in ("allreduce", "broadcast", "allgather", "barrier", "_allgather_base", "_reduce_scatter_base", "send", "recv"):
+for name in ("allreduce", "broadcast", "allgather", "barrier", "send", "recv"):
     setattr(Blocking, name, passed(name))
 
 dist.Backend.register_backend("blocking", Blocking, devices=["cpu"])

@@ -27,7 +27,9 @@ Events = list[dict[str, Any]]
 
 
 @contextmanager
-def started(folder: Path, port: int, *words: str, ranks: int = RANKS, **environment: str) -> Iterator[list[subprocess.Popen[str]]]:
+def started(
+    folder: Path, port: int, *words: str, ranks: int = RANKS, **environment: str
+) -> Iterator[list[subprocess.Popen[str]]]:
     """Ranks of `train_ddp` with the blocking backend, without a launcher that would end them."""
     (folder / "sitecustomize.py").write_text(SITECUSTOMIZE + environment.pop("before", ""))
     common = {**os.environ, "PYTHONPATH": f"{folder}:{FOLDERS}", "OMP_NUM_THREADS": "1", "WORLD_SIZE": str(ranks)}

@@ -19,7 +19,12 @@ NODES = "--nodes=w1=127.0.0.1,w2=127.0.0.1,w3=127.0.0.1"
 
 
 def start(name: str, port: int, *words: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "SLURMD_NODENAME": name, "SLURM_LOCALID": "0", "PYTHONPATH": f"{os.environ.get('BEFORE', '')}:{PROGRAM.parents[1]}"}
+    environment = {
+        **os.environ,
+        "SLURMD_NODENAME": name,
+        "SLURM_LOCALID": "0",
+        "PYTHONPATH": f"{os.environ.get('BEFORE', '')}:{PROGRAM.parents[1]}",
+    }
     argv = [sys.executable, str(PROGRAM), "--json", NODES, f"--port={port}", "--seconds=0.1", *words]
     return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

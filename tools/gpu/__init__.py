@@ -1,0 +1,1 @@
+"""One command that runs every claim that one NVIDIA GPU can settle: `python -m tools.gpu_report`."""

@@ -1,0 +1,196 @@
+"""Run every claim that one NVIDIA GPU can settle, and report which hold. It never changes the card.
+
+    python3 -m tools.gpu_report --out FOLDER            # all parts, at most 8 minutes
+    python3 -m tools.gpu_report --out FOLDER --quick    # the most valuable ones, 3 minutes
+    python3 -m tools.gpu_report --out FOLDER --only hang --only die
+    python3 -m tools.gpu_report --out FOLDER --cpu      # a rehearsal by CPUs and gloo, which shows nothing of a GPU
+
+It takes this repository and a Python with PyTorch. FOLDER gets `report.json`, `report.txt` and `raw.tar.gz`, which are
+written again after each part, so that a run that is killed keeps what it had. Persistence, clocks, power, ECC and MIG
+stay as they are, no managed memory is used, and a part that heats the GPU to 85 C is ended.
+
+Exit status: 0 all as claimed, 1 a claim is broken or was not reached in time, 2 wrong use, 3 no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import os
+import platform
+import shutil
+import signal
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tools.gpu.parts import Judgement, Part, parts
+from tools.gpu.runs import Place, query, run
+
+WHOLE_S, QUICK_S = 480.0, 180.0
+BROKEN, USAGE, NO_GPU = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a part. `verdict`: holds, broken, not run."""
+
+    name: str
+    claim: str
+    verdict: str
+    why: str = ""
+    seconds: float = 0.0
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Report:
+    """The three files, from what is known so far."""
+
+    folder: Path
+    raw: Path
+    about: dict[str, Any]
+    results: list[Result] = field(default_factory=list)
+
+    def add(self, result: Result) -> None:
+        """Add a result and write all files again."""
+        self.results.append(result)
+        text = json.dumps({**self.about, "parts": [asdict(each) for each in self.results]}, indent=1)
+        replace(self.folder / "report.json", text.encode())
+        replace(self.folder / "report.txt", self.text().encode())
+        packed = self.folder / ".raw.tar.gz"
+        with tarfile.open(packed, "w:gz") as archive:
+            archive.add(self.raw, "raw")
+        packed.rename(self.folder / "raw.tar.gz")
+
+    def text(self) -> str:
+        """Return the report for people."""
+        head = ", ".join(f"{key} {value}" for key, value in self.about.items() if value)
+        lines = [head, ""]
+        for each in self.results:
+            lines.append(f"{each.verdict:8} {each.seconds:6.1f} s  {each.name}: {each.claim}")
+            lines += [f"{'':19}{each.why}"] * bool(each.why)
+            numbers = [f"{key} {shown(value)}" for key, value in each.numbers.items()]
+            lines += [f"{'':19}{', '.join(numbers)}"] * bool(numbers)
+        return "\n".join(lines) + "\n"
+
+
+def shown(value: object) -> str:
+    """Return a number with four digits, a text as it is."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    beside = path.with_name(f".{path.name}")
+    beside.write_bytes(content)
+    beside.rename(path)
+
+
+def about(gpu: bool) -> dict[str, Any]:
+    """Return what the numbers belong to: card, driver, versions, date."""
+    torch = importlib.import_module("torch")
+    name, driver = [*query("name,driver_version").split(", "), "", ""][:2] if gpu else ("", "")
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if gpu else ""
+    return {
+        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "card": (name or torch.cuda.get_device_name(0)) if gpu else "none: a rehearsal on CPUs",
+        "driver": driver.splitlines()[0] if driver else "",
+        "torch": torch.__version__,
+        "nccl": nccl,
+        "python": platform.python_version(),
+    }
+
+
+def take(part: Part, place: Place, raw: Path, left_s: float) -> Result:
+    """Run a part and judge it."""
+    if why := part.absent():
+        return Result(part.name, part.claim, "not run", why)
+    done = run(part.processes(place), raw / part.name, min(part.limit_s, left_s), part.may_remain)
+    seen = Judgement()
+    try:
+        part.judge(done, seen)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:  # output that is not as the part expects
+        seen.broken.append(f"its output cannot be read: {type(error).__name__}: {error}")
+    broken = [done.stopped] * bool(done.stopped) + seen.broken
+    return Result(
+        part.name, part.claim, "broken" if broken else "holds", "; ".join(broken)[:1000], done.seconds, seen.numbers
+    )
+
+
+def has_gpu() -> bool:
+    """Return whether PyTorch is there and sees a GPU."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        sys.stderr.write(f"{sys.executable} has no PyTorch: use a Python that has one\n")
+        sys.exit(USAGE)
+    return bool(torch.cuda.is_available())
+
+
+def chosen(options: argparse.Namespace, parser: argparse.ArgumentParser) -> list[Part]:
+    """Return the parts that are asked for. Ends with a message for an unknown one."""
+    every = list(parts(gpu=not options.cpu))
+    unknown = sorted({*options.only} - {part.name for part in every})
+    if unknown:
+        parser.error(f"no part {unknown[0]}: there are {', '.join(part.name for part in every)}")
+    if options.only:
+        return [part for part in every if part.name in options.only]
+    return [part for part in every if part.quick or not options.quick]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the parts; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="gpu_report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for the three files")
+    parser.add_argument("--only", action="append", default=[], metavar="PART", help="run this part; can be repeated")
+    parser.add_argument("--quick", action="store_true", help="the most valuable parts, 3 minutes")
+    parser.add_argument("--cpu", action="store_true", help="rehearse the parts on CPUs")
+    options = parser.parse_args(arguments)
+    selected = chosen(options, parser)
+    if not options.cpu and not has_gpu():
+        sys.stderr.write("PyTorch sees no GPU here; --cpu rehearses the parts on CPUs\n")
+        return NO_GPU
+    options.out.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="gpu-report-"))
+    try:
+        return report(selected, options, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def report(selected: Sequence[Part], options: argparse.Namespace, scratch: Path) -> int:
+    """Take parts in turn, and write the files after each."""
+    until = time.monotonic() + (QUICK_S if options.quick else WHOLE_S)
+    kept = Report(options.out, scratch / "raw", about(gpu=not options.cpu))
+    place = Place(scratch / "work", gpu=not options.cpu)
+    (scratch / "raw").mkdir()
+    (place.scratch / "shared").mkdir(parents=True)
+    for part in selected:
+        left_s = until - time.monotonic()
+        late = left_s < part.limit_s / 3
+        result = (
+            Result(part.name, part.claim, "not run", "out of time") if late else take(part, place, kept.raw, left_s)
+        )
+        kept.add(result)
+        sys.stdout.write(f"{result.verdict:8} {result.seconds:6.1f} s  {result.name}  {result.why}\n")
+        sys.stdout.flush()
+    bad = [each for each in kept.results if each.verdict == "broken" or each.why == "out of time"]
+    return BROKEN if bad else 0
+
+
+if __name__ == "__main__":
+    with suppress(AttributeError, ValueError):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
+    sys.exit(main())
