@@ -46,6 +46,7 @@ NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, float], ...] = (
     ("gpu_throttle_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", (), LONG, 1),  # its name before 535
     ("gpu_pcie_replays_total", "nvmlDeviceGetPcieReplayCounter", (), UINT, 1),
     ("gpu_pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", (), UINT, 1),
+    ("gpu_pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth", (), UINT, 1),  # of card and slot together
     ("gpu_ecc_uncorrected_total", "nvmlDeviceGetTotalEccErrors", (1, 0), LONG, 1),
     ("gpu_energy_joules_total", "nvmlDeviceGetTotalEnergyConsumption", (), LONG, 0.001),
 )
