@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Optional
 
 sys.path.insert(0, "/usr/lib/hpcforge")
-import metric_sources  # noqa: E402
+import metric_sources
 
 COLLECTOR = "gpus"
 WANTED = "/etc/hpcforge/gpu_metrics.json"
@@ -91,10 +91,10 @@ def present(devices: Iterable[str], root: str = "") -> Iterator[Sample]:
         yield "gpu_present", {"gpu": str(index), "device": path}, there
 
 
-def declared(wanted: dict[str, Any]) -> Iterator[Sample]:
+def declared(settings: dict[str, Any]) -> Iterator[Sample]:
     """Yield what the blueprint declares, and which of its devices are present."""
-    yield "gpu_declared", {"model": str(wanted["model"])}, float(wanted["count"])
-    yield from present(wanted["devices"])
+    yield "gpu_declared", {"model": str(settings["model"])}, float(settings["count"])
+    yield from present(settings["devices"])
 
 
 def jobs(folder: Optional[str] = None) -> Iterator[tuple[int, str]]:
@@ -248,7 +248,13 @@ def of_bus(bus: str, buses: dict[str, int]) -> dict[str, str]:
 def new_xids() -> Iterator[list[Any]]:
     """Yield Xids in the kernel's messages since the last time: journalctl keeps its place. The first time, of a day."""
     status, text, errors = metric_sources.run(
-        "journalctl", "--quiet", "--dmesg", "--output=json", "--grep=NVRM: Xid", "--since=-1d", f"--cursor-file={CURSOR}"
+        "journalctl",
+        "--quiet",
+        "--dmesg",
+        "--output=json",
+        "--grep=NVRM: Xid",
+        "--since=-1d",
+        f"--cursor-file={CURSOR}",
     )
     if status != 0 and (status != 1 or errors):  # 1 without a message: none was new
         forget_cursor()  # it may be what journalctl cannot read
@@ -276,11 +282,11 @@ def recent_xids(kept: Iterable[list[Any]], new: Iterable[list[Any]], now_s: floa
     return sorted(map(list, [*of_programs, *[xid for xid in recent if xid[2] not in OF_PROGRAMS][-MOST_XIDS:]]))
 
 
-def keep_xids(found: list[list[Any]]) -> None:
+def keep_xids(recent: list[list[Any]]) -> None:
     """Write the Xids for later runs."""
     try:
         with open(f"{XIDS}.new", "w", encoding="utf-8") as file:
-            json.dump(found, file)
+            json.dump(recent, file)
         os.replace(f"{XIDS}.new", XIDS)
     except OSError as error:
         print(f"{XIDS}: {error.strerror}", file=sys.stderr)
@@ -301,9 +307,9 @@ def xid_samples(answers: dict[str, metric_sources.Answer], now_s: float) -> Iter
 
 def main() -> None:
     """Print all of it."""
-    wanted, config = metric_sources.config(COLLECTOR, WANTED, declared)
+    settings, config = metric_sources.config(COLLECTOR, WANTED, declared)
     sources: dict[str, Any] = {"jobs": jobs, "journal": new_xids, "xids": kept_xids}
-    if wanted.get("vendor", "nvidia") == "nvidia":
+    if settings.get("vendor", "nvidia") == "nvidia":
         sources["nvml"] = partial(nvml_gpus, LIBRARY)
     answers = {"config": config, **metric_sources.read(COLLECTOR, sources)}
     own = dict(answers["jobs"].items)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Optional
 
 sys.path.insert(0, "/usr/lib/hpcforge")
-import metric_sources  # noqa: E402
+import metric_sources
 
 COLLECTOR = "facts"
 WANTED = "/etc/hpcforge/node_facts.json"
@@ -36,7 +36,9 @@ def ends_s(path: str) -> Optional[float]:
         return None
     with contextlib.suppress(metric_sources.CommandError, ValueError):
         if begin.startswith(b"-----BEGIN"):
-            text = metric_sources.output("openssl", "x509", "-noout", "-enddate", "-in", path).strip().rpartition("=")[2]
+            text = (
+                metric_sources.output("openssl", "x509", "-noout", "-enddate", "-in", path).strip().rpartition("=")[2]
+            )
             return calendar.timegm(time.strptime(text, "%b %d %H:%M:%S %Y GMT"))
         found = re.search(r"Valid: (forever|from \S+ to (\S+))", metric_sources.output("ssh-keygen", "-L", "-f", path))
         if found:
@@ -93,21 +95,21 @@ def feeds(limits_w: dict[str, float], shares: dict[str, dict[str, float]]) -> It
             yield "hpcforge_feed_share_ratio", {"feed": feed, "rack": rack}, float(share)
 
 
-def from_config(wanted: dict[str, Any]) -> Iterator[Sample]:
+def from_config(settings: dict[str, Any]) -> Iterator[Sample]:
     """Yield what the configuration says alone."""
-    yield from feeds(wanted["feed_limits_w"], wanted["feed_shares"])
-    if wanted["verdicts"]:
+    yield from feeds(settings["feed_limits_w"], settings["feed_shares"])
+    if settings["verdicts"]:
         yield "hpcforge_run_active", {}, run_active()
 
 
 def main() -> None:
     """Print all of it."""
-    wanted, config = metric_sources.config(COLLECTOR, WANTED, from_config)
+    settings, config = metric_sources.config(COLLECTOR, WANTED, from_config)
     sources: dict[str, Any] = {"chrony": clock}
-    if wanted.get("certificates"):
-        sources["certificates"] = partial(certificates, wanted["certificates"])
-    if wanted.get("verdicts"):
-        sources["verdicts"] = partial(verdicts, wanted["verdicts"])
+    if settings.get("certificates"):
+        sources["certificates"] = partial(certificates, settings["certificates"])
+    if settings.get("verdicts"):
+        sources["verdicts"] = partial(verdicts, settings["verdicts"])
     answers = {"config": config, **metric_sources.read(COLLECTOR, sources)}
     samples: list[Sample] = [("hpcforge_restart_due", {}, os.path.exists(RESTART))]
     samples += (sample for answer in answers.values() for sample in answer.items)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 sys.path.insert(0, "/usr/lib/hpcforge")
-import metric_sources  # noqa: E402
+import metric_sources
 
 COLLECTOR = "power"
 SENSORS = "/var/cache/hpcforge_sensors"  # the controller's list of sensors, which a timer of the role writes
@@ -76,8 +76,8 @@ def samples(watts: list[float], celsius: list[tuple[str, str, float]]) -> Iterat
 def main() -> None:
     """Print all of it."""
     answers = metric_sources.read(COLLECTOR, {"dcmi": dcmi, "sensors": sensors})
-    found = [*samples(answers["dcmi"].items, answers["sensors"].items), *metric_sources.up(COLLECTOR, answers)]
-    print("\n".join(metric_sources.lines(found)))
+    printed = [*samples(answers["dcmi"].items, answers["sensors"].items), *metric_sources.up(COLLECTOR, answers)]
+    print("\n".join(metric_sources.lines(printed)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 sys.path.insert(0, "/usr/lib/hpcforge")
-import metric_sources  # noqa: E402
+import metric_sources
 
 COLLECTOR = "slurm"
 WANTED = "/etc/hpcforge/slurm_metrics.json"
@@ -93,9 +93,9 @@ def nodes(text: str, racks: dict[str, list[str]]) -> Iterator[Sample]:
         yield "slurm_node_gpus_allocated", labels, total_of(r"\bgpu(?::[\w.-]{1,64})?:(\d{1,6})", used)
 
 
-def places(wanted: dict[str, Any]) -> Iterator[Sample]:
+def places(settings: dict[str, Any]) -> Iterator[Sample]:
     """Check the labels of nodes' places, which have no sample. Raises KeyError, TypeError or AttributeError."""
-    for place in (*wanted["racks"].values(), (wanted["accounting"] or {}).values()):
+    for place in (*settings["racks"].values(), (settings["accounting"] or {}).values()):
         "".join(place)
     yield from ()
 
@@ -144,10 +144,10 @@ def accounting() -> Iterator[bool]:
 
 def main() -> None:
     """Print all of it."""
-    wanted, config = metric_sources.config(COLLECTOR, WANTED, places)
-    sources: dict[str, Any] = {"squeue": squeue, "sinfo": partial(sinfo, wanted.get("racks", {})), "sdiag": sdiag}
+    settings, config = metric_sources.config(COLLECTOR, WANTED, places)
+    sources: dict[str, Any] = {"squeue": squeue, "sinfo": partial(sinfo, settings.get("racks", {})), "sdiag": sdiag}
     # The labels of slurmdbd's node, or none for the site's; null where there is no accounting.
-    place = wanted.get("accounting")
+    place = settings.get("accounting")
     answers = metric_sources.read(COLLECTOR, {**sources, **({"sacctmgr": accounting} if place is not None else {})})
     samples: list[Sample] = [sample for name in sources for sample in answers[name].items]
     if place is not None:  # no hpcforge_source_up of its own: this metric is it

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 
 sys.path.insert(0, "/usr/lib/hpcforge")
-import metric_sources  # noqa: E402
+import metric_sources
 
 COLLECTOR = "slurmctld"
 KEY = "/etc/slurm/metrics.key"

@@ -64,5 +64,3 @@ def judge(promtool: str, folder: Path) -> None:
         [promtool, "test", "rules", *written], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, end_of(done.stdout + done.stderr)
-
-

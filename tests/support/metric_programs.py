@@ -69,5 +69,5 @@ def values(text: str) -> dict[str, float]:
 
 def up(text: str) -> dict[str, float]:
     """Return which sources answered."""
-    found = {re.fullmatch(r'hpcforge_source_up\{collector="\w+",source="(.*)"\}', one): n for one, n in values(text).items()}
-    return {match[1]: value for match, value in found.items() if match}
+    name = re.compile(r'hpcforge_source_up\{collector="\w+",source="(.*)"\}')
+    return {match[1]: value for series, value in values(text).items() if (match := name.fullmatch(series))}

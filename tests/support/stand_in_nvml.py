@@ -22,7 +22,7 @@ def build(case: str, folder: Path) -> Path:
 
 
 def compiled(case: dict[str, Any], place: Path) -> Path:
-    """The library with a case's answers, in a new folder. A case with `metrics: 1` has the functions of use and power."""
+    """The library with a case's answers, in a new folder. Use and power: only with `metrics: 1`."""
     place.mkdir()
     (place / "answers.h").write_text(_answers(case))
     library = place / "libnvidia-ml.so.1"

@@ -6,13 +6,11 @@ The cases are in `alerts/ROLE.yaml`; prometheus.yaml there says how they are wri
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from hpcforge import bundled

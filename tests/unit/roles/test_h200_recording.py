@@ -87,7 +87,8 @@ FAULTS: dict[str, tuple[dict[str, int], str, str, dict[str, str], str]] = {
         {"width": 8}, "", "PcieNarrow", {"gpu": "0"}, "GPU 0 of w01 uses 8 PCIe lanes, fewer than card and slot have",
     ),
     "power": (
-        {"reasons": 0x88}, "", "GpuHardwareSlowdown", {"gpu": "0"}, "GPU 0 of w01 is slowed down by its hardware: power",
+        {"reasons": 0x88}, "", "GpuHardwareSlowdown", {"gpu": "0"},
+        "GPU 0 of w01 is slowed down by its hardware: power",
     ),
     "heat": (
         {"reasons": 0x48}, "", "GpuThermalSlowdown", {"gpu": "0"}, "GPU 0 of w01 is slowed down by its temperature",
@@ -115,13 +116,13 @@ def test_the_card_raises_the_alert_of_its_fault_alone(
     rules = rules_by_name()
     case = {"fires": {"": ""}, "labels": {**NODE, **labels}, "summary": summary}
     expected = {alert: [expected_alert(alert, rules[alert], case)]} if alert else {}
-    asked = [
+    checks = [
         {"eval_time": at, "alertname": name, "exp_alerts": expected.get(name, [])}
         for at in (["5m"] if "XidError" in expected else ["70m"] if alert else ["5m", "70m", "180m"])
         for name in rules
     ]
     files = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
     (tmp_path / "judged").mkdir()
-    test = {"name": fault, "interval": "30s", "input_series": series, "alert_rule_test": asked}
+    test = {"name": fault, "interval": "30s", "input_series": series, "alert_rule_test": checks}
     write_tests(tmp_path / "judged" / "card.yaml", "30s", [test], files)
     judge(promtool, tmp_path / "judged")

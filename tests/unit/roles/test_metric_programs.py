@@ -8,7 +8,6 @@ import ctypes.util
 import hashlib
 import hmac
 import http.server
-import importlib.util
 import json
 import re
 import subprocess
@@ -26,6 +25,7 @@ import pytest
 from hpcforge.plan.admission import MARK
 from tests.support import stand_in_nvml
 from tests.support.metric_programs import LINE, ROLES, command, load, sources, up, values
+
 
 @pytest.fixture(scope="module")
 def slurm() -> ModuleType:

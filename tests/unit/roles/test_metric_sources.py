@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support import stand_in_nvml
-from tests.support.metric_programs import command, load, missing, sources, up, values
+from tests.support.metric_programs import ROLES, command, load, missing, sources, up, values
 
 XID = {"__REALTIME_TIMESTAMP": "1795797928233030", "MESSAGE": "NVRM: Xid (PCI:0000:2b:00): 79, GPU has fallen off"}
 HANGS = "exec sleep 300"
@@ -114,7 +116,8 @@ def gpus(reading: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """The program for GPUs, with every source of a healthy node."""
     program = load("gpu_metrics/gpu_metrics.py")
     for name, path in {
-        "WANTED": "config.json", "JOBS": "jobs", "XIDS": "xids.json", "CURSOR": "cursor", "LIBRARY": "healthy/libnvidia-ml.so.1"
+        "WANTED": "config.json", "JOBS": "jobs", "XIDS": "xids.json", "CURSOR": "cursor",
+        "LIBRARY": "healthy/libnvidia-ml.so.1"
     }.items():  # fmt: skip
         monkeypatch.setattr(program, name, str(tmp_path / path))
     stand_in_nvml.build("healthy", tmp_path)
@@ -124,7 +127,9 @@ def gpus(reading: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "1").write_text("17\n")
     (tmp_path / "xids.json").write_text("[]")
-    command(tmp_path, "journalctl", f"echo '{json.dumps({**XID, '__REALTIME_TIMESTAMP': str(int(time.time()) * 10**6)})}'")
+    command(
+        tmp_path, "journalctl", f"echo '{json.dumps({**XID, '__REALTIME_TIMESTAMP': str(int(time.time()) * 10**6)})}'"
+    )
     return program
 
 
@@ -145,12 +150,18 @@ def test_a_healthy_node_has_every_source_of_gpus(gpus: ModuleType, capfd: pytest
     assert found['gpu_fatal_xids_day{gpu="1",bus="0000:2b:00"}'] == 1
     assert found['gpu_job{gpu="1",job_id="17"}'] == 1
     assert up(printed(gpus, capfd)) == dict.fromkeys(GPU_SOURCES, 1)
-    assert values(printed(gpus, capfd))['gpu_fatal_xids_day{gpu="1",bus="0000:2b:00"}'] == 1  # read thrice, counted once
+    assert (
+        values(printed(gpus, capfd))['gpu_fatal_xids_day{gpu="1",bus="0000:2b:00"}'] == 1
+    )  # read thrice, counted once
 
 
 @pytest.mark.parametrize("script", [None, HANGS, HUGE, "echo wrong >&2; exit 1", "exit 3", "kill -SEGV $$"])
 def test_gpus_without_the_journal(
-    gpus: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], script: str | None
+    gpus: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    script: str | None,
 ) -> None:
     (tmp_path / "xids.json").write_text(json.dumps([[time.time() - 60, "0000:2b:00", 79]]))
     if script is None:
@@ -164,7 +175,9 @@ def test_gpus_without_the_journal(
     assert found['gpu_fatal_xids_day{gpu="1",bus="0000:2b:00"}'] == 1  # of an earlier run
 
 
-def test_a_journal_without_a_new_xid_answers(gpus: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_journal_without_a_new_xid_answers(
+    gpus: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     command(tmp_path, "journalctl", "exit 1")  # as --grep does
     assert up(printed(gpus, capfd))["journal"] == 1
 
@@ -281,7 +294,10 @@ def test_slurm_s_metrics_outlast_their_configuration(
 def facts(reading: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     program = load("node_facts/node_facts.py")
     monkeypatch.setattr(program, "WANTED", str(tmp_path / "config.json"))
-    config = {"certificates": [str(tmp_path / "a.pem"), str(tmp_path / "b.pem")], "verdicts": str(tmp_path / "verdicts")}
+    config = {
+        "certificates": [str(tmp_path / "a.pem"), str(tmp_path / "b.pem")],
+        "verdicts": str(tmp_path / "verdicts"),
+    }
     feeds: dict[str, Any] = {"feed_limits_w": {"A": 800}, "feed_shares": {"A": {"r1": 0.5}}}
     (tmp_path / "config.json").write_text(json.dumps({**config, **feeds}))
     for name in ("a.pem", "b.pem"):
@@ -316,7 +332,9 @@ def test_each_source_of_facts_costs_its_own_metrics(
 ) -> None:  # fmt: skip
     text = printed(facts, capfd)
     assert up(text) == dict.fromkeys(FACTS, 1)
-    place = tmp_path / {"verdicts": "verdicts", "config": "config.json", "chrony": "bin/chronyc"}.get(name, "bin/openssl")
+    place = tmp_path / {"verdicts": "verdicts", "config": "config.json", "chrony": "bin/chronyc"}.get(
+        name, "bin/openssl"
+    )
     place.unlink()
     if script == "fifo":
         os.mkfifo(place)
@@ -362,10 +380,37 @@ def test_a_slurmctld_that_answers_for_ever_is_ended(
     assert up(printed(program, capfd)) == {"slurmctld": 0}
 
 
-def test_programs_import_what_their_role_installs() -> None:
-    role = (load("gpu_metrics/gpu_metrics.py").__file__ or "").replace("gpu_metrics/gpu_metrics.py", "")
-    assert "/usr/lib/hpcforge/metric_sources.py" in (Path(role) / "node_exporter" / "role.yaml").read_text()
-    for path in Path(role).glob("*/*_metrics.py"):
-        head = path.read_text()
-        assert head.startswith("#!/usr/bin/python3 -BIS\n") and 'sys.path.insert(0, "/usr/lib/hpcforge")' in head
-    assert sys.modules["metric_sources"].LIMIT_S + sys.modules["metric_sources"].CONFIG_S + 7 * 0.5 < 20
+PROGRAMS = ("gpu_metrics/gpu_metrics", "slurm_metrics/slurm_metrics", "slurmctld_metrics/slurmctld_metrics",
+            "power_metrics/power_metrics", "node_facts/node_facts")  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PROGRAMS)
+def test_a_program_on_a_machine_without_its_sources_ends_well(tmp_path: Path, path: str) -> None:
+    paths = {"/usr/lib/hpcforge": tmp_path, '"/run"': f'"{tmp_path}"', "/etc/": f"{tmp_path}/", "/var/": f"{tmp_path}/"}
+    paths["/usr/sbin:/usr/bin:/sbin:/bin"] = tmp_path / "bin"
+    for source in ("node_exporter/metric_sources", path):
+        text = (ROLES / f"{source}.py").read_text()
+        for old, new in paths.items():
+            text = text.replace(old, str(new))
+        (tmp_path / f"{Path(source).name}.py").write_text(text)
+    assert text.startswith("#!/usr/bin/python3 -BIS\n")
+    done = subprocess.run(
+        [sys.executable, "-BIS", tmp_path / f"{Path(path).name}.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    answered = up(done.stdout)
+    assert answered and not any(answered[name] for name in answered if name not in ("jobs", "xids"))  # none is none
+    assert set(answered) == {re.fullmatch(r"\w+-(\w+): .*", line)[1] for line in done.stderr.splitlines()} | (
+        {*answered} & {"jobs", "xids"}
+    )
+
+
+def test_programs_end_before_they_are_ended() -> None:
+    sources_s = [load("node_exporter/metric_sources.py").LIMIT_S, load("node_exporter/metric_sources.py").CONFIG_S]
+    reaped_s = 5 * load("node_exporter/metric_sources.py").REAP_S  # the most sources of a program
+    assert sum(sources_s) + reaped_s < load("node_exporter/publish.py").LIMIT_S
+    assert load("node_exporter/publish.py").LIMIT_S < 30  # roles/node_exporter, collect_s
