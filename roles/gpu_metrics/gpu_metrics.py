@@ -289,7 +289,7 @@ def keep_xids(recent: list[list[Any]]) -> None:
             json.dump(recent, file)
         os.replace(f"{XIDS}.new", XIDS)
     except OSError as error:
-        print(f"{XIDS}: {error.strerror}", file=sys.stderr)
+        metric_sources.log(XIDS, str(error.strerror))
         forget_cursor()
 
 

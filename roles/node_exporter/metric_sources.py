@@ -52,7 +52,7 @@ def read(
         answers[name] = _answer(texts[pipe])
         os.close(pipe)
         if not answers[name].up and time.monotonic() >= until_s:
-            _log(f"{collector}-{name}", f"no answer within {limit_s:g} s")
+            log(f"{collector}-{name}", f"no answer within {limit_s:g} s")
         _end(pid)
     return answers
 
@@ -138,10 +138,10 @@ def _start(name: str, source: Callable[[], Iterable[Any]]) -> Optional[tuple[int
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        _log(name, "its process of an earlier run still hangs")
+        log(name, "its process of an earlier run still hangs")
         return None
     except OSError as error:
-        _log(name, str(error))
+        log(name, str(error))
         return None
     pipe, into = os.pipe()
     pid = os.fork()
@@ -166,7 +166,7 @@ def _write(name: str, source: Callable[[], Iterable[Any]], into: int) -> None:
             _write_all(into, json.dumps(item).encode() + b"\n")
         os.write(into, b"\n")
     except Exception as error:
-        _log(name, f"{type(error).__name__}: {error}")
+        log(name, f"{type(error).__name__}: {error}")
     finally:
         os._exit(0)
 
@@ -210,5 +210,6 @@ def _end(pid: int) -> None:
         time.sleep(0.005)
 
 
-def _log(name: str, message: str) -> None:
-    print(f"{name}: {message}"[:400], file=sys.stderr, flush=True)
+def log(name: str, message: str) -> None:
+    """Write a warning to the journal: the timers keep what is below notice out of it (sd-daemon(3), LogLevelMax)."""
+    print(f"<4>{name}: {message}"[:400], file=sys.stderr, flush=True)

@@ -84,12 +84,12 @@ def main(name: str, program: str) -> int:
         child = subprocess.Popen([program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     except OSError as error:
         write(path, published(name, b"", False, 0.0))
-        print(f"{program}: {error.strerror}", file=sys.stderr)
+        print(f"<4>{program}: {error.strerror}", file=sys.stderr)  # a warning: the timer keeps out less than a notice
         return 1
     with child:  # at its end it is waited for
         text, problem = output(child, began + LIMIT_S)
         if problem:
-            print(f"{program}: {problem}", file=sys.stderr)
+            print(f"<4>{program}: {problem}", file=sys.stderr)
             child.kill()
         write(path, published(name, text, not problem, time.monotonic() - began))
     return 1 if problem else 0

@@ -50,7 +50,7 @@ def dcmi() -> Iterator[float]:
     if watts is not None:
         yield watts
     elif errors:
-        print(f"ipmi-dcmi: {errors.strip()[:300]}", file=sys.stderr, flush=True)
+        metric_sources.log("ipmi-dcmi", errors.strip())
 
 
 def sensors() -> Iterator[tuple[str, str, float]]:

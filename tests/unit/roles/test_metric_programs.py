@@ -283,7 +283,9 @@ def test_feeds_have_their_limits_and_shares() -> None:
     ]  # fmt: skip
 
 
-def test_a_program_that_fails_or_hangs_is_told_and_publishes_nothing_else(tmp_path: Path) -> None:
+def test_a_program_that_fails_or_hangs_is_told_and_publishes_nothing_else(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     publish = load("node_exporter/publish.py")
     publish.FOLDER, publish.LIMIT_S = str(tmp_path), 1.0
 
@@ -301,6 +303,8 @@ def test_a_program_that_fails_or_hangs_is_told_and_publishes_nothing_else(tmp_pa
         code, text = run(script)
         assert code == 1 and "a 1" not in text and 'hpcforge_collector_success{collector="x"} 0\n' in text
     assert publish.main("x", str(tmp_path / "away")) == 1
+    errors = capfd.readouterr().err.splitlines()
+    assert len(errors) == 5 and all(line.startswith("<4>") for line in errors)  # the timer keeps less than a notice out
 
 
 def test_metrics_leave_with_the_timer_of_their_program(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_each_source_that_fails_leaves_the_others(reading: ModuleType, capfd: py
     }  # fmt: skip
     assert [answers[name].items for name in ("good", "broken", "hangs", "killed")] == [[0], [1], [2], [3]]
     errors = capfd.readouterr().err
-    assert "x-broken: ValueError: garbled" in errors and "x-hangs: no answer within 2 s" in errors
+    assert "<4>x-broken: ValueError: garbled" in errors and "<4>x-hangs: no answer within 2 s" in errors
 
 
 def test_a_process_that_cannot_be_ended_is_not_started_twice(
@@ -404,7 +404,7 @@ def test_a_program_on_a_machine_without_its_sources_ends_well(tmp_path: Path, pa
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     answered = up(done.stdout)
     assert answered and not any(answered[name] for name in answered if name not in ("jobs", "xids"))  # none is none
-    assert set(answered) == {re.fullmatch(r"\w+-(\w+): .*", line)[1] for line in done.stderr.splitlines()} | (
+    assert set(answered) == {re.fullmatch(r"<4>\w+-(\w+): .*", line)[1] for line in done.stderr.splitlines()} | (
         {*answered} & {"jobs", "xids"}
     )
 
