@@ -247,18 +247,15 @@ def of_bus(bus: str, buses: dict[str, int]) -> dict[str, str]:
 
 def new_xids() -> Iterator[list[Any]]:
     """Yield Xids in the kernel's messages since the last time: journalctl keeps its place. The first time, of a day."""
-    status, text, errors = metric_sources.run(
-        "journalctl",
-        "--quiet",
-        "--dmesg",
-        "--output=json",
-        "--grep=NVRM: Xid",
-        "--since=-1d",
-        f"--cursor-file={CURSOR}",
-    )
-    if status != 0 and (status != 1 or errors):  # 1 without a message: none was new
+    options = ("--quiet", "--dmesg", "--output=json", "--since=-1d", f"--cursor-file={CURSOR}")
+    try:
+        status, text, errors = metric_sources.run("journalctl", *options, "--grep=NVRM: Xid")
+        problems = [line for line in errors.splitlines() if not line.endswith("ignoring file.")]  # a damaged old file
+        if status != 0 and (status != 1 or problems):  # 1 without a message: none was new
+            raise OSError(f"journalctl: {' '.join(problems)[:300] or f'status {status}'}")
+    except OSError:
         forget_cursor()  # it may be what journalctl cannot read
-        raise OSError(f"journalctl: {errors.strip()[:300] or f'status {status}'}")
+        raise
     yield from xids(text)
 
 
