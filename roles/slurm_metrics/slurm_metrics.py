@@ -16,6 +16,7 @@ sys.path.insert(0, "/usr/lib/hpcforge")
 import metric_sources
 
 COLLECTOR = "slurm"
+ACCOUNTING_S = "5"  # an alert waits for it
 WANTED = "/etc/hpcforge/slurm_metrics.json"
 OURS = "hpcforge: "  # how reasons of hpcforge's own drains begin
 JOBS = (("State", 20), ("Partition", 64), ("tres-alloc", 256))
@@ -138,7 +139,8 @@ def sdiag() -> Iterator[Sample]:
 
 def accounting() -> Iterator[bool]:
     """Yield True where slurmdbd answers from its database."""
-    metric_sources.output("sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster")
+    command = ("sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster")
+    metric_sources.output("timeout", "--kill-after=1", ACCOUNTING_S, *command)
     yield True
 
 
