@@ -1,10 +1,11 @@
-#!/usr/bin/python3 -IS
+#!/usr/bin/python3 -BIS
 """Print a node's GPUs as metrics, in Prometheus' text format.
 
-Device files are compared with what the blueprint declares. What NVIDIA's library (NVML) reports is added where it is
-installed; a function that a library or a GPU does not have costs that metric alone. Xid errors come from the kernel's
-messages, which no user can write. Gauges of use carry the number of the job that has the GPU (`gpu_jobs.py`).
-Functions and numbers: nvml.h 13.3.29 (github.com/NVIDIA/go-nvml). Standard library, Python 3.9.
+Device files are compared with what the blueprint declares. NVIDIA's library (NVML) reports the rest; a function that a
+library or a GPU does not have costs that metric alone. Xid errors come from the kernel's messages, which no user can
+write. Gauges of use carry the number of the job that has the GPU (`gpu_jobs.py`). A GPU that fell off the bus can make
+NVML hang: see `metric_sources.py`. Functions and numbers: nvml.h 13.3.29 (github.com/NVIDIA/go-nvml). Standard library,
+Python 3.9.
 """
 
 import contextlib
@@ -13,11 +14,16 @@ import json
 import os
 import re
 import stat
-import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Optional
 
+sys.path.insert(0, "/usr/lib/hpcforge")
+import metric_sources
+
+COLLECTOR = "gpus"
 WANTED = "/etc/hpcforge/gpu_metrics.json"
 JOBS = "/run/hpcforge_gpu_jobs"
 XIDS = "/var/lib/hpcforge_metrics/gpu_xids.json"
@@ -29,7 +35,7 @@ MOST_XIDS = 1000  # of a node in a day
 OF_PROGRAMS = {13, 31, 43, 45}
 XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{7,16})\): (\d{1,4})\b")
 UINT, LONG = ctypes.c_uint, ctypes.c_ulonglong
-Sample = tuple[str, dict[str, str], float]
+Sample = metric_sources.Sample
 # Metric, function, its arguments, type of the answer, factor.
 NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, float], ...] = (
     ("gpu_temperature_celsius", "nvmlDeviceGetTemperature", (0,), UINT, 1),
@@ -40,6 +46,7 @@ NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, float], ...] = (
     ("gpu_throttle_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", (), LONG, 1),  # its name before 535
     ("gpu_pcie_replays_total", "nvmlDeviceGetPcieReplayCounter", (), UINT, 1),
     ("gpu_pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", (), UINT, 1),
+    ("gpu_pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth", (), UINT, 1),  # of card and slot together
     ("gpu_ecc_uncorrected_total", "nvmlDeviceGetTotalEccErrors", (1, 0), LONG, 1),
     ("gpu_energy_joules_total", "nvmlDeviceGetTotalEnergyConsumption", (), LONG, 0.001),
 )
@@ -84,37 +91,57 @@ def present(devices: Iterable[str], root: str = "") -> Iterator[Sample]:
         yield "gpu_present", {"gpu": str(index), "device": path}, there
 
 
-def jobs(folder: str = JOBS) -> dict[int, str]:
-    """The jobs that have GPUs, by index; several with a comma."""
-    found: dict[int, str] = {}
-    with contextlib.suppress(OSError):
-        for name in sorted(os.listdir(folder))[:64]:
-            if name.isdigit():
-                with contextlib.suppress(OSError), open(os.path.join(folder, name), encoding="ascii") as file:
-                    found[int(name)] = ",".join(line for line in file.read(1024).split() if line.isdigit())
-    return {index: text for index, text in found.items() if text}
+def declared(settings: dict[str, Any]) -> Iterator[Sample]:
+    """Yield what the blueprint declares, and which of its devices are present."""
+    yield "gpu_declared", {"model": str(settings["model"])}, float(settings["count"])
+    yield from present(settings["devices"])
 
 
-def of_driver(library: Any, own: dict[int, str], buses: dict[str, int]) -> Iterator[Sample]:
-    """Yield what NVML reports of each GPU; `buses` gets its index by its place on the PCI bus."""
-    count = UINT()
+def jobs(folder: Optional[str] = None) -> Iterator[tuple[int, str]]:
+    """Yield the jobs of each GPU that has any: its index, and their numbers with commas. Raises ValueError at last."""
+    folder = folder or JOBS
+    names = sorted(os.listdir(folder))[:64] if os.path.isdir(folder) else []
+    garbled = []
+    for name in filter(str.isdigit, names):
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), "rb") as file:
+            numbers = file.read(1024).split()
+            if all(map(bytes.isdigit, numbers)) and numbers:
+                yield int(name), b",".join(numbers).decode()
+            garbled += [name] if not all(map(bytes.isdigit, numbers)) else []
+    if garbled:
+        raise ValueError(f"{folder}: no numbers of jobs in {', '.join(garbled)}")
+
+
+def nvml_gpus(path: str) -> Iterator[tuple[Optional[str], list[Sample]]]:
+    """Yield each GPU's place on the PCI bus with its samples; first those of no GPU. Raises OSError without NVML."""
+    library, count = ctypes.CDLL(path), UINT()
     if library.nvmlInit_v2() != 0 or library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
-        yield "gpu_driver_up", {}, 0
+        yield None, [("gpu_driver_up", {}, 0)]
         return
-    yield "gpu_driver_up", {}, 1
+    yield None, [("gpu_driver_up", {}, 1)]
     for index in range(min(count.value, 64)):
         gpu, labels = ctypes.c_void_p(), {"gpu": str(index)}
         if library.nvmlDeviceGetHandleByIndex_v2(UINT(index), ctypes.byref(gpu)) != 0:
-            yield "gpu_answers", labels, 0
+            yield None, [("gpu_answers", labels, 0)]
             continue
-        yield "gpu_answers", labels, 1
+        samples: list[Sample] = [("gpu_answers", labels, 1)]
         pci = answer(library, "nvmlDeviceGetPciInfo_v3", gpu, (), Pci)
-        if pci is not None:
-            buses[place(pci.domain, pci.bus, pci.device)] = index
-        for name, value in of_one(library, gpu):
-            yield name, {**labels, "job_id": own.get(index, "")} if name in WITH_JOB else labels, value
+        samples += ((name, labels, value) for name, value in of_one(library, gpu))
         for kind, errors in nvlink_errors(library, gpu).items():
-            yield "gpu_nvlink_errors_total", {**labels, "kind": kind}, errors
+            samples.append(("gpu_nvlink_errors_total", {**labels, "kind": kind}, errors))
+        yield pci and place(pci.domain, pci.bus, pci.device), samples
+
+
+def driver_samples(nvml: metric_sources.Answer, own: dict[int, str]) -> Iterator[Sample]:
+    """Yield what NVML reports of each GPU, with its jobs. A GPU at which NVML hangs or ends does not answer."""
+    for _, samples in nvml.items:
+        for name, labels, value in samples:
+            yield name, {**labels, "job_id": own.get(int(labels["gpu"]), "")} if name in WITH_JOB else labels, value
+    if not nvml.up:
+        if nvml.items:
+            yield "gpu_answers", {"gpu": str(len(nvml.items) - 1)}, 0
+        else:
+            yield "gpu_driver_up", {}, 0
 
 
 def of_one(library: Any, gpu: Any) -> Iterator[tuple[str, float]]:
@@ -195,7 +222,7 @@ def xids(messages: str) -> Iterator[list[Any]]:
             found = XID.match(entry["MESSAGE"])  # elsewhere in a message a user may have written it
             bus = found and placed(found[1])
             if found and bus:
-                yield [int(entry["__REALTIME_TIMESTAMP"]) // 1_000_000, bus, int(found[2])]
+                yield [int(entry["__REALTIME_TIMESTAMP"]) / 1_000_000, bus, int(found[2])]
 
 
 def of_xids(found: list[list[Any]], buses: dict[str, int], now_s: float) -> Iterator[Sample]:
@@ -218,56 +245,78 @@ def of_bus(bus: str, buses: dict[str, int]) -> dict[str, str]:
     return {"gpu": str(buses[bus]) if bus in buses else "", "bus": bus}
 
 
-def new_xids() -> str:
-    """The kernel's messages since the last time; journalctl keeps its place."""
-    command = ("journalctl", "--quiet", "--dmesg", "--output=json", "--grep=NVRM: Xid", f"--cursor-file={CURSOR}")
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False,
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
-    )  # fmt: skip
-    return done.stdout.decode(errors="replace")
+def new_xids() -> Iterator[list[Any]]:
+    """Yield Xids in the kernel's messages since the last time: journalctl keeps its place. The first time, of a day."""
+    options = ("--quiet", "--dmesg", "--output=json", "--since=-1d", f"--cursor-file={CURSOR}")
+    try:
+        status, text, errors = metric_sources.run("journalctl", *options, "--grep=NVRM: Xid")
+        problems = [line for line in errors.splitlines() if not line.endswith("ignoring file.")]  # a damaged old file
+        if status != 0 and (status != 1 or problems):  # 1 without a message: none was new
+            raise OSError(f"journalctl: {' '.join(problems)[:300] or f'status {status}'}")
+    except OSError:
+        forget_cursor()  # it may be what journalctl cannot read
+        raise
+    yield from xids(text)
 
 
-def kept_xids(now_s: float) -> list[list[Any]]:
-    """All Xids of a day, with the new ones."""
-    before: list[list[Any]] = []
-    with contextlib.suppress(OSError, ValueError), open(XIDS, encoding="utf-8") as file:
-        before = json.load(file)
-    recent = [each for each in [*before, *xids(new_xids())] if now_s - each[0] < DAY_S]
-    ours = [each for each in recent if each[2] in OF_PROGRAMS][-MOST_XIDS:]  # so that a user's do not push out others
-    found = sorted([*ours, *[each for each in recent if each[2] not in OF_PROGRAMS][-MOST_XIDS:]])
-    if found != before:
+def kept_xids() -> Iterator[list[Any]]:
+    """Yield the Xids that earlier runs kept."""
+    if os.path.exists(XIDS):
+        for time_s, bus, number in json.loads(metric_sources.content(XIDS)):
+            yield [float(time_s), str(bus), int(number)]
+
+
+def forget_cursor() -> None:
+    """Let journalctl read the last day again. Xids that are kept already count once."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(CURSOR)
+
+
+def recent_xids(kept: Iterable[list[Any]], new: Iterable[list[Any]], now_s: float) -> list[list[Any]]:
+    """Return the Xids of a day, each once, the newest MOST_XIDS of each kind: a user's do not replace others."""
+    recent = sorted({tuple(xid) for xid in (*kept, *new) if now_s - xid[0] < DAY_S})
+    of_programs = [xid for xid in recent if xid[2] in OF_PROGRAMS][-MOST_XIDS:]
+    return sorted(map(list, [*of_programs, *[xid for xid in recent if xid[2] not in OF_PROGRAMS][-MOST_XIDS:]]))
+
+
+def keep_xids(recent: list[list[Any]]) -> None:
+    """Write the Xids for later runs."""
+    try:
         with open(f"{XIDS}.new", "w", encoding="utf-8") as file:
-            json.dump(found, file)
+            json.dump(recent, file)
         os.replace(f"{XIDS}.new", XIDS)
-    return found
+    except OSError as error:
+        metric_sources.log(XIDS, str(error.strerror))
+        forget_cursor()
 
 
-def lines(samples: Iterable[Sample]) -> Iterator[str]:
-    """Yield the text format: all samples of a metric together."""
-    by_name: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for name, labels, value in samples:
-        by_name.setdefault(name, []).append((labels, value))
-    for name, several in by_name.items():
-        yield f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}"
-        for labels, value in several:
-            shown = ",".join(f'{key}="{text}"' for key, text in labels.items())
-            yield f"{name}{{{shown}}} {float(value)!r}"
+def xid_samples(answers: dict[str, metric_sources.Answer], now_s: float) -> Iterator[Sample]:
+    """Return the metrics of the Xids of a day, and keep these for later runs."""
+    kept, nvml = answers["xids"], answers.get("nvml")
+    recent = recent_xids(kept.items, answers["journal"].items, now_s)
+    if recent != kept.items:
+        keep_xids(recent)
+    if not kept.up:
+        forget_cursor()
+    buses = {bus: int(samples[0][1]["gpu"]) for bus, samples in (nvml.items if nvml else ()) if bus}
+    return of_xids(recent, buses, now_s)
 
 
 def main() -> None:
     """Print all of it."""
-    with open(WANTED, encoding="utf-8") as file:
-        wanted = json.load(file)
-    now_s, own, buses = time.time(), jobs(), dict[str, int]()
-    found: list[Sample] = [("gpu_declared", {"model": str(wanted["model"])}, wanted["count"])]
-    found += present(wanted["devices"])
-    found += (("gpu_job", {"gpu": str(index), "job_id": job}, 1) for index, job in own.items())
-    if wanted["vendor"] == "nvidia":
-        with contextlib.suppress(OSError):
-            found += of_driver(ctypes.CDLL(LIBRARY), own, buses)
-    found += of_xids(kept_xids(now_s), buses, now_s)
-    print("\n".join(lines(found)))
+    settings, config = metric_sources.config(COLLECTOR, WANTED, declared)
+    sources: dict[str, Any] = {"jobs": jobs, "journal": new_xids, "xids": kept_xids}
+    if settings.get("vendor", "nvidia") == "nvidia":
+        sources["nvml"] = partial(nvml_gpus, LIBRARY)
+    answers = {"config": config, **metric_sources.read(COLLECTOR, sources)}
+    own = dict(answers["jobs"].items)
+    samples: list[Sample] = [*config.items]
+    samples += (("gpu_job", {"gpu": str(index), "job_id": job}, 1) for index, job in own.items())
+    if "nvml" in answers:
+        samples += driver_samples(answers["nvml"], own)
+    samples += xid_samples(answers, time.time())
+    samples += metric_sources.up(COLLECTOR, answers)
+    print("\n".join(metric_sources.lines(samples)))
 
 
 if __name__ == "__main__":

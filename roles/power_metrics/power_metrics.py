@@ -1,4 +1,4 @@
-#!/usr/bin/python3 -IS
+#!/usr/bin/python3 -BIS
 """Print a node's power and temperatures as metrics, asked of its management controller inside the node.
 
 FreeIPMI asks it. Names and labels are those of Prometheus' IPMI exporter, which would need a port of its own, ask other
@@ -6,15 +6,16 @@ machines for anybody, and have two series for each sensor. Standard library, Pyt
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Optional
 
+sys.path.insert(0, "/usr/lib/hpcforge")
+import metric_sources
+
+COLLECTOR = "power"
 SENSORS = "/var/cache/hpcforge_sensors"  # the controller's list of sensors, which a timer of the role writes
-LIMIT_S = 8.0  # of each of two programs: node exporter's timer ends this one after 20 s
 MOST_TEMPERATURES = 64
-ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 def power_w(text: str) -> Optional[float]:
@@ -42,53 +43,42 @@ def number(text: str) -> Optional[float]:
     return float(text) if len(text) <= 12 and digits.replace(".", "", 1).isdecimal() and text.isascii() else None
 
 
-def lines(watts: Optional[float], celsius: list[tuple[str, str, float]]) -> Iterator[str]:
-    """Yield the text format."""
-    yield "# TYPE ipmi_up gauge"
-    yield f'ipmi_up{{collector="dcmi"}} {int(watts is not None)}'
-    yield f'ipmi_up{{collector="ipmi"}} {int(bool(celsius))}'
+def dcmi() -> Iterator[float]:
+    """Yield the power, W. A controller without DCMI refuses the command: that is an answer, without a sample."""
+    status, text, errors = metric_sources.run("ipmi-dcmi", "--get-system-power-statistics")
+    watts = power_w(text) if status == 0 else None
     if watts is not None:
-        yield "# TYPE ipmi_dcmi_power_consumption_watts gauge"
-        yield f"ipmi_dcmi_power_consumption_watts {watts!r}"
-    if celsius:
-        yield "# TYPE ipmi_temperature_celsius gauge"
+        yield watts
+    elif errors:
+        metric_sources.log("ipmi-dcmi", errors.strip())
+
+
+def sensors() -> Iterator[tuple[str, str, float]]:
+    """Yield the temperatures. Raises OSError where there is none."""
+    if not os.listdir(SENSORS):  # a new node: the list takes up to a minute, so systemd makes it
+        metric_sources.output("systemctl", "start", "--no-block", "hpcforge-sensors.service")
+        raise OSError("the list of sensors is not made yet")
+    options = ("--quiet-cache", f"--sdr-cache-directory={SENSORS}", "--sensor-types=Temperature")
+    text = metric_sources.output("ipmi-sensors", *options, "--comma-separated-output", "--no-header-output")
+    yield from temperatures(text)
+
+
+def samples(watts: list[float], celsius: list[tuple[str, str, float]]) -> Iterator[metric_sources.Sample]:
+    """Yield the metrics."""
+    yield "ipmi_up", {"collector": "dcmi"}, bool(watts)
+    yield "ipmi_up", {"collector": "ipmi"}, bool(celsius)
+    for value in watts:
+        yield "ipmi_dcmi_power_consumption_watts", {}, value
     for sensor, name, value in celsius[:MOST_TEMPERATURES]:
-        yield f'ipmi_temperature_celsius{{id="{sensor}",name="{escaped(name)}"}} {value!r}'
+        yield "ipmi_temperature_celsius", {"id": sensor, "name": name[:64]}, value
 
 
-def escaped(text: str) -> str:
-    """A text as the value of a label."""
-    plain = "".join(char if char.isprintable() else "?" for char in text[:64])
-    return plain.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def said(*command: str) -> str:
-    """What a command prints; nothing where it fails, with the reason in the log."""
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False, env=ENVIRONMENT
-        )
-    except subprocess.TimeoutExpired:
-        print(f"{command[0]}: no end within {LIMIT_S:.0f} s", file=sys.stderr)
-        return ""
-    if done.returncode != 0:
-        print(f"{command[0]}: {done.stderr.decode(errors='replace').strip()[:300]}", file=sys.stderr)
-        return ""
-    return done.stdout.decode(errors="replace")
-
-
-def main() -> int:
-    """Print all of it. Returns 1 where the controller answered nothing."""
-    watts = power_w(said("ipmi-dcmi", "--get-system-power-statistics"))
-    celsius: list[tuple[str, str, float]] = []
-    if os.listdir(SENSORS):
-        options = ("--quiet-cache", f"--sdr-cache-directory={SENSORS}", "--sensor-types=Temperature")
-        celsius += temperatures(said("ipmi-sensors", *options, "--comma-separated-output", "--no-header-output"))
-    else:  # a new node: the list takes up to a minute, so systemd makes it
-        said("systemctl", "start", "--no-block", "hpcforge-sensors.service")
-    print("\n".join(lines(watts, celsius)))
-    return 0 if watts is not None or celsius else 1
+def main() -> None:
+    """Print all of it."""
+    answers = metric_sources.read(COLLECTOR, {"dcmi": dcmi, "sensors": sensors})
+    printed = [*samples(answers["dcmi"].items, answers["sensors"].items), *metric_sources.up(COLLECTOR, answers)]
+    print("\n".join(metric_sources.lines(printed)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,20 +1,23 @@
-#!/usr/bin/python3 -IS
+#!/usr/bin/python3 -BIS
 """Print Slurm's jobs, nodes and queues as metrics, in Prometheus' text format.
 
 One squeue, sinfo, sdiag and sacctmgr, whatever the number of jobs. Columns have fixed widths, so that no text of a user
 can shift them; it is cut there. Fields: squeue(1) and sinfo(1), --Format; sdiag(1). Standard library, Python 3.9.
 """
 
-import json
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
 
+sys.path.insert(0, "/usr/lib/hpcforge")
+import metric_sources
+
+COLLECTOR = "slurm"
+ACCOUNTING_S = "5"  # an alert waits for it
 WANTED = "/etc/hpcforge/slurm_metrics.json"
-LIMIT_S = 10
-ACCOUNTING_S = 5  # a slurmdbd that hangs leaves time to print the rest: this program is ended after 20 s
 OURS = "hpcforge: "  # how reasons of hpcforge's own drains begin
 JOBS = (("State", 20), ("Partition", 64), ("tres-alloc", 256))
 NODES = (("NodeList", 64), ("StateComplete", 64), ("CPUsState", 32), ("GresUsed", 128), ("Gres", 128), ("Reason", 128))
@@ -24,7 +27,7 @@ SDIAG = {
     "Agent queue size": "slurm_agent_queue",
 }
 DOWN = {"down", "fail", "failing", "not_responding", "unknown", "power_down", "powered_down"}
-Sample = tuple[str, dict[str, str], float]
+Sample = metric_sources.Sample
 
 
 def columns(fields: Iterable[tuple[str, int]]) -> str:
@@ -91,6 +94,13 @@ def nodes(text: str, racks: dict[str, list[str]]) -> Iterator[Sample]:
         yield "slurm_node_gpus_allocated", labels, total_of(r"\bgpu(?::[\w.-]{1,64})?:(\d{1,6})", used)
 
 
+def places(settings: dict[str, Any]) -> Iterator[Sample]:
+    """Check the labels of nodes' places, which have no sample. Raises KeyError, TypeError or AttributeError."""
+    for place in (*settings["racks"].values(), (settings["accounting"] or {}).values()):
+        "".join(place)
+    yield from ()
+
+
 def queues(text: str) -> Iterator[Sample]:
     """Yield what sdiag counts; a name that begins like another is told apart by the whole line."""
     for line in text.splitlines():
@@ -98,16 +108,6 @@ def queues(text: str) -> Iterator[Sample]:
         metric = SDIAG.get(name.strip())
         if metric is not None and value.strip().isdigit():
             yield metric, {}, int(value.strip()[:12])
-
-
-def accounting(place: dict[str, str]) -> Iterator[Sample]:
-    """Yield whether slurmdbd answers from its database. `place` has its node's labels, or none for the site's."""
-    command = ("sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster")
-    try:
-        answered = asked(*command, limit_s=ACCOUNTING_S).returncode == 0
-    except subprocess.TimeoutExpired:
-        answered = False
-    yield "slurm_accounting_answers", place, answered
 
 
 def number(pattern: str, text: str) -> int:
@@ -121,52 +121,41 @@ def total_of(pattern: str, text: str) -> int:
     return sum(map(int, re.findall(pattern, text)))
 
 
-def lines(samples: Iterable[Sample]) -> Iterator[str]:
-    """Yield the text format: all samples of a metric together."""
-    by_name: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for name, labels, value in samples:
-        by_name.setdefault(name, []).append((labels, value))
-    for name, several in by_name.items():
-        yield f"# TYPE {name} gauge"
-        for labels, value in several:
-            shown = ",".join(f'{key}="{escaped(text)}"' for key, text in labels.items())
-            yield f"{name}{{{shown}}} {value:g}" if shown else f"{name} {value:g}"
+def squeue() -> Iterator[Sample]:
+    """Yield what squeue prints of jobs."""
+    yield from jobs(metric_sources.output("squeue", "--noheader", "--array", "--all", f"--Format={columns(JOBS)}"))
 
 
-def escaped(text: str) -> str:
-    """A text as the value of a label."""
-    plain = "".join(char if char.isprintable() else "?" for char in text)
-    return plain.replace("\\", "\\\\").replace('"', '\\"')
+def sinfo(racks: dict[str, list[str]]) -> Iterator[Sample]:
+    """Yield what sinfo prints of nodes."""
+    command = ("sinfo", "--noheader", "--Node", "--all", f"--Format={columns(NODES)}")
+    yield from nodes(metric_sources.output(*command), racks)
 
 
-def said(*command: str) -> str:
-    """What a command prints. Where it fails so does this program: half a picture is none."""
-    done = asked(*command, limit_s=LIMIT_S)
-    if done.returncode != 0:
-        sys.exit(f"{command[0]}: {done.stderr.decode(errors='replace').strip()[:300]}")
-    return done.stdout.decode(errors="replace")
+def sdiag() -> Iterator[Sample]:
+    """Yield the queues that sdiag prints."""
+    yield from queues(metric_sources.output("sdiag"))
 
 
-def asked(*command: str, limit_s: float) -> "subprocess.CompletedProcess[bytes]":
-    """Run a command to its end."""
-    return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False,
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
-    )  # fmt: skip
+def accounting() -> Iterator[bool]:
+    """Yield True where slurmdbd answers from its database."""
+    command = ("sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster")
+    metric_sources.output("timeout", "--kill-after=1", ACCOUNTING_S, *command)
+    yield True
 
 
 def main() -> None:
     """Print all of it."""
-    with open(WANTED, encoding="utf-8") as file:
-        wanted = json.load(file)
-    found = [
-        *jobs(said("squeue", "--noheader", "--array", "--all", f"--Format={columns(JOBS)}")),
-        *nodes(said("sinfo", "--noheader", "--Node", "--all", f"--Format={columns(NODES)}"), wanted["racks"]),
-        *queues(said("sdiag")),
-    ]
-    if wanted["accounting"] is not None:
-        found += accounting(wanted["accounting"])
-    print("\n".join(lines(found)))
+    settings, config = metric_sources.config(COLLECTOR, WANTED, places)
+    sources: dict[str, Any] = {"squeue": squeue, "sinfo": partial(sinfo, settings.get("racks", {})), "sdiag": sdiag}
+    # The labels of slurmdbd's node, or none for the site's; null where there is no accounting.
+    place = settings.get("accounting")
+    answers = metric_sources.read(COLLECTOR, {**sources, **({"sacctmgr": accounting} if place is not None else {})})
+    samples: list[Sample] = [sample for name in sources for sample in answers[name].items]
+    if place is not None:  # no hpcforge_source_up of its own: this metric is it
+        samples.append(("slurm_accounting_answers", place, answers.pop("sacctmgr").up))
+    samples += metric_sources.up(COLLECTOR, {"config": config, **answers})
+    print("\n".join(metric_sources.lines(samples)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-#!/usr/bin/python3 -IS
+#!/usr/bin/python3 -BIS
 """Print what slurmctld counts of its schedulers, in Prometheus' text format.
 
 slurmctld answers over HTTP on its own port, and only requests that are signed with its key (metrics.html of Slurm
@@ -14,9 +14,13 @@ import sys
 import time
 from collections.abc import Iterator
 
+sys.path.insert(0, "/usr/lib/hpcforge")
+import metric_sources
+
+COLLECTOR = "slurmctld"
 KEY = "/etc/slurm/metrics.key"
 HOST, PORT, PATH = "127.0.0.1", 6817, "/metrics/scheduler"  # loopback: a signed request could be reused by its reader
-LIMIT_S = 15
+LIMIT_S = 10
 GOOD_FOR_S = 60
 MOST_BYTES = 1 << 20
 
@@ -46,8 +50,13 @@ def answer(bearer: str) -> tuple[int, str]:
         connection.close()
 
 
-def metrics(text: str) -> Iterator[str]:
-    """Yield samples and their types: what else is there (`# EOF`) is for the end of a file."""
+def metrics() -> Iterator[str]:
+    """Yield samples and their types: what else is there (`# EOF`) is for the end of a file. Raises OSError."""
+    with open(KEY, "rb") as file:
+        bearer = token(file.read(), int(time.time()))
+    status, text = answer(bearer)
+    if status != http.client.OK:
+        raise OSError(f"slurmctld answers {PATH} with status {status}")
     for line in text.splitlines():
         if line.startswith(("slurm_", "# TYPE slurm_")):
             yield line
@@ -55,16 +64,9 @@ def metrics(text: str) -> Iterator[str]:
 
 def main() -> None:
     """Print all of it."""
-    with open(KEY, "rb") as file:
-        bearer = token(file.read(), int(time.time()))
-    try:
-        status, text = answer(bearer)
-    except OSError as error:  # another alert says so (SlurmctldDown): one fault, one message
-        print(f"slurmctld does not answer: {error}", file=sys.stderr)
-        return
-    if status != http.client.OK:
-        sys.exit(f"slurmctld answers {PATH} with status {status}")
-    print("\n".join(metrics(text)))
+    answers = metric_sources.read(COLLECTOR, {"slurmctld": metrics})
+    for line in (*answers["slurmctld"].items, *metric_sources.lines(metric_sources.up(COLLECTOR, answers))):
+        print(line)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,13 @@ CASES: dict[str, dict[str, Any]] = ANSWERS["cases"]
 
 def build(case: str, folder: Path) -> Path:
     """The library for a case of answers.yaml, in a folder of its own there."""
-    place = folder / case
+    return compiled(CASES[case], folder / case)
+
+
+def compiled(case: dict[str, Any], place: Path) -> Path:
+    """The library with a case's answers, in a new folder. Use and power: only with `metrics: 1`."""
     place.mkdir()
-    (place / "answers.h").write_text(_answers(CASES[case]))
+    (place / "answers.h").write_text(_answers(case))
     library = place / "libnvidia-ml.so.1"
     source = _FOLDER / "stand_in.c"
     warnings = ["-Wall", "-Wextra", "-Werror"]
@@ -39,11 +43,11 @@ def hung(library: Path, on_bus: list[str]) -> Any:
 
 
 def _answers(case: dict[str, Any]) -> str:
-    numbers = {"init": 0, "lost": -2, "hang": -2, "crash": -2, "garbage": 0} | case
-    defined = {name: numbers[name] for name in ("init", "lost", "hang", "crash", "garbage")} | {"gpus": ANSWERS["gpus"]}
-    lines = [f"#define {name.upper()} {value}" for name, value in defined.items()]
+    names = ("init", "lost", "hang", "crash", "garbage", "metrics", "gpus")
+    numbers = {**dict.fromkeys(names, 0), "lost": -2, "hang": -2, "crash": -2, "gpus": ANSWERS["gpus"]} | case
+    lines = [f"#define {name.upper()} {numbers[name]}" for name in names]
     lines += [f'#define DRIVER "{ANSWERS["driver"]}"', "static const Gpu gpus[GPUS] = {"]
-    for index in range(ANSWERS["gpus"]):
+    for index in range(numbers["gpus"]):
         facts = {**ANSWERS["gpu"], **case.get("each", {}).get(index, {})}
         values = (f'"{value}"' if isinstance(value, str) else value for value in facts.values())
         pairs = (f".{name} = {value}" for name, value in zip(facts, values, strict=True))

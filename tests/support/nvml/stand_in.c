@@ -9,9 +9,10 @@ typedef struct {
     const char *model, *vbios;
     unsigned memory_mib, ecc, ecc_uncorrected, correctable, uncorrectable, pending, failed, nvlinks, active;
     unsigned width, width_max, generation, generation_max, clock_mhz, clock_max_mhz, reasons, temperature_c, mig, instances;
+    unsigned slot, power_mw, power_limit_mw, energy_mj, utilization, used_bytes, replays;
 } Gpu;
 
-#include "answers.h" /* DRIVER, GPUS, INIT, LOST, HANG, CRASH, GARBAGE, gpus[] */
+#include "answers.h" /* DRIVER, GPUS, INIT, LOST, HANG, CRASH, GARBAGE, METRICS, gpus[] */
 
 enum { NOT_SUPPORTED = 3, NOT_FOUND = 6, GPU_IS_LOST = 15 };
 typedef int Return;
@@ -83,12 +84,13 @@ Return nvmlDeviceGetVbiosVersion(Device gpu, char *out, unsigned size) { return 
 Return nvmlDeviceGetPciInfo_v3(Device gpu, Pci *out) {
     memset(out, GARBAGE ? 0xff : 0, sizeof *out);
     if (!GARBAGE)
-        out->bus = 0x1b + 0x10 * at(gpu);
+        out->bus = gpu->slot ? 0 : 0x1b + 0x10 * at(gpu), out->device = gpu->slot;
     return 0;
 }
 Return nvmlDeviceGetMemoryInfo(Device gpu, Memory *out) {
     memset(out, 0, sizeof *out);
     out->total = GARBAGE ? ~0ull : (unsigned long long)gpu->memory_mib << 20;
+    out->used = gpu->used_bytes;
     return 0;
 }
 Return nvmlDeviceGetEccMode(Device gpu, unsigned *now, unsigned *pending) {
@@ -134,3 +136,16 @@ Return nvmlDeviceGetMigDeviceHandleByIndex(Device gpu, unsigned index, void **ou
     *out = instance;
     return index < gpu->instances ? 0 : NOT_FOUND;
 }
+#if METRICS
+Return nvmlDeviceGetPowerUsage(Device gpu, unsigned *out) { return number(out, gpu->power_mw); }
+Return nvmlDeviceGetEnforcedPowerLimit(Device gpu, unsigned *out) { return number(out, gpu->power_limit_mw); }
+Return nvmlDeviceGetPcieReplayCounter(Device gpu, unsigned *out) { return number(out, gpu->replays); }
+Return nvmlDeviceGetTotalEnergyConsumption(Device gpu, unsigned long long *out) {
+    *out = gpu->energy_mj;
+    return 0;
+}
+Return nvmlDeviceGetUtilizationRates(Device gpu, unsigned out[2]) {
+    number(out + 1, 0);
+    return number(out, gpu->utilization);
+}
+#endif

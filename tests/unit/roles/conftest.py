@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,13 @@ from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role, load_roles
 from tests.unit.roles import goldens
 from tests.unit.roles.goldens import BLUEPRINTS
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    found = shutil.which("promtool")
+    assert found, "promtool is not installed: make host-test"
+    return found
 
 
 @pytest.fixture(scope="session")

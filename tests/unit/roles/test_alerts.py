@@ -6,42 +6,21 @@ The cases are in `alerts/ROLE.yaml`; prometheus.yaml there says how they are wri
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from hpcforge import bundled
 from hpcforge.plan.role import Role
-from tests.support.said import end_of
+from tests.support.alert_rules import expected_alert, input_series, judge, rules_by_name, write_tests
 
 _CASES = Path(__file__).parent / "alerts"
 _INTERVAL = "30s"
-_SHORT = {
-    "NODE": 'node="w01",rack="r1",rack_u="4"',
-    "GPU": 'node="w01",rack="r1",rack_u="4",gpu="3"',
-    "IB": 'node="w01",rack="r1",rack_u="4",device="mlx5_0",port="1"',
-    "FS": 'node="w01",rack="r1",rack_u="4",mountpoint="/home"',
-}
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
-_SUMMED = {"NvlinkErrors": {"kind"}}  # labels that a rule sums over
 _WRITTEN = re.compile(r"(-?[\d.]+)([+-][\d.]+)?(?:x(\d+))?")  # values as promtool reads them: 1, 0x10, 0+3x20
 _HELD_S = 240  # the longest interval at which the value before a failed scrape still counts
-
-
-def _rules() -> dict[str, dict[str, Any]]:
-    """All alerts of all roles, by name."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in sorted(bundled.root().glob("roles/*/alerts.yaml")):
-        for group in yaml.safe_load(path.read_text())["groups"]:
-            for rule in group["rules"]:
-                assert rule["alert"] not in found, rule["alert"]
-                found[rule["alert"]] = rule
-    return found
 
 
 def _cases() -> dict[str, dict[str, Any]]:
@@ -50,26 +29,6 @@ def _cases() -> dict[str, dict[str, Any]]:
     for path in sorted(_CASES.glob("*.yaml")):
         found |= yaml.load(path.read_text(), yaml.BaseLoader)
     return found
-
-
-def _series(written: dict[str, str]) -> list[dict[str, str]]:
-    return [{"series": _long(name), "values": values} for name, values in written.items()]
-
-
-def _long(name: str) -> str:
-    return re.sub(r"\b(NODE|GPU|IB|FS)\b", lambda found: _SHORT[found[0]], name)
-
-
-def _expected(name: str, rule: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
-    """The alert of a case: labels are those of its first series, and annotations speak of them."""
-    labels = case.get("labels", dict(_LABEL.findall(_long(next(iter(case["fires"]))))))
-    labels = {key: text for key, text in labels.items() if key not in _SUMMED.get(name, ())}
-    following = re.sub(
-        r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels.get(found[1], ""), rule["annotations"]["next"]
-    )
-    place = {"place": "w01, rack r1, unit 4"} if "place" in rule["annotations"] else {}
-    annotations = {"summary": case["summary"], "next": following, **place}
-    return {"exp_labels": {**labels, **rule["labels"]}, "exp_annotations": annotations}
 
 
 def _tests(
@@ -92,13 +51,13 @@ def _test(
         {
             "eval_time": case["at"],
             "alertname": other,
-            "exp_alerts": [_expected(name, rules[name], case)] if fires and other == name else [],
+            "exp_alerts": [expected_alert(name, rules[name], case)] if fires and other == name else [],
         }
         for other in rules
         if other not in beside
     ]
     return {
-        "name": f"{name} {kind}", "interval": interval, "input_series": _series(series), "alert_rule_test": asked,
+        "name": f"{name} {kind}", "interval": interval, "input_series": input_series(series), "alert_rule_test": asked,
     }  # fmt: skip
 
 
@@ -130,15 +89,8 @@ def _missed(case: dict[str, Any]) -> tuple[str, dict[str, str]]:
     return f"{step_s}s", found
 
 
-@pytest.fixture(scope="module")
-def promtool() -> str:
-    found = shutil.which("promtool")
-    assert found, "promtool is not installed: make host-test"
-    return found
-
-
 def test_each_rule_has_a_case_and_each_case_a_rule() -> None:
-    rules = _rules()
+    rules = rules_by_name()
     assert sorted(_cases()) == sorted(rules)
     assert len(rules) >= 24
     for rule in rules.values():
@@ -147,15 +99,15 @@ def test_each_rule_has_a_case_and_each_case_a_rule() -> None:
 
 
 def test_each_rule_fires_in_its_case_and_in_no_other(promtool: str, tmp_path: Path) -> None:
-    rules, cases = _rules(), _cases()
+    rules, cases = rules_by_name(), _cases()
     files = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
     for interval in sorted({case.get("interval", _INTERVAL) for case in cases.values()}):
-        _write(tmp_path / f"{interval}.yaml", interval, [*_tests(interval, rules, cases)], files)
-    _judge(promtool, tmp_path)
+        write_tests(tmp_path / f"{interval}.yaml", interval, [*_tests(interval, rules, cases)], files)
+    judge(promtool, tmp_path)
 
 
 def test_a_failed_scrape_does_not_delay_a_rule(promtool: str, tmp_path: Path) -> None:
-    rules, cases = _rules(), _cases()
+    rules, cases = rules_by_name(), _cases()
     files = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
     missed = {name: _missed(case) for name, case in cases.items() if "for" in rules[name]}
     assert len(missed) > 20
@@ -165,21 +117,8 @@ def test_a_failed_scrape_does_not_delay_a_rule(promtool: str, tmp_path: Path) ->
             for name, (of, series) in missed.items()
             if of == interval
         ]
-        _write(tmp_path / f"{interval}.yaml", interval, tests, files)
-    _judge(promtool, tmp_path)
-
-
-def _write(path: Path, interval: str, tests: list[dict[str, Any]], files: list[str]) -> None:
-    told = {"rule_files": files, "evaluation_interval": interval, "tests": tests}
-    path.write_text(yaml.safe_dump(told, sort_keys=False))
-
-
-def _judge(promtool: str, folder: Path) -> None:
-    written = sorted(folder.iterdir())
-    done = subprocess.run(
-        [promtool, "test", "rules", *written], capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, end_of(done.stdout + done.stderr)
+        write_tests(tmp_path / f"{interval}.yaml", interval, tests, files)
+    judge(promtool, tmp_path)
 
 
 def test_promtool_accepts_each_file(promtool: str, roles: tuple[Role, ...]) -> None:

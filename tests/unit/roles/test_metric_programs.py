@@ -8,7 +8,6 @@ import ctypes.util
 import hashlib
 import hmac
 import http.server
-import importlib.util
 import json
 import re
 import subprocess
@@ -23,31 +22,19 @@ from typing import Any
 
 import pytest
 
-from hpcforge import bundled
 from hpcforge.plan.admission import MARK
 from tests.support import stand_in_nvml
-
-ROLES = bundled.root() / "roles"
-# What a line of Prometheus' text format may be: a comment, or a name with labels and a number.
-_LINE = re.compile(r'#.*|[a-z_]+(?:\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*\})? [-0-9.e+]+')
-
-
-def loaded(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROLES / path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.support.metric_programs import LINE, ROLES, command, load, sources, up, values
 
 
 @pytest.fixture(scope="module")
 def slurm() -> ModuleType:
-    return loaded("slurm_metrics/slurm_metrics.py")
+    return load("slurm_metrics/slurm_metrics.py")
 
 
 @pytest.fixture(scope="module")
 def gpus() -> ModuleType:
-    return loaded("gpu_metrics/gpu_metrics.py")
+    return load("gpu_metrics/gpu_metrics.py")
 
 
 def printed(fields: tuple[tuple[str, int], ...], *rows: tuple[str, ...]) -> str:
@@ -100,22 +87,10 @@ def test_a_node_counts_once_and_has_its_place(slurm: ModuleType) -> None:
 def test_what_somebody_wrote_stays_within_its_label(slurm: ModuleType) -> None:
     reason = 'a"} 1\\ \x1b[2J \u202e'
     text = printed(slurm.NODES, ("w01", "DRAIN", "0/8/0/8", "gpu:0", "(null)", reason))
-    lines = [*slurm.lines(slurm.nodes(text, {}))]
-    assert all(_LINE.fullmatch(line) and line.isprintable() for line in lines), lines
+    lines = [*slurm.metric_sources.lines(slurm.nodes(text, {}))]
+    assert all(LINE.fullmatch(line) and line.isprintable() for line in lines), lines
     assert any(r'reason="a\"} 1\\ ?[2J ?"' in line for line in lines)
     assert [*slurm.nodes("short\n\n", {})] == []
-
-
-@pytest.mark.parametrize(("script", "answers"), [("exit 0", 1), ("exit 1", 0), ("exec sleep 60", 0)])
-def test_accounting_answers_or_not(slurm: ModuleType, tmp_path: Path, script: str, answers: int) -> None:
-    program = tmp_path / "sacctmgr"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    asked, slurm.asked = slurm.asked, lambda _, *words, limit_s: asked(str(program), *words, limit_s=limit_s / 10)
-    try:
-        assert [*slurm.accounting({"node": "db"})] == [("slurm_accounting_answers", {"node": "db"}, answers)]
-    finally:
-        slurm.asked = asked
 
 
 def test_queues_are_those_of_sdiag(slurm: ModuleType) -> None:
@@ -159,26 +134,33 @@ def slurmctld(status: int, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def test_slurmctld_is_asked_with_a_signature(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    program = loaded("slurmctld_metrics/slurmctld_metrics.py")
-    (tmp_path / "key").write_bytes(KEY)
+    program = load("slurmctld_metrics/slurmctld_metrics.py")
+    sources(tmp_path, monkeypatch)
     monkeypatch.setattr(program, "KEY", str(tmp_path / "key"))
+    program.main()
+    assert up(capfd.readouterr().out) == {"slurmctld": 0}  # there is no key
+    (tmp_path / "key").write_bytes(KEY)
     text = "# HELP slurm_bf_active Whether\n# TYPE slurm_bf_active gauge\nslurm_bf_active 0\n# EOF\nother 1\n"
     with slurmctld(200, text) as (port, asked):
         monkeypatch.setattr(program, "PORT", port)
         program.main()
-    assert capsys.readouterr().out == "# TYPE slurm_bf_active gauge\nslurm_bf_active 0\n"
+    out = capfd.readouterr().out
+    assert out.startswith("# TYPE slurm_bf_active gauge\nslurm_bf_active 0\n# HELP hpcforge_source_up")
+    assert up(out) == {"slurmctld": 1} and len(values(out)) == 2
     [(path, bearer)] = [tuple(one.split()) for one in asked]
     said = signed_by(KEY, bearer)
     assert path == "/metrics/scheduler" and said["sun"] == "root"
     assert said["exp"] - said["iat"] == 60 and abs(said["iat"] - time.time()) < 60
 
-    with slurmctld(401, "") as (port, asked), pytest.raises(SystemExit, match="with status 401"):
+    with slurmctld(401, "") as (port, asked):
         monkeypatch.setattr(program, "PORT", port)
         program.main()
-    program.main()  # nothing listens there any more: SlurmctldDown says so
-    assert capsys.readouterr().out == ""
+    refused = capfd.readouterr()
+    assert up(refused.out) == {"slurmctld": 0} and "with status 401" in refused.err
+    program.main()  # nothing listens there any more
+    assert up(capfd.readouterr().out) == {"slurmctld": 0}
 
 
 def test_a_gpu_is_there_while_its_device_is(gpus: ModuleType) -> None:
@@ -188,9 +170,8 @@ def test_a_gpu_is_there_while_its_device_is(gpus: ModuleType) -> None:
 
 
 def test_nvml_s_figures_have_the_job(gpus: ModuleType, tmp_path: Path) -> None:
-    library = ctypes.CDLL(str(stand_in_nvml.build("healthy", tmp_path)))
-    buses: dict[str, int] = {}
-    samples = [*gpus.of_driver(library, {2: "17"}, buses)]
+    items = [*gpus.nvml_gpus(str(stand_in_nvml.build("healthy", tmp_path)))]
+    samples = [*gpus.driver_samples(gpus.metric_sources.Answer(items, True), {2: "17"})]
     found = by_name(samples)
     count = stand_in_nvml.ANSWERS["gpus"]
     assert found["gpu_driver_up"] == [({}, 1)]
@@ -201,14 +182,14 @@ def test_nvml_s_figures_have_the_job(gpus: ModuleType, tmp_path: Path) -> None:
     assert found["gpu_remap_failed"][0] == ({"gpu": "0"}, 0)
     assert [value for _, value in found["gpu_ecc_uncorrected_total"]] == [0] * count
     assert "gpu_power_watts" not in found  # this library has no such function
-    assert buses["0000:1b:00"] == 0 and len(buses) == count
-    assert all(_LINE.fullmatch(line) for line in gpus.lines(samples))
+    assert [bus for bus, _ in items][:2] == [None, "0000:1b:00"] and len(items) == 1 + count
+    assert all(LINE.fullmatch(line) for line in gpus.metric_sources.lines(samples))
 
 
 def test_a_gpu_that_is_lost_does_not_hide_the_others(gpus: ModuleType, tmp_path: Path) -> None:
     case = next(name for name, case in stand_in_nvml.CASES.items() if case.get("lost", -2) >= 0)
-    library = ctypes.CDLL(str(stand_in_nvml.build(case, tmp_path)))
-    answers = [value for _, value in by_name(gpus.of_driver(library, {}, {}))["gpu_answers"]]
+    items = [*gpus.nvml_gpus(str(stand_in_nvml.build(case, tmp_path)))]
+    answers = [value for _, samples in items for name, _, value in samples if name == "gpu_answers"]
     assert sorted(answers) == [0] + [1] * (len(answers) - 1)
 
 
@@ -239,7 +220,7 @@ def test_xids_are_the_kernel_s_and_count_by_gpu(gpus: ModuleType) -> None:
 def test_jobs_of_gpus_are_noted_before_and_forgotten_after(
     gpus: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noted = loaded("gpu_metrics/gpu_jobs.py")
+    noted = load("gpu_metrics/gpu_jobs.py")
     monkeypatch.setattr(noted, "FOLDER", str(tmp_path / "jobs"))
 
     def run(context: str, job: str, on: str) -> None:
@@ -251,9 +232,9 @@ def test_jobs_of_gpus_are_noted_before_and_forgotten_after(
     run("prolog_slurmd", "8", "2")
     run("prolog_slurmd", "9;rm", "1")
     run("prolog_slurmd", "9", "../x")
-    assert gpus.jobs(str(tmp_path / "jobs")) == {0: "7", 2: "7,8", 3: "7"}
+    assert dict(gpus.jobs(str(tmp_path / "jobs"))) == {0: "7", 2: "7,8", 3: "7"}
     run("epilog_slurmd", "7", "0,2-3")
-    assert gpus.jobs(str(tmp_path / "jobs")) == {2: "8"}
+    assert dict(gpus.jobs(str(tmp_path / "jobs"))) == {2: "8"}
 
 
 def test_the_prolog_never_fails(tmp_path: Path) -> None:
@@ -264,7 +245,7 @@ def test_the_prolog_never_fails(tmp_path: Path) -> None:
 
 
 def test_certificates_say_when_they_end(tmp_path: Path) -> None:
-    facts = loaded("node_facts/node_facts.py")
+    facts = load("node_facts/node_facts.py")
     pem = tmp_path / "x.pem"
     command = "openssl req -x509 -newkey ed25519 -nodes -subj /CN=x -days 10 -keyout /dev/null -out"
     subprocess.run([*command.split(), pem], check=True, capture_output=True, timeout=60)
@@ -274,8 +255,8 @@ def test_certificates_say_when_they_end(tmp_path: Path) -> None:
     assert facts.ends_s(str(tmp_path / "away")) is None
 
 
-def test_verdicts_say_how_old_they_are_and_damage_says_nothing(tmp_path: Path) -> None:
-    facts = loaded("node_facts/node_facts.py")
+def test_verdicts_say_how_old_they_are(tmp_path: Path) -> None:
+    facts = load("node_facts/node_facts.py")
     kept = tmp_path / "verdicts.json"
     record = {"verdict": {"test": "allreduce", "status": "passed"}, "time_s": 5.0, "part": None, "part_s": 0.0}
     part = {
@@ -285,23 +266,27 @@ def test_verdicts_say_how_old_they_are_and_damage_says_nothing(tmp_path: Path) -
         "part_s": 9.0,
     }
     kept.write_text(json.dumps({"kept": [record, part]}))
+    allreduce, train = {"test": "allreduce"}, {"test": "train"}
     assert [*facts.verdicts(str(kept))] == [
-        'hpcforge_verdict_seconds{test="allreduce"} 5.0', 'hpcforge_verdict_passed{test="allreduce"} 1',
-        'hpcforge_verdict_seconds{test="train"} 9.0', 'hpcforge_verdict_passed{test="train"} 0',
+        ("hpcforge_verdict_seconds", allreduce, 5.0), ("hpcforge_verdict_passed", allreduce, True),
+        ("hpcforge_verdict_seconds", train, 9.0), ("hpcforge_verdict_passed", train, False),
     ]  # fmt: skip
-    kept.write_text('{"kept": [{}]}')
-    assert [*facts.verdicts(str(kept))] == []
+    kept.unlink()
+    assert [*facts.verdicts(str(kept))] == []  # no test has ended yet
 
 
 def test_feeds_have_their_limits_and_shares() -> None:
-    facts = loaded("node_facts/node_facts.py")
+    facts = load("node_facts/node_facts.py")
     assert [*facts.feeds({"A": 800.0}, {"A": {"r1": 0.5}})] == [
-        'hpcforge_feed_limit_watts{feed="A"} 800.0', 'hpcforge_feed_share_ratio{feed="A",rack="r1"} 0.5',
+        ("hpcforge_feed_limit_watts", {"feed": "A"}, 800.0),
+        ("hpcforge_feed_share_ratio", {"feed": "A", "rack": "r1"}, 0.5),
     ]  # fmt: skip
 
 
-def test_a_program_that_fails_or_hangs_is_told_and_publishes_nothing_else(tmp_path: Path) -> None:
-    publish = loaded("node_exporter/publish.py")
+def test_a_program_that_fails_or_hangs_is_told_and_publishes_nothing_else(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    publish = load("node_exporter/publish.py")
     publish.FOLDER, publish.LIMIT_S = str(tmp_path), 1.0
 
     def run(script: str) -> tuple[int, str]:
@@ -314,14 +299,16 @@ def test_a_program_that_fails_or_hangs_is_told_and_publishes_nothing_else(tmp_pa
     text = (tmp_path / "x.prom").read_text()
     assert text.startswith("a 1\n") and 'hpcforge_collector_success{collector="x"} 1\n' in text
     assert (tmp_path / "x.prom").stat().st_mode & 0o777 == 0o644
-    for script in ("echo a 1; exit 3", "echo a 1; exec sleep 60"):
+    for script in ("echo a 1; exit 3", "echo a 1; exec sleep 60", "echo a 1; exec >&-; exec sleep 60", "exec yes a 1"):
         code, text = run(script)
         assert code == 1 and "a 1" not in text and 'hpcforge_collector_success{collector="x"} 0\n' in text
     assert publish.main("x", str(tmp_path / "away")) == 1
+    errors = capfd.readouterr().err.splitlines()
+    assert len(errors) == 5 and all(line.startswith("<4>") for line in errors)  # the timer keeps less than a notice out
 
 
 def test_metrics_leave_with_the_timer_of_their_program(tmp_path: Path) -> None:
-    publish = loaded("node_exporter/publish.py")
+    publish = load("node_exporter/publish.py")
     for name in ("stays", "left"):
         publish.write(str(tmp_path / f"{name}.prom"), publish.published(name, b"a 1\n", True, 0.1))
     (tmp_path / "of_the_site.prom").write_text("b 2\n")
@@ -331,7 +318,7 @@ def test_metrics_leave_with_the_timer_of_their_program(tmp_path: Path) -> None:
 
 
 def test_a_password_is_written_as_its_hash_alone(tmp_path: Path) -> None:
-    web = loaded("prometheus/web_config.py")
+    web = load("prometheus/web_config.py")
     (tmp_path / "password").write_text("secret")
     web.main(str(tmp_path / "password"), "/c.pem", "/k.pem", str(tmp_path / "web.yml"))
     text = (tmp_path / "web.yml").read_text()
@@ -366,7 +353,7 @@ short
 
 @pytest.fixture(scope="module")
 def power() -> ModuleType:
-    return loaded("power_metrics/power_metrics.py")
+    return load("power_metrics/power_metrics.py")
 
 
 def test_power_is_what_the_controller_measures_now(power: ModuleType) -> None:
@@ -380,34 +367,28 @@ def test_temperatures_are_those_that_sensors_have(power: ModuleType) -> None:
     found = [*power.temperatures(SENSORS)]
     assert found == [("1", "Inlet Temp", 23.0), ("2", "CPU1 Temp", -4.5)]
     many = [(str(place), 'a"\\\x1b', 20.0) for place in range(100)]
-    lines = [*power.lines(6214.0, many)]
-    assert all(_LINE.fullmatch(line) for line in lines), lines
-    assert "ipmi_dcmi_power_consumption_watts 6214.0" in lines
+    lines = [*power.metric_sources.lines(power.samples([6214.0], many))]
+    assert all(LINE.fullmatch(line) for line in lines), lines
+    assert "ipmi_dcmi_power_consumption_watts{} 6214.0" in lines
     assert len([line for line in lines if line.startswith("ipmi_temperature_celsius{")]) == power.MOST_TEMPERATURES
 
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_controller_without_power_still_tells_temperatures(
-    power: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], listed: bool
+    power: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], listed: bool
 ) -> None:
-    programs, sensors = tmp_path / "bin", tmp_path / "sensors"
-    programs.mkdir()
-    sensors.mkdir()
+    sources(tmp_path, monkeypatch)
+    (tmp_path / "sensors").mkdir()
     if listed:
-        (sensors / "sdr-cache").touch()
-    for name, script in {
-        "ipmi-dcmi": "echo 'command not supported' >&2; exit 1",
-        "ipmi-sensors": f"cat <<'END'\n{SENSORS}END",
-        "systemctl": f"echo $* > {tmp_path}/started",
-    }.items():
-        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
-        (programs / name).chmod(0o755)
-    monkeypatch.setattr(power, "SENSORS", str(sensors))
-    monkeypatch.setattr(power, "ENVIRONMENT", {"PATH": f"{programs}:/usr/bin:/bin"})
-    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
-    assert power.main() == (0 if listed else 1)
-    said = capsys.readouterr()
-    assert 'ipmi_up{collector="dcmi"} 0' in said.out
-    assert ("ipmi_temperature_celsius{" in said.out) == listed
+        (tmp_path / "sensors" / "sdr-cache").touch()
+    command(tmp_path, "ipmi-dcmi", "echo 'command not supported' >&2; exit 1")
+    command(tmp_path, "ipmi-sensors", f"cat <<'END'\n{SENSORS}END")
+    command(tmp_path, "systemctl", f"echo $* > {tmp_path}/started")
+    monkeypatch.setattr(power, "SENSORS", str(tmp_path / "sensors"))
+    power.main()
+    printed = capfd.readouterr()
+    assert 'ipmi_up{collector="dcmi"} 0' in printed.out
+    assert up(printed.out) == {"dcmi": 1, "sensors": listed}
+    assert ("ipmi_temperature_celsius{" in printed.out) == listed
     assert (tmp_path / "started").exists() != listed
-    assert "command not supported" in said.err
+    assert "command not supported" in printed.err
