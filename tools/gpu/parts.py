@@ -31,9 +31,9 @@ class Part:
     absent: Callable[[], str] = lambda: ""
 
 
-def command(*words: str, **environment: str) -> Callable[[Place], list[Process]]:
-    """Return a part's single process."""
-    return lambda _place: [Process(words, environment)]
+def command(*words: str) -> Callable[[Place], list[Process]]:
+    """Return a part's single process; `{scratch}` in a word is the folder of the parts."""
+    return lambda place: [Process(tuple(word.replace("{scratch}", str(place.scratch)) for word in words))]
 
 
 def ranks(test: str, count: int, arguments: str = "") -> Callable[[Place], list[Process]]:
@@ -87,10 +87,13 @@ def reader(_place: Place) -> list[Process]:
 
 METRICS = """
 import importlib.util, json, sys, tempfile
+sys.path.insert(0, "roles/node_exporter")
+import metric_sources
 spec = importlib.util.spec_from_file_location("gpu_metrics", "roles/gpu_metrics/gpu_metrics.py")
 program = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(program)
-folder = tempfile.mkdtemp()
+folder = metric_sources.LOCKS = tempfile.mkdtemp(dir=sys.argv[2])
+metric_sources.ENVIRONMENT["PATH"] = sys.argv[1]
 program.WANTED, program.XIDS, program.CURSOR = (f"{folder}/{name}" for name in ("wanted", "xids", "cursor"))
 declared = {"model": "any", "vendor": "nvidia", "devices": ["/dev/nvidia0"], "count": 1}
 with open(program.WANTED, "w") as file:
@@ -167,7 +170,7 @@ def parts(gpu: bool) -> Iterable[Part]:
         yield Part(
             "metrics",
             "the metrics program has the GPU",
-            command(sys.executable, "-c", METRICS),
+            command(sys.executable, "-c", METRICS, "/usr/bin:/bin", "{scratch}"),
             judge.metrics,
             40,
             True,
@@ -175,7 +178,7 @@ def parts(gpu: bool) -> Iterable[Part]:
         yield Part(
             "metrics_alone",
             "without journalctl it has the GPU, too",
-            command(sys.executable, "-c", METRICS, PATH="/nonexistent"),
+            command(sys.executable, "-c", METRICS, "/nonexistent", "{scratch}"),
             judge.metrics,
             40,
             True,

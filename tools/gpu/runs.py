@@ -62,26 +62,37 @@ def run(processes: Sequence[Process], folder: Path, limit_s: float, may_remain: 
     began = time.monotonic()
     running = [_start(process, folder / str(number)) for number, process in enumerate(processes)]
     ended: dict[int, float] = {}
-    stopped, asked_s = "", began
-    while len(ended) < len(running) - may_remain and not stopped:
-        time.sleep(_POLL_S)
-        now = time.monotonic()
-        ended |= {n: now - began for n, each in enumerate(running) if n not in ended and each.poll() is not None}
-        if now - began > limit_s:
-            break
-        if now - asked_s > _ASK_S:
-            asked_s, celsius = now, temperature_c()
-            stopped = f"ended at {celsius} C" if celsius is not None and celsius >= HOTTEST_C else ""
-    codes = [process.poll() for process in running]
-    for process in running:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    try:
+        stopped = _wait(running, ended, limit_s, may_remain)
+        codes = [process.poll() for process in running]
+    finally:
+        for process in running:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     seconds = time.monotonic() - began
     texts = [[(folder / f"{number}.{stream}").read_text(errors="replace") for number in range(len(running))]
              for stream in ("out", "err")]  # fmt: skip
     times = tuple(round(ended.get(number, seconds), 1) for number in range(len(running)))
     return Run(tuple(codes), tuple(texts[0]), tuple(texts[1]), times, round(seconds, 1), stopped)
+
+
+def _wait(running: Sequence[subprocess.Popen[bytes]], ended: dict[int, float], limit_s: float, may_remain: int) -> str:
+    """Note when each process ends, until all but `may_remain` have. Return why they are to be ended before the limit."""
+    began = asked_s = time.monotonic()
+    while len(ended) < len(running) - may_remain:
+        time.sleep(_POLL_S)
+        now = time.monotonic()
+        for number, process in enumerate(running):
+            if process.poll() is not None:
+                ended.setdefault(number, now - began)
+        if now - began > limit_s:
+            break
+        if now - asked_s > _ASK_S:
+            asked_s, celsius = now, temperature_c()
+            if celsius is not None and celsius >= HOTTEST_C:
+                return f"ended at {celsius} C"
+    return ""
 
 
 def _start(process: Process, path: Path) -> subprocess.Popen[bytes]:
