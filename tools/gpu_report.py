@@ -27,13 +27,12 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tools.gpu.parts import Judgement, Part, parts
-from tools.gpu.runs import Place, query, run
+from tools.gpu.runs import STOP, Place, query, run
 
 WHOLE_S, QUICK_S = 480.0, 180.0
 BROKEN, USAGE, NO_GPU = 1, 2, 3
@@ -177,6 +176,8 @@ def report(selected: Sequence[Part], options: argparse.Namespace, scratch: Path)
     (scratch / "raw").mkdir()
     (place.scratch / "shared").mkdir(parents=True)
     for part in selected:
+        if STOP.is_set():
+            return BROKEN
         left_s = until - time.monotonic()
         late = left_s < part.limit_s / 3
         result = (
@@ -190,7 +191,7 @@ def report(selected: Sequence[Part], options: argparse.Namespace, scratch: Path)
 
 
 if __name__ == "__main__":
-    with suppress(AttributeError, ValueError):
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
     sys.exit(main())

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SMOKE_TESTS = ROOT / "smoke_tests"
 HOTTEST_C = 85  # a part that heats the GPU beyond is ended: below the slowdown of data-centre GPUs, 87 C and more
+STOP = threading.Event()  # set by a signal: processes that run are ended, and no more are started
 _POLL_S = 0.1
 _ASK_S = 2.0  # between two readings of the temperature
 
@@ -78,7 +80,7 @@ def run(processes: Sequence[Process], folder: Path, limit_s: float, may_remain: 
 
 
 def _wait(running: Sequence[subprocess.Popen[bytes]], ended: dict[int, float], limit_s: float, may_remain: int) -> str:
-    """Note when each process ends, until all but `may_remain` have. Return why they are to be ended before the limit."""
+    """Note when each process ends, until all but `may_remain` have. Return why they must be ended before the limit."""
     began = asked_s = time.monotonic()
     while len(ended) < len(running) - may_remain:
         time.sleep(_POLL_S)
@@ -86,8 +88,8 @@ def _wait(running: Sequence[subprocess.Popen[bytes]], ended: dict[int, float], l
         for number, process in enumerate(running):
             if process.poll() is not None:
                 ended.setdefault(number, now - began)
-        if now - began > limit_s:
-            break
+        if now - began > limit_s or STOP.is_set():
+            return "the report was stopped" if STOP.is_set() else ""
         if now - asked_s > _ASK_S:
             asked_s, celsius = now, temperature_c()
             if celsius is not None and celsius >= HOTTEST_C:

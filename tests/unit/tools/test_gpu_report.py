@@ -187,7 +187,8 @@ def test_a_run_that_is_killed_keeps_what_it_had(tmp_path: Path) -> None:
     burning = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in _read(path)]
     assert not burning
     told = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert [each["name"] for each in told["parts"]] == ["allreduce_alone"]
+    assert [each["name"] for each in told["parts"]][:1] == ["allreduce_alone"]
+    assert process.returncode == gpu_report.BROKEN
 
 
 def _read(path: Path) -> bytes:
