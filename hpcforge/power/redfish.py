@@ -146,7 +146,8 @@ class Redfish:
             return
         if answer.status in self._table["refused-login"].statuses:
             self._note("refused-login")
-            raise self._error(f"it refuses user {self.access.user} (HTTP {answer.status})", "login")
+            user = f"user {self.access.user}" if self.access.password else "a request without a login"
+            raise self._error(f"it refuses {user} (HTTP {answer.status})", "login")
         why = text(mapping(answer.data, "error"), "message", 200)
         raise self._error(f"HTTP {answer.status}" + (f": {why}" if why else ""), "answer")
 
