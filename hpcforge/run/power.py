@@ -21,8 +21,9 @@ from hpcforge.power import BmcError, Controller, Login, Power
 from hpcforge.power.ipmi import Ipmi
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.verbs import Wish, carry_out
+from hpcforge.run.bmc_passwords import read_passwords
 from hpcforge.run.lease import LeaseHeldError, ended, look
-from hpcforge.run.secrets import BMC_PASSWORD, BMC_PASSWORDS, read_secrets
+from hpcforge.run.secrets import BMC_PASSWORD, read_secrets
 from hpcforge.run.site import Site
 
 # What the others need comes first; off goes the other way.
@@ -96,15 +97,10 @@ def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
 
 def password_of(site: Site) -> Callable[[str], str]:
     """Return what gives a node's or an address's password. Raises `SecretsError`; what it returns, `UsageError`."""
-    kept = read_secrets(site.loaded.secrets_path, site.identity)
-    own: dict[str, str] = {}
-    for line in kept.get(BMC_PASSWORDS, b"").decode("utf-8", "replace").splitlines():
-        name, _, value = line.strip().partition(" ")
-        own[name] = value.strip()
-    common = kept.get(BMC_PASSWORD, b"").decode("utf-8", "replace")
+    common, own = read_passwords(read_secrets(site.loaded.secrets_path, site.identity), site.cluster.nodes)
 
     def find(name: str) -> str:
-        found = own.get(name) or common
+        found = own.get(name, common)
         if not found:
             raise UsageError(
                 f"the password of the management controller is not set: {name}",
