@@ -16,7 +16,7 @@ from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Command
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.facility.power_on import budgets, turns
-from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs
+from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs, readable
 from hpcforge.power import BmcError, Controller, Login, Power
 from hpcforge.power.ipmi import Ipmi
 from hpcforge.power.redfish import Redfish
@@ -29,7 +29,7 @@ from hpcforge.run.site import Site
 # What the others need comes first; off goes the other way.
 ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")
 _AT_ONCE = 32  # controllers asked side by side
-_NOT_FOUND = 127  # exit status of a shell that does not find a program
+_NO_SLURM = "no configuration of Slurm"
 _NEVER = threading.Event()  # what ends a verb that runs to its end
 _USUAL = BmcsSection.model_construct()
 
@@ -128,12 +128,21 @@ def refuse_while_applying(engine: Engines, head: str) -> None:
 
 def jobs(engine: Engines, head: str) -> dict[str, tuple[str, ...]]:
     """Return the jobs on each node that has some; none where the head has no Slurm yet. Raises `HeadUnknownError`."""
-    data = engine.run(Command("power:jobs", head, SLURM_JOBS_COMMAND, user="root", timeout_s=30.0)).data
-    if data["rc"] == _NOT_FOUND:
-        return {}
+    data = engine.run(Command("power:jobs", head, jobs_command(), user="root", timeout_s=30.0)).data
+    output = str(data["stdout"])
     if not data["ok"]:
         raise HeadUnknownError(f"{head} cannot say which jobs run: {data['error']}")
-    return parse_jobs(str(data["stdout"]))
+    if output.strip() == _NO_SLURM:
+        return {}
+    if not readable(output):
+        raise HeadUnknownError(f"{head} cannot say which jobs run: squeue printed what is no list of jobs")
+    return parse_jobs(output)
+
+
+def jobs_command(configuration: str = "/etc/slurm/slurm.conf") -> tuple[str, ...]:
+    """Return the command that lists jobs. A squeue that is missing beside a configuration is being replaced: it fails."""
+    script = f'[ -e "$1" ] || [ -L "$1" ] || {{ echo "{_NO_SLURM}"; exit; }}; shift; exec "$@"'
+    return ("sh", "-c", script, "sh", configuration, *SLURM_JOBS_COMMAND)
 
 
 def disturbed(nodes: Sequence[Node], running: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
