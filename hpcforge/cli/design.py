@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.pages import write_page
 from hpcforge.cli.verbs.design import Table
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.blueprint_design import designed
@@ -38,7 +37,7 @@ def design(
     if html is not None and whole is not None:
         from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for
 
-        write_page(html, design_html.page(whole, loaded.cables))
+        printing.page(html, design_html.page(whole, loaded.cables))
     if labels is not None:
         _write_labels(loaded, labels)
     data = as_json or csv is not None or svg is not None
@@ -52,7 +51,7 @@ def _write_labels(loaded: Loaded, file: Path) -> None:
 
     if not loaded.cables:
         raise UsageError("there are no cables to label", "the blueprint has no fabric that can be built")
-    write_page(file, "".join(fabric_labels.sheet(loaded.blueprint.name, loaded.cables)))
+    printing.page(file, "".join(fabric_labels.sheet(loaded.blueprint.name, loaded.cables)))
 
 
 def _results(loaded: Loaded, whole: Design | None, as_json: bool, csv: Table | None, svg: str | None) -> Iterator[str]:

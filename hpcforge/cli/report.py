@@ -11,7 +11,6 @@ from hpcforge import __version__
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.node_selection import choose
-from hpcforge.cli.pages import write_page
 from hpcforge.cli.plan import exit_code
 from hpcforge.cli.site import open_site
 from hpcforge.command_hint import command_line
@@ -68,7 +67,7 @@ def acceptance(
         )
     )
     if html is not None:
-        write_page(html, acceptance_page(report, site.cluster))
+        printing.page(html, acceptance_page(report, site.cluster))
     if as_json:
         printing.result(json.dumps(acceptance_json(report), indent=2) + "\n")
     else:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.pages import write_page
 from hpcforge.cli.site import open_site
 from hpcforge.command_hint import command_line
 from hpcforge.engines.tasks import Engine
@@ -51,7 +50,7 @@ def status(
         found = look(engine, _say)
     shown = found.history.newest(last)
     if html is not None:
-        write_page(html, status_page(found, site.cluster, time.time()))
+        printing.page(html, status_page(found, site.cluster, time.time()))
     if as_json:
         document = status_json(found, shown if history else None)
         printing.result(json.dumps(document, indent=2) + "\n")

@@ -1,7 +1,8 @@
 """JSON over HTTPS with one machine that may lie, hang, or be another one.
 
 The certificate is compared before anything is sent, so that a password goes to the controller that is meant and to no
-other. A `Login` without a password sends none, which is enough for the service root. Sizes and times are bounded: a whole exchange ends within `EXCHANGE_S`. Redirects are not followed.
+other. A `Login` without a password sends none, which is enough for the service root. Sizes and times are bounded: a
+whole exchange ends within `EXCHANGE_S`. Redirects are not followed.
 """
 
 from __future__ import annotations

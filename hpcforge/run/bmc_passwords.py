@@ -15,8 +15,8 @@ def read_passwords(secrets: Mapping[str, bytes], nodes: Sequence[Node]) -> tuple
     Raises `SecretsError` for a wrong line: its controller would get the common password.
     """
     common = _text(BMC_PASSWORD, secrets.get(BMC_PASSWORD, b""))
-    if common and not common.isprintable():
-        raise SecretsError(f"{BMC_PASSWORD}: a line break, a tab or another character that is not printed", _set(BMC_PASSWORD))
+    if not common.isprintable():
+        raise _wrong_secret(BMC_PASSWORD, "a line break, a tab or another character that is not printed")
     names = {node.name: node.name for node in nodes}
     names |= {node.bmc.address: node.name for node in nodes if node.bmc and node.bmc.address}
     own: dict[str, str] = {}
@@ -27,7 +27,7 @@ def read_passwords(secrets: Mapping[str, bytes], nodes: Sequence[Node]) -> tuple
         name, _, password = text.partition(" ")
         node = names.get(name, name)
         if wrong := _wrong(text, password, node in own, name in names or _is_address(name)):
-            raise SecretsError(f"{BMC_PASSWORDS}: line {number}: {wrong}", f"lines of NODE PASSWORD; {_set(BMC_PASSWORDS)}")
+            raise _wrong_secret(BMC_PASSWORDS, f"line {number}: {wrong}")
         own[node] = password.lstrip(" ")
     return common, own
 
@@ -46,11 +46,12 @@ def _text(name: str, value: bytes) -> str:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
-        raise SecretsError(f"{name}: not UTF-8 text", _set(name)) from None
+        raise _wrong_secret(name, "not UTF-8 text") from None
 
 
-def _set(name: str) -> str:
-    return f"hpcforge secrets set BLUEPRINT {name}"
+def _wrong_secret(name: str, why: str) -> SecretsError:
+    form = "lines of NODE PASSWORD" if name == BMC_PASSWORDS else "one line"
+    return SecretsError(f"{name}: {why}", f"{form}: hpcforge secrets set BLUEPRINT {name}")
 
 
 def _is_address(text: str) -> bool:

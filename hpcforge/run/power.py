@@ -140,7 +140,7 @@ def jobs(engine: Engines, head: str) -> dict[str, tuple[str, ...]]:
 
 
 def jobs_command(configuration: str = "/etc/slurm/slurm.conf") -> tuple[str, ...]:
-    """Return the command that lists jobs. A squeue that is missing beside a configuration is being replaced: it fails."""
+    """Return the command that lists jobs. It fails where squeue is missing beside a configuration."""
     script = f'[ -e "$1" ] || [ -L "$1" ] || {{ echo "{_NO_SLURM}"; exit; }}; shift; exec "$@"'
     return ("sh", "-c", script, "sh", configuration, *SLURM_JOBS_COMMAND)
 

@@ -41,8 +41,8 @@ def discover(
         bool,
         typer.Option(
             "--trust-new",
-            help="Record the certificate of each controller that has none in the inventory, and log in there if it is a "
-            "node's or named by a hostlist.",
+            help="Record the certificate of each controller that has none in the inventory, and log in there, "
+            "but at no address that only a subnet names.",
         ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
