@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import gevent
 import paramiko
+from paramiko.packet import Packetizer
 
 from hpcforge.engines.connect_errors import classify, dropped
 from hpcforge.engines.host_keys import UnreachableError, host_keys
@@ -52,7 +53,7 @@ class CommandEnd:
     note: str = ""  # what became of a late one
 
 
-class _Packets(paramiko.Packetizer):
+class _Packets(Packetizer):
     """Refuses a packet that OpenSSH would refuse, too; paramiko would keep as much as the other end says."""
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:

@@ -17,7 +17,6 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from hpcforge.atomic import rewrite
 from hpcforge.report.text import clean
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ def note(text: str, kind: Kind | None = None) -> None:
 
 def page(path: Path, text: str) -> None:
     """Replace a file as a whole, and name it. Raises `OSError`, also where its folder is missing."""
+    from hpcforge.atomic import rewrite  # noqa: PLC0415 - --help prints, and writes nothing
+
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     rewrite(path, text)
