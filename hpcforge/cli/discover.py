@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpcforge.blueprint.hostlist import fold
@@ -54,15 +54,9 @@ def discover(
     added = additions(matches, site.cluster.nodes, site.loaded.inventory) if dry_run else record(site, matches)
     absent = without_machine(site.cluster.nodes, matches, {machine.address for machine in machines})
     if as_json:
-        document = {
-            "schema_version": SCHEMA_VERSION,
-            "machines": [_machine(machine, matches) for machine in machines],
-            "silent": [dataclasses.asdict(other) for other in silent],
-            "differences": [dataclasses.asdict(remark) for remark in remarks],
-            "added": [{"node": node, "key": key, "value": value} for (node, key), value in added.items()],
-            "written": not dry_run and bool(added),
-        }
-        printing.result(json.dumps(document, indent=2) + "\n")
+        document = _document(machines, silent, matches, remarks, added)
+        written = {"written": not dry_run and bool(added)}
+        printing.result(json.dumps({**document, **written}, indent=2) + "\n")
     else:
         printing.result(_table(machines, matches))
         _say_rest(remarks, absent)
@@ -79,6 +73,22 @@ def discover(
         again = command_line("power", "status", blueprint, inventory=inventory)
     printing.note(f"Next: {again}\n")
     return worst(_codes(asked, silent, remarks))
+
+
+def _document(
+    machines: Sequence[Machine],
+    silent: Sequence[Silent],
+    matches: MachineMatches,
+    remarks: Sequence[MachineDifference],
+    added: Mapping[tuple[str, str], object],
+) -> dict[str, object]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "machines": [_machine(machine, matches) for machine in machines],
+        "silent": [dataclasses.asdict(other) for other in silent],
+        "differences": [dataclasses.asdict(remark) for remark in remarks],
+        "added": [{"node": node, "key": key, "value": value} for (node, key), value in added.items()],
+    }
 
 
 def _remarks(site: Site, matches: MachineMatches) -> list[MachineDifference]:
