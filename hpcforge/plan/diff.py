@@ -61,7 +61,7 @@ def diff(
     short = tuple(_short(workers, reachable, busy))
     answers = controller.answers if controller else {}
     slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
-    if not _never_ran(cluster, desired, reachable):
+    if leaving and not _never_ran(cluster, desired, reachable):
         leaving = [_unless_told(leaver, answers) for leaver in leaving]
     going = [leaver.node for leaver in leaving if leaver.worker]
     waiting = parse_waiting(answers.get(SLURM_WAITING, "")) if going else ()
