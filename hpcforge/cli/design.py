@@ -37,8 +37,7 @@ def design(
     if html is not None and whole is not None:
         from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for
 
-        html.write_text(design_html.page(whole, loaded.cables), encoding="utf-8")
-        printing.note(f"written: {html}\n")
+        printing.page(html, design_html.page(whole, loaded.cables))
     if labels is not None:
         _write_labels(loaded, labels)
     data = as_json or csv is not None or svg is not None
@@ -52,9 +51,7 @@ def _write_labels(loaded: Loaded, file: Path) -> None:
 
     if not loaded.cables:
         raise UsageError("there are no cables to label", "the blueprint has no fabric that can be built")
-    with file.open("w", encoding="utf-8") as sheet:
-        sheet.writelines(fabric_labels.sheet(loaded.blueprint.name, loaded.cables))
-    printing.note(f"written: {file}\n")
+    printing.page(file, "".join(fabric_labels.sheet(loaded.blueprint.name, loaded.cables)))
 
 
 def _results(loaded: Loaded, whole: Design | None, as_json: bool, csv: Table | None, svg: str | None) -> Iterator[str]:

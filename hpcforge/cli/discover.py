@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpcforge.blueprint.hostlist import fold
@@ -24,8 +24,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, plural, table
-from hpcforge.run.discover import Silent, ask, record
-from hpcforge.run.discover import addresses as addresses_of
+from hpcforge.run.discover import Search, Silent, ask, record, search
 from hpcforge.run.site import Site
 
 SCHEMA_VERSION = 1
@@ -48,22 +47,16 @@ def discover(
         raise UsageError("the nodes of a rehearsal have no management controllers", "hpcforge rehearse up and down")
     if site.loaded.inventory is None:
         raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
-    asked = addresses_of(site, addresses)
+    asked = search(site, addresses)
     machines, silent = ask(site, asked, trust_new, _say)
     matches = match(site.cluster.nodes, machines, select(site.cluster, [assign], ()) if assign else ())
     remarks = _remarks(site, matches)
     added = additions(matches, site.cluster.nodes, site.loaded.inventory) if dry_run else record(site, matches)
     absent = without_machine(site.cluster.nodes, matches, {machine.address for machine in machines})
     if as_json:
-        document = {
-            "schema_version": SCHEMA_VERSION,
-            "machines": [_machine(machine, matches) for machine in machines],
-            "silent": [dataclasses.asdict(other) for other in silent],
-            "differences": [dataclasses.asdict(remark) for remark in remarks],
-            "added": [{"node": node, "key": key, "value": value} for (node, key), value in added.items()],
-            "written": not dry_run and bool(added),
-        }
-        printing.result(json.dumps(document, indent=2) + "\n")
+        document = _document(machines, silent, matches, remarks, added)
+        written = {"written": not dry_run and bool(added)}
+        printing.result(json.dumps({**document, **written}, indent=2) + "\n")
     else:
         printing.result(_table(machines, matches))
         _say_rest(remarks, absent)
@@ -71,11 +64,31 @@ def discover(
     done = "would be added to" if dry_run else "added to"
     nodes = fold(list(dict.fromkeys(node for node, _ in added)))
     printing.note(f"{plural(len(added), 'value')} of {nodes} {done} {where}\n" if added else f"{where}: unchanged\n")
-    again = command_line("discover", blueprint, *addresses, inventory=inventory, assign=assign, trust_new=trust_new)
-    printing.note(
-        f"Next: {again if dry_run and added else _next(blueprint, inventory, addresses, silent, trust_new)}\n"
-    )
-    return _code(silent, remarks, named=bool(addresses))
+    found = _controllers(asked, machines, silent, trust_new)
+    if dry_run and added:
+        again = command_line("discover", blueprint, *addresses, inventory=inventory, assign=assign, trust_new=trust_new)
+    elif found:
+        again = command_line("discover", blueprint, *found, inventory=inventory, assign=assign, trust_new=True)
+    else:
+        again = command_line("power", "status", blueprint, inventory=inventory)
+    printing.note(f"Next: {again}\n")
+    return worst(_codes(asked, silent, remarks))
+
+
+def _document(
+    machines: Sequence[Machine],
+    silent: Sequence[Silent],
+    matches: MachineMatches,
+    remarks: Sequence[MachineDifference],
+    added: Mapping[tuple[str, str], object],
+) -> dict[str, object]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "machines": [_machine(machine, matches) for machine in machines],
+        "silent": [dataclasses.asdict(other) for other in silent],
+        "differences": [dataclasses.asdict(remark) for remark in remarks],
+        "added": [{"node": node, "key": key, "value": value} for (node, key), value in added.items()],
+    }
 
 
 def _remarks(site: Site, matches: MachineMatches) -> list[MachineDifference]:
@@ -120,23 +133,21 @@ def _say(found: Machine | Silent) -> None:
         printing.note(f"{found.address}: {one_line(found.why)}\n")
 
 
-def _next(
-    blueprint: Path, inventory: Path | None, addresses: Sequence[str], silent: Sequence[Silent], trust_new: bool
-) -> str:
-    if not trust_new and any(other.reason == "certificate" for other in silent):
-        return command_line("discover", blueprint, *addresses, inventory=inventory, trust_new=True)
-    return command_line("power", "status", blueprint, inventory=inventory)
+def _controllers(
+    asked: Search, machines: Sequence[Machine], silent: Sequence[Silent], trust_new: bool
+) -> Sequence[str]:
+    """Return the hostlist of all controllers that answered, if some of them wait for --trust-new or to be named."""
+    refused = {other.address for other in silent if other.reason == "certificate"}
+    new = refused - asked.named if trust_new else refused
+    there = new | {machine.address for machine in machines}
+    return [fold([address for address in asked.addresses if address in there])] if new else ()
 
 
-def _code(silent: Sequence[Silent], remarks: Sequence[MachineDifference], *, named: bool) -> Exit:
-    return worst(_codes(silent, remarks, named))
-
-
-def _codes(silent: Sequence[Silent], remarks: Sequence[MachineDifference], named: bool) -> Iterator[Exit]:
+def _codes(asked: Search, silent: Sequence[Silent], remarks: Sequence[MachineDifference]) -> Iterator[Exit]:
     for other in silent:
-        if other.reason != "unreachable":
+        if other.reason not in ("unreachable", "service"):
             yield Exit.FAILED
-        elif not named:  # in a range that was searched, most addresses may have no machine
-            yield Exit.UNREACHABLE
+        elif other.address in asked.named:  # of a subnet that was searched, most addresses may have no machine
+            yield Exit.UNREACHABLE if other.reason == "unreachable" else Exit.FAILED
     if any(remark.less for remark in remarks):
         yield Exit.BELOW

@@ -22,7 +22,7 @@ from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, table
 from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, draft, templates
-from hpcforge.starter.machines import FoundMachine, Source, read
+from hpcforge.starter.machines import FoundMachine, Source, guessed_head, read, with_head
 
 _MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
 _NETWORK = "10.20.0.0/22"
@@ -66,12 +66,11 @@ def init(
     for path in (file, inventory):
         if path.exists():
             raise UsageError(f"{path} already exists; nothing was written", "choose another name")
-    found = read(_text(machines), source) if machines else _probed(ssh, given.user) if ssh else []
+    found = read(_text(machines), source) if machines else _with_head(_probed(ssh, given.user)) if ssh else []
     chosen = known[OF_MACHINES] if found else _chosen(known, template, file)
     texts = draft(chosen, _answers(given, chosen, file, found), inventory.name, found)
     nodes = _nodes_of(dict(zip((file.name, inventory.name), texts, strict=True)), file.name)
-    for path, text in zip((file, inventory), texts, strict=True):
-        rewrite(path, text)
+    _write(file, inventory, texts)
     follow = command_line("validate", file)
     if as_json:
         result = {
@@ -118,6 +117,26 @@ def _probed(ssh: Sequence[str], user: str | None) -> list[FoundMachine]:
     header = ("address", "name", "cores", "memory", "GPUs", "accepted host key")
     printing.note(table(header, rows, columns=None))
     return found.machines
+
+
+def _with_head(machines: list[FoundMachine]) -> list[FoundMachine]:
+    """Ask which machine is the head: what a machine calls itself is a guess, and stays one without a terminal."""
+    guess = guessed_head(machines)
+    why = "by the name that it gives itself" if "head" in guess.functions else "the first that answered"
+    printing.note(f"controller, DNS, time and packages: {guess.name} ({guess.address}), a guess: {why}\n")
+    if not sys.stdin.isatty():
+        return machines
+    return with_head(machines, _asked("Machine with the controller, DNS, time and packages", guess.name))
+
+
+def _write(file: Path, inventory: Path, texts: tuple[str, str]) -> None:
+    """Write the inventory, then the blueprint that names it; neither where one cannot be written. Raises `OSError`."""
+    rewrite(inventory, texts[1])
+    try:
+        rewrite(file, texts[0])
+    except BaseException:
+        inventory.unlink()
+        raise
 
 
 def _nodes_of(texts: dict[str, str], blueprint: str) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcforge import __version__
-from hpcforge.atomic import rewrite
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.node_selection import choose
@@ -68,8 +67,7 @@ def acceptance(
         )
     )
     if html is not None:
-        rewrite(html, acceptance_page(report, site.cluster))
-        printing.note(f"written: {html}\n")
+        printing.page(html, acceptance_page(report, site.cluster))
     if as_json:
         printing.result(json.dumps(acceptance_json(report), indent=2) + "\n")
     else:

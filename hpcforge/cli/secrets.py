@@ -22,6 +22,7 @@ from hpcforge.plan.role import Role, declared_secrets
 from hpcforge.plan.secrets import uses
 from hpcforge.report import printing
 from hpcforge.report.text import table
+from hpcforge.run.bmc_passwords import read_passwords
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, authority_fingerprint
 from hpcforge.run.secret_files import keyed
 from hpcforge.run.secrets import (
@@ -137,6 +138,7 @@ def set_(blueprint: Path, name: str, lab: str | None, identity: Path | None, as_
     kept = _kept(blueprint, lab, identity)
     had_key = kept.key.exists()
     value = _given(name, binary=name in kept.kinds and kept.kinds[name].binary)
+    read_passwords({name: value}, kept.loaded.cluster.nodes)  # raises what is wrong with those of controllers
     changed = set_secret(kept.file, kept.key, kept.kinds, name, value)
     if as_json:
         print_ = fingerprint(kept.kinds, kept.read(), name, value)

@@ -50,8 +50,7 @@ def status(
         found = look(engine, _say)
     shown = found.history.newest(last)
     if html is not None:
-        html.write_text(status_page(found, site.cluster, time.time()), encoding="utf-8")
-        printing.note(f"written: {html}\n")
+        printing.page(html, status_page(found, site.cluster, time.time()))
     if as_json:
         document = status_json(found, shown if history else None)
         printing.result(json.dumps(document, indent=2) + "\n")

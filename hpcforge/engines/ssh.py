@@ -11,11 +11,12 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 import gevent
 import paramiko
+from paramiko.packet import Packetizer
 
 from hpcforge.engines.connect_errors import classify, dropped
 from hpcforge.engines.host_keys import UnreachableError, host_keys
@@ -28,6 +29,7 @@ UNACKED_MS = 15_000  # the kernel gives up on what a node has not acknowledged: 
 RETRY_S = 1.0  # a login that sshd dropped because too many were under way is tried again after this
 POLL_S = 2.0  # how soon after its end a command is noticed whose output something else still holds open
 MAX_OUTPUT_BYTES = 64 * 2**20
+MAX_PACKET_BYTES = 256 * 1024
 CHUNK_BYTES = 65536
 _KEY_KINDS = (  # of a node's several keys the one that it is recorded by; what host certificates prefer, too
     "ssh-ed25519",
@@ -51,6 +53,17 @@ class CommandEnd:
     note: str = ""  # what became of a late one
 
 
+class _Packets(Packetizer):
+    """Refuses a packet that OpenSSH would refuse, too; paramiko would keep as much as the other end says."""
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        """Read a part of a packet. Raises `paramiko.SSHException` for one that is too long."""
+        if n > MAX_PACKET_BYTES:
+            raise paramiko.SSHException(f"a packet of {n} bytes, and {MAX_PACKET_BYTES} is the most")
+        return bytes(super().read_all(n, check_rekey))
+
+
+_TRANSPORT = partial(paramiko.Transport, packetizer_class=_Packets)
 Stream = socket.socket | paramiko.Channel
 Made = TypeVar("Made")
 _FAILURES = (OSError, EOFError, ValueError, paramiko.SSHException)
@@ -83,6 +96,7 @@ def _login(
             timeout=HANDSHAKE_S,
             banner_timeout=HANDSHAKE_S,
             auth_timeout=HANDSHAKE_S,
+            transport_factory=_TRANSPORT,
         )
     except _FAILURES:
         client.close()
@@ -145,7 +159,7 @@ def host_key(target: Target, stream: Callable[[Target], Stream]) -> str:
 
 
 def _shown_key(target: Target, stream: Callable[[Target], Stream]) -> str:
-    transport = paramiko.Transport(stream(target))
+    transport = _TRANSPORT(stream(target))
     try:
         transport.get_security_options().key_types = _KEY_KINDS
         transport.start_client(timeout=HANDSHAKE_S)

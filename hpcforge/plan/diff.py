@@ -61,6 +61,8 @@ def diff(
     short = tuple(_short(workers, reachable, busy))
     answers = controller.answers if controller else {}
     slurm_nodes = parse_slurm_nodes(answers.get(SLURM_NODES, ""))
+    if leaving and not _never_ran(cluster, desired, reachable):
+        leaving = [_unless_told(leaver, answers) for leaver in leaving]
     going = [leaver.node for leaver in leaving if leaver.worker]
     waiting = parse_waiting(answers.get(SLURM_WAITING, "")) if going else ()
     removals = {
@@ -209,6 +211,12 @@ def _lacks_files(role: DesiredRole, seen: Observation) -> bool:
     missing = {file["path"] for file in told if not file["exists"]}
     files = role.of(File)
     return bool(files) and all(file.path in missing for file in files)
+
+
+def _unless_told(leaver: Leaving, answers: Mapping[str, str]) -> Leaving:
+    """The same, as a worker with jobs where Slurm gave no list of its nodes or jobs."""
+    worker, jobs = leaver.worker or SLURM_NODES not in answers, SLURM_JOBS not in answers
+    return leaver if (worker, jobs) == (leaver.worker, False) else replace(leaver, worker=worker, may_have_jobs=jobs)
 
 
 def _in_service(

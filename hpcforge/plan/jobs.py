@@ -43,6 +43,14 @@ def parse_jobs(output: str) -> dict[str, tuple[str, ...]]:
     return {node: tuple(numbers) for node, numbers in found.items()}
 
 
+def readable(output: str) -> bool:
+    """Return whether each line of `SLURM_JOBS_COMMAND` is a job whose nodes can be read."""
+    found = list(jobs.read(output, _RUNNING))
+    return len(found) == sum(bool(line.strip()) for line in output.splitlines()) and all(
+        job.holds or not job.nodes for job in found
+    )
+
+
 def parse_waiting(output: str) -> tuple[WaitingJob, ...]:
     """The jobs in the output of `SLURM_WAITING_COMMAND`, each once (an array may have several lines); skips others."""
     return tuple(dict.fromkeys(_waiting(output)))

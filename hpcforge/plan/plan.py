@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from operator import attrgetter
@@ -206,10 +206,18 @@ class Leaving:
 
     node: str
     address: str
-    worker: bool  # Slurm knows it
+    worker: bool  # Slurm knows it, or gave no list of its nodes
     unreachable: str | None  # why it cannot be cleaned up
     removals: tuple[Removal, ...] = ()
     unknown: str | None = None  # why hpcforge does not log in there: only the head says which machine it is
+    may_have_jobs: bool = False  # Slurm gave no list of jobs
+
+    def kept_for(self, jobs: Sequence[str]) -> str:
+        """Return why an unreachable node stays, "" if it does not: to forget it would kill its jobs."""
+        if self.unreachable is None or not (jobs or self.may_have_jobs):
+            return ""
+        reports = f"reports jobs there: {', '.join(jobs)}" if jobs else "does not report which jobs run"
+        return f"unreachable, and Slurm {reports}"
 
 
 @dataclass(frozen=True)

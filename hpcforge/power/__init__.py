@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from hpcforge.errors import ExpectedError
 
 JsonObject = Mapping[str, object]
-Reason = Literal["unreachable", "login", "certificate", "answer", "effect"]
+Reason = Literal["unreachable", "service", "login", "certificate", "answer", "effect"]  # service: no Redfish there
 Power = Literal["on", "off", "changing", "unknown"]
 Device = Literal["network", "disk", "none"]  # none: as the firmware's own settings say
 Reset = Literal["on", "off", "hard-off"]
@@ -38,7 +38,7 @@ class Login:
 
     address: str
     user: str
-    password: str = field(repr=False)
+    password: str = field(repr=False)  # "": none is sent
     port: int = 443
     certificate: str | None = None  # SHA-256 of its TLS certificate, in hexadecimal
     verified: bool = True  # False: any certificate will do

@@ -1,7 +1,8 @@
 """JSON over HTTPS with one machine that may lie, hang, or be another one.
 
 The certificate is compared before anything is sent, so that a password goes to the controller that is meant and to no
-other. Sizes and times are bounded: a whole exchange ends within `EXCHANGE_S`. Redirects are not followed.
+other. A `Login` without a password sends none, which is enough for the service root. Sizes and times are bounded: a
+whole exchange ends within `EXCHANGE_S`. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ def exchange(
     access: Login, method: str, path: str, body: JsonObject | None = None, etag: str | None = None
 ) -> HttpAnswer:
     """Send one request and return the answer, of whatever status. Raises `BmcError`."""
-    login = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
-    headers = {"Authorization": f"Basic {login}", "Accept": "application/json", "OData-Version": "4.0"}
+    headers = {"Accept": "application/json", "OData-Version": "4.0"}
+    if access.password:
+        login = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
+        headers["Authorization"] = f"Basic {login}"
     if etag is not None:
         headers["If-Match"] = etag
     sent = None if body is None else json.dumps(body).encode()

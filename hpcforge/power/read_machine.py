@@ -7,9 +7,27 @@ from collections.abc import Iterator
 
 from hpcforge.cluster.discovered import Machine
 from hpcforge.power import BmcError, JsonObject
-from hpcforge.power.redfish import Redfish, mapping, number, text
+from hpcforge.power.redfish import ROOT, Redfish, mapping, number, text
 
 _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+
+
+def read_service(bmc: Redfish) -> str:
+    """Read the service root, which Redfish (DSP0266) gives without a login; return maker and product.
+
+    Raises `BmcError`, of reason `service` where there is no Redfish.
+    """
+    try:
+        data = bmc.get(f"{ROOT}/").data
+    except BmcError as error:
+        if error.reason == "unreachable":
+            raise
+        why = str(error).removeprefix(f"{bmc.access.address}: ")
+        raise BmcError(f"{bmc.access.address}: no management controller by Redfish: {why}", "service") from None
+    systems = text(mapping(data, "Systems"), "@odata.id", 500).rstrip("/")
+    if not text(data, "@odata.type").startswith("#ServiceRoot.") or systems != f"{ROOT}/Systems":
+        raise BmcError(f"{bmc.access.address}: no management controller by Redfish: no service root", "service")
+    return " ".join(filter(None, (text(data, "Vendor"), text(data, "Product"))))
 
 
 def read_machine(bmc: Redfish, certificate: str | None) -> Machine:

@@ -13,6 +13,7 @@ from hpcforge.power.https import HttpAnswer, exchange
 
 ROOT = "/redfish/v1"
 MOST_MEMBERS = 64  # of a collection; more are not read
+SYSTEMS_S = 120.0  # for the search among several systems
 _TARGETS: Mapping[Device, str] = {"network": "Pxe", "disk": "Hdd", "none": "None"}
 _RESETS: Mapping[Reset, tuple[str, ...]] = {
     "on": ("On", "ForceOn"),
@@ -116,7 +117,10 @@ class Redfish:
         if not paths:
             raise self._error("it lists no system", "answer")
         self._note("several-systems")
+        until = time.monotonic() + SYSTEMS_S
         for path in paths:
+            if time.monotonic() >= until:
+                raise self._error(f"to read its {len(paths)} systems takes more than {SYSTEMS_S:g} s", "unreachable")
             if text(mapping(self.get(path).data, "Boot"), "BootSourceOverrideEnabled"):
                 return path
         raise self._error(f"none of its {len(paths)} systems has a boot override", "answer")
@@ -146,7 +150,8 @@ class Redfish:
             return
         if answer.status in self._table["refused-login"].statuses:
             self._note("refused-login")
-            raise self._error(f"it refuses user {self.access.user} (HTTP {answer.status})", "login")
+            user = f"user {self.access.user}" if self.access.password else "a request without a login"
+            raise self._error(f"it refuses {user} (HTTP {answer.status})", "login")
         why = text(mapping(answer.data, "error"), "message", 200)
         raise self._error(f"HTTP {answer.status}" + (f": {why}" if why else ""), "answer")
 

@@ -145,6 +145,8 @@ def _stays(removals: Sequence[Removal]) -> list[str]:
 
 
 def _leaving(leaver: Leaving, plan: Plan) -> list[str]:
+    if why := leaver.kept_for(plan.jobs.get(leaver.node, ())):
+        return [f"  ! stays for now: {why}"]
     if leaver.unreachable is not None and leaver.node not in plan.asked_for:
         return [
             f"  ! unreachable ({leaver.unreachable}): the cluster forgets it, but it keeps its keys and certificate"

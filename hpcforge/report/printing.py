@@ -10,9 +10,11 @@ Colours come last, by what kind of text it is (`hpcforge.report.colour`), and on
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hpcforge.report.text import clean
@@ -37,6 +39,16 @@ def line(text: str) -> None:
 def note(text: str, kind: Kind | None = None) -> None:
     """What is for people: to standard error. Of a `kind`: in colours, on a terminal."""
     _write(sys.stderr, text, kind)
+
+
+def page(path: Path, text: str) -> None:
+    """Replace a file as a whole, and name it. Raises `OSError`, also where its folder is missing."""
+    from hpcforge.atomic import rewrite  # noqa: PLC0415 - --help prints, and writes nothing
+
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    rewrite(path, text)
+    note(f"written: {path}\n")
 
 
 def fault(error: BaseException) -> None:

@@ -16,7 +16,7 @@ from hpcforge.cluster.discovered import Machine, MachineMatches, additions
 from hpcforge.errors import UsageError
 from hpcforge.power import BmcError, Login
 from hpcforge.power.https import certificate
-from hpcforge.power.read_machine import read_machine
+from hpcforge.power.read_machine import read_machine, read_service
 from hpcforge.power.redfish import Redfish
 from hpcforge.run.power import password_of
 from hpcforge.run.site import Site
@@ -37,20 +37,26 @@ class Silent:
     reason: str
 
 
-def addresses(site: Site, given: Sequence[str]) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Search:
+    """Addresses to ask. `named` are those of nodes and hostlists; the others are of subnets, and get no password."""
+
+    addresses: tuple[str, ...]
+    named: frozenset[str]
+
+
+def search(site: Site, given: Sequence[str]) -> Search:
     """Return the addresses to ask: hostlists and subnets; without any, those of the nodes. Raises UsageError."""
-    found: dict[str, None] = {}
-    for text in given:
-        found.update(dict.fromkeys(_expanded(text)))
-    if not given:
-        found = {node.bmc.address: None for node in site.cluster.nodes if node.bmc and node.bmc.address}
+    nodes = [node.bmc.address for node in site.cluster.nodes if node.bmc and node.bmc.address]
+    found = dict.fromkeys(address for text in given for address in _expanded(text)) if given else dict.fromkeys(nodes)
     if not found:
         raise UsageError(
             "no address of a management controller is known", "name some, as in 10.10.0.[1-32] or 10.10.0.0/24"
         )
     if len(found) > MOST:
         raise UsageError(f"{len(found)} addresses are more than {MOST}", "ask a part of them at a time")
-    return tuple(found)
+    hostlists = (address for text in given if "/" not in text for address in _expanded(text))
+    return Search(tuple(found), frozenset(found) & {*nodes, *hostlists})
 
 
 def _expanded(text: str) -> Sequence[str]:
@@ -68,18 +74,18 @@ def _expanded(text: str) -> Sequence[str]:
 
 
 def ask(
-    site: Site, asked: Sequence[str], trust_new: bool, say: Callable[[Machine | Silent], None]
+    site: Site, asked: Search, trust_new: bool, say: Callable[[Machine | Silent], None]
 ) -> tuple[list[Machine], list[Silent]]:
     """Ask every address, side by side; `say` gets each as it answers. A bad controller fails alone.
 
-    `trust_new`: a controller without a recorded certificate is believed, and gets the password.
-    Raises UsageError where user or password is not known.
+    `trust_new`: a named controller without a recorded certificate is believed, and gets the password once it has shown
+    a service root. Raises UsageError where user or password is not known.
     """
     of = _accesses(site, asked)
     machines: list[Machine] = []
     silent: list[Silent] = []
-    with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
-        waiting = [pool.submit(_ask, of[address], trust_new) for address in asked]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(of))) as pool:
+        waiting = [pool.submit(_ask, access, trust_new) for access in of.values()]
         try:
             for ready in as_completed(waiting):
                 found = ready.result()
@@ -91,7 +97,7 @@ def ask(
         finally:
             for future in waiting:
                 future.cancel()
-    order = {address: place for place, address in enumerate(asked)}
+    order = {address: place for place, address in enumerate(of)}
     return (
         sorted(machines, key=lambda machine: order[machine.address]),
         sorted(silent, key=lambda other: order[other.address]),
@@ -100,12 +106,17 @@ def ask(
 
 def _ask(access: Login, trust_new: bool) -> Machine | Silent:
     try:
-        if access.verified and access.certificate is None:
+        if access.certificate is None:
             shown = certificate(access)
-            if not trust_new:
+            if access.verified and access.password and not trust_new:
                 why = f"its certificate is not recorded; it shows {shown}"
                 return Silent(access.address, why, "certificate")
-            access = replace(access, certificate=shown)
+            pinned = replace(access, certificate=shown, password="")
+            make = read_service(Redfish(pinned, limit_s=MACHINE_S))
+            if not access.password:
+                why = f"a controller ({make or 'unknown make'}) that is no node's: no password was sent"
+                return Silent(access.address, f"{why}; its certificate: {shown}", "certificate")
+            access = replace(access, certificate=shown if access.verified else None)
         return read_machine(Redfish(access, limit_s=MACHINE_S), access.certificate)
     except BmcError as error:
         return Silent(access.address, str(error).removeprefix(f"{access.address}: "), error.reason)
@@ -113,7 +124,7 @@ def _ask(access: Login, trust_new: bool) -> Machine | Silent:
         return Silent(access.address, f"its controller cannot be used: {type(error).__name__}", "answer")
 
 
-def _accesses(site: Site, asked: Sequence[str]) -> Mapping[str, Login]:
+def _accesses(site: Site, asked: Search) -> Mapping[str, Login]:
     inventory = site.loaded.inventory or _EMPTY
     bmcs = inventory.bmcs or _USUAL
     if bmcs.protocol != "redfish":
@@ -123,13 +134,13 @@ def _accesses(site: Site, asked: Sequence[str]) -> Mapping[str, Login]:
     of = {node.bmc.address: node for node in site.cluster.nodes if node.bmc and node.bmc.address}
     password = password_of(site)
     found = {}
-    for address in asked:
+    for address in asked.addresses:
         node = of.get(address)
         bmc = node.bmc if node else None
         found[address] = Login(
             address,
             (bmc.user if bmc else None) or bmcs.user,
-            password(node.name if node else address),
+            password(node.name if node else address) if address in asked.named else "",
             bmcs.port or 443,
             bmc.certificate if bmc else None,
             verified=bmcs.tls == "pinned",

@@ -17,6 +17,7 @@ from hpcforge.plan.desired import Artifact
 from hpcforge.run.download_store import FetchError, accept, is_there, sha256_of
 
 _SILENCE_S = 20.0  # without a byte, after which the connection counts as lost
+_PATIENCE_S, _SLOWEST = 60.0, 1000  # from then on fewer bytes a second, on average, count as lost, too
 _ATTEMPTS = 4  # each goes on where the one before ended
 _PAUSE_S = 1.0
 _LIMIT_BYTES = 256 * 10**9  # of one whose size is not pinned
@@ -120,9 +121,12 @@ def _copy(artifact: Artifact, answer: Any, file: IO[bytes], had: int, progress: 
     limit = artifact.size_bytes if artifact.size_bytes is not None else _LIMIT_BYTES
     if whole is not None and whole > limit:
         raise _failed(artifact, f"it has {whole} bytes there, the limit is {limit}")
-    told = time.monotonic()
+    told = began = time.monotonic()
+    before = had
     while chunk := _read(answer):
         had += len(chunk)
+        if (took_s := time.monotonic() - began) > _PATIENCE_S and had - before < _SLOWEST * took_s:
+            raise _CutOffError(f"fewer than {_SLOWEST} bytes a second came")
         if had > limit:
             raise _failed(artifact, f"it has more than {limit} bytes there")
         file.write(chunk)
@@ -136,7 +140,7 @@ def _copy(artifact: Artifact, answer: Any, file: IO[bytes], had: int, progress: 
 
 def _read(answer: Any) -> bytes:
     try:
-        return bytes(answer.read(_CHUNK))
+        return bytes(answer.read1(_CHUNK))  # what has come: `read` waits for all of a chunk
     except (OSError, http.client.HTTPException) as error:
         raise _CutOffError(str(error)) from None
 

@@ -116,10 +116,7 @@ class _Executor:
             jobs, asking = plan.jobs.get(leaver.node, ()), plan.asked_for.get(leaver.node, ())
             if leaver.unknown is not None:
                 self._end(self.nodes[leaver.node], RoleOutcome("failed", leaver.unknown))
-            elif (
-                leaver.unreachable is not None and jobs
-            ):  # away from us, but not from Slurm: to forget it would kill them
-                why = f"unreachable, and Slurm reports jobs there: {', '.join(jobs)}"
+            elif why := leaver.kept_for(jobs):
                 self._end(self.nodes[leaver.node], RoleOutcome("deferred", why))
             elif asking and leaver.worker:
                 self._end(self.nodes[leaver.node], RoleOutcome("deferred", asked_for(leaver.node, asking)))

@@ -58,7 +58,8 @@ def clear(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> None:
     numbers, until = {job.number for job in left}, time.monotonic() + _GONE_S
     while numbers and time.monotonic() < until:
         time.sleep(_POLL_S)
-        numbers &= {job.number for job in _ask(engine, cluster)}
+        listed = _run(engine, cluster, list_command(cluster.acceptance.run_as)) if cluster.acceptance else ""
+        numbers &= numbers if listed is None else {job.number for job in parse_owned(listed)}
     if numbers:
         say(f"Slurm has not ended job {', '.join(sorted(numbers))} yet")
 
@@ -66,10 +67,11 @@ def clear(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> None:
 def _ask(engine: Engine, cluster: Cluster) -> tuple[OwnedJob, ...]:
     if cluster.acceptance is None:
         return ()
-    return parse_owned(_run(engine, cluster, list_command(cluster.acceptance.run_as)))
+    return parse_owned(_run(engine, cluster, list_command(cluster.acceptance.run_as)) or "")
 
 
-def _run(engine: Engine, cluster: Cluster, argv: tuple[str, ...]) -> str:
-    """What a command on the controller printed; a Slurm that is not there, or does not answer, has no jobs to say."""
+def _run(engine: Engine, cluster: Cluster, argv: tuple[str, ...]) -> str | None:
+    """Return what a command on the controller printed; None where it failed, as without Slurm."""
     task = f"leftover:{time.monotonic_ns()}"
-    return str(engine.run(Command(task, cluster.slurm.controller, argv, "", "root", _TIMEOUT_S)).data["stdout"])
+    data = engine.run(Command(task, cluster.slurm.controller, argv, "", "root", _TIMEOUT_S)).data
+    return str(data["stdout"]) if data["ok"] else None

@@ -16,19 +16,20 @@ from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Command
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.facility.power_on import budgets, turns
-from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs
+from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs, readable
 from hpcforge.power import BmcError, Controller, Login, Power
 from hpcforge.power.ipmi import Ipmi
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.verbs import Wish, carry_out
+from hpcforge.run.bmc_passwords import read_passwords
 from hpcforge.run.lease import LeaseHeldError, ended, look
-from hpcforge.run.secrets import BMC_PASSWORD, BMC_PASSWORDS, read_secrets
+from hpcforge.run.secrets import BMC_PASSWORD, read_secrets
 from hpcforge.run.site import Site
 
 # What the others need comes first; off goes the other way.
 ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")
 _AT_ONCE = 32  # controllers asked side by side
-_NOT_FOUND = 127  # exit status of a shell that does not find a program
+_NO_SLURM = "no configuration of Slurm"
 _NEVER = threading.Event()  # what ends a verb that runs to its end
 _USUAL = BmcsSection.model_construct()
 
@@ -96,15 +97,10 @@ def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
 
 def password_of(site: Site) -> Callable[[str], str]:
     """Return what gives a node's or an address's password. Raises `SecretsError`; what it returns, `UsageError`."""
-    kept = read_secrets(site.loaded.secrets_path, site.identity)
-    own: dict[str, str] = {}
-    for line in kept.get(BMC_PASSWORDS, b"").decode("utf-8", "replace").splitlines():
-        name, _, value = line.strip().partition(" ")
-        own[name] = value.strip()
-    common = kept.get(BMC_PASSWORD, b"").decode("utf-8", "replace")
+    common, own = read_passwords(read_secrets(site.loaded.secrets_path, site.identity), site.cluster.nodes)
 
     def find(name: str) -> str:
-        found = own.get(name) or common
+        found = own.get(name, common)
         if not found:
             raise UsageError(
                 f"the password of the management controller is not set: {name}",
@@ -132,12 +128,21 @@ def refuse_while_applying(engine: Engines, head: str) -> None:
 
 def jobs(engine: Engines, head: str) -> dict[str, tuple[str, ...]]:
     """Return the jobs on each node that has some; none where the head has no Slurm yet. Raises `HeadUnknownError`."""
-    data = engine.run(Command("power:jobs", head, SLURM_JOBS_COMMAND, user="root", timeout_s=30.0)).data
-    if data["rc"] == _NOT_FOUND:
-        return {}
+    data = engine.run(Command("power:jobs", head, jobs_command(), user="root", timeout_s=30.0)).data
+    output = str(data["stdout"])
     if not data["ok"]:
         raise HeadUnknownError(f"{head} cannot say which jobs run: {data['error']}")
-    return parse_jobs(str(data["stdout"]))
+    if output.strip() == _NO_SLURM:
+        return {}
+    if not readable(output):
+        raise HeadUnknownError(f"{head} cannot say which jobs run: squeue printed what is no list of jobs")
+    return parse_jobs(output)
+
+
+def jobs_command(configuration: str = "/etc/slurm/slurm.conf") -> tuple[str, ...]:
+    """Return the command that lists jobs. It fails where squeue is missing beside a configuration."""
+    script = f'[ -e "$1" ] || [ -L "$1" ] || {{ echo "{_NO_SLURM}"; exit; }}; shift; exec "$@"'
+    return ("sh", "-c", script, "sh", configuration, *SLURM_JOBS_COMMAND)
 
 
 def disturbed(nodes: Sequence[Node], running: Mapping[str, tuple[str, ...]]) -> dict[str, str]:

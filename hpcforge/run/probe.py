@@ -12,17 +12,18 @@ from hpcforge.engines import Engines
 from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import Target
 from hpcforge.errors import UsageError
+from hpcforge.plan.observation import Observation
 from hpcforge.run.observe import CPU_TOPOLOGY, observe_machines
 from hpcforge.run.trust import ask_for_keys
 from hpcforge.run.wait_messages import Waits
-from hpcforge.starter.machines import FoundMachine, checked, distinct, of_facts
+from hpcforge.starter.machines import FoundMachine, StarterError, checked, distinct, of_facts
 
 MOST = 1024  # addresses
 
 
 @dataclass(frozen=True)
 class Probed:
-    """The machines that answered, and why others did not, by address."""
+    """The machines that answered, and why others are left out, by address."""
 
     machines: list[FoundMachine]
     silent: Mapping[str, str]
@@ -44,8 +45,8 @@ def addresses(texts: Sequence[str]) -> tuple[str, ...]:
 def probe(asked: Sequence[str], user: str, become: Literal["sudo", "none"], say: Callable[[str], None]) -> Probed:
     """Log in to each address as `user`, accept the host key that it shows, and read what the machine is.
 
-    Only public keys of the ssh agent and of the user's files are offered. A machine that does not answer is in
-    `silent`. Machines of one name are named by their addresses.
+    Only public keys of the ssh agent and of the user's files are offered. A machine that does not answer, or
+    describes itself as none can be, is in `silent`. Machines of one name are named by their addresses.
     """
     targets = [Target(address, address, user, become) for address in asked]
     with private_folder() as work:
@@ -54,12 +55,19 @@ def probe(asked: Sequence[str], user: str, become: Literal["sudo", "none"], say:
         known = [replace(target, host_keys=(keys[target.name],)) for target in targets if target.name in keys]
         with Engines(known, work, work) as engines:
             seen = observe_machines(engines, [target.name for target in known], Waits(say, None))
-    silent = dict(shown.refused)
-    silent |= {address: found.unreachable for address, found in seen.items() if found.unreachable}
-    silent |= {address: "it has no Python 3" for address, found in seen.items() if not found.python}
-    machines = [
-        of_facts(address, found.facts, found.answers.get(CPU_TOPOLOGY, ""), (keys[address],))
-        for address, found in seen.items()
-        if address not in silent
-    ]
+    found = described(seen, keys)
+    return Probed(found.machines, {**shown.refused, **found.silent})
+
+
+def described(seen: Mapping[str, Observation], keys: Mapping[str, str]) -> Probed:
+    """Return the machines as they describe themselves; one without a usable description is in `silent`."""
+    machines, silent = [], {}
+    for address, found in seen.items():
+        if found.unreachable or not found.python:
+            silent[address] = found.unreachable or "it has no Python 3"
+            continue
+        try:
+            machines.append(of_facts(address, found.facts, found.answers.get(CPU_TOPOLOGY, ""), (keys[address],)))
+        except StarterError as error:
+            silent[address] = str(error)
     return Probed(checked(distinct(machines)), silent)

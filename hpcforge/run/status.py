@@ -104,6 +104,7 @@ def status(
         verdicts=recorded,
         notes=(
             *(_notes(head, away, history, roster, recorded)),
+            *(_notes_of_slurm(seen[head])),
             *([f"{dead.sentence()}: that process has ended on this machine, and the run was cut off"] if dead else []),
         ),
     )
@@ -157,6 +158,12 @@ def _node(
     number = receipt.get("run")
     run = number if isinstance(number, int) else None
     return NodeStatus(seen.node, seen.unreachable, state, changed, run, tuple(troubles), nvml, certified)
+
+
+def _notes_of_slurm(head: Observation) -> list[str]:
+    if head.unreachable is not None or not head.configured or SLURM_NODES in head.answers:
+        return []
+    return [f"Slurm on {head.node} does not list its nodes, so their states are not known"]
 
 
 def _notes(head: str, away: str | None, history: History, roster: Roster, recorded: Recorded) -> list[str]:

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
@@ -23,6 +24,8 @@ from hpcforge.run.download_store import FetchError, accept
 # Builds for CPUs are called 2.13.0+cpu and are on no general index.
 _VENDOR_INDEX = "https://download.pytorch.org/whl/cpu"
 _ERROR_LINES = 6
+_LIMIT_S = 6 * 3600.0
+_LIMIT_BYTES = 256 * 10**9  # of all wheels of one call
 
 
 class _Name(NamedTuple):
@@ -84,7 +87,7 @@ def _run_pip(command: Sequence[str], folder: Path, progress: Callable[[str], Non
     # pip downloads into TMPDIR before it moves: there its progress can be seen, and the space is the caller's.
     # An empty PIP_CONSTRAINT would leave the constraints of pip's own files in force; an empty file replaces them.
     environment = {"PIP_RETRIES": "2", **os.environ, "TMPDIR": str(folder), "PIP_CONSTRAINT": os.devnull}
-    log = folder / "pip.log"
+    log, began = folder / "pip.log", time.monotonic()
     with (
         log.open("w") as output,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment) as pip,
@@ -95,7 +98,11 @@ def _run_pip(command: Sequence[str], folder: Path, progress: Callable[[str], Non
                     rc = pip.wait(timeout=1)
                     break
                 except subprocess.TimeoutExpired:
-                    progress(f"fetching wheels: {_size(folder) / 1e6:.0f} MB so far")
+                    size = _size(folder)
+                    progress(f"fetching wheels: {size / 1e6:.0f} MB so far")
+                    if size > _LIMIT_BYTES or time.monotonic() - began > _LIMIT_S:
+                        pip.kill()
+                        return f"stopped after {size} bytes and {time.monotonic() - began:.0f} s"
         except BaseException:
             pip.kill()
             raise

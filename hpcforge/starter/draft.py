@@ -21,7 +21,7 @@ from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.hostlist import expand, fold
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.catalog.nvidia import bare_name
-from hpcforge.starter.machines import FoundMachine, StarterError
+from hpcforge.starter.machines import FoundMachine, StarterError, guessed_head
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
 _HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
@@ -167,7 +167,8 @@ def _with_head(machines: Sequence[FoundMachine]) -> list[FoundMachine]:
     """The machines with a head: the first of them runs the services if no name says which."""
     if any("head" in machine.functions for machine in machines):
         return list(machines)
-    first = replace(machines[0], functions=("head", *machines[0].functions))
+    guesses = dict.fromkeys(("functions", *machines[0].guesses))
+    first = replace(machines[0], functions=("head", *machines[0].functions), guesses=tuple(guesses))
     return [first, *machines[1:]]
 
 
@@ -183,7 +184,8 @@ def _words_of(machines: Sequence[FoundMachine]) -> dict[str, object]:
     return {
         "hardware": [f"{name}: {text}" for name, text in hardware.items() if text] or ["{}"],
         "nodes": nodes,
-        "head": next(machine.name for machine in machines if "head" in machine.functions),
+        "head": guessed_head(machines).name,
+        "head_known": "functions" not in guessed_head(machines).guesses,
         "reserve": _reserve(machines),
         "nvswitch": any(catalog.servers[name].nvswitch for name, text in hardware.items() if not text),
     }
@@ -200,7 +202,7 @@ def _reserve(machines: Sequence[FoundMachine]) -> str:
 def _hardware(machine: FoundMachine, catalog: Catalog) -> tuple[tuple[str, str], str]:
     """Name and text of the hardware of a machine (no text: a model of the catalog), and what was guessed."""
     values = {name: getattr(machine, name) or usual for name, usual in _USUAL_CPU.items()}
-    guesses = [*machine.guesses, *(["hardware"] if machine.memory_gib is None else [])]
+    guesses = [*machine.guesses, *(["hardware"] if any(getattr(machine, name) is None for name in _USUAL_CPU) else [])]
     facts = ", ".join(f"{name}: {value}" for name, value in values.items())
     if machine.gpus:
         model, sure = _gpu(machine, catalog)

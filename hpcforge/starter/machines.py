@@ -26,6 +26,14 @@ _GRES = re.compile(r"(?:^|,)gpu(?::([A-Za-z0-9_.-]{1,40}))?(?::(\d{1,2}))?(?:\(|
 _HEADS = ("head", "master", "mgmt", "ctl", "controller", "slurmctld")
 _LOGINS = ("login", "submit", "gateway")
 _STORES = ("stor", "nfs", "nas", "oss", "mds")
+_BY_ADDRESS = re.compile(r"node(-[0-9]{1,3}){4}")
+_MOST: Mapping[str, int] = {  # as hardware of a blueprint may have
+    "sockets": 16,
+    "cores_per_socket": 512,
+    "threads_per_core": 8,
+    "memory_gib": 65_536,
+    "gpus": 16,
+}
 
 
 class StarterError(ExpectedError):
@@ -101,9 +109,13 @@ def distinct(machines: Sequence[FoundMachine]) -> list[FoundMachine]:
 
 
 def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys: tuple[str, ...]) -> FoundMachine:
-    """Return a machine as it describes itself; `topology` is the output of `lscpu --parse=SOCKET,CORE,CPU`."""
+    """Return a machine as it describes itself; `topology` is the output of `lscpu --parse=SOCKET,CORE,CPU`.
+
+    Raises `StarterError` for a description that no machine has.
+    """
     name = str(facts.get("hostname", "")).partition(".")[0].lower()
-    name = name if re.fullmatch(NODE_NAME.pattern, name) else _by_address(address)
+    if not re.fullmatch(NODE_NAME.pattern, name) or _BY_ADDRESS.fullmatch(name):  # which may be another's address
+        name = _by_address(address)
     rows = {tuple(line.split(",")[:3]) for line in topology.splitlines() if re.fullmatch(r"\d+,\d+,\d+", line)}
     sockets, cores = len({row[0] for row in rows}), len({row[:2] for row in rows})
     told = facts.get("nvml") or facts.get("amdgpu")
@@ -111,19 +123,54 @@ def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys
     counts = facts.get("gpus")
     counts = counts if isinstance(counts, dict) else {}
     system = str(facts.get("os_id", "")), str(facts.get("os_release", ""))
-    return FoundMachine(
+    machine = FoundMachine(
         name,
         address,
         _function(name, "") or ("worker",),
         sockets=sockets or None,
         cores_per_socket=cores // sockets if sockets else None,
         threads_per_core=max(1, len(rows) // cores) if cores else None,
-        memory_gib=_installed_gib(int(str(facts.get("memory_kib", 0)))),
+        memory_gib=_installed_gib(_number(facts, "memory_kib")),
         gpu=models[0] if models else None,
-        gpus=max(int(counts.get("nvidia", 0)), int(counts.get("amd", 0))),
+        gpus=max(_number(counts, "nvidia"), _number(counts, "amd")),
         host_keys=host_keys,
         system=system if all(system) else None,
     )
+    if not facts.get("memory_kib"):
+        raise StarterError("it reports no memory")
+    for what, most in _MOST.items():
+        if not 0 <= (getattr(machine, what) or 0) <= most:
+            raise StarterError(f"it reports {str(getattr(machine, what))[:40]} as {what}, and {most} is the most")
+    return machine
+
+
+def _number(facts: Mapping[str, object], name: str) -> int:
+    value = facts.get(name, 0)
+    if not isinstance(value, int):
+        raise StarterError(f"it reports {str(value)[:40]!r} as {name}, which is no number")
+    return value
+
+
+def guessed_head(machines: Sequence[FoundMachine]) -> FoundMachine:
+    """Return the machine that is the head by its name, else the first."""
+    return next((machine for machine in machines if "head" in machine.functions), machines[0])
+
+
+def with_head(machines: Sequence[FoundMachine], name: str) -> list[FoundMachine]:
+    """Return the machines with the named one as their only head, which is no guess. Raises `StarterError`."""
+    if name not in {machine.name for machine in machines}:
+        raise StarterError(f"{name[:80]!r} is none of these machines")
+    return [_as_head(machine) if machine.name == name else _as_other(machine) for machine in machines]
+
+
+def _as_head(machine: FoundMachine) -> FoundMachine:
+    functions = machine.functions if "head" in machine.functions else ("head", *machine.functions)
+    return replace(machine, functions=functions, guesses=())
+
+
+def _as_other(machine: FoundMachine) -> FoundMachine:
+    functions = tuple(function for function in machine.functions if function != "head")
+    return replace(machine, functions=functions or ("worker",))
 
 
 def _hosts(text: str) -> Iterator[FoundMachine]:

@@ -20,6 +20,7 @@ from hpcforge.fabric.neighbour_matching import Heard, ReportedEnd
 LLDP_COMMAND = ("lldpctl", "-f", "json")
 IB_COMMAND = ("ibnetdiscover",)
 _LLDP, _IB = ".lldp.json", ".ibnetdiscover"
+_MOST = 4 << 20  # characters of a machine's neighbours, which any machine on its cables can announce
 
 _RECORD = re.compile(r'(Switch|Ca|Rt)\s+\d+ "(?P<id>[^"]+)"\s*# "(?P<said>[^"]*)"')
 _PORT = re.compile(r'\[(?P<port>[0-9]{1,6})\](?:\([0-9a-f]+\))?\s+"(?P<peer>[^"]+)"\[(?P<peer_port>[0-9]{1,6})\]')
@@ -32,6 +33,8 @@ class CablingError(ExpectedError):
 
 def parse_lldp(text: str, name: str) -> list[tuple[ReportedEnd, ReportedEnd]]:
     """Return the neighbours of one machine from `lldpctl -f json`. Raises CablingError."""
+    if len(text) > _MOST:
+        raise CablingError(f"{name}: more than {_MOST} characters from `lldpctl -f json`")
     try:
         interfaces = json.loads(text)["lldp"].get("interface", [])
         entries = interfaces if isinstance(interfaces, list) else [interfaces]

@@ -40,6 +40,7 @@ class FakeBmc:
     changed: Callable[[FakeBmc], None] = lambda _bmc: None  # after each change of power
     resets: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    logins: list[str] = field(default_factory=list)  # of all requests that had one
     busy_s: float = 0.0  # from the first request on
     busy_until_s: float | None = None
     tries: int = 0
@@ -97,6 +98,9 @@ class FakeBmc:
 
     def get(self, path: str) -> Any:
         """What a GET returns; None: there is no such resource."""
+        if path == f"{ROOT}/" and "no-service-root" not in self.does:
+            links = {"Systems": {"@odata.id": f"{ROOT}/Systems"}}
+            return {"@odata.type": "#ServiceRoot.v1_15_0.ServiceRoot", "Vendor": "hpcforge tests", **links}
         if path == f"{ROOT}/Systems":
             several = "several-systems" in self.does
             paths = [f"{ROOT}/Systems/HGX_0", f"{ROOT}/Systems/1"] if several else [f"{ROOT}/Systems/1"]
@@ -140,7 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
         bmc, does = self.bmc, self.bmc.does
         bmc.asked.append(f"{self.command} {self.path}")
         login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-        if "refused-login" in does or self.headers["Authorization"] != f"Basic {login}":
+        given = self.headers["Authorization"]
+        bmc.logins += [given] if given else []
+        if self.path != f"{ROOT}/" and ("refused-login" in does or given != f"Basic {login}"):
             self._send(401, {"error": {"message": "who \x1b[2J are you?"}})
         elif bmc.busy():
             self._send(503)

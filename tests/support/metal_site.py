@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +58,11 @@ class MetalSite:
         return done
 
 
-def metal_site(folder: Path, at: Serving, *, pinned: bool = True, known: bool = True) -> MetalSite:
-    """Write one whose controllers are `at` these addresses; not `known`: the inventory has no machine yet."""
+def metal_site(folder: Path, at: Serving, *, pinned: bool = True, known: bool = True, own: str = "") -> MetalSite:
+    """Write one whose controllers are `at` these addresses; not `known`: the inventory has no machine yet.
+
+    `own`: lines of the secret `bmc_passwords`.
+    """
     (folder / "metal.yaml").write_text(_BLUEPRINT)
     certificate = {"certificate": at.certificate} if pinned else {}
     machines = {
@@ -70,6 +74,7 @@ def metal_site(folder: Path, at: Serving, *, pinned: bool = True, known: bool = 
     key = x25519.Identity.generate()
     (folder / "key").write_text(f"{key}\n")
     (folder / "key").chmod(0o600)
-    secrets = f'{{"bmc_password": "{base64.b64encode(PASSWORD.encode()).decode()}"}}'
+    values = {"bmc_password": PASSWORD, **({"bmc_passwords": own} if own else {})}
+    secrets = json.dumps({name: base64.b64encode(value.encode()).decode() for name, value in values.items()})
     (folder / "metal.age").write_bytes(pyrage.encrypt(secrets.encode(), [key.to_public()]))
     return MetalSite(folder)

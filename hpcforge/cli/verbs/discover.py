@@ -13,7 +13,7 @@ def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
         rich_help_panel="Operate the cluster",
-        epilog="Example: hpcforge discover site.yaml 10.10.0.0/24 --trust-new --assign w[01-32]",
+        epilog="Example: hpcforge discover site.yaml 10.10.0.0/24, then 10.10.0.[11-42] --trust-new --assign w[01-32]",
     )(discover)
 
 
@@ -22,7 +22,8 @@ def discover(
     addresses: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Addresses of management controllers: hostlists or subnets. Default: those of the nodes.",
+            help="Addresses of management controllers: hostlists; or subnets, which are searched without a password. "
+            "Default: those of the nodes.",
             show_default=False,
         ),
     ] = None,
@@ -40,7 +41,8 @@ def discover(
         bool,
         typer.Option(
             "--trust-new",
-            help="Record the certificate of each controller that has none in the inventory, and log in there.",
+            help="Record the certificate of each controller that has none in the inventory, and log in there, "
+            "but at no address that only a subnet names.",
         ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,

@@ -27,7 +27,7 @@ def test_an_empty_inventory_is_filled_and_the_rest_of_it_stays(tmp_path: Path) -
         site.cli("discover", "BLUEPRINT", asked, "--trust-new", "--assign", "all", "--dry-run", code=5)
         assert site.inventory.read_text() == before
         done = site.cli("discover", "BLUEPRINT", asked, "--trust-new", "--assign", "all", code=5)
-        assert "127.77.0.4: the answer is not JSON" in done.stderr
+        assert "127.77.0.4: no management controller by Redfish: the answer is not JSON" in done.stderr
         assert "3 machines are no node's, and --assign has 4 nodes without one: none is assigned" in done.stderr
         assert site.inventory.read_text() == before  # one silent machine moves no other
         site.cli("discover", "BLUEPRINT", "127.77.0.[1-3]", "--trust-new", "--assign", "all!w2")
@@ -57,6 +57,44 @@ def test_what_differs_from_the_blueprint_is_listed(tmp_path: Path) -> None:
         assert [entry["node"] for entry in found["machines"]] == ["store", "head", "w1", "w2"]
         assert found["machines"][3]["by"] == "mac"
         assert found["written"] is False
+
+
+def test_a_searched_subnet_gets_no_password(tmp_path: Path) -> None:
+    bmcs = [machine(1), machine(2), machine(3), FakeBmc(does=("no-service-root",))]
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at, known=False)
+        before = site.inventory.read_text()
+        done = site.cli("discover", "BLUEPRINT", "127.77.0.0/29", "--trust-new", "--assign", "all!w2", code=5)
+        assert [bmc.logins for bmc in bmcs] == [[], [], [], []]
+        assert site.inventory.read_text() == before
+        assert "127.77.0.2: a controller (hpcforge tests) that is no node's: no password was sent" in done.stderr
+        assert at.certificate in done.stderr
+        assert "127.77.0.4: no management controller by Redfish: HTTP 404" in done.stderr
+        again = f"discover {site.blueprint} '127.77.0.[1-3]' --assign 'all!w2' --trust-new"
+        assert again in done.stderr
+        site.cli("discover", "BLUEPRINT", "127.77.0.[1-3]", "--trust-new", "--assign", "all!w2")
+        assert all(bmc.logins for bmc in bmcs[:3])
+        site.cli("discover", "BLUEPRINT", "127.77.0.0/29")  # of a subnet, too, nodes get theirs
+        assert bmcs[3].logins == []
+
+
+def test_what_gives_no_service_root_gets_no_password(tmp_path: Path) -> None:
+    printer = FakeBmc(does=("no-service-root",))
+    with serving(tmp_path, [printer]) as at:
+        site = metal_site(tmp_path, at, known=False)
+        done = site.cli("discover", "BLUEPRINT", at.addresses[0], "--trust-new", code=5)
+        assert "no management controller by Redfish" in done.stderr
+        site.inventory.write_text(site.inventory.read_text().replace("port:", "tls: unverified\n  port:"))
+        site.cli("discover", "BLUEPRINT", at.addresses[0], code=5)
+    assert printer.asked == ["GET /redfish/v1/"] * 2
+    assert printer.logins == []
+
+
+def test_a_silent_address_that_was_named_is_unreachable(tmp_path: Path) -> None:
+    with serving(tmp_path, [machine(1)]) as at:
+        site = metal_site(tmp_path, at, known=False)
+    assert "no connection" in site.cli("discover", "BLUEPRINT", "127.77.0.1", code=4).stderr
+    assert "no connection" in site.cli("discover", "BLUEPRINT", "127.77.0.0/30").stderr
 
 
 def test_wrong_addresses_are_refused(tmp_path: Path) -> None:

@@ -40,6 +40,14 @@ def test_what_is_missing_is_asked_or_named(tmp_path: Path, capsys: pytest.Captur
     assert not file.exists()
 
 
+@pytest.mark.parametrize("unwritable", ["site.yaml", "site.inventory.yaml"])
+def test_both_files_are_written_or_none(tmp_path: Path, unwritable: str) -> None:
+    (tmp_path / "none").write_text("")
+    (tmp_path / unwritable).symlink_to(tmp_path / "none" / "away")  # its folder is none, and cannot be made
+    assert run(["init", str(tmp_path / "site.yaml"), "--template", "nvlink", "--workers", "3"]) != 0
+    assert {path.name for path in tmp_path.iterdir()} == {"none", unwritable}
+
+
 def test_machines_are_asked_only_with_their_keys_accepted(tmp_path: Path) -> None:
     file = str(tmp_path / "a.yaml")
     assert run(["init", file, "--ssh", "127.77.9.1"]) == 3

@@ -78,6 +78,19 @@ def test_what_is_missing_is_said_before_anything_is_done(tmp_path: Path) -> None
         assert "password of the management controller is not set: store" in done.stderr
 
 
+def test_a_wrong_line_of_own_passwords_sends_the_common_one_nowhere(tmp_path: Path) -> None:
+    bmcs = [FakeBmc() for _ in range(4)]
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at, own=f"w1 {PASSWORD}\nw2\ts3cret\n")
+        done = site.cli("power", "status", "BLUEPRINT", "w[1-2]", code=1)
+        assert "bmc_passwords: line 2: a tab" in done.stderr
+        assert "s3cret" not in done.stderr
+        assert all(bmc.asked == [] for bmc in bmcs)
+        site = metal_site(tmp_path, at, own=f"w1 {PASSWORD}\nw2 s3cret\n")
+        assert "it refuses user admin" in site.cli("power", "status", "BLUEPRINT", "w[1-2]", code=5).stdout
+        assert len(bmcs[3].logins) == 1
+
+
 def test_a_certificate_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
     fake = FakeBmc()
     with serving(tmp_path, [fake]) as at:

@@ -55,3 +55,18 @@ def test_a_report_is_written_of_nodes_that_do_not_answer(site: Path, capsys: pyt
     assert {"test not passed", "override"} <= set(kinds)
     assert "one DIMM out" in page.read_text()
     assert document["sentence"] == "Not accepted: test not passed (1), not compared (3)"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("report acceptance", 4), ("status", 4), ("design", 0)], ids=["report", "status", "design"]
+)
+def test_pages_are_replaced_as_a_whole(site: Path, command: str, code: int) -> None:
+    page, before = site.with_name("page.html"), site.with_name("before.html")
+    page.write_text("old")
+    before.hardlink_to(page)
+    assert run([*command.split(), str(site), "--html", str(page)]) == code
+    assert page.read_text().rstrip().endswith("</html>")
+    assert before.read_text() == "old"
+    away = site.parent / "none" / "page.html"
+    assert run([*command.split(), str(site), "--html", str(away)]) == 1
+    assert not away.parent.exists()

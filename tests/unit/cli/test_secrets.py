@@ -185,6 +185,16 @@ def test_a_key_is_kept_byte_for_byte(here: Here) -> None:
     assert "munge_key" not in json.loads(here.cli("list", "--json").stdout)["missing"]
 
 
+@pytest.mark.parametrize("given", ["w01\ts3cret\n", "w99 s3cret\n", "s3cret\n", "w01 s3cret\nw01 s3cret\n"])
+def test_wrong_passwords_of_controllers_are_not_set(here: Here, given: str) -> None:
+    argv = here.argv("set", "bmc_passwords")
+    done = subprocess.run(argv, env=here.environment, input=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"bmc_passwords: line {given.count('w01 ') or 1}: " in done.stderr
+    assert "s3cret" not in done.stderr
+    assert "bmc_passwords" not in here.values()
+
+
 def test_set_asks_twice_on_a_terminal_and_shows_nothing(here_with_role: Here) -> None:
     here = here_with_role
     for typed, code in ((b"rosebud\nrosebut\n", 3), (b"rosebud\nrosebud\n", 0)):

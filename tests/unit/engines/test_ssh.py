@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
+from contextlib import suppress
 
 import paramiko
+import pytest
 
-from hpcforge.engines.ssh import _received
+from hpcforge.engines.host_keys import UnreachableError
+from hpcforge.engines.ssh import _received, host_key
+from hpcforge.engines.tasks import Target
 
 ANSWER = b"all that it said"
 
@@ -33,3 +39,24 @@ def test_an_answer_that_comes_with_the_end_when_the_wait_is_over_is_read() -> No
     channel.in_buffer._cv = late  # type: ignore[attr-defined]
     assert b"".join(_received(channel, channel.recv)) == ANSWER
     assert late.waits == 2  # nobody closed the output: once more, and nothing more came
+
+
+def test_a_packet_without_end_is_not_kept() -> None:
+    ours, theirs = socket.socketpair()
+    sent = 0
+
+    def serve() -> None:
+        nonlocal sent
+        with suppress(OSError), theirs:
+            theirs.sendall(b"SSH-2.0-odd\r\n" + (0x7FFFFFFC).to_bytes(4, "big"))
+            while sent < 64 * 2**20:
+                theirs.sendall(bytes(65536))
+                sent += 65536
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    with pytest.raises(UnreachableError):
+        host_key(Target("w1", "192.0.2.1", "ops", "sudo"), lambda _: ours)
+    ours.close()
+    serving.join()
+    assert sent < 2 * 2**20

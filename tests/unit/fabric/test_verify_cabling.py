@@ -14,6 +14,7 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
+from hpcforge.verify.cabling import CablingError, parse_lldp
 from tests.support.as_plugged import exchanged, replug, swapped
 from tests.support.as_told import ibnetdiscover, lldp
 from tests.support.in_process import hpcforge
@@ -178,3 +179,8 @@ def test_files_that_say_nothing(files: dict[str, str], message: str, tmp_path: P
 def test_a_blueprint_without_fabrics(tmp_path: Path) -> None:
     done = verify(tmp_path, blueprint=HERE.parents[2] / "blueprints" / "two-node-lab.yaml")
     assert done.returncode == 3 and "has no fabrics" in done.stderr
+
+
+def test_neighbours_without_end_are_refused() -> None:
+    with pytest.raises(CablingError, match="w1: more than 4194304 characters"):
+        parse_lldp('{"lldp": {"interface": []}}' + " " * (4 << 20), "w1")

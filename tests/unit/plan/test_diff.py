@@ -10,7 +10,7 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired, RoleNeed
 from hpcforge.plan.diff import SLURM_NODES, _in_service, diff
 from hpcforge.plan.observation import Observation
-from hpcforge.plan.plan import PackageRemoval, UnitChange
+from hpcforge.plan.plan import Leaving, PackageRemoval, UnitChange
 from hpcforge.plan.role import RoleError, load_roles
 from hpcforge.report.plan_text import plan_text
 
@@ -253,5 +253,7 @@ def test_without_slurm_s_own_files_no_node_is_in_service(
         ]
         observed[name] = seen(name, *lacking, receipt=receipt)
     head = seen("head", {"role": role.role, "files": files}, receipt=receipt)
-    found = _in_service(cluster, replace(desired, scheduler=role.role), {"head": head, **observed}, {})
-    assert found == in_service
+    wanted, reachable = replace(desired, scheduler=role.role), {"head": head, **observed}
+    assert _in_service(cluster, wanted, reachable, {}) == in_service
+    [leaver] = diff(cluster, wanted, reachable, [Leaving("w9", "10.0.0.9", False, None)]).leaving
+    assert leaver.worker is leaver.may_have_jobs is bool(in_service)

@@ -295,7 +295,7 @@ def test_a_plan_made_before_leaves_out_what_is_in_the_way_by_now(cluster: Cluste
 
 
 def test_a_leaving_node_is_shown_with_its_jobs(cluster: Cluster, desired: Desired) -> None:
-    head = replace(seen(node="head"), answers={SLURM_JOBS: "71|w9\n72|w[8-9]\n", SLURM_NODES: ""})
+    head = replace(seen(node="head"), answers={SLURM_JOBS: "71|w9\n72|w9\n", SLURM_NODES: ""})
     owns = OwnedResources(resources={"files": ("/etc/munge/munge.key",)})
     gone = (
         Leaving("w8", "10.0.0.8", True, "no route to 10.0.0.8", ()),
@@ -307,6 +307,18 @@ def test_a_leaving_node_is_shown_with_its_jobs(cluster: Cluster, desired: Desire
     assert "  ~ drain; jobs run there (71, 72): waited for up to 10 min 0 s, never killed\n" in text
     assert "  - munge: file /etc/munge/munge.key\n" in text
     assert text.endswith("2 nodes to leave: w[8-9]; unchanged: head.\n")
+
+
+def test_a_leaving_node_may_have_jobs_where_slurm_gives_no_list(cluster: Cluster, desired: Desired) -> None:
+    head = seen(node="head")
+    gone = (Leaving("w8", "10.0.0.8", False, "no route"), Leaving("w9", "10.0.0.9", False, None))
+    plan = diff(cluster, desired, {"head": head}, gone)
+    assert [(leaver.worker, leaver.may_have_jobs) for leaver in plan.leaving] == [(True, True)] * 2
+    text = plan_text(plan)
+    assert "leaving  w8\n  ! stays for now: unreachable, and Slurm does not report which jobs run\n" in text
+    assert "leaving  w9\n  ~ drain" in text
+    told = diff(cluster, desired, {"head": replace(head, answers={SLURM_JOBS: "", SLURM_NODES: ""})}, gone)
+    assert told.leaving == gone
 
 
 def test_the_order_of_nodes_in_service_is_said(cluster: Cluster, desired: Desired) -> None:

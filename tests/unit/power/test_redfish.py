@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.power import BmcError, Boot, Login, Quirk, quirks
+from hpcforge.power import BmcError, Boot, Login, Quirk, quirks, redfish
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.verbs import MachineState, Wish, carry_out
 from tests.support.fake_bmc import PASSWORD, USER, FakeBmc, serving
@@ -52,4 +52,11 @@ def test_each_quirk(tmp_path: Path, quirk: str) -> None:
 def test_503_for_longer_than_we_wait(tmp_path: Path) -> None:
     fake = FakeBmc(busy_s=60.0)
     with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="HTTP 503"):
+        done(machine, Wish("status"))
+
+
+def test_a_search_among_systems_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redfish, "SYSTEMS_S", 0.0)
+    fake = FakeBmc(does=("several-systems",))
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="its 2 systems takes more than 0 s"):
         done(machine, Wish("status"))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import socket
 import stat
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -136,6 +138,30 @@ def test_what_cannot_be_had_is_named_with_its_address(server: Server, tmp_path: 
     assert len(server.ranges) == 5
     with pytest.raises(FetchError, match="No such file"):
         fetch([Artifact("tools/tool.bin", f"file://{tmp_path}/gone", DIGEST)], tmp_path, quiet)
+
+
+def test_a_server_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(downloads, "_PATIENCE_S", 0.2)
+    over = threading.Event()
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        for _ in range(4):
+            there, _address = listening.accept()
+            with there, suppress(OSError):
+                there.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n")
+                while not over.wait(0.05):
+                    there.sendall(b"x")
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    try:
+        with pytest.raises(FetchError, match="fewer than 1000 bytes a second came"):
+            fetch([Artifact("tool", f"http://127.0.0.1:{listening.getsockname()[1]}/tool", DIGEST)], tmp_path, quiet)
+    finally:
+        over.set()
+        dripping.join(10)
+        listening.close()
 
 
 def test_a_file_of_this_host_is_as_good(tmp_path: Path) -> None:

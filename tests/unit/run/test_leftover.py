@@ -92,6 +92,21 @@ def test_the_dead_are_cancelled_and_the_living_are_named() -> None:
     ]
 
 
+def test_a_squeue_that_fails_is_no_job_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftover, "_GONE_S", 0.1)
+    monkeypatch.setattr(leftover, "_POLL_S", 0.01)
+    slurm = Controller(job(ENDED))
+    answer = slurm.run
+
+    def run(task: Task) -> Event:
+        failed = Event(task.node, task.id, "result", result(rc=127, error="exit status 127"))
+        return failed if slurm.cancelled else answer(task)
+
+    slurm.run = run  # type: ignore[method-assign]
+    leftover.clear(slurm, CLUSTER, slurm.said.append)
+    assert slurm.said[-1] == "Slurm has not ended job 12 yet"
+
+
 def test_what_slurm_does_not_end_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leftover, "_GONE_S", 0.0)
     slurm = Controller(job(ENDED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from hpcforge.engines.tasks import Command, Event, result
 from hpcforge.power import Boot, Controller
 from hpcforge.power.verbs import MachineState, Wish
 from hpcforge.run import power
-from hpcforge.run.power import HeadUnknownError, carried_out, cycled, disturbed, in_order, jobs
+from hpcforge.run.power import HeadUnknownError, carried_out, cycled, disturbed, in_order, jobs, jobs_command
 from hpcforge.run.site import Site
 
 ROOT = Path(__file__).parents[3]
@@ -43,10 +44,38 @@ def asked(**answer: Any) -> dict[str, tuple[str, ...]]:
 
 def test_jobs_are_read_and_a_head_without_slurm_has_none() -> None:
     assert asked(ok=True, rc=0, stdout="17|g[01-02]\n18|g02\n") == {"g01": ("17",), "g02": ("17", "18")}
-    assert asked(rc=127, error="exit status 127") == {}
-    for answer in ({"rc": 1, "error": "exit status 1"}, {"error": "no route", "reason": "no-route"}):
+    assert asked(ok=True, rc=0, stdout="no configuration of Slurm\n") == {}
+    for answer in (
+        {"rc": 1, "error": "exit status 1"},
+        {"rc": 127, "error": "exit status 127"},  # as while squeue is being replaced
+        {"error": "no route", "reason": "no-route"},
+        {"ok": True, "rc": 0, "stdout": "17|g[01-02]\nslurm_load_jobs: odd\n"},
+        {"ok": True, "rc": 0, "stdout": "17|g[01-\n"},
+    ):
         with pytest.raises(HeadUnknownError, match="head01 cannot say which jobs run"):
             asked(**answer)
+
+
+def test_a_missing_squeue_is_no_list_without_jobs(tmp_path: Path) -> None:
+    configuration = tmp_path / "slurm.conf"
+
+    def ran() -> tuple[int, str]:
+        done = subprocess.run(
+            ["/bin/sh", *jobs_command(str(configuration))[1:]],
+            env={"PATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    code, printed = ran()
+    assert asked(ok=code == 0, rc=code, stdout=printed) == {}
+    configuration.symlink_to(tmp_path / "away")
+    assert ran() == (127, "")
+    (tmp_path / "squeue").write_text("#!/bin/sh\necho '17|g01'\n")
+    (tmp_path / "squeue").chmod(0o755)
+    assert ran() == (0, "17|g01\n")
 
 
 def test_a_worker_is_kept_for_its_jobs_and_the_rest_for_all(nodes: dict[str, Node]) -> None:

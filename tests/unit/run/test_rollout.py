@@ -293,6 +293,14 @@ def test_an_unreachable_node_with_jobs_is_not_forgotten() -> None:
     assert ended.deferred()["w1"] == "unreachable, and Slurm reports jobs there: 12"
 
 
+def test_an_unreachable_node_of_which_slurm_does_not_tell_is_not_forgotten() -> None:
+    gone = Leaving("w1", "10.0.0.2", True, "no route", (), may_have_jobs=True)
+    ended, started = go(plan(HEAD, leaving=(gone,)))
+    assert started == []
+    assert ended.abandoned == {}
+    assert ended.deferred()["w1"] == "unreachable, and Slurm does not report which jobs run"
+
+
 def test_a_guarded_change_is_confirmed_over_a_new_connection_and_only_then_done() -> None:
     change = Change(resources=(secret_file(),), units=unit("sshd"), guard=True)
     engine = Engine(all_well)

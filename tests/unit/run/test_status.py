@@ -56,3 +56,17 @@ def test_a_node_that_gives_no_second_answer_still_shows_it() -> None:
 
     found = status(Nodes(silent), CLUSTER, 10, print, desired=DESIRED)
     assert {node.name: REVERTED in node.troubles for node in found.nodes} == {"head": False, "w1": True, "w2": False}
+
+
+def test_a_slurm_that_does_not_list_its_nodes_is_noted() -> None:
+    def with_answers(answers: dict[str, str]) -> Callable[[Task], list[Any] | None]:
+        def answer(task: Task) -> list[Line] | None:
+            lines = saying()(task)
+            return lines and [{**lines[0], "answers": answers}, *lines[1:]]
+
+        return answer
+
+    silent = status(Nodes(with_answers({})), CLUSTER, 10, print, desired=DESIRED)
+    assert "Slurm on head does not list its nodes, so their states are not known" in silent.notes
+    listed = status(Nodes(with_answers({"slurm_nodes": ""})), CLUSTER, 10, print, desired=DESIRED)
+    assert not any(note.startswith("Slurm on head") for note in listed.notes)

@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.starter.draft import OF_MACHINES, Answers, draft, templates
-from hpcforge.starter.machines import StarterError, of_facts, read
+from hpcforge.starter.machines import StarterError, of_facts, read, with_head
 from tests.unit.starter.test_machines import FACTS, HOSTS, INI, SLURM, TOPOLOGY, YAML
 
 TEMPLATES = templates()
@@ -88,6 +88,14 @@ def test_machines_that_described_themselves_leave_little_to_guess(tmp_path: Path
     assert (cluster.os.release, cluster.by_name["head"].cpus) == ("13", 8)
     assert '"gpu07": {functions: [worker], hardware: dgx-h100}   # guess: functions' in texts[0]
     assert "the distribution of the nodes" not in texts[0]
+    assert "controller: head   # guess: the head, also above\n" in texts[0]
+    known = draft(
+        TEMPLATES[OF_MACHINES],
+        Answers("a", "a.b", "ops", "10.3.0.0/24", 0, ""),
+        "first.inventory.yaml",
+        with_head(machines, "head"),
+    )
+    assert "controller: head\n" in known[0]
 
 
 @pytest.mark.parametrize("release", ["12", "13"])

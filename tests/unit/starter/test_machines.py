@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.starter.machines import FoundMachine, StarterError, distinct, of_facts, read, source_of
+from hpcforge.starter.machines import (
+    FoundMachine,
+    StarterError,
+    distinct,
+    guessed_head,
+    of_facts,
+    read,
+    source_of,
+    with_head,
+)
 
 SLURM = """\
 ClusterName=old
@@ -129,6 +138,20 @@ def test_a_machine_that_says_little_is_taken_with_what_it_says() -> None:
     machine = of_facts("10.3.0.8", {"hostname": "../evil\x1b[2J", "memory_kib": 1}, "0,0,0,0\nno", ())
     assert machine.name == "node-10-3-0-8"
     assert (machine.sockets, machine.cores_per_socket, machine.memory_gib, machine.gpus) == (None, None, 1, 0)
+
+
+def test_a_head_by_its_own_name_is_a_guess_until_it_is_chosen() -> None:
+    machines = [
+        of_facts(f"10.3.0.{host}", FACTS | {"hostname": name}, TOPOLOGY, ())
+        for host, name in enumerate(("gpu06", "head", "head2"), 6)
+    ]
+    guess = guessed_head(machines)
+    assert (guess.name, guess.guesses) == ("head", ("functions",))
+    chosen = with_head(machines, "gpu06")
+    assert [machine.functions for machine in chosen] == [("head", "worker"), ("worker",), ("worker",)]
+    assert (guessed_head(chosen).name, guessed_head(chosen).guesses) == ("gpu06", ())
+    with pytest.raises(StarterError, match="none of these machines"):
+        with_head(machines, "gpu99")
 
 
 def test_machines_of_one_name_are_named_by_their_addresses() -> None:

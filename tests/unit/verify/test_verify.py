@@ -287,6 +287,11 @@ def test_whom_jobs_hold() -> None:
     }
 
 
+def test_nodes_whose_jobs_are_not_listed_count_as_held() -> None:
+    head = ScriptedHead(squeue=[Completed(127, "", "sh: squeue: not found")])
+    assert busy(head, ["w1"], "tests") == {"w1": "a job that squeue may not list: sh: squeue: not found"}
+
+
 def test_the_sets_of_a_test_have_a_launch_and_a_verdict_each(build: Build) -> None:
     cluster = build(4)
     sets = [
