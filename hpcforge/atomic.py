@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from stat import S_IMODE
 
+_LONGEST = 200  # bytes of a name that its temporary file keeps: 255 are the limit of file systems
+
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> None:
-    """Replace a file; its mode holds from its first byte on, whatever the umask. Text is written as UTF-8."""
+    """Replace a file; its mode holds from its first byte on, whatever the umask. Text is written as UTF-8.
+
+    Of several writers at once one wins, with its whole content: each has a temporary file of its own beside the file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{_short(path.name)}.", suffix=".new")
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(handle, "wb") as file:
             os.fchmod(handle, mode)
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(handle)
-        temporary.rename(path)
+        Path(temporary).rename(path)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink()
+            Path(temporary).unlink()
         raise
     sync_folder(path.parent)
+
+
+def _short(name: str) -> str:
+    return os.fsdecode(os.fsencode(name)[:_LONGEST])
 
 
 def sync_folder(folder: Path) -> None:

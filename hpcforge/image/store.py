@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from hpcforge.image.manifest import Lock, Manifest, check_name, from_text
 from hpcforge.image.request import ImageRequest
 from hpcforge.lab.host_paths import Progress, cache
 from hpcforge.lab.trees import remove_tree
+from hpcforge.locks import file_lock, held
 
 ARCHIVE, MANIFEST = "root.tar", "manifest.json"
 _BUILDING = ".building-"  # no name of an image begins with a dot
@@ -42,12 +42,8 @@ def directory(name: str) -> Path:
 def lock(progress: Progress) -> Iterator[int]:
     """One run at a time that builds or removes; the handle, for programs that are to hold it as long as they run."""
     folder().mkdir(parents=True, exist_ok=True)
-    with (folder() / ".lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("waiting: another run is building or removing an image")
-            fcntl.flock(file, fcntl.LOCK_EX)
+    busy = "waiting: another run is building or removing an image"
+    with file_lock(folder() / ".lock", lambda: progress(busy)) as file:
         yield file.fileno()
 
 
