@@ -47,6 +47,24 @@ def lock(progress: Progress) -> Iterator[int]:
         yield file.fileno()
 
 
+@contextmanager
+def in_use(name: str) -> Iterator[None]:
+    """Keep an image as it is while machines are written from it. Enter it under the lock."""
+    with held(_users(name), f"image {name} is being replaced", "run it again", shared=True):
+        yield
+
+
+@contextmanager
+def unused(name: str) -> Iterator[None]:
+    """Keep an image from being served to machines. Raises `HeldError` while it is. Call under the lock."""
+    with held(_users(name), f"image {name} is served to machines", "wait for the end of that installation"):
+        yield
+
+
+def _users(name: str) -> Path:
+    return folder() / f".in-use-{check_name(name)}.lock"
+
+
 def names() -> tuple[str, ...]:
     """The images there are."""
     there = folder().iterdir() if folder().is_dir() else ()
@@ -118,7 +136,8 @@ def sha256_of(path: Path) -> str:
 def remove(name: str, used_by: Callable[[Path], Sequence[str]], progress: Progress) -> None:
     """Remove an image, and what a build that was cut off has left. Call under the lock.
 
-    `used_by` tells which labs lie on something in a folder. Raises ImageError where one lies on this image.
+    `used_by` tells which labs lie on something in a folder. Raises ImageError where one lies on this image, and
+    `HeldError` while machines are written from it.
     """
     gone = directory(name)
     if labs := used_by(gone):
@@ -161,12 +180,14 @@ def sweep(progress: Progress) -> None:
 
 
 def _discard(place: Path) -> None:
-    """Out of sight first, in one step."""
-    gone = folder() / f"{_BUILDING}{place.name}-gone"
-    if gone.exists():
+    """Out of sight first, in one step. Raises `HeldError` while machines are written from it."""
+    with unused(place.name):
+        gone = folder() / f"{_BUILDING}{place.name}-gone"
+        if gone.exists():
+            remove_tree(gone)
+        place.rename(gone)
         remove_tree(gone)
-    place.rename(gone)
-    remove_tree(gone)
+        _users(place.name).unlink()
 
 
 def _sync(path: Path) -> None:

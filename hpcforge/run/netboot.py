@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,25 +90,39 @@ def boot_network(site: Site) -> Network:
     return next((network for network in cluster.networks if network.boot), cluster.network)
 
 
+@contextmanager
 def served(
     site: Site, image: Manifest, address: str | None, port: int, proxy: bool, key: Path, say: Callable[[str], None]
-) -> services.Served:
-    """All that is served. Raises UsageError, `NetbootError`, `InstallerError` and `ImageError`."""
+) -> Iterator[services.Served]:
+    """All that is served; the image is not replaced or removed meanwhile.
+
+    Raises UsageError, `NetbootError`, `InstallerError` and `ImageError`.
+    """
     network = boot_network(site)
     address = address or services.address_on(network.cidr)
-    with disk.disk_of(image, say) as place:  # its checksums are compared
+    with ExitStack() as kept:
+        with disk.disk_of(image, say) as place:  # its checksums are compared
+            kept.enter_context(store.in_use(image.name))
         files = {name: services.sha256_of(place / name) for name in ("vmlinuz", "initrd.img")}
-    assert image.disk is not None
-    files["root.ext4"] = image.disk.sha256
-    say("making the installer")
-    archive = installer()
-    url = f"http://{address}:{port}"
+        assert image.disk is not None
+        files["root.ext4"] = image.disk.sha256
+        say("making the installer")
+        archive = installer()
+        url, here = f"http://{address}:{port}", _SERVED / site.cluster.name
+        hosts = {
+            node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac is not None
+        }
+        needs = {node.name: _need(node, image.disk.bytes) for node in site.cluster.nodes}
+        interface, script = services.interface_of(address), f"{url}/machine/boot.ipxe"
+        boot = BootNetwork(interface, address, network.cidr, script, str(here), network.gateway, proxy)
+        identities = _identities(site, network, public_key(key))
+        boots = Boots(records_of(site), hosts, identities, url, image.name, image.disk.bytes, files, needs, say=say)
+        yield services.Served(boot, port, boots, here, place, archive)
+
+
+def _identities(site: Site, network: Network, authorized: str) -> dict[str, str]:
     prefix = ipaddress.IPv4Network(network.cidr).prefixlen
-    authorized = public_key(key)
-    hosts = {
-        node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac is not None
-    }
-    identities = {
+    return {
         node.name: identity(
             node.name,
             {
@@ -122,19 +137,6 @@ def served(
         )
         for node in site.cluster.nodes
     }
-    needs = {node.name: _need(node, image.disk.bytes) for node in site.cluster.nodes}
-    here = _SERVED / site.cluster.name
-    boot = BootNetwork(
-        services.interface_of(address),
-        address,
-        network.cidr,
-        f"{url}/machine/boot.ipxe",
-        str(here),
-        network.gateway,
-        proxy,
-    )
-    boots = Boots(records_of(site), hosts, identities, url, image.name, image.disk.bytes, files, needs, say=say)
-    return services.Served(boot, port, boots, here, place, archive)
 
 
 def _need(node: Node, image_bytes: int) -> Need:

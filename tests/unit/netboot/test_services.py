@@ -24,7 +24,8 @@ def test_addresses_are_this_machines_own() -> None:
 
 def test_workers_end_with_their_server_even_if_that_was_killed(tmp_path: Path) -> None:
     told = tmp_path / "worker"
-    with running(["sh", "-c", f"sleep 300 & echo $! > {told}.new; mv {told}.new {told}; wait"], tmp_path) as server:
+    with running(["sh", "-c", f"sleep 300 & echo $! > {told}.new; mv {told}.new {told}; wait"], tmp_path) as program:
+        server = program.process
         while not told.exists():
             assert server.poll() is None
             time.sleep(0.01)
