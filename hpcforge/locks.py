@@ -65,16 +65,16 @@ def folder_lock(*folders: Path) -> Iterator[None]:
 
 
 @contextmanager
-def held(path: Path, what: str, hint: str, *, shared: bool = False) -> Iterator[None]:
+def held(path: Path, use: str, hint: str, *, shared: bool = False) -> Iterator[None]:
     """Hold a lock file at once, and name this process in it.
 
-    `shared`: together with others who share it. Raises `HeldError`: "`what` by USER, process PID, since TIME".
+    `shared`: together with others who share it. Raises `HeldError`: "`use` by USER, process PID, since TIME".
     """
     with path.open("a+b") as file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise HeldError(f"{what} by {_named(_living(file)) or 'another process'}", hint) from None
+            raise HeldError(f"{use} by {_named(_living(file)) or 'another process'}", hint) from None
         others = _living(file) if shared else []
         file.truncate(0)
         own = {"who": operator(), "pid": os.getpid(), "started": _started(os.getpid()), "since_s": time.time()}
@@ -101,15 +101,15 @@ def _is_at(path: Path, handle: int) -> bool:
 def _living(file: IO[bytes]) -> list[dict[str, object]]:
     """Return the holders that a lock file names and that still run."""
     file.seek(0)
-    found = []
+    living = []
     for line in file.read(_LIMIT_BYTES).decode("utf-8", "replace").splitlines():
         try:
             holder = json.loads(line)
             if holder["started"] is not None and _started(int(holder["pid"])) == holder["started"]:
-                found.append(holder)
+                living.append(holder)
         except (ValueError, KeyError, TypeError):  # it is being written
             continue
-    return found
+    return living
 
 
 def _named(holders: Iterable[dict[str, object]]) -> str:
