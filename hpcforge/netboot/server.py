@@ -35,6 +35,7 @@ _DISKS: TypeAdapter[list[TargetDisk]] = TypeAdapter(list[TargetDisk])
 _HOST_KEY = re.compile(r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{40,1000}={0,2}")
 _OWN_PATH = "/own"  # nginx passes on only /machine/
 _MOST_DISKS, _MOST_KEYS = 256, 8
+_MOST_REFUSALS = 20  # that are printed in a minute
 _MOST_LINES, _LONGEST_LINE = 25, 200  # that are kept of a console, and letters of each
 
 
@@ -42,6 +43,14 @@ class ServerError(ExpectedError):
     """The socket belongs to another server."""
 
     kind = "busy"
+
+
+@dataclass
+class Refusals:
+    """Refused requests of the current minute: strangers may send any number, and each is a line for the operator."""
+
+    minute: int = 0
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class Boots:
     console: str = "ttyS0,115200"
     say: Callable[[str], None] = lambda _text: None
     now_s: Callable[[], float] = time.time
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,7 @@ def boot_script(of: Boots, mac: str, platform: str, source: str) -> Reply:
     """The script of the machine with this MAC address, if it asks from the address that is its own."""
     host = of.hosts.get(mac.lower())
     if host is None or host.address != source:
-        of.say(f"{source} asked for the boot script of {mac[:17]!r}: refused")
+        _say_refused(of, f"{source} asked for the boot script of {mac[:17]!r}: refused")
         return _REFUSED
     record = of.records.read().get(host.name)
     if record is not None and record.mac != host.mac:
@@ -121,8 +131,8 @@ def begin(of: Boots, token: str, source: str, body: bytes) -> Reply:
         return _fail(of, now.node, choice.why)
     if not all(re.fullmatch(r"[a-z0-9]{1,32}", disk.name) for disk in choice.disks):
         return _fail(of, now.node, "the name of its disk is odd")
-    serials = tuple(disk.serial or disk.name for disk in choice.disks)
-    of.records.change(now.node, lambda record: replace(record, disks=serials) if record else None)
+    labels = tuple(disk.label for disk in choice.disks)
+    of.records.change(now.node, lambda record: replace(record, disks=labels) if record else None)
     of.say(f"{now.node}: writes {decide.listed(choice.disks)}")
     image, names = of.files["root.ext4"], " ".join(disk.name for disk in choice.disks)
     said = f"disks='{names}'\nimage_sha256={image}\nimage_bytes={of.image_bytes}\nmarker={digest}\n"
@@ -163,8 +173,19 @@ def _of_token(of: Boots, token: str, source: str) -> Record | None:
     for record in of.records.read().values():
         if record.token_sha256 == digest and address.get(record.node) == source:
             return record
-    of.say(f"{source} showed a token that is not its own: refused")
+    _say_refused(of, f"{source} showed a token that is not its own: refused")
     return None
+
+
+def _say_refused(of: Boots, text: str) -> None:
+    refusals, minute = of.refusals, int(of.now_s() // 60)
+    if refusals.minute != minute:
+        if refusals.number > _MOST_REFUSALS:
+            of.say(f"{refusals.number - _MOST_REFUSALS} more requests were refused in that minute")
+        refusals.minute, refusals.number = minute, 0
+    refusals.number += 1
+    if refusals.number <= _MOST_REFUSALS:
+        of.say(text)
 
 
 def _fail(of: Boots, node: str, why: str, console: Sequence[str] = ()) -> Reply:
@@ -244,7 +265,7 @@ def serving(socket: Path, of: Boots) -> Iterator[Callable[[], bool]]:
     Raises `ServerError` where another server answers on that socket.
     """
     if _answer(socket) is not None:
-        raise ServerError(f"another server answers on {socket}", "end it first; `fuser` names its process")
+        raise ServerError(f"another server answers on {socket}", f"end it first: `fuser {socket}` prints its process")
     socket.unlink(missing_ok=True)  # of a server that was killed
     server = _Server(socket, of)
     made = socket.stat().st_ino

@@ -63,7 +63,7 @@ def serving(what: Served) -> Iterator[Callable[[], None]]:
     Raises `HeldError` where another process serves this cluster or this network interface.
     """
     _require_programs()
-    with _alone(what):
+    with alone(what):
         _refuse_foreign_dhcp(what.network, [host.mac for host in what.boots.hosts.values()])
         place, user = what.place, what.user if os.geteuid() == 0 else None
         _write_files(what, user)
@@ -72,14 +72,14 @@ def serving(what: Served) -> Iterator[Callable[[], None]]:
                 shutil.chown(place / "socket", user)
             dnsmasq = ["dnsmasq", "--keep-in-foreground", f"--conf-file={place}/dnsmasq.conf"]
             with (
-                running(dnsmasq, place, _unprivileged(place / "dhcp") if os.geteuid() == 0 else ()) as dhcp,
+                running(dnsmasq, place, unprivileged(place / "dhcp") if os.geteuid() == 0 else ()) as dhcp,
                 running(["nginx", "-p", str(place), "-c", f"{place}/nginx.conf", "-e", "stderr"], place) as http,
             ):
                 yield lambda: _check({"dnsmasq": dhcp, "nginx": http}, place, own)
 
 
 @contextmanager
-def _alone(what: Served) -> Iterator[None]:
+def alone(what: Served) -> Iterator[None]:
     """Hold the place and the interface: a second dnsmasq on it would share port 67. Raises `HeldError`."""
     folder, name, interface = what.place.parent, what.place.name, what.network.interface
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def _write_files(what: Served, user: str | None) -> None:
     (place / "nginx.conf").write_text(nginx_conf(what.network.address, what.port, str(place), str(what.image), user))
 
 
-def _unprivileged(leases: Path) -> list[str]:
+def unprivileged(leases: Path) -> list[str]:
     """Return options of setpriv for dnsmasq: an ordinary user, with the rights that DHCP needs and no others.
 
     dnsmasq's own change of user would clear the signal that ends it with this process.
@@ -117,7 +117,7 @@ def _unprivileged(leases: Path) -> list[str]:
     try:
         account = pwd.getpwnam("dnsmasq")  # of Debian's package
     except KeyError:
-        account = pwd.getpwnam("nobody")
+        account = pwd.getpwuid(65534)  # the user without rights that every Debian system has
     os.chown(leases, account.pw_uid, account.pw_gid)
     user = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", "--no-new-privs"]
     return [*user, *(f"--{kind}={_DHCP_RIGHTS}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
