@@ -19,6 +19,7 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
+from hpcforge.locks import folder_lock
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, table
 from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, draft, templates
@@ -63,15 +64,16 @@ def init(
     if ssh and not trust:
         raise UsageError("the host keys of these machines are not known", "add --trust-new to accept what they show")
     inventory = file.with_name(f"{file.stem}.inventory.yaml")
-    for path in (file, inventory):
-        if path.exists():
-            raise UsageError(f"{path} already exists; nothing was written", "choose another name")
+    _refuse_existing(file, inventory)
     found = read(_text(machines), source) if machines else _probed(ssh, given.user) if ssh else []
     chosen = known[OF_MACHINES] if found else _chosen(known, template, file)
     texts = draft(chosen, _answers(given, chosen, file, found), inventory.name, found)
     nodes = _nodes_of(dict(zip((file.name, inventory.name), texts, strict=True)), file.name)
-    for path, text in zip((file, inventory), texts, strict=True):
-        rewrite(path, text)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with folder_lock(file.parent):
+        _refuse_existing(file, inventory)
+        rewrite(inventory, texts[1])
+        rewrite(file, texts[0])  # last: it never names an inventory that is not there
     follow = command_line("validate", file)
     if as_json:
         result = {
@@ -118,6 +120,12 @@ def _probed(ssh: Sequence[str], user: str | None) -> list[FoundMachine]:
     header = ("address", "name", "cores", "memory", "GPUs", "accepted host key")
     printing.note(table(header, rows, columns=None))
     return found.machines
+
+
+def _refuse_existing(*files: Path) -> None:
+    for path in files:
+        if path.exists():
+            raise UsageError(f"{path} already exists; nothing was written", "choose another name")
 
 
 def _nodes_of(texts: dict[str, str], blueprint: str) -> int:

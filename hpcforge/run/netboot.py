@@ -10,20 +10,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hpcforge.atomic import rewrite
-from hpcforge.blueprint.edit import with_values
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.cluster import load
+from hpcforge.cluster import Loaded
 from hpcforge.cluster.model import Network, Node
 from hpcforge.errors import UsageError
 from hpcforge.image import disk, store
 from hpcforge.image.manifest import Manifest
 from hpcforge.netboot import Records, folder, services
 from hpcforge.netboot.configurations import BootHost, BootNetwork
-from hpcforge.netboot.decide import Need, Record
+from hpcforge.netboot.decide import Need, Record, renewed
 from hpcforge.netboot.installer import installer
 from hpcforge.netboot.server import Boots, identity
 from hpcforge.run.site import Site
+from hpcforge.run.site_files import add_values
 
 # Where nginx, as an ordinary user, reaches the socket: a folder of state may be below the home of root.
 _SERVED = Path("/run/hpcforge-netboot")
@@ -53,7 +52,7 @@ def want(site: Site, names: Sequence[str], wipe: Mapping[str, tuple[str, ...]], 
 
 
 def _put(records: Records, new: Record) -> None:
-    records.change(new.node, lambda _: new)
+    records.change(new.node, lambda old: renewed(new, old))
 
 
 def withdraw(site: Site, names: Sequence[str]) -> None:
@@ -148,27 +147,21 @@ def _need(node: Node, image_bytes: int) -> Need:
 def record_keys(site: Site, names: Sequence[str] | None = None) -> tuple[str, ...]:
     """Write the host keys of installed nodes, or of these of them, where the inventory has none; return the nodes.
 
-    Raises:
-        UsageError: the blueprint names no inventory.
-        InvalidInput: with them the inventory would be wrong; nothing is written then.
+    Raises as `add_values` does.
     """
-    path = site.loaded.inventory_path
-    if path is None:
-        raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
     done = {name: record for name, record in records_of(site).read().items() if record.state == "installed"}
-    keys = {
-        (node.name, "host_keys"): list(done[node.name].host_keys)
-        for node in site.cluster.nodes
-        if node.name in done
-        and (names is None or node.name in names)
-        and not node.host_keys
-        and done[node.name].mac == node.mac
-    }
-    if keys:
-        text = with_values(path.read_bytes().decode("utf-8"), "nodes", keys)
-        load(site.loaded.blueprint_path, path, instead={path: text})
-        rewrite(path, text)
-    return tuple(name for name, _ in keys)
+
+    def keys(now: Loaded) -> dict[tuple[str, str], object]:
+        return {
+            (node.name, "host_keys"): list(done[node.name].host_keys)
+            for node in now.cluster.nodes
+            if node.name in done
+            and (names is None or node.name in names)
+            and not node.host_keys
+            and done[node.name].mac == node.mac
+        }
+
+    return tuple(name for name, _ in add_values(site.loaded, keys))
 
 
 def default_key(site: Site) -> Path:
