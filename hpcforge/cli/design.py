@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from hpcforge.atomic import rewrite
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.verbs.design import Table
 from hpcforge.cluster import Loaded, load
@@ -37,7 +38,7 @@ def design(
     if html is not None and whole is not None:
         from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for
 
-        html.write_text(design_html.page(whole, loaded.cables), encoding="utf-8")
+        rewrite(html, design_html.page(whole, loaded.cables))
         printing.note(f"written: {html}\n")
     if labels is not None:
         _write_labels(loaded, labels)
@@ -52,8 +53,7 @@ def _write_labels(loaded: Loaded, file: Path) -> None:
 
     if not loaded.cables:
         raise UsageError("there are no cables to label", "the blueprint has no fabric that can be built")
-    with file.open("w", encoding="utf-8") as sheet:
-        sheet.writelines(fabric_labels.sheet(loaded.blueprint.name, loaded.cables))
+    rewrite(file, "".join(fabric_labels.sheet(loaded.blueprint.name, loaded.cables)))
     printing.note(f"written: {file}\n")
 
 

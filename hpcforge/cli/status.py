@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from hpcforge.atomic import rewrite
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
 from hpcforge.command_hint import command_line
@@ -50,7 +51,7 @@ def status(
         found = look(engine, _say)
     shown = found.history.newest(last)
     if html is not None:
-        html.write_text(status_page(found, site.cluster, time.time()), encoding="utf-8")
+        rewrite(html, status_page(found, site.cluster, time.time()))
         printing.note(f"written: {html}\n")
     if as_json:
         document = status_json(found, shown if history else None)
