@@ -12,6 +12,7 @@ import secrets
 import shlex
 import socket as sockets
 import socketserver
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -256,6 +257,12 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def __init__(self, socket: Path, of: Boots) -> None:
         self.of, self.id = of, secrets.token_hex(16)
         super().__init__(str(socket), _Handler)
+
+    def handle_error(self, *_: object) -> None:
+        """Print a line where a traceback would be; nothing of a machine that did not wait for its answer."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError | TimeoutError):
+            _say_refused(self.of, f"a request failed: {type(error).__name__}: {error}")
 
 
 @contextmanager

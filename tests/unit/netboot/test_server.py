@@ -186,6 +186,21 @@ def test_a_server_whose_socket_was_replaced_says_so_and_leaves_the_new_one(of: B
     assert not socket.exists()
 
 
+def test_a_request_that_fails_is_a_line_and_no_traceback(
+    of: Boots, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines: list[str] = []
+    of.records.path.write_text("damaged")
+    with server.serving(tmp_path / "socket", replace(of, say=lines.append)) as own:
+        with sockets.socket(sockets.AF_UNIX) as asking:
+            asking.connect(str(tmp_path / "socket"))
+            asking.sendall(f"GET /machine/boot.ipxe?mac={MAC} HTTP/1.0\r\nX-Real-IP: 10.0.0.11\r\n\r\n".encode())
+            assert asking.recv(64) == b""
+        assert own()
+    assert len(lines) == 1 and "a request failed: RecordsError: " in lines[0] and "cannot be read" in lines[0]
+    assert capfd.readouterr().err == ""
+
+
 def test_many_machines_that_ask_at_once_are_all_answered(of: Boots, tmp_path: Path) -> None:
     """nginx answers 502 where the server's queue is full."""
     socket = tmp_path / "socket"
