@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar, Literal
 
 Kind = Literal["error", "invalid", "busy"]  # invalid: files or usage; busy: another run is active
@@ -26,3 +27,13 @@ class UsageError(ExpectedError):
     """What was asked for cannot be done as asked; `hint` says how."""
 
     kind = "invalid"
+
+
+class ChangedFileError(ExpectedError):
+    """Another run or program changed a file since this run read it, so that it is not written."""
+
+    kind = "busy"
+    hint = "look at the change, then run the command again"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} has changed since this command read it; nothing was written")

@@ -7,9 +7,10 @@ second documents. The tree is built from parser events, not by recursion: nestin
 
 from __future__ import annotations
 
+import hashlib
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ class Document:
     diagnostics: tuple[Diagnostic, ...] = ()
     complete: bool = True  # False: the parser stopped, so that what is missing means nothing
     file: str | None = None  # which file of `renamed_keys` it is; None: its keys were never renamed
+    sha256: str = ""  # of the bytes that were read
 
 
 def read_file(path: Path, max_values: int = MAX_VALUES) -> Document:
@@ -111,7 +113,7 @@ def read_bytes(content: bytes, name: str, max_values: int = MAX_VALUES) -> Docum
     source = SourceFile.of(name, text, MAX_LINES)
     if len(source.lines) > MAX_LINES:
         return _failed(SourceFile(name), f"the file has more than {MAX_LINES:,} lines", hint=_IS_IT_THIS_FILE)
-    return _Builder(source, max_values).build(text)
+    return replace(_Builder(source, max_values).build(text), sha256=hashlib.sha256(content).hexdigest())
 
 
 def plain(tree: Tree) -> Any:

@@ -19,6 +19,7 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
+from hpcforge.locks import folder_lock
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, table
 from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, draft, templates
@@ -63,14 +64,15 @@ def init(
     if ssh and not trust:
         raise UsageError("the host keys of these machines are not known", "add --trust-new to accept what they show")
     inventory = file.with_name(f"{file.stem}.inventory.yaml")
-    for path in (file, inventory):
-        if path.exists():
-            raise UsageError(f"{path} already exists; nothing was written", "choose another name")
+    _refuse_existing(file, inventory)
     found = read(_text(machines), source) if machines else _with_head(_probed(ssh, given.user)) if ssh else []
     chosen = known[OF_MACHINES] if found else _chosen(known, template, file)
     texts = draft(chosen, _answers(given, chosen, file, found), inventory.name, found)
     nodes = _nodes_of(dict(zip((file.name, inventory.name), texts, strict=True)), file.name)
-    _write(file, inventory, texts)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with folder_lock(file.parent):
+        _refuse_existing(file, inventory)
+        _write(file, inventory, texts)
     follow = command_line("validate", file)
     if as_json:
         result = {
@@ -137,6 +139,12 @@ def _write(file: Path, inventory: Path, texts: tuple[str, str]) -> None:
     except BaseException:
         inventory.unlink()
         raise
+
+
+def _refuse_existing(*files: Path) -> None:
+    for path in files:
+        if path.exists():
+            raise UsageError(f"{path} already exists; nothing was written", "choose another name")
 
 
 def _nodes_of(texts: dict[str, str], blueprint: str) -> int:

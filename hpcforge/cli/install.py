@@ -83,9 +83,11 @@ def beside(
     confirm(names, [install.node for install in installs if install.wipes], yes)
     signals.at_once()
     said: SimpleQueue[str] = SimpleQueue()
-    what = served(site, image_named(installs[0].image), None, HTTP_PORT, asked.proxy, default_key(site), said.put)
-    head = site.cluster.slurm.controller
-    with services.serving(what) as check:
+    image, key, head = image_named(installs[0].image), default_key(site), site.cluster.slurm.controller
+    with (
+        served(site, image, None, HTTP_PORT, asked.proxy, key, said.put) as what,
+        services.serving(what) as check,
+    ):
         services.started(check)
         arrivals = Arrivals(site, installs, check, reopen, said)
         try:

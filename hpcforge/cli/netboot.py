@@ -71,8 +71,10 @@ def serve(
     """Run `hpcforge netboot serve`. Returns the exit status."""
     signals.at_once()
     site = _site(blueprint, inventory)
-    what = work.served(site, work.image_named(image), address, port, proxy, key, _say)
-    with services.serving(what) as check:
+    with (
+        work.served(site, work.image_named(image), address, port, proxy, key, _say) as what,
+        services.serving(what) as check,
+    ):
         services.started(check)
         there = len(what.boots.hosts)
         _say(f"serving {there} machines on {what.network.interface}, {what.boots.url}; Ctrl-C ends it")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import typer
 
-from hpcforge.atomic import rewrite
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.blueprint.inventory import Inventory
@@ -25,6 +24,7 @@ from hpcforge.errors import UsageError
 from hpcforge.netboot import Records, folder
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, plural
+from hpcforge.run.site_files import site_lock, write_texts
 
 SCHEMA_VERSION = 1
 _EMPTY = Inventory.model_construct()
@@ -128,7 +128,7 @@ def import_(*, blueprint: Path, file: Path, inventory: Path | None, dry_run: boo
     if not as_json:
         printing.result("".join(map(proposed.diff, proposed.changed)))
     if not dry_run:
-        _write_all(proposed, yes)
+        _write_all(loaded, proposed, yes)
     if as_json:
         document = {
             "schema_version": SCHEMA_VERSION,
@@ -182,13 +182,13 @@ def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], yes: bool, inve
         )
         return Exit.DONE
     printing.result("".join(map(proposed.diff, proposed.changed)))
-    _write_all(proposed, yes)
+    _write_all(loaded, proposed, yes)
     printing.note(_next(loaded, names, inventory))
     return Exit.DONE
 
 
-def _write_all(proposed: Proposed, yes: bool) -> None:
-    """Ask for confirmation, and write the files that change."""
+def _write_all(loaded: Loaded, proposed: Proposed, yes: bool) -> None:
+    """Ask for confirmation, and write the files that change. Raises `ChangedFileError`."""
     printing.flush()
     if proposed.changed and not yes:
         if not sys.stdin.isatty():
@@ -196,8 +196,8 @@ def _write_all(proposed: Proposed, yes: bool) -> None:
                 "there is no terminal for the question; nothing was written", "look at the diff, then add --yes"
             )
         typer.confirm(f"Write {' and '.join(map(str, proposed.changed))}?", abort=True, err=True)
-    for path in proposed.changed:
-        rewrite(path, proposed.new[path])
+    with site_lock(loaded):
+        write_texts(loaded, {path: proposed.new[path] for path in proposed.changed})
 
 
 def _next(loaded: Loaded, names: tuple[str, ...], inventory: Path | None) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcforge.atomic import rewrite
 from hpcforge.blueprint.positions import with_positions
 from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, read_bytes
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
+from hpcforge.run.site_files import site_lock, write_texts
 
 
 def pin(blueprint: Path, inventory: Path | None) -> int:
@@ -27,7 +27,7 @@ def pin(blueprint: Path, inventory: Path | None) -> int:
         for name, (rack, item) in (*layout.place_of.items(), *layout.switch_of.items())
         if item.how in ("pinned", "proposed")
     }
-    old = loaded.inventory_path.read_text(encoding="utf-8")
+    old = loaded.text(loaded.inventory_path)
     new = with_positions(old, chosen)
     broken = read_bytes(new.encode(), str(loaded.inventory_path), MAX_MACHINE_VALUES).diagnostics
     if broken:
@@ -35,6 +35,7 @@ def pin(blueprint: Path, inventory: Path | None) -> int:
             f"hpcforge cannot replace `positions:` of {loaded.inventory_path}", "remove it, then pin again"
         )
     if new != old:
-        rewrite(loaded.inventory_path, new)
+        with site_lock(loaded):
+            write_texts(loaded, {loaded.inventory_path: new})
     printing.note(f"{loaded.inventory_path}: {len(chosen)} positions pinned\n")
     return Exit.DONE

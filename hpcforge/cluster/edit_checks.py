@@ -39,8 +39,9 @@ def propose(loaded: Loaded, edits: Edits, names: tuple[str, ...]) -> Proposed:
     Raises:
         InvalidInput: the files would be wrong, with places as they would then be.
         UsageError: a machine that is not meant would get another address or place.
+        ChangedFileError: a file has changed since it was read.
     """
-    old = {path: _text(path) for path in (loaded.blueprint_path, loaded.inventory_path) if path is not None}
+    old = {path: loaded.text(path) for path in (loaded.blueprint_path, loaded.inventory_path) if path is not None}
     new = {loaded.blueprint_path: edited(old[loaded.blueprint_path], edits.blueprint)}
     if loaded.inventory_path is not None:
         new[loaded.inventory_path] = edited(old[loaded.inventory_path], edits.inventory)
@@ -61,15 +62,11 @@ def propose_machines(loaded: Loaded, values: Mapping[tuple[str, str], object]) -
     path = loaded.inventory_path
     if path is None:
         raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
-    old = _text(path)
+    old = loaded.text(path)
     new = with_values(old, "nodes", values) if values else old
     if new != old:
         load(loaded.blueprint_path, path, instead={path: new})
     return Proposed({path: old}, {path: new})
-
-
-def _text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8")  # line endings as they are
 
 
 def _refuse_what_moves(before: Cluster, after: Cluster, names: tuple[str, ...]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -40,6 +41,7 @@ from hpcforge.cluster.slurm_checks import topology_findings
 from hpcforge.cluster.smoke_tests import impossible_tests, programs
 from hpcforge.cluster.storage_capacity import served, storage_breaches
 from hpcforge.cluster.variables import missing_variables
+from hpcforge.errors import ChangedFileError
 from hpcforge.fabric.cabling import Cabled
 from hpcforge.fabric.fabrics import Fabrics, fabrics
 from hpcforge.fabric.graph import Fabric
@@ -92,6 +94,19 @@ class Loaded:
     inventory: Inventory | None
     draft: Draft  # where things stand in the blueprint
     included: tuple[Path, ...] = ()  # files that the blueprint includes
+    digests: Mapping[Path, str] = field(default_factory=dict)  # SHA-256 of blueprint and inventory as they were read
+
+    def text(self, path: Path) -> str:
+        """Return the blueprint's or the inventory's text, with its line endings. Raises `ChangedFileError`."""
+        content = path.read_bytes() if path.exists() else b""
+        if hashlib.sha256(content).hexdigest() != self.digests[path]:
+            raise ChangedFileError(path)
+        return content.decode("utf-8")
+
+    def require_unchanged(self) -> None:
+        """Raise `ChangedFileError` unless blueprint and inventory are the files that were read."""
+        for path in self.digests:
+            self.text(path)
 
     @property
     def fabrics(self) -> tuple[Fabric, ...]:
@@ -170,7 +185,8 @@ def load(
     What breaks a rule of racks, power, cooling and fabrics is in `diagnostics`; with `judged` it raises, too.
     `instead` has text to be read in place of what is in a file: what it would say once it is written.
     """
-    included = with_includes(_document(blueprint_path, instead, reader.MAX_VALUES), blueprint_path)
+    own = _document(blueprint_path, instead, reader.MAX_VALUES)
+    included, digests = with_includes(own, blueprint_path), {blueprint_path: own.sha256}
     document = with_new_keys(included.document, "blueprint")
     roles, tests = _own_folders(document, blueprint_path)
     declared, model = _declared(roles.folders, tests.folders)
@@ -182,6 +198,7 @@ def load(
     machines: Draft | None = None
     if inventory_path:
         read = with_new_keys(_document(inventory_path, instead, reader.MAX_MACHINE_VALUES), "inventory")
+        digests[inventory_path] = read.sha256
         machines, found = validate(Inventory, read)
         if named and not _is_there(named):
             hint = f"{_RELATIVE} blueprint; looked for as {named.absolute()}"
@@ -191,7 +208,7 @@ def load(
     diagnostics += draft.place(_unreadable(draft, blueprint_path.absolute().parent))
     _raise_errors(draft, diagnostics)
     loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path, roles, declared)
-    loaded = replace(loaded, included=included.files)
+    loaded = replace(loaded, included=included.files, digests=digests)
     if judged or any(entry.severity == "error" for entry in loaded.found):
         _raise_errors(draft, loaded.diagnostics)
     return loaded

@@ -16,12 +16,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hpcforge.locks import folder_lock
+
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
     """A new folder of mode 0700 with a short path; it is gone afterwards. Raises `OSError`."""
     place = _place()
-    with _locked(place):
+    with folder_lock(place):
         for left in place.iterdir():
             _sweep(left)
         folder = Path(tempfile.mkdtemp(dir=place))
@@ -44,16 +46,6 @@ def _place() -> Path:
         why = "not a folder that only you can use: remove it, or set TMPDIR to a folder of your own"
         raise PermissionError(errno.EPERM, why, str(place))
     return place
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    handle = _open(folder)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _sweep(folder: Path) -> None:

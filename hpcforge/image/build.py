@@ -163,6 +163,8 @@ def _there(lock: Lock, made_for: MadeFor, say: Progress) -> Manifest | None:
 
 
 def _build(name: str, lock: Lock, apt: Apt, made_for: MadeFor, tell: Tell, handle: int) -> Manifest:
+    with store.unused(name):  # said before minutes of work: the image of this name is replaced
+        pass
     building = store.building(name)
     try:
         total = len(lock.packages)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from hpcforge.image.manifest import Lock, Manifest, check_name, from_text
 from hpcforge.image.request import ImageRequest
 from hpcforge.lab.host_paths import Progress, cache
 from hpcforge.lab.trees import remove_tree
+from hpcforge.locks import file_lock, held
 
 ARCHIVE, MANIFEST = "root.tar", "manifest.json"
 _BUILDING = ".building-"  # no name of an image begins with a dot
@@ -42,13 +42,27 @@ def directory(name: str) -> Path:
 def lock(progress: Progress) -> Iterator[int]:
     """One run at a time that builds or removes; the handle, for programs that are to hold it as long as they run."""
     folder().mkdir(parents=True, exist_ok=True)
-    with (folder() / ".lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("waiting: another run is building or removing an image")
-            fcntl.flock(file, fcntl.LOCK_EX)
+    busy = "waiting: another run is building or removing an image"
+    with file_lock(folder() / ".lock", lambda: progress(busy)) as file:
         yield file.fileno()
+
+
+@contextmanager
+def in_use(name: str) -> Iterator[None]:
+    """Keep an image as it is while machines are written from it. Enter it under the lock."""
+    with held(_users(name), f"image {name} is being replaced", "run it again", shared=True):
+        yield
+
+
+@contextmanager
+def unused(name: str) -> Iterator[None]:
+    """Keep an image from being served to machines. Raises `HeldError` while it is. Call under the lock."""
+    with held(_users(name), f"image {name} is served to machines", "wait for the end of that installation"):
+        yield
+
+
+def _users(name: str) -> Path:
+    return folder() / f".in-use-{check_name(name)}.lock"
 
 
 def names() -> tuple[str, ...]:
@@ -122,7 +136,8 @@ def sha256_of(path: Path) -> str:
 def remove(name: str, used_by: Callable[[Path], Sequence[str]], progress: Progress) -> None:
     """Remove an image, and what a build that was cut off has left. Call under the lock.
 
-    `used_by` tells which labs lie on something in a folder. Raises ImageError where one lies on this image.
+    `used_by` tells which labs lie on something in a folder. Raises ImageError where one lies on this image, and
+    `HeldError` while machines are written from it.
     """
     gone = directory(name)
     if labs := used_by(gone):
@@ -165,12 +180,14 @@ def sweep(progress: Progress) -> None:
 
 
 def _discard(place: Path) -> None:
-    """Out of sight first, in one step."""
-    gone = folder() / f"{_BUILDING}{place.name}-gone"
-    if gone.exists():
+    """Out of sight first, in one step. Raises `HeldError` while machines are written from it."""
+    with unused(place.name):
+        gone = folder() / f"{_BUILDING}{place.name}-gone"
+        if gone.exists():
+            remove_tree(gone)
+        place.rename(gone)
         remove_tree(gone)
-    place.rename(gone)
-    remove_tree(gone)
+        _users(place.name).unlink()
 
 
 def _sync(path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from hpcforge.lab.names import check_lab_name
+from hpcforge.locks import file_lock
 
 STATE = Path("/var/lib/hpcforge")
 RUN = Path("/run/hpcforge")
@@ -54,22 +54,5 @@ def forget_lab_lock(name: str) -> None:
 @contextmanager
 def _lock(name: str, busy: str, progress: Progress) -> Iterator[None]:
     RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
-    path = RUN / f"{name}.lock"
-    while True:
-        with path.open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                progress(f"waiting: {busy}")
-                fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(path, file.fileno()):
-                yield
-                return
-
-
-def _is_at(path: Path, handle: int) -> bool:
-    """Whether an open file still has its name: its last holder may have removed it while we waited."""
-    try:
-        return path.stat().st_ino == os.fstat(handle).st_ino
-    except FileNotFoundError:
-        return False
+    with file_lock(RUN / f"{name}.lock", lambda: progress(f"waiting: {busy}")):
+        yield

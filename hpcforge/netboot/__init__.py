@@ -7,7 +7,6 @@ of what is to be installed: one file, which is replaced as a whole.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from hpcforge.atomic import write_atomically
 from hpcforge.errors import ExpectedError
+from hpcforge.locks import file_lock
 from hpcforge.netboot.decide import Record
 
 _RECORDS: TypeAdapter[dict[str, Record]] = TypeAdapter(dict[str, Record])
@@ -78,6 +78,5 @@ class Records:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self.path.parent / ".lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with file_lock(self.path.parent / ".lock"):
             yield

@@ -48,9 +48,9 @@ def dnsmasq_conf(network: BootNetwork, hosts: Sequence[BootHost]) -> str:
         f"interface={network.interface}",
         "except-interface=lo",
         "bind-interfaces",
-        f"pid-file={network.folder}/dnsmasq.pid",
-        f"dhcp-leasefile={network.folder}/leases",
-        "log-dhcp",
+        f"pid-file={network.folder}/dhcp/dnsmasq.pid",
+        f"dhcp-leasefile={network.folder}/dhcp/leases",
+        "no-ping",  # addresses are reserved; without it no raw socket is needed
         "log-facility=-",
         "enable-tftp",
         f"tftp-root={network.folder}/tftp",

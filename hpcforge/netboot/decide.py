@@ -23,13 +23,14 @@ class Record:
     state: State
     until_s: float  # later it is no longer asked for
     image: str  # name of the image
-    wipe: tuple[str, ...] = ()  # serial numbers of the disks whose data may go
+    wipe: tuple[str, ...] = ()  # serial numbers of the disks whose data may go; names of those in `unfinished`
     token_sha256: str | None = None  # of the token that was offered last
-    disks: tuple[str, ...] = ()  # serial numbers of those that are being written, or were
+    disks: tuple[str, ...] = ()  # serial numbers (else names) of those that are being written, or were
     host_keys: tuple[str, ...] = ()
     why: str = ""  # of a failure
     mac: str = ""  # of the machine that is meant: another one under the same name is not installed
     console: tuple[str, ...] = ()  # the last lines of an installer that failed
+    unfinished: tuple[str, ...] = ()  # disks that an earlier try of this machine began to write, as in `disks`
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,12 @@ class TargetDisk:
     bytes: int
     blank: bool  # no partition table, no file system, no RAID or LVM signature
     marker: str = ""  # what an earlier installation wrote behind the partition table: SHA-256 of its token
+    wwn: str = ""  # its World Wide Name, the same by every path; "": it has none
+
+    @property
+    def label(self) -> str:
+        """Its serial number, else its name."""
+        return self.serial or self.name
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,13 @@ class Choice:
 
     disks: tuple[TargetDisk, ...] = ()
     why: str = ""
+
+
+def renewed(new: Record, old: Record | None) -> Record:
+    """Return a new record of a node, with the disks that earlier tries of the same machine left half written."""
+    if old is None or old.mac != new.mac or old.state == "installed":
+        return new
+    return replace(new, unfinished=old.disks or old.unfinished)
 
 
 def boots(record: Record | None, now_s: float) -> Literal["disk", "install"]:
@@ -107,24 +121,44 @@ def choose(record: Record, disks: Sequence[TargetDisk], need: Need = Need()) -> 
         return Choice(
             why=f"it has no disk {size}" if not large else f"it has {len(large)} of {need.drives} disks {size}"
         )
-    named = [disk for disk in large if disk.serial in record.wipe]
+    named = [disk for disk in large if _is_named(disk, record)]
     earlier = [disk for disk in disks if disk.marker and disk not in named]
     if earlier:  # a boot loader finds the file system by its label, which both would have
         return Choice(why=f"an earlier installation is on {listed(earlier)}: name that disk with --wipe, or erase it")
-    for serial in record.wipe:
-        if (found := sum(disk.serial == serial for disk in large)) != 1:
-            have = ", ".join(disk.serial or disk.name for disk in large)
-            return Choice(why=f"{found} disks have the serial number {serial}; it has {have}")
+    for label in record.wipe:
+        if (found := sum(disk.label == label for disk in named)) != 1:
+            if label in {disk.name for disk in large if not disk.serial}:
+                return Choice(why=f"{label} has no serial number, and no earlier try began to write it: erase it")
+            have = ", ".join(disk.label for disk in large)
+            return Choice(why=f"{found} disks have the serial number {label}; it has {have}")
     if len(named) > need.drives:
         return Choice(why=f"--wipe names {len(named)} disks, and its system takes {need.drives}")
     chosen = _filled(named, [disk for disk in large if disk.blank and disk not in named], need.drives)
     if len(chosen) < need.drives:
         why = "every disk has data" if need.drives == 1 else f"it has no {need.drives} blank disks of one size"
         return Choice(why=f"{why}: {listed(large)}")
+    if need.drives > 1 and (why := _alike(chosen, disks)):
+        return Choice(why=why)
     done = [disk.name for disk in chosen if disk.marker and disk.marker == record.token_sha256]
     if done:
         return Choice(why=f"{', '.join(done)} was installed with this token already")
     return Choice(chosen)
+
+
+def _is_named(disk: TargetDisk, record: Record) -> bool:
+    """Whether its data may go; a name is another disk's at the next boot, so it counts for an unfinished disk alone."""
+    return disk.label in record.wipe and (bool(disk.serial) or disk.name in record.unfinished)
+
+
+def _alike(chosen: Sequence[TargetDisk], disks: Sequence[TargetDisk]) -> str:
+    """Return why these may be no different disks: one that has two paths would be mirrored with itself."""
+    for disk in chosen:
+        if not disk.serial:
+            return f"{disk.name} has no serial number, which mirrors need: two paths to one disk look like two disks"
+        same = [other for other in disks if other.serial == disk.serial or (disk.wwn and other.wwn == disk.wwn)]
+        if len(same) > 1:
+            return f"{len(same)} disks have the serial number {disk.serial} or its WWN: {listed(same)}"
+    return ""
 
 
 def _filled(named: Sequence[TargetDisk], blank: Sequence[TargetDisk], drives: int) -> tuple[TargetDisk, ...]:

@@ -55,6 +55,7 @@ list() {
     serial=$(cat $path/serial $path/device/serial 2> /dev/null | head -n 1 | tr -cd 'A-Za-z0-9._-')
     # SCSI, SAS and SATA: page 80 of its vital product data, behind four bytes of header
     [ -n "$serial" ] || serial=$(tail -c +5 $path/device/vpd_pg80 2> /dev/null | tr -cd 'A-Za-z0-9._-')
+    wwn=$(cat $path/wwid $path/device/wwid 2> /dev/null | head -n 1 | tr -cd 'A-Za-z0-9._-')
     blank=false
     if dd if=/dev/$name of=/tmp/first bs=512 count=2048 2> /dev/null &&
       dd if=/dev/$name of=/tmp/last bs=512 count=2048 skip=$((bytes / 512 - 2048)) 2> /dev/null &&
@@ -64,7 +65,8 @@ list() {
     case $marker in hpcforge-installed:*) marker=${marker#*:} ;; *) marker= ;; esac
     [ $first = yes ] || printf ','
     first=no
-    printf '{"name":"%s","serial":"%s","bytes":%s,"blank":%s,"marker":"%s"}' "$name" "$serial" "$bytes" $blank "$marker"
+    printf '{"name":"%s","serial":"%s","wwn":"%s","bytes":%s,"blank":%s,"marker":"%s"}' \
+      "$name" "$serial" "$wwn" "$bytes" $blank "$marker"
   done
   printf ']'
 }

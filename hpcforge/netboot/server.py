@@ -10,11 +10,13 @@ import hashlib
 import re
 import secrets
 import shlex
+import socket as sockets
 import socketserver
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -22,16 +24,34 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
+from hpcforge.errors import ExpectedError
 from hpcforge.netboot import Records, configurations, decide
 from hpcforge.netboot.configurations import BootHost
 from hpcforge.netboot.decide import Need, Record, TargetDisk
 
 _LARGEST = 64 * 1024  # bytes of a request's body; nginx has the same limit
 _WAIT_S = 30.0
+_ANSWERS_S = 10.0  # in which it answers this process, also while many machines ask
 _DISKS: TypeAdapter[list[TargetDisk]] = TypeAdapter(list[TargetDisk])
 _HOST_KEY = re.compile(r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{40,1000}={0,2}")
+_OWN_PATH = "/own"  # nginx passes on only /machine/
 _MOST_DISKS, _MOST_KEYS = 256, 8
+_MOST_REFUSALS = 20  # that are printed in a minute
 _MOST_LINES, _LONGEST_LINE = 25, 200  # that are kept of a console, and letters of each
+
+
+class ServerError(ExpectedError):
+    """The socket belongs to another server."""
+
+    kind = "busy"
+
+
+@dataclass
+class Refusals:
+    """Refused requests of the current minute: strangers may send any number, and each is a line for the operator."""
+
+    minute: int = 0
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,6 +69,7 @@ class Boots:
     console: str = "ttyS0,115200"
     say: Callable[[str], None] = lambda _text: None
     now_s: Callable[[], float] = time.time
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 @dataclass(frozen=True)
@@ -66,7 +87,7 @@ def boot_script(of: Boots, mac: str, platform: str, source: str) -> Reply:
     """The script of the machine with this MAC address, if it asks from the address that is its own."""
     host = of.hosts.get(mac.lower())
     if host is None or host.address != source:
-        of.say(f"{source} asked for the boot script of {mac[:17]!r}: refused")
+        _say_refused(of, f"{source} asked for the boot script of {mac[:17]!r}: refused")
         return _REFUSED
     record = of.records.read().get(host.name)
     if record is not None and record.mac != host.mac:
@@ -111,8 +132,8 @@ def begin(of: Boots, token: str, source: str, body: bytes) -> Reply:
         return _fail(of, now.node, choice.why)
     if not all(re.fullmatch(r"[a-z0-9]{1,32}", disk.name) for disk in choice.disks):
         return _fail(of, now.node, "the name of its disk is odd")
-    serials = tuple(disk.serial or disk.name for disk in choice.disks)
-    of.records.change(now.node, lambda record: replace(record, disks=serials) if record else None)
+    labels = tuple(disk.label for disk in choice.disks)
+    of.records.change(now.node, lambda record: replace(record, disks=labels) if record else None)
     of.say(f"{now.node}: writes {decide.listed(choice.disks)}")
     image, names = of.files["root.ext4"], " ".join(disk.name for disk in choice.disks)
     said = f"disks='{names}'\nimage_sha256={image}\nimage_bytes={of.image_bytes}\nmarker={digest}\n"
@@ -153,8 +174,19 @@ def _of_token(of: Boots, token: str, source: str) -> Record | None:
     for record in of.records.read().values():
         if record.token_sha256 == digest and address.get(record.node) == source:
             return record
-    of.say(f"{source} showed a token that is not its own: refused")
+    _say_refused(of, f"{source} showed a token that is not its own: refused")
     return None
+
+
+def _say_refused(of: Boots, text: str) -> None:
+    refusals, minute = of.refusals, int(of.now_s() // 60)
+    if refusals.minute != minute:
+        if refusals.number > _MOST_REFUSALS:
+            of.say(f"{refusals.number - _MOST_REFUSALS} more requests were refused in that minute")
+        refusals.minute, refusals.number = minute, 0
+    refusals.number += 1
+    if refusals.number <= _MOST_REFUSALS:
+        of.say(text)
 
 
 def _fail(of: Boots, node: str, why: str, console: Sequence[str] = ()) -> Reply:
@@ -182,6 +214,8 @@ class _Handler(BaseHTTPRequestHandler):
         """A boot script."""
         parts = urlsplit(self.path)
         asked = parse_qs(parts.query, max_num_fields=8)
+        if parts.path == _OWN_PATH:
+            return self._send(Reply(200, self.server.id))
         if parts.path != "/machine/boot.ipxe":
             return self._send(Reply(404))
         mac, platform = (asked.get(key, [""])[0] for key in ("mac", "platform"))
@@ -218,26 +252,61 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
+    request_queue_size = 1024  # of a whole cluster that is switched on at once; nginx would answer 502 to the rest
 
     def __init__(self, socket: Path, of: Boots) -> None:
-        self.of = of
+        self.of, self.id = of, secrets.token_hex(16)
         super().__init__(str(socket), _Handler)
+
+    def handle_error(self, *_: object) -> None:
+        """Print a line where a traceback would be; nothing of a machine that did not wait for its answer."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError | TimeoutError):
+            _say_refused(self.of, f"a request failed: {type(error).__name__}: {error}")
 
 
 @contextmanager
-def serving(socket: Path, of: Boots) -> Iterator[None]:
-    """Serve on a Unix socket while entered."""
-    socket.unlink(missing_ok=True)
+def serving(socket: Path, of: Boots) -> Iterator[Callable[[], bool]]:
+    """Serve on a Unix socket while entered; yield whether requests there reach this server.
+
+    Raises `ServerError` where another server answers on that socket.
+    """
+    if _answer(socket) is not None:
+        raise ServerError(f"another server answers on {socket}", f"end it first: `fuser {socket}` prints its process")
+    socket.unlink(missing_ok=True)  # of a server that was killed
     server = _Server(socket, of)
+    made = socket.stat().st_ino
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield
+        yield lambda: _answer(socket) == server.id
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
-        socket.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            if socket.stat().st_ino == made:
+                socket.unlink()
+
+
+def _answer(socket: Path) -> str | None:
+    """Return the identity of the server on a socket; "" of one that gives none, None where no server is."""
+    until = time.monotonic() + _ANSWERS_S
+    while (left_s := until - time.monotonic()) > 0:
+        with sockets.socket(sockets.AF_UNIX) as asking:
+            asking.settimeout(left_s)
+            try:
+                asking.connect(str(socket))
+                asking.sendall(f"GET {_OWN_PATH} HTTP/1.0\r\n\r\n".encode())
+                with asking.makefile("rb") as answer:
+                    return answer.read(4096).decode("ascii", "replace").rpartition("\r\n\r\n")[2]
+            except BlockingIOError:  # its queue is full
+                time.sleep(0.1)
+            except (FileNotFoundError, ConnectionError):
+                return None
+            except OSError:
+                return ""
+    return ""
 
 
 def identity(name: str, values: Mapping[str, str]) -> str:

@@ -6,16 +6,20 @@ import hashlib
 import ipaddress
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from hpcforge.errors import ExpectedError
+from hpcforge.locks import held
 from hpcforge.netboot import foreign_dhcp, server
 from hpcforge.netboot.configurations import BIOS_FILE, EFI_FILE, BootNetwork, dnsmasq_conf, nginx_conf
 from hpcforge.netboot.server import Boots
@@ -23,6 +27,8 @@ from hpcforge.netboot.server import Boots
 IPXE = Path("/usr/lib/ipxe")  # of Debian's package ipxe
 PROGRAMS = {"dnsmasq": "dnsmasq-base", "nginx": "nginx-light"}  # and the packages that have them
 _ENDS_S = 10.0
+_LOG_BYTES = 1 << 20  # of a server's log, and of the older part beside it
+_DHCP_RIGHTS = "-all,+net_admin,+net_bind_service"  # to add a machine to the ARP table; for ports 67 and 69
 
 
 class NetbootError(ExpectedError):
@@ -42,15 +48,53 @@ class Served:
     user: str | None = "www-data"  # whom nginx runs as
 
 
+@dataclass(frozen=True)
+class Program:
+    """A server that runs, and what keeps its log."""
+
+    process: subprocess.Popen[bytes]
+    log: threading.Thread
+
+
 @contextmanager
 def serving(what: Served) -> Iterator[Callable[[], None]]:
-    """Serve while entered; what is given raises `NetbootError` once a server has ended."""
+    """Serve while entered; yield a function that raises `NetbootError` once a server has ended or was replaced.
+
+    Raises `HeldError` where another process serves this cluster or this network interface.
+    """
     _require_programs()
-    _refuse_foreign_dhcp(what.network, [host.mac for host in what.boots.hosts.values()])
+    with alone(what):
+        _refuse_foreign_dhcp(what.network, [host.mac for host in what.boots.hosts.values()])
+        place, user = what.place, what.user if os.geteuid() == 0 else None
+        _write_files(what, user)
+        with server.serving(place / "socket", what.boots) as own:
+            if user:
+                shutil.chown(place / "socket", user)
+            dnsmasq = ["dnsmasq", "--keep-in-foreground", f"--conf-file={place}/dnsmasq.conf"]
+            with (
+                running(dnsmasq, place, unprivileged(place / "dhcp") if os.geteuid() == 0 else ()) as dhcp,
+                running(["nginx", "-p", str(place), "-c", f"{place}/nginx.conf", "-e", "stderr"], place) as http,
+            ):
+                yield lambda: _check({"dnsmasq": dhcp, "nginx": http}, place, own)
+
+
+@contextmanager
+def alone(what: Served) -> Iterator[None]:
+    """Hold the place and the interface: a second dnsmasq on it would share port 67. Raises `HeldError`."""
+    folder, name, interface = what.place.parent, what.place.name, what.network.interface
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)  # nginx's workers must reach the socket and the installer, whatever umask root has
+    hint = "wait for its end; it installs every node with a record: `hpcforge netboot want`"
+    with (
+        held(folder / f".cluster-{name}.lock", f"{name} is served to machines that boot", hint),
+        held(folder / f".interface-{interface}.lock", f"machines on {interface} are served", hint),
+    ):
+        yield
+
+
+def _write_files(what: Served, user: str | None) -> None:
     place = what.place
-    place.mkdir(parents=True, exist_ok=True)
-    # nginx's workers must reach the socket and the installer, whatever umask root has
-    place.parent.chmod(0o755)
+    place.mkdir(exist_ok=True)
     place.chmod(0o711)
     for folder in ("tftp", "bodies"):
         (place / folder).mkdir(exist_ok=True)
@@ -60,18 +104,23 @@ def serving(what: Served) -> Iterator[Callable[[], None]]:
     (place / "installer.img").write_bytes(what.installer)
     (place / "installer.img").chmod(0o644)
     (place / "dnsmasq.conf").write_text(dnsmasq_conf(what.network, list(what.boots.hosts.values())))
-    user = what.user if os.geteuid() == 0 else None
+    (place / "dnsmasq.conf").chmod(0o644)
+    (place / "dhcp").mkdir(mode=0o700, exist_ok=True)  # its leases
     (place / "nginx.conf").write_text(nginx_conf(what.network.address, what.port, str(place), str(what.image), user))
-    with server.serving(place / "socket", what.boots):
-        if user:
-            shutil.chown(place / "socket", user)
-        with (
-            running(
-                ["dnsmasq", "--keep-in-foreground", "--user=root", f"--conf-file={place}/dnsmasq.conf"], place
-            ) as dhcp,
-            running(["nginx", "-p", str(place), "-c", f"{place}/nginx.conf", "-e", "stderr"], place) as http,
-        ):
-            yield lambda: _check({"dnsmasq": dhcp, "nginx": http}, place)
+
+
+def unprivileged(leases: Path) -> list[str]:
+    """Return options of setpriv for dnsmasq: an ordinary user, with the rights that DHCP needs and no others.
+
+    dnsmasq's own change of user would clear the signal that ends it with this process.
+    """
+    try:
+        account = pwd.getpwnam("dnsmasq")  # of Debian's package
+    except KeyError:
+        account = pwd.getpwuid(65534)  # the user without rights that every Debian system has
+    os.chown(leases, account.pw_uid, account.pw_gid)
+    user = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", "--no-new-privs"]
+    return [*user, *(f"--{kind}={_DHCP_RIGHTS}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
 
 
 def interface_of(address: str) -> str:
@@ -124,17 +173,38 @@ def _require_programs() -> None:
 
 
 @contextmanager
-def running(argv: list[str], place: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server while entered; its log goes to `place`."""
-    with (place / f"{argv[0]}.log").open("wb") as log:
-        ends_with_us = ["setpriv", "--pdeathsig", "TERM", *argv]  # even if this process is killed
-        process = subprocess.Popen(
-            ends_with_us, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+def running(argv: list[str], place: Path, privileges: Sequence[str] = ()) -> Iterator[Program]:
+    """Run a server while entered, with options of setpriv as its `privileges`; its log goes to `place`."""
+    process = subprocess.Popen(
+        ["setpriv", *privileges, "--pdeathsig", "TERM", *argv],  # it ends with this process, even if that is killed
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    log = threading.Thread(target=_keep_log, args=(process.stdout, place / f"{argv[0]}.log"), daemon=True)
+    log.start()
     try:
-        yield process
+        yield Program(process, log)
     finally:
         _end(process)
+        log.join(_ENDS_S)
+
+
+def _keep_log(output: IO[bytes], path: Path) -> None:
+    """Keep the newest part of a server's output, however much machines make it print; the part before is in `.1`."""
+    path.unlink(missing_ok=True)
+    written = 0
+    while chunk := os.read(output.fileno(), 1 << 16):
+        with suppress(OSError), path.open("ab") as log:  # a full disk must not stop the server
+            log.write(chunk)
+        written += len(chunk)
+        if written > _LOG_BYTES:
+            written = 0
+            with suppress(OSError):
+                path.replace(path.with_name(f"{path.name}.1"))
+    output.close()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -150,14 +220,21 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _check(processes: Mapping[str, subprocess.Popen[bytes]], place: Path) -> None:
-    for name, process in processes.items():
-        if process.poll() is not None:
-            said = (place / f"{name}.log").read_text("utf-8", "replace").strip().splitlines()[-3:]
+def _check(programs: Mapping[str, Program], place: Path, own: Callable[[], bool]) -> None:
+    for name, program in programs.items():
+        if program.process.poll() is not None:
+            program.log.join(1.0)  # workers that outlive it keep its log open
+            log = place / f"{name}.log"
+            said = log.read_text("utf-8", "replace").strip().splitlines()[-3:] if log.exists() else []
             raise NetbootError(
                 f"{name} has ended: {' | '.join(said)}",
                 f"{place}/{name}.log has more; another server may have its port",
             )
+    if not own():
+        raise NetbootError(
+            f"requests to {place}/socket do not reach the server that was started there",
+            "another process removed or replaced it: end that, then serve again",
+        )
 
 
 def started(check: Callable[[], None], seconds: float = 1.0) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from hpcforge.locks import folder_lock
 from hpcforge.plan.desired import Collection
 from hpcforge.run.download_store import FetchError
 
@@ -39,8 +40,9 @@ def unpack(collections: Iterable[Collection], folder: Path) -> None:
             raise _wrong(collection, f"it is not a complete archive: {error}") from error
         _check(collection, files, {entry.name for entry in wanted})
         try:
-            if _there(_home(folder, collection)) != files:
-                _put(folder, collection, files)
+            with folder_lock(folder):
+                if _there(_home(folder, collection)) != files:
+                    _put(folder, collection, files)
         except OSError as error:
             raise FetchError(
                 f"{folder / collection.folder}: {error.strerror or error}",
@@ -135,7 +137,7 @@ def _there(home: Path) -> Files | None:
 
 
 def _put(folder: Path, collection: Collection, files: Files) -> None:
-    """Write the files to a folder beside, which then takes the place. Raises OSError."""
+    """Write the files to a folder beside, which then takes the place. Call under the lock. Raises OSError."""
     place = folder / collection.folder
     place.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as temporary:
@@ -145,8 +147,4 @@ def _put(folder: Path, collection: Collection, files: Files) -> None:
             (home / name).write_bytes(content)
         if place.exists():
             place.rename(Path(temporary) / "before")
-        try:
-            (Path(temporary) / collection.folder).rename(place)
-        except OSError:
-            if _there(_home(folder, collection)) != files:  # else another hpcforge has just put it there
-                raise
+        (Path(temporary) / collection.folder).rename(place)

@@ -7,11 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
-from hpcforge.atomic import rewrite
-from hpcforge.blueprint.edit import with_values
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.blueprint.inventory import BmcsSection, Inventory
-from hpcforge.cluster import load
 from hpcforge.cluster.discovered import Machine, MachineMatches, additions
 from hpcforge.errors import UsageError
 from hpcforge.power import BmcError, Login
@@ -20,6 +17,7 @@ from hpcforge.power.read_machine import read_machine, read_service
 from hpcforge.power.redfish import Redfish
 from hpcforge.run.power import password_of
 from hpcforge.run.site import Site
+from hpcforge.run.site_files import Values, add_values
 
 MOST = 4096  # addresses of one search
 MACHINE_S = 180.0  # for all requests to one controller, with one that restarts meanwhile (quirks.yaml: 90 s)
@@ -148,19 +146,6 @@ def _accesses(site: Site, asked: Search) -> Mapping[str, Login]:
     return found
 
 
-def record(site: Site, matches: MachineMatches) -> dict[tuple[str, str], object]:
-    """Write what the inventory lacks, all or nothing; return it by (node, key).
-
-    Raises:
-        UsageError: the blueprint names no inventory.
-        InvalidInput: the file would be wrong with it; nothing is written then.
-    """
-    path = site.loaded.inventory_path
-    if path is None:
-        raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
-    added = additions(matches, site.cluster.nodes, site.loaded.inventory or _EMPTY)
-    if added:
-        text = with_values(path.read_bytes().decode("utf-8"), "nodes", added)
-        load(site.loaded.blueprint_path, path, instead={path: text})
-        rewrite(path, text)
-    return added
+def record(site: Site, matches: MachineMatches) -> Values:
+    """Write what the inventory lacks by now, all or nothing; return it by (node, key). Raises as `add_values` does."""
+    return add_values(site.loaded, lambda now: additions(matches, now.cluster.nodes, now.inventory or _EMPTY))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import http.client
 import os
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError
 
+from hpcforge.locks import file_lock
 from hpcforge.plan.desired import Artifact
 from hpcforge.run.download_store import FetchError, accept, is_there, sha256_of
 
@@ -35,7 +34,8 @@ def download(artifact: Artifact, folder: Path, progress: Callable[[str], None]) 
     Raises `FetchError` where it cannot be had or is not what is pinned, OSError for the folder.
     """
     arriving = folder / f".{artifact.sha256}.arriving"
-    with _alone(arriving, artifact, progress) as file:
+    busy = f"another hpcforge fetches {artifact.name}: waiting for it"
+    with file_lock(arriving, lambda: progress(busy)) as file:
         if is_there(artifact, folder):  # another hpcforge has brought it meanwhile
             arriving.unlink()
             return
@@ -45,29 +45,6 @@ def download(artifact: Artifact, folder: Path, progress: Callable[[str], None]) 
             file.truncate(0)  # what was there of it may have been the beginning of another file
             _bring(artifact, file, progress)
         accept(artifact, arriving, folder)
-
-
-@contextmanager
-def _alone(arriving: Path, artifact: Artifact, progress: Callable[[str], None]) -> Iterator[IO[bytes]]:
-    """The file that it arrives in, open for one of several hpcforge; the others wait."""
-    while True:
-        with arriving.open("ab") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                progress(f"another hpcforge fetches {artifact.name}: waiting for it")
-                time.sleep(_TOLD_S)
-                continue
-            if _is_at(file, arriving):  # and not moved or deleted by the one before
-                yield file
-                return
-
-
-def _is_at(file: IO[bytes], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _bring(artifact: Artifact, file: IO[bytes], progress: Callable[[str], None]) -> None:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -26,6 +27,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint import values as v
 from hpcforge.engines.tasks import Engine, NodeProgram
+from hpcforge.locks import folder_lock
 from hpcforge.node import requests
 from hpcforge.plan.roster import Enrolled, KnownMachine, Roster, parse_roster, roster_document, without
 from hpcforge.run.fanout import exchange
@@ -218,12 +220,12 @@ class Copy:
 
     def add(self, lines: Sequence[str], roster: Roster | None) -> None:
         """Append the lines that are not there yet, and replace the roster. Raises `OSError`."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        known = self._lines()
-        there = set(known)
-        write_atomically(self.folder / "history.jsonl", "".join(f"{line}\n" for line in (*known, *_new(lines, there))))
-        if roster is not None:
-            self._keep(roster)
+        with self._changing():
+            known = self._lines()
+            all_lines = (*known, *_new(lines, set(known)))
+            write_atomically(self.folder / "history.jsonl", "".join(f"{line}\n" for line in all_lines))
+            if roster is not None:
+                self._keep(roster)
 
     def known(self, cluster: str) -> dict[str, KnownMachine]:
         """The machines that this host has itself enrolled, or was told to trust."""
@@ -234,9 +236,15 @@ class Copy:
 
     def trust(self, cluster: str, name: str, machine: Enrolled) -> None:
         """From now on this host knows a node as the head does. Raises `OSError`."""
-        roster = self.read(cluster, 0)[1]
+        with self._changing():
+            roster = self.read(cluster, 0)[1]
+            self._keep(Roster(cluster, roster.run, {**roster.nodes, name: machine}))
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._keep(Roster(cluster, roster.run, {**roster.nodes, name: machine}))
+        with folder_lock(self.folder):
+            yield
 
     def _keep(self, roster: Roster) -> None:
         write_atomically(self.folder / "roster.json", json.dumps(roster_document(roster)) + "\n")

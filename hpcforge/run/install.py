@@ -200,7 +200,7 @@ def install(
             try:
                 withdraw(site, names)
             finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+                work.series.shutdown(wait=True, cancel_futures=True)
                 work.cut_off()
                 work.forget()
     return [work.done[name] for name in names]
@@ -238,7 +238,9 @@ class _Work:
         self.open = {name: _Try() for name in self.installs}
         self.done: dict[str, Installation] = {}
         self.switched: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        self.switching = threading.Lock()  # turns and the power budget hold for one series of nodes
+        # One after another, since turns and the power budget hold for one series of nodes. What waits for its turn must
+        # not take threads from `pool`, which asks nodes for ssh.
+        self.series = ThreadPoolExecutor(1)
         self.stopped = threading.Event()
         self.again: dict[bool, list[str]] = {True: [], False: []}  # from the network or not: what starts again
         self.told: set[str] = set()  # nodes whose controllers were asked to boot from the network
@@ -248,25 +250,24 @@ class _Work:
         """Have nodes start; how that comes out is in the queue."""
         for name in names:
             self.open[name].asked_s = self.now_s()
-        self.pool.submit(self._switch, tuple(names), network)
+        self.series.submit(self._switch, tuple(names), network)
 
     def _switch(self, names: Sequence[str], network: bool) -> None:
         left = dict.fromkeys(names)
-        with self.switching:
-            if network and not self.stopped.is_set():
-                self.told.update(names)
-            try:
-                with contextlib.closing(_started(self.site, self.of, names, network, self.stopped)) as outcomes:
-                    for outcome in outcomes:
-                        if outcome.reason in _LASTING:
-                            self.refused.add(outcome.node)
-                        self.switched.put(outcome)
-                        left.pop(outcome.node, None)
-                        if self.stopped.is_set():
-                            return
-            except Exception as error:  # the nodes would be waited for without end
-                for name in left:
-                    self.switched.put(Outcome(name, "failed", why=f"it cannot be switched on: {type(error).__name__}"))
+        if network and not self.stopped.is_set():
+            self.told.update(names)
+        try:
+            with contextlib.closing(_started(self.site, self.of, names, network, self.stopped)) as outcomes:
+                for outcome in outcomes:
+                    if outcome.reason in _LASTING:
+                        self.refused.add(outcome.node)
+                    self.switched.put(outcome)
+                    left.pop(outcome.node, None)
+                    if self.stopped.is_set():
+                        return
+        except Exception as error:  # the nodes would be waited for without end
+            for name in left:
+                self.switched.put(Outcome(name, "failed", why=f"it cannot be switched on: {type(error).__name__}"))
 
     def cut_off(self) -> None:
         """Have the records say which disks were being written when this ended."""
@@ -350,7 +351,7 @@ class _Work:
             tried.begun_s = tried.begun_s or tried.installed_s
             self.say(f"{name}: installed on {' and '.join(record.disks)}, {self._record_key(name)}; it starts")
             if tried.lasting_boot:
-                self._boot_as_before([name])
+                self.pool.submit(self._boot_as_before, [name])  # a slow controller is no reason to wait
         elif self._late(name):
             self._fail(name, _where_it_stopped(record, self.limit_s), console=record.console)
         elif record.state == "begun" and tried.begun_s is None:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import ipaddress
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hpcforge.atomic import rewrite
-from hpcforge.blueprint.edit import with_values
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.cluster import load
+from hpcforge.cluster import Loaded
 from hpcforge.cluster.model import Network, Node
 from hpcforge.errors import UsageError
 from hpcforge.image import disk, store
 from hpcforge.image.manifest import Manifest
 from hpcforge.netboot import Records, folder, services
 from hpcforge.netboot.configurations import BootHost, BootNetwork
-from hpcforge.netboot.decide import Need, Record
+from hpcforge.netboot.decide import Need, Record, renewed
 from hpcforge.netboot.installer import installer
 from hpcforge.netboot.server import Boots, identity
 from hpcforge.run.site import Site
+from hpcforge.run.site_files import add_values
 
 # Where nginx, as an ordinary user, reaches the socket: a folder of state may be below the home of root.
 _SERVED = Path("/run/hpcforge-netboot")
@@ -52,7 +52,7 @@ def want(site: Site, names: Sequence[str], wipe: Mapping[str, tuple[str, ...]], 
 
 
 def _put(records: Records, new: Record) -> None:
-    records.change(new.node, lambda _: new)
+    records.change(new.node, lambda old: renewed(new, old))
 
 
 def withdraw(site: Site, names: Sequence[str]) -> None:
@@ -89,25 +89,39 @@ def boot_network(site: Site) -> Network:
     return next((network for network in cluster.networks if network.boot), cluster.network)
 
 
+@contextmanager
 def served(
     site: Site, image: Manifest, address: str | None, port: int, proxy: bool, key: Path, say: Callable[[str], None]
-) -> services.Served:
-    """All that is served. Raises UsageError, `NetbootError`, `InstallerError` and `ImageError`."""
+) -> Iterator[services.Served]:
+    """All that is served; the image is not replaced or removed meanwhile.
+
+    Raises UsageError, `NetbootError`, `InstallerError` and `ImageError`.
+    """
     network = boot_network(site)
     address = address or services.address_on(network.cidr)
-    with disk.disk_of(image, say) as place:  # its checksums are compared
+    with ExitStack() as kept:
+        with disk.disk_of(image, say) as place:  # its checksums are compared
+            kept.enter_context(store.in_use(image.name))
         files = {name: services.sha256_of(place / name) for name in ("vmlinuz", "initrd.img")}
-    assert image.disk is not None
-    files["root.ext4"] = image.disk.sha256
-    say("making the installer")
-    archive = installer()
-    url = f"http://{address}:{port}"
+        assert image.disk is not None
+        files["root.ext4"] = image.disk.sha256
+        say("making the installer")
+        archive = installer()
+        url, here = f"http://{address}:{port}", _SERVED / site.cluster.name
+        hosts = {
+            node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac is not None
+        }
+        needs = {node.name: _need(node, image.disk.bytes) for node in site.cluster.nodes}
+        interface, script = services.interface_of(address), f"{url}/machine/boot.ipxe"
+        boot = BootNetwork(interface, address, network.cidr, script, str(here), network.gateway, proxy)
+        identities = _identities(site, network, public_key(key))
+        boots = Boots(records_of(site), hosts, identities, url, image.name, image.disk.bytes, files, needs, say=say)
+        yield services.Served(boot, port, boots, here, place, archive)
+
+
+def _identities(site: Site, network: Network, authorized: str) -> dict[str, str]:
     prefix = ipaddress.IPv4Network(network.cidr).prefixlen
-    authorized = public_key(key)
-    hosts = {
-        node.mac: BootHost(node.name, node.mac, node.address) for node in site.cluster.nodes if node.mac is not None
-    }
-    identities = {
+    return {
         node.name: identity(
             node.name,
             {
@@ -122,19 +136,6 @@ def served(
         )
         for node in site.cluster.nodes
     }
-    needs = {node.name: _need(node, image.disk.bytes) for node in site.cluster.nodes}
-    here = _SERVED / site.cluster.name
-    boot = BootNetwork(
-        services.interface_of(address),
-        address,
-        network.cidr,
-        f"{url}/machine/boot.ipxe",
-        str(here),
-        network.gateway,
-        proxy,
-    )
-    boots = Boots(records_of(site), hosts, identities, url, image.name, image.disk.bytes, files, needs, say=say)
-    return services.Served(boot, port, boots, here, place, archive)
 
 
 def _need(node: Node, image_bytes: int) -> Need:
@@ -146,27 +147,21 @@ def _need(node: Node, image_bytes: int) -> Need:
 def record_keys(site: Site, names: Sequence[str] | None = None) -> tuple[str, ...]:
     """Write the host keys of installed nodes, or of these of them, where the inventory has none; return the nodes.
 
-    Raises:
-        UsageError: the blueprint names no inventory.
-        InvalidInput: with them the inventory would be wrong; nothing is written then.
+    Raises as `add_values` does.
     """
-    path = site.loaded.inventory_path
-    if path is None:
-        raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
     done = {name: record for name, record in records_of(site).read().items() if record.state == "installed"}
-    keys = {
-        (node.name, "host_keys"): list(done[node.name].host_keys)
-        for node in site.cluster.nodes
-        if node.name in done
-        and (names is None or node.name in names)
-        and not node.host_keys
-        and done[node.name].mac == node.mac
-    }
-    if keys:
-        text = with_values(path.read_bytes().decode("utf-8"), "nodes", keys)
-        load(site.loaded.blueprint_path, path, instead={path: text})
-        rewrite(path, text)
-    return tuple(name for name, _ in keys)
+
+    def keys(now: Loaded) -> dict[tuple[str, str], object]:
+        return {
+            (node.name, "host_keys"): list(done[node.name].host_keys)
+            for node in now.cluster.nodes
+            if node.name in done
+            and (names is None or node.name in names)
+            and not node.host_keys
+            and done[node.name].mac == node.mac
+        }
+
+    return tuple(name for name, _ in add_values(site.loaded, keys))
 
 
 def default_key(site: Site) -> Path:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
-import os
 import secrets
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from hpcforge.locks import operator
 from hpcforge.node import requests
 from hpcforge.plan.roster import Roster
 
@@ -47,12 +46,4 @@ class Run:
 
 def begin(cluster: str, version: str) -> Run:
     """A new run, not yet numbered."""
-    return Run(0, secrets.token_hex(8), f"{_user()}@{socket.gethostname()}", cluster, version)
-
-
-def _user() -> str:
-    """Who is at the terminal, also behind sudo."""
-    try:
-        return os.environ.get("SUDO_USER") or getpass.getuser()
-    except (KeyError, OSError):  # a number without a name
-        return str(os.getuid())
+    return Run(0, secrets.token_hex(8), f"{operator()}@{socket.gethostname()}", cluster, version)

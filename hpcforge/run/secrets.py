@@ -9,14 +9,13 @@ from them for single nodes (certificates) is never stored, see `hpcforge.run.hos
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import os
 import secrets as random_source
 import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from pyrage import x25519
 
 from hpcforge.atomic import sync_folder, write_atomically
 from hpcforge.errors import ExpectedError
+from hpcforge.locks import folder_lock
 from hpcforge.plan.secrets import LETTERS, PLAN_KEY, Secret, SecretSpec
 from hpcforge.run.host_certificates import AUTHORITY, REVOKED, new_authority, with_revoked
 
@@ -193,16 +193,13 @@ def store_revoked(file: Path, identity_file: Path, keys: Iterable[str]) -> None:
 @contextmanager
 def _changing(file: Path) -> Iterator[None]:
     """One change at a time. It is the folder that is locked: the file itself is replaced by each change."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise _unwritable(file, error) from error
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with ExitStack() as held:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(folder_lock(file.parent))
+        except OSError as error:
+            raise _unwritable(file, error) from error
         yield
-    finally:
-        os.close(folder)
 
 
 def _write_secrets(file: Path, identity_file: Path, secrets: Mapping[str, bytes]) -> None:

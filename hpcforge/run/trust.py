@@ -10,13 +10,11 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from hpcforge.atomic import rewrite
 from hpcforge.blueprint.edit import SetValue, edited, with_values
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.cluster import load
-from hpcforge.cluster.model import Access
+from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.model import Access, Cluster
 from hpcforge.engines import Engines
 from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import HostKey, Target
@@ -25,6 +23,7 @@ from hpcforge.plan.roster import Enrolled
 from hpcforge.run.fanout import ask_all
 from hpcforge.run.history import Copy, read_log
 from hpcforge.run.site import Site, jump_host, open_engines, target
+from hpcforge.run.site_files import current, site_lock, write_texts
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,17 @@ def record(site: Site, shown: MachineKeys) -> Site:
         InvalidInput: with them the files would be wrong; nothing is written then.
         UsageError: there is a file where the new inventory would be.
     """
-    loaded = site.loaded
+    with site_lock(site.loaded):
+        now = current(site.loaded)
+        path, texts = _with_keys(now, site.cluster, shown)
+        load(now.blueprint_path, path, instead=texts)  # raises what would be wrong; nothing is written then
+        write_texts(now, texts)
+        reread = load(now.blueprint_path, path)
+    return dataclasses.replace(site, loaded=reread, cluster=reread.cluster)
+
+
+def _with_keys(loaded: Loaded, before: Cluster, shown: MachineKeys) -> tuple[Path, dict[Path, str]]:
+    """Return the inventory and the new texts; keys of nodes that got one meanwhile, or moved, are left out."""
     path = loaded.inventory_path
     if path is None:
         path = loaded.blueprint_path.with_name(f"{loaded.blueprint_path.stem}.inventory.yaml")
@@ -89,23 +98,24 @@ def record(site: Site, shown: MachineKeys) -> Site:
             )
         old = "# What there is: the machines behind the blueprint's names.\nschema: 1\n"
     else:
-        old = path.read_bytes().decode("utf-8")
-    keys: dict[tuple[str, str], Any] = {(name, "host_keys"): [key] for name, key in shown.keys.items()}
+        old = loaded.text(path)
+    there = loaded.cluster.by_name
+    keys = {
+        (name, "host_keys"): [key]
+        for name, key in shown.keys.items()
+        if name in there and not there[name].host_keys and there[name].address == before.by_name[name].address
+    }
     new = {path: with_values(old, "nodes", keys) if keys else old}
-    access = site.cluster.access
-    if shown.jump_host is not None and access.via is not None and not access.via.is_node:
+    access = loaded.cluster.access
+    if shown.jump_host is not None and access.via and not access.via.is_node and not access.via.host_keys:
         new[path] = edited(new[path], [SetValue(("access", "via"), _jump(access, shown.jump_host))])
     if loaded.inventory_path is None:
-        blueprint = loaded.blueprint_path.read_bytes().decode("utf-8")
+        blueprint = loaded.text(loaded.blueprint_path)
         new[loaded.blueprint_path] = edited(blueprint, [SetValue(("inventory",), path.name)])
-    load(loaded.blueprint_path, path, instead=new)  # raises what would be wrong; nothing is written then
-    for file, text in new.items():  # the blueprint last: it never names what is not there
-        rewrite(file, text)
-    reread = load(loaded.blueprint_path, path)
-    return dataclasses.replace(site, loaded=reread, cluster=reread.cluster)
+    return path, new  # the blueprint last: it never names what is not there
 
 
-def _jump(access: Access, key: str) -> dict[str, Any]:
+def _jump(access: Access, key: str) -> dict[str, object]:
     assert access.via is not None
     other = {"user": access.via.user} if access.via.user != access.user else {}
     return {"host": access.via.address, **other, "host_keys": [key]}

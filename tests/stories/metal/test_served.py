@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.locks import HeldError
 from hpcforge.netboot import Records, foreign_dhcp, services
 from hpcforge.netboot.configurations import BootHost, BootNetwork
 from hpcforge.netboot.decide import Record
@@ -30,6 +31,18 @@ HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJpoPS4bXRaMe6tTySXaOHYpzDJSvNFc
 CONTENT = {
     name: os.urandom(size) for name, size in {"vmlinuz": 70_001, "initrd.img": 513, "root.ext4": 3_000_001}.items()
 }
+
+
+# 30,000 machines that the inventory does not know ask for an address.
+FLOOD = """
+import socket
+from hpcforge.netboot.foreign_dhcp import discover_frame
+raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+raw.bind(({interface!r}, 0))
+for number in range(30_000):
+    machine = bytes((2, 0x99)) + number.to_bytes(4, "big")
+    raw.send(discover_frame(machine, number, machine))
+"""
 
 
 def ip(*words: str) -> None:
@@ -153,6 +166,30 @@ def test_a_foreign_dhcp_server_is_named_and_nothing_is_served(records: Records, 
     ask = f"from hpcforge.netboot import foreign_dhcp; print(foreign_dhcp.others({THERE!r}, (), {macs}, 2.0))"
     assert SERVER in client(MACHINE).run(sys.executable, "-c", ask).decode()  # as another host would see ours
     assert foreign_dhcp.others(HERE, (SERVER,), macs, wait_s=1.0) == ()
+
+
+def test_a_second_server_on_the_host_leaves_the_first_as_it_is(records: Records) -> None:
+    wanted(records)
+    network = BootNetwork(HERE, SERVER, "10.79.7.0/24", "http://x", str(records.path.parent))
+    boots = Boots(records, {}, {}, "http://x", "image", 1, {})
+    second = services.Served(network, 8080, boots, records.path.parent, records.path.parent, b"other")
+    message = f"served is served to machines that boot by .*, process {os.getpid()}, since "
+    with pytest.raises(HeldError, match=message), services.serving(second):
+        pass
+    assert "kernel" in script(client(MACHINE), MACS[MACHINE])[1]
+    assert client(MACHINE).http("/files/installer.img") == (200, b"installer")
+
+
+def test_dnsmasq_is_no_root_and_a_flood_of_strangers_fills_no_log(records: Records) -> None:
+    pid = int((records.path.parent / "dhcp" / "dnsmasq.pid").read_text())
+    assert Path(f"/proc/{pid}").stat().st_uid != 0
+    older, rounds = records.path.parent / "dnsmasq.log.1", 0
+    while not older.exists():
+        client(MACHINE).run(sys.executable, "-c", FLOOD.format(interface=THERE))
+        rounds += 1
+        assert rounds < 50, "more than the log may have was not printed"
+    assert client(MACHINE).dhcp(MACS[MACHINE], 0)["address"] == MACHINE  # it still answers
+    assert sum(log.stat().st_size for log in older.parent.glob("dnsmasq.log*")) < 3 << 20
 
 
 def test_power_that_is_lost_while_installing_ends_it(records: Records) -> None:

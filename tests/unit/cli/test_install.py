@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,7 +101,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation
         yield lambda: None
 
     monkeypatch.setattr(verb, "services", SimpleNamespace(serving=serving, started=lambda _check: None))
-    monkeypatch.setattr(verb, "served", lambda *_: None)
+    monkeypatch.setattr(verb, "served", lambda *_: nullcontext())
     monkeypatch.setattr(verb, "default_key", lambda _site: Path("key"))
     monkeypatch.setattr(verb, "require_root", lambda _verb: None)
     monkeypatch.setattr(signals, "at_once", lambda: None)

@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from hpcforge.blueprint.hostlist import expand
 from hpcforge.blueprint.membership import spelled
-from hpcforge.cli import run
+from hpcforge.cli import nodes, run
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Bmc
 from hpcforge.netboot import Records, folder
@@ -127,6 +128,34 @@ def test_nothing_is_written_without_a_yes(rehearsal: Path, capsys: pytest.Captur
     assert "no terminal for the question; nothing was written" in said.err
     assert "+  w[01-04]" in said.out
     assert rehearsal.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("add", "gpu05", "--addresses", "10.1.0.15"),
+        ("remove", "gpu04"),
+        ("replace", "gpu01"),
+        ("import",),
+    ],
+)
+def test_what_changed_while_the_question_stood_is_not_overwritten(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    inventory, machines = site.with_name("inventory.yaml"), site.with_name("machines.csv")
+    machines.write_text("node,serial\ngpu03,S3\n")
+    recorded = INVENTORY.replace("10.1.0.13}", f'10.1.0.13, host_keys: ["{OTHER_KEY}"]}}')
+
+    def confirm(*_: object, **__: object) -> bool:
+        inventory.write_text(recorded)  # as `apply --install` does
+        return True
+
+    monkeypatch.setattr(nodes.typer, "confirm", confirm)
+    monkeypatch.setattr(nodes.sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    given = [str(machines)] if words[0] == "import" else []
+    assert run(["nodes", words[0], str(site), *given, *words[1:]]) == 6
+    assert "inventory.yaml has changed since this command read it; nothing was written" in capsys.readouterr().err
+    assert (inventory.read_text(), site.read_text()) == (recorded, SITE)
 
 
 def test_partitions_and_tests_that_name_all_of_a_group_grow_with_it(site: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ from hpcforge.image import store
 from hpcforge.image.errors import ImageError
 from hpcforge.image.manifest import Manifest
 from hpcforge.lab import host_paths, state
+from hpcforge.locks import HeldError
 from tests.support.images import LOCK, MANIFEST, REQUEST, put
 
 
@@ -122,6 +124,20 @@ def test_one_that_is_kept_again_takes_the_place_of_the_one_before() -> None:
     (built / "new").touch()
     store.keep(built, MANIFEST.name)
     assert [path.name for path in store.directory(MANIFEST.name).iterdir()] == ["new"]
+
+
+def test_one_that_machines_are_written_from_is_not_removed_or_replaced(images: Path) -> None:
+    put()
+    built = store.building(MANIFEST.name)
+    with store.in_use(MANIFEST.name), store.in_use(MANIFEST.name):
+        for change in (lambda: store.remove(MANIFEST.name, nobody, silent), lambda: store.keep(built, MANIFEST.name)):
+            with pytest.raises(HeldError) as refused:
+                change()
+            served = f"image {MANIFEST.name} is served to machines by "
+            assert str(refused.value).startswith(served) and f"process {os.getpid()}" in str(refused.value)
+        assert store.read(MANIFEST.name) == MANIFEST
+    store.remove(MANIFEST.name, nobody, silent)
+    assert list(images.iterdir()) == []
 
 
 _HOLDER = "import sys; from hpcforge.image import store\nwith store.lock(print): print('has it', flush=True); input()"

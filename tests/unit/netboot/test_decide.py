@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from hpcforge.netboot.decide import Need, Record, State, TargetDisk, boots, choose, claimed, failed, offered
+from hpcforge.netboot.decide import Need, Record, State, TargetDisk, boots, choose, claimed, failed, offered, renewed
 
 GB = 1000**3
 WANTED = Record("w1", "wanted", 1000.0, "image")
@@ -95,6 +95,43 @@ def test_mirrors_are_two_blank_disks_of_one_size_or_those_that_are_named() -> No
     )
     assert not choose(replace(WANTED, wipe=("S2", "S9")), [BLANK, FULL], need).disks
     assert not choose(named, [BLANK, FULL, replace(small[0], marker="an older one")], need).disks
+
+
+def test_a_disk_with_two_paths_is_not_mirrored_with_itself() -> None:
+    """The kernel shows one disk under two names."""
+    need = Need(drives=2)
+    paths = [
+        replace(BLANK, name=name, serial=serial)
+        for name, serial in zip(("sda", "sdb", "sdc"), ("S1", "S1", "S2"), strict=True)
+    ]
+    assert choose(WANTED, paths, need).why.startswith("2 disks have the serial number S1 or its WWN: sda (serial")
+    assert not choose(replace(WANTED, wipe=("S2",)), [*paths[:2], replace(paths[2], blank=False)], need).disks
+    assert choose(WANTED, paths[1:], need).disks == tuple(paths[1:])
+    by_wwn = [replace(BLANK, name="sda", wwn="naa.5"), replace(BLANK, name="sdb", serial="S9", wwn="naa.5")]
+    assert "or its WWN" in choose(WANTED, by_wwn, need).why
+    unnumbered = [replace(BLANK, name="sda", serial=""), replace(BLANK, name="sdb", serial="")]
+    assert "sda has no serial number, which mirrors need" in choose(WANTED, unnumbered, need).why
+    assert choose(WANTED, unnumbered).disks == (unnumbered[0],)  # where one is enough
+
+
+def test_a_disk_without_a_serial_number_is_written_again_by_the_machine_that_began_it() -> None:
+    half = TargetDisk("vda", "", 500 * GB, blank=False)
+    begun = replace(WANTED, state="failed", disks=("vda",), mac="02:00:00:00:00:01")
+    again = replace(WANTED, wipe=("vda",), mac="02:00:00:00:00:01")
+    assert choose(renewed(again, begun), [half]).disks == (half,)
+    assert choose(renewed(again, renewed(again, begun)), [half]).disks == (
+        half,
+    )  # a try that wrote nothing was between
+    for other in (
+        None,
+        replace(begun, mac="02:00:00:00:00:02"),
+        replace(begun, state="installed"),
+        replace(begun, disks=("vdb",)),
+    ):
+        assert "vda has no serial number, and no earlier try" in choose(renewed(again, other), [half]).why
+    numbered = replace(half, serial="S1")  # a name is no number of a disk that has one
+    assert "0 disks have the serial number vda" in choose(renewed(again, begun), [numbered]).why
+    assert "every disk has data" in choose(renewed(replace(again, wipe=()), begun), [half]).why
 
 
 def test_what_is_too_small_for_the_declared_partitions_is_not_written() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import socket as sockets
 import subprocess
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +82,20 @@ def test_a_stranger_gets_nothing(of: Boots) -> None:
     assert of.records.read()["w1"].state == "offered"
 
 
+def test_a_flood_of_refused_requests_prints_few_lines(of: Boots) -> None:
+    lines, clock = list[str](), [0.0]
+    of = replace(of, say=lines.append, now_s=lambda: clock[0])
+    for _ in range(1000):
+        boot_script(of, "02:00:00:00:00:09", "pcbios", "10.0.0.99")
+    assert len(lines) == 20
+    clock[0] = 61.0
+    begin(of, "guessed", "10.0.0.99", body(DISK))
+    assert lines[20:] == [
+        "980 more requests were refused in that minute",
+        "10.0.0.99 showed a token that is not its own: refused",
+    ]
+
+
 def test_a_token_that_is_used_twice_ends_the_installation(of: Boots) -> None:
     held = token(of)
     assert begin(of, held, "10.0.0.11", body(DISK)).status == 200
@@ -134,3 +151,61 @@ def test_an_identity_is_read_by_a_shell_as_it_is() -> None:
     assert done.stdout == odd
     assert shlex.split(identity("w1", {"key": odd})) == ["hostname=w1", f"key={odd}"]
     assert server.Reply(404).text == ""
+
+
+def answers(socket: Path) -> bool:
+    """Whether a server is there."""
+    with sockets.socket(sockets.AF_UNIX) as asking:
+        asking.settimeout(30)
+        asking.connect(str(socket))
+        asking.sendall(b"GET /machine/x HTTP/1.0\r\n\r\n")
+        return asking.recv(64).startswith(b"HTTP/1.0 404")
+
+
+def test_a_second_server_does_not_touch_the_first_ones_socket(of: Boots, tmp_path: Path) -> None:
+    socket = tmp_path / "socket"
+    with sockets.socket(sockets.AF_UNIX) as killed:
+        killed.bind(str(socket))  # a server that was killed left it
+    with server.serving(socket, of) as own:
+        with pytest.raises(server.ServerError, match="another server answers on"), server.serving(socket, of):
+            pass
+        assert own() and answers(socket)
+    assert not socket.exists()
+
+
+def test_a_server_whose_socket_was_replaced_says_so_and_leaves_the_new_one(of: Boots, tmp_path: Path) -> None:
+    socket = tmp_path / "socket"
+    with server.serving(socket, of) as own:
+        socket.rename(tmp_path / "moved")
+        assert not own()
+        with server.serving(socket, of) as other:
+            assert other() and not own()
+            (tmp_path / "moved").rename(socket)
+            assert own() and not other()
+        assert own()  # the other one's end left it
+    assert not socket.exists()
+
+
+def test_a_request_that_fails_is_a_line_and_no_traceback(
+    of: Boots, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines: list[str] = []
+    of.records.path.write_text("damaged")
+    with server.serving(tmp_path / "socket", replace(of, say=lines.append)) as own:
+        with sockets.socket(sockets.AF_UNIX) as asking:
+            asking.connect(str(tmp_path / "socket"))
+            asking.sendall(f"GET /machine/boot.ipxe?mac={MAC} HTTP/1.0\r\nX-Real-IP: 10.0.0.11\r\n\r\n".encode())
+            assert asking.recv(64) == b""
+        assert own()
+    assert len(lines) == 1 and "a request failed: RecordsError: " in lines[0] and "cannot be read" in lines[0]
+    assert capfd.readouterr().err == ""
+
+
+def test_many_machines_that_ask_at_once_are_all_answered(of: Boots, tmp_path: Path) -> None:
+    """nginx answers 502 where the server's queue is full."""
+    socket = tmp_path / "socket"
+    with server.serving(socket, of), ExitStack() as held:
+        asking = [held.enter_context(sockets.socket(sockets.AF_UNIX)) for _ in range(300)]
+        for each in asking:
+            each.setblocking(False)
+            each.connect(str(socket))  # raises BlockingIOError where the queue is full

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,20 @@ def test_the_time_of_a_run_is_guessed_from_those_that_did_the_same() -> None:
     assert expected_s(runs, ["nfs", "slurm"], 2) is None
     assert expected_s(runs, both, 30) is None
     assert expected_s(History(), both, 2) is None
+
+
+def test_runs_that_end_at_once_all_stay_in_the_copy(tmp_path: Path) -> None:
+    copy = Copy(tmp_path / "small")
+
+    def ends(name: str) -> None:
+        for number in range(20):
+            copy.add([f'{{"id": "{name}{number}"}}'], None)
+            copy.trust("small", f"{name}{number}", Enrolled("10.0.0.2", (), name, ("worker",), 7))
+
+    threads = [threading.Thread(target=ends, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len((copy.folder / "history.jsonl").read_text().splitlines()) == 60
+    assert len(copy.read("small", 0)[1].nodes) == 60

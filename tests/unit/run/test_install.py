@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +24,7 @@ from hpcforge.plan.plan import Install
 from hpcforge.run import install as work
 from hpcforge.run.install import Installation, choose, install, left_out
 from hpcforge.run.netboot import record_keys, records_of, want
-from hpcforge.run.power import HeadUnknownError
+from hpcforge.run.power import HeadUnknownError, Outcome
 from hpcforge.run.site import Site
 from tests.support.fake_bmc import FakeBmc, Serving, serving
 from tests.support.metal_site import NAMES, MetalSite, metal_site
@@ -41,6 +43,7 @@ class FakeMachine:
     place: int
     fails: list[str] = field(default_factory=list)  # how each start from the network ends; then it succeeds
     blank: bool = True
+    serial: str | None = None  # of its disk; None: by its place
     of: Boots | None = None
     up: bool = False
     starts: list[str] = field(default_factory=list)
@@ -67,7 +70,13 @@ class FakeMachine:
             return not self.blank
         if how == "panic":
             return False
-        disk = {"name": "vda", "serial": f"D{self.place}", "bytes": 10**10, "blank": self.blank, "marker": ""}
+        disk = {
+            "name": "vda",
+            "serial": f"D{self.place}" if self.serial is None else self.serial,
+            "bytes": 10**10,
+            "blank": self.blank,
+            "marker": "",
+        }
         if begin(self.of, found[1], self.address, json.dumps([disk]).encode()).status != 200:
             return False
         self.blank = False
@@ -225,6 +234,49 @@ def test_an_end_of_the_servers_ends_it_and_nothing_is_asked_for_any_more(metal: 
         )
     assert (metal.bmcs[2].enabled, metal.bmcs[2].target) == ("Disabled", "None")
     assert records_of(site).read()["w1"].until_s == 0.0
+
+
+def test_a_disk_without_a_serial_number_is_tried_again_also_by_the_command_that_is_printed(metal: Metal) -> None:
+    metal.machines["w1"].serial = ""
+    metal.machines["w1"].fails = ["checksum"]
+    done = metal.install("w1")
+    assert (done["w1"].why, done["w1"].tries) == ("", 2)
+    metal.machines["w2"].serial = ""
+    metal.machines["w2"].fails = ["checksum", "checksum"]
+    assert metal.install("w2")["w2"].why == "the installer says: the image has another checksum"
+    assert records_of(metal.open()).read()["w2"].disks == ("vda",)  # what `cut_off` names, too
+    assert metal.install("w2", wipes=("vda",))["w2"].why == ""
+
+
+def test_series_that_wait_for_their_turn_do_not_stop_the_others(metal: Metal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the pool has threads: what is installed is asked for ssh meanwhile."""
+    started, ends, reached = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(*_: object) -> Iterator[Outcome]:
+        started.set()
+        ends.wait(60)
+        yield from ()
+
+    monkeypatch.setattr(work, "_started", slow)
+    site = metal.open()
+    installs = [Install(name, "Debian 12", "img") for name in NAMES]
+    with ThreadPoolExecutor(2) as pool:
+        under_way = work._Work(
+            site, installs, {}, pool, print, 30.0, lambda _: not reached.set(), lambda: 1.0, lambda _: None
+        )
+        for name in ("store", "head", "w1"):
+            under_way.boot([name])
+        assert started.wait(30)
+        under_way.open["w2"] = replace(under_way.open["w2"], on_s=0.0, installed_s=0.5)
+        step = threading.Thread(target=under_way.step)
+        step.start()
+        try:
+            assert reached.wait(10)
+        finally:
+            ends.set()
+            step.join()
+        under_way.series.shutdown()
+    assert under_way.done["w2"].why == ""
 
 
 def test_an_end_while_a_disk_is_written_is_recorded_with_the_command_that_goes_on(metal: Metal) -> None:
