@@ -126,6 +126,7 @@ class GpuModel:
     nvlinks: int | None = None
     pcie_lanes: int | None = None
     pcie_generation: int | None = None
+    power_w: float | None = None  # the most that it takes
 
 
 @dataclass(frozen=True)

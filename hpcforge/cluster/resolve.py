@@ -188,6 +188,7 @@ def _gpu_model(gpu: Gpu) -> m.GpuModel:
         nvlinks=gpu.nvlinks,
         pcie_lanes=gpu.pcie_lanes,
         pcie_generation=gpu.pcie_generation,
+        power_w=gpu.tdp_w,
     )
 
 
