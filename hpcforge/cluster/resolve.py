@@ -385,7 +385,7 @@ def _frameworks(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) 
     for name, versions in blueprint.software.frameworks.others().items():
         framework = FRAMEWORKS[name]
         for version in versions:
-            build = framework.build(version, system.python, system.libc)
+            build = framework.build(version, system.python, system.libc, device)
             if build is not None:
                 environment = name if version == versions[0] else f"{name}-{version}"
                 yield m.Framework(name, framework.title, version, framework.use, _wheels(build), environment)
