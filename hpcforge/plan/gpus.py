@@ -27,8 +27,8 @@ _MIB = 1 << 20
 _IDLE, _SET_CLOCK = 0x1, 0x2  # of NVML's reasons for a clock; a locked clock need not be among them
 _UNLOCK = "nvidia-smi --reset-gpu-clocks, then nvidia-smi --reset-applications-clocks"
 _SLOWED = {0x8: "slowed down by hardware", 0x40: "slowed down for heat", 0x80: "slowed down by the power brake"}
-# A virtual machine with one GPU has none of the switches that its links end at. NVreg_NvLinkDisable=1 is what such guests
-# load the module with (github.com/dstack-tee/dstack, os/common/nvidia/nvidia-module-options); elsewhere it is a mistake.
+# A virtual machine with one GPU has none of the switches that its links end at. Such guests load the module with
+# NVreg_NvLinkDisable=1 (github.com/dstack-tee/dstack, os/common/nvidia/nvidia-module-options).
 _NO_LINKS = (
     "in a virtual machine that has one GPU without its NVSwitches, accept it; elsewhere load the module without "
     "NVreg_NvLinkDisable=1, and check `nvidia-smi nvlink --status` and the passthrough of the switches"

@@ -62,8 +62,8 @@ def without_gpus(job: Launch, seen: Transcript) -> Blame | None:
     if not job.real_gpus or text_of(seen, "device") != "cpu":
         return None
     what = job.turns[0].program.framework or "PyTorch"
-    detail = f"ran on CPUs: no GPU was used, though each node has {job.real_gpus}; see whether its {what} is a build for GPUs"
-    return Blame("unknown", detail)
+    text = f"ran on CPUs: no GPU was used, though each node has {job.real_gpus}"
+    return Blame("unknown", f"{text}; see whether its {what} is a build for GPUs")
 
 
 def by_slurm(seen: Transcript, end: JobEndReason | None) -> Blame | None:

@@ -17,7 +17,6 @@ import least_squares
 import numpy as np
 from least_squares import COLUMNS, RATE, Place, rows_of
 
-
 DRIVER = Path("/proc/driver/nvidia/version")
 
 

@@ -41,7 +41,8 @@ _ANSWER_S = 1.0
 _MOUNT_S = 10.0  # a mount that has not answered by then hangs
 _AMD = "0x1002"  # PCI vendor
 _WINDOWS, _WINDOW_S = 20, 1.0  # busy in each of these in a row: what a timer starts has ended by then
-_GPU_S, _GPU_USERS = 20.0, 4  # without persistence mode the driver sets each GPU up first; so many are named
+_GPU_S = 20.0  # without persistence mode the driver sets each GPU up first
+_GPU_USERS = 4  # that are named
 _FREE = 0.75  # of the memory that jobs may have: buffers and daemons take some, a process left behind takes more
 
 # Packages of which jobs notice another version, by what they are reported as.
@@ -104,7 +105,9 @@ def gpus_unused(declared: Mapping[str, Any], command: Sequence[str] = GPU_PROCES
     if declared["kind"] != "nvidia":
         return
     try:
-        child: Any = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        child: Any = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )
     except OSError:
         return
     try:

@@ -92,7 +92,8 @@ def test_a_framework_without_a_build_for_gpus_is_for_cpus() -> None:
     tensorflow = FRAMEWORKS["tensorflow"]
     on_gpus = tensorflow.build(tensorflow.versions[0], "3.11", "2.36", "cuda")
     assert on_gpus and on_gpus == tensorflow.build(tensorflow.versions[0], "3.11", "2.36")
-    assert FRAMEWORKS["jax"].build("0.10.2", "3.11", "2.36", "rocm") == FRAMEWORKS["jax"].build("0.10.2", "3.11", "2.36")
+    jax = FRAMEWORKS["jax"]
+    assert jax.build("0.10.2", "3.11", "2.36", "rocm") == jax.build("0.10.2", "3.11", "2.36")
 
 
 @pytest.mark.parametrize(

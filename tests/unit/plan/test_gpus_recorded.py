@@ -37,9 +37,7 @@ CARD = "GPU 0 (serial 1650000000001, PCI 0000:00:06.0)"
 
 def known(name: str) -> GpuModel:
     gpu = CATALOG[name]
-    return GpuModel(
-        gpu.driver_names or (), gpu.memory_gb, gpu.nvlinks, gpu.pcie_lanes, gpu.pcie_generation, gpu.tdp_w
-    )
+    return GpuModel(gpu.driver_names or (), gpu.memory_gb, gpu.nvlinks, gpu.pcie_lanes, gpu.pcie_generation, gpu.tdp_w)
 
 
 WORKER = DeclaredWorker(
@@ -224,8 +222,8 @@ def test_node_health_compares_number_and_model_alone(
     (tmp_path / "dev/nvidia0").touch()
     names = [f"/dev/nvidia{number}" for number in range(devices)]
     said = {"kind": "nvidia", "devices": names, "models": list(CATALOG[model].driver_names or ())}
-    found = [f"{part.name}: {part.got}, not {part.expected}" for part in NODE_HEALTH.gpus(said, tmp_path) if not part.right]
-    assert found == wrong
+    parts = [part for part in NODE_HEALTH.gpus(said, tmp_path) if not part.right]
+    assert [f"{part.name}: {part.got}, not {part.expected}" for part in parts] == wrong
 
 
 USER = "00000000:00:06.0, 4711, python3, 70000 MiB"

@@ -269,7 +269,9 @@ def test_too_few_usable_nodes_are_said(build: Build) -> None:
     assert (verdict.status, verdict.detail) == ("not_run", "disk takes 3 nodes, and 2 are usable")
 
 
-JAX = replace(DISK, launcher="meeting", framework="jax", measures=(Measure("ranks", "1"),), headline="{ranks}", lines=())
+JAX = replace(
+    DISK, launcher="meeting", framework="jax", measures=(Measure("ranks", "1"),), headline="{ranks}", lines=()
+)
 
 
 @pytest.mark.parametrize(("kind", "device", "status"), [
