@@ -58,9 +58,8 @@ class PinnedFramework(_Pinned):
 
         Without a build for the device that for CPUs is returned.
         """
-        builds = {build.device: build for build in self.builds if (build.version, build.python) == (version, python)}
-        build = builds.get(device) or builds.get("cpu")  # type: ignore[call-overload]
-        return build if build and build.runs_with(python, libc) else None
+        fit = [build for build in self.builds if build.version == version and build.runs_with(python, libc)]
+        return next((build for kind in (device, "cpu") for build in fit if build.device == kind), None)
 
 
 def _number(version: str) -> tuple[int, ...]:
