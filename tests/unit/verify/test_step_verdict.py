@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, Gpus
 from hpcforge.verify import submit
 from hpcforge.verify.head import Completed
 from hpcforge.verify.step_output import clean, read
@@ -318,3 +318,15 @@ def test_comparisons_are_short_plain_and_not_endless(job: submit.Launch) -> None
     assert len(assertions) == 1000
     assert (len(assertions[0].what), assertions[0].rank, assertions[0].host) == (100, None, "")
     assert assertions[0].what.isprintable()
+
+
+def test_a_build_of_pytorch_for_cpus_proves_nothing_of_real_gpus(job: submit.Launch) -> None:
+    nodes = tuple(dataclasses.replace(node, gpus=Gpus("h200-sxm", 2)) for node in job.nodes)
+    on_gpus = dataclasses.replace(job, nodes=nodes, gpus_per_node=2)
+    verdict = only(on_gpus, Completed(0, result(), ""))
+    assert (verdict.status, verdict.detail) == (
+        "unknown",
+        "ran on CPUs: no GPU was used, though each node has 2; see whether its PyTorch is a build for GPUs",
+    )
+    assert only(job, Completed(0, result(), "")).passed
+    assert only(on_gpus, Completed(0, result(device="NVIDIA H200"), "")).passed
