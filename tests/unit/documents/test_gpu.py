@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from hpcforge.run.expectations import expect_of_one
 from tests.support.shipped import ROOT
 
 PAGE = ROOT / "docs" / "gpu.md"
+RECORDED = ROOT / "tests" / "fixtures" / "h200-2026-11-27"
 START, END = "<!-- models -->\n", "<!-- end of models -->"
 
 
@@ -31,6 +33,24 @@ def rows() -> Iterator[str]:
                 f"| `{name}` | {product.bound:g} | {product.expected:g} | {lines[0]:.0f} | {copy.bound:.1f} "
                 f"| {lines[1] * copy.expected:.1f} |"
             )
+
+
+def recorded(test: str, measure: str, dtype: str | None = None) -> float:
+    events = map(json.loads, (RECORDED / f"{test}.jsonl").read_text().splitlines())
+    return next(float(event[measure]) for event in events if measure in event and event.get("dtype") == dtype)
+
+
+def test_the_measured_numbers_are_the_recorded_ones() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    limit = yaml.safe_load((ROOT / "smoke_tests" / "burn_in" / "test.yaml").read_text())["thresholds"]["slowdown"]
+    for row in (
+        f"| `gemm`, bfloat16, TFLOP/s | {recorded('gemm', 'tflop_per_s', 'bfloat16'):.0f} |",
+        f"| `gemm`, float16, TFLOP/s | {recorded('gemm', 'tflop_per_s', 'float16'):.0f} |",
+        f"| `gemm`, float32 without TF32, TFLOP/s | {recorded('gemm', 'tflop_per_s', 'float32'):.1f} |",
+        f"| {recorded('host_device', 'to_gpu_gb_per_s'):.1f}, {recorded('host_device', 'from_gpu_gb_per_s'):.1f} |",
+        f"| `burn_in`, 24 s, slowdown | {recorded('burn_in', 'slowdown'):.3f} | at most {limit['at_most']:g} |",
+    ):
+        assert row in text
 
 
 def test_the_table_is_that_of_the_catalog(request: pytest.FixtureRequest) -> None:
