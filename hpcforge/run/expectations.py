@@ -121,7 +121,7 @@ def _product(name: str, gpu: Gpu) -> DerivedValue:
     peak, measured = gpu.bf16_dense_peak_tflops, gpu.bf16_measured_tflops
     if not peak or not measured:
         return DerivedValue(None, None, f"not derived: the catalog has no measured BF16 rate of {name}")
-    source = gpu.sources.get("bf16_measured_tflops") or gpu.sources.get("*", "")
+    source = gpu.sources.get("bf16_measured_tflops", "no source is named")
     text = f"{name}: {measured:g} of {peak:g} TFLOP/s, which is {measured / peak:.0%} ({source})"
     return DerivedValue(peak, measured, text)
 
