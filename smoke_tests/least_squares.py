@@ -150,8 +150,11 @@ def say(as_json: bool, text: str, **event: object) -> None:
         os.write(1, (line + "\n").encode())
 
 
-def main(framework: str, train: Callable[[Place, int], np.ndarray]) -> int:
-    """Train with a framework and compare; 0 if each rank's weights are numpy's, 3 if not."""
+def main(framework: str, train: Callable[[Place, int], tuple[np.ndarray, str]]) -> int:
+    """Train with a framework and compare; 0 if each rank's weights are numpy's, 3 if not.
+
+    `train` gives the weights and the device: cpu, or a GPU's name; "" for a framework that has only builds for CPUs.
+    """
     options = argparse.ArgumentParser(description=f"Training by {framework} over all ranks, compared with numpy's.")
     options.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
     options.add_argument("--steps", type=int, default=50, help="steps of gradient descent (default: 50)")
@@ -160,7 +163,8 @@ def main(framework: str, train: Callable[[Place, int], np.ndarray]) -> int:
     try:
         place = meet()
         began = time.perf_counter()
-        weights = np.asarray(train(place, asked.steps), dtype=np.float64)
+        trained, device = train(place, asked.steps)
+        weights = np.asarray(trained, dtype=np.float64)
         seconds = time.perf_counter() - began
     except Exception as error:
         say(asked.json, f"failed: {error}", event="failed", error=f"{type(error).__name__}: {error}"[:500])
@@ -179,8 +183,9 @@ def main(framework: str, train: Callable[[Place, int], np.ndarray]) -> int:
     if place.rank == 0:
         first, last = loss(np.zeros(COLUMNS), place.ranks), loss(weights, place.ranks)
         measured = {"ranks": place.ranks, "seconds": round(seconds, 2), "loss_first": first, "loss_last": last}
-        text = f"{framework} over {place.ranks} ranks: loss {first:.4f} -> {last:.4f} ({seconds:.1f} s)"
+        where = f" on {device}" if device else ""
+        text = f"{framework} over {place.ranks} ranks{where}: loss {first:.4f} -> {last:.4f} ({seconds:.1f} s)"
         say(asked.json, text, event="measurement", **measured)
-        say(asked.json, "", event="result")
+        say(asked.json, "", event="result", **({"device": device} if device else {}))
     sys.stdout.flush()
     return 0

@@ -174,6 +174,9 @@ class Gpu(CatalogEntry):
     bf16_dense_peak_tflops: v.Number | None = Field(
         None, ge=0, le=100_000, description="Peak BF16 rate without sparsity, TFLOPS."
     )
+    bf16_measured_tflops: v.Number | None = Field(
+        None, ge=0, le=100_000, description="Measured BF16 rate of a product of matrices, TFLOPS."
+    )
     tdp_w: _Watts | None = Field(None, description="Maximum power, W.")
     form_factor: FormFactor | None = Field(None, description="Its form factor.")
     cooling: GpuCooling | None = Field(None, description="Its cooling; passive: the chassis's fans cool it.")

@@ -35,7 +35,7 @@ from hpcforge.frameworks import FRAMEWORKS
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 GpuFault = Literal[
     "gpu-driver", "gpu-driver-version", "gpu-model", "gpu-memory", "gpu-ecc", "gpu-rows", "gpu-nvlinks",
-    "gpu-pcie-width", "gpu-pcie-generation", "gpu-mig",
+    "gpu-pcie-width", "gpu-pcie-generation", "gpu-power-limit", "gpu-mig",
 ]  # fmt: skip
 Enforced = Literal["cores", "memory", "gpus"]
 Plugin = Literal["tree", "block", "flat"]  # of Slurm's topology
@@ -498,7 +498,7 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
 def software_model(runtimes: tuple[str, ...]) -> type[Software]:
     """The section of a blueprint that follows from the container runtimes that roles provide, and the frameworks."""
     pinned: dict[str, object] = {
-        name: (_Versions, Field((), description=f"Versions of {name}, as wheels for CPUs; the first is the default."))
+        name: (_Versions, Field((), description=f"Versions of {name}, as pinned wheels; the first is the default."))
         for name in FRAMEWORKS
     }
     fields: dict[str, Any] = {"frameworks": _made(Frameworks, _FRAMEWORKS, pinned)}

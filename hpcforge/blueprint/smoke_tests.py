@@ -42,6 +42,8 @@ Bound = Literal[
 ]
 BOUNDS: tuple[Bound, ...] = get_args(Bound)
 Operation = Literal["point-to-point", "all-reduce", "all-gather", "reduce-scatter", "all-to-all"]
+OneGpu = Literal["bf16-product", "host-copy"]  # what each GPU does by itself
+_UNITS = {"bf16-product": "TFLOP/s"}  # of what is derived; of all else GB/s
 Level = Literal["smoke", "quick", "standard"]
 LEVELS: tuple[Level, ...] = get_args(Level)  # each has the tests of those before it
 
@@ -143,10 +145,11 @@ class ThresholdSection(Section):
     at_most_of_baseline: _Times | None = Field(
         None, description="Highest value as a multiple of the baseline; the same holds."
     )
-    derived: Operation | None = Field(
+    derived: Operation | OneGpu | None = Field(
         None,
-        description="The operation whose bandwidth the catalog and the fabric bound: the bound and the expected value "
-        "are shown with each number. Alone it refuses nothing.",
+        description="The operation whose bandwidth the catalog and the fabric bound, or what each GPU does by itself "
+        "(a BF16 product of matrices, a copy from or to its host): the bound and the expected value are shown with "
+        "each number. Alone it refuses nothing.",
     )
     at_least_of_derived: _Part | None = Field(
         None, description="Lowest value as a fraction of the expected bandwidth of `derived`."
@@ -437,9 +440,10 @@ def _derived(
     """Yield what a derived limit says wrongly."""
     if line.derived is None and (line.at_least_of_derived or line.at_most_of_derived):
         yield Finding(loc, "the operation of the derived bandwidth is not set", "derived: all-reduce", key=True)
-    if line.derived is not None and name in measures and measures[name].unit != "GB/s":
-        message = f"a bandwidth is derived in GB/s, and the unit of {quote(name)} is {measures[name].unit}"
-        yield Finding((*loc, "derived"), message, "remove derived, or report GB/s", key=True)
+    unit = _UNITS.get(line.derived or "", "GB/s")
+    if line.derived is not None and name in measures and measures[name].unit != unit:
+        message = f"{line.derived} is derived in {unit}, and the unit of {quote(name)} is {measures[name].unit}"
+        yield Finding((*loc, "derived"), message, f"remove derived, or report {unit}", key=True)
 
 
 def bounds(line: ThresholdSection) -> dict[Bound, float]:

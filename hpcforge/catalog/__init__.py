@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -41,14 +41,7 @@ class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PyTorchBuild(FrameworkBuild):
-    """Wheels for one PyTorch version, device and Python."""
-
-    device: Literal["cpu", "cuda"]
-    cuda: str | None = None  # the runtime that the wheels bring; None for the device cpu
-
-
-_BUILDS = TypeAdapter(tuple[PyTorchBuild, ...])
+_BUILDS = TypeAdapter(tuple[FrameworkBuild, ...])
 
 
 class _Shelf(Mapping[str, AnEntry]):
@@ -89,7 +82,7 @@ class Catalog:
     distributions: Mapping[tuple[str, str], Distribution]  # by name and release
     file_systems: Mapping[str, FileSystemKind]  # by kind
     slurm: Mapping[str, SlurmRelease]  # by release
-    pytorch: tuple[PyTorchBuild, ...]
+    pytorch: tuple[FrameworkBuild, ...]
 
     def extended(self, servers: Mapping[str, Server], parts: Parts) -> Catalog:
         """Return the catalog with a blueprint's own hardware, which counts before what has the same name."""
@@ -117,11 +110,11 @@ class Catalog:
             "pytorch": tuple(build.version for build in self.pytorch),
         }
 
-    def pytorch_build(self, version: str, device: str, system: Distribution) -> PyTorchBuild | None:
+    def pytorch_build(self, version: str, device: str, system: Distribution) -> FrameworkBuild | None:
         """The pinned wheels that run on a distribution, None if there are none."""
         return next((build for build in self.pytorch_builds(device, system) if build.version == version), None)
 
-    def pytorch_builds(self, device: str, system: Distribution) -> tuple[PyTorchBuild, ...]:
+    def pytorch_builds(self, device: str, system: Distribution) -> tuple[FrameworkBuild, ...]:
         """Every pinned build for a device that runs on a distribution."""
         of_device = (build for build in self.pytorch if build.device == device)
         return tuple(build for build in of_device if build.runs_with(system.python, system.libc))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hpcforge.blueprint.schema import Plugin
-from hpcforge.blueprint.smoke_tests import Bound, Level, Operation
+from hpcforge.blueprint.smoke_tests import Bound, Level, OneGpu, Operation
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster.amd import Amd
 from hpcforge.cluster.collectives import Collectives, collectives
@@ -126,6 +126,7 @@ class GpuModel:
     nvlinks: int | None = None
     pcie_lanes: int | None = None
     pcie_generation: int | None = None
+    power_w: float | None = None  # the most that it takes
 
 
 @dataclass(frozen=True)
@@ -546,7 +547,7 @@ class SmokeTestProgram:
     description: str = ""
     level: Level = "smoke"
     transport: TransportRule | None = None  # None: any
-    derived: tuple[tuple[str, Operation], ...] = ()  # measures and the operations that bound them
+    derived: tuple[tuple[str, Operation | OneGpu], ...] = ()  # measures and the operations that bound them
 
     @property
     def ranked(self) -> bool:

@@ -188,6 +188,7 @@ def _gpu_model(gpu: Gpu) -> m.GpuModel:
         nvlinks=gpu.nvlinks,
         pcie_lanes=gpu.pcie_lanes,
         pcie_generation=gpu.pcie_generation,
+        power_w=gpu.tdp_w,
     )
 
 
@@ -384,7 +385,7 @@ def _frameworks(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) 
     for name, versions in blueprint.software.frameworks.others().items():
         framework = FRAMEWORKS[name]
         for version in versions:
-            build = framework.build(version, system.python, system.libc)
+            build = framework.build(version, system.python, system.libc, device)
             if build is not None:
                 environment = name if version == versions[0] else f"{name}-{version}"
                 yield m.Framework(name, framework.title, version, framework.use, _wheels(build), environment)

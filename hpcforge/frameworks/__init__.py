@@ -6,6 +6,7 @@ A file has its pinned wheels, one build for a version and a Python, and is read 
 from __future__ import annotations
 
 from importlib import resources
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,9 +25,11 @@ class PinnedWheel(_Pinned):
 
 
 class FrameworkBuild(_Pinned):
-    """Wheels for one version and Python; the framework itself first. `libc`: the oldest they run with."""
+    """Wheels for one version, device and Python; the framework itself first. `libc`: the oldest they run with."""
 
     version: str
+    device: Literal["cpu", "cuda"] = "cpu"
+    cuda: str | None = None  # the runtime that the wheels bring; None for the device cpu
     python: str
     arch: str
     libc: str
@@ -39,7 +42,7 @@ class FrameworkBuild(_Pinned):
 
 
 class PinnedFramework(_Pinned):
-    """A framework for CPUs, and its builds."""
+    """A framework, and its builds for CPUs and GPUs."""
 
     title: str
     use: str  # Python statements that fail where an environment is not whole
@@ -50,11 +53,13 @@ class PinnedFramework(_Pinned):
         """Each once, in the order of the file."""
         return tuple(dict.fromkeys(build.version for build in self.builds))
 
-    def build(self, version: str, python: str, libc: str) -> FrameworkBuild | None:
-        """Return the pinned wheels for a Python and a C library; None if there are none."""
-        return next(
-            (build for build in self.builds if build.version == version and build.runs_with(python, libc)), None
-        )
+    def build(self, version: str, python: str, libc: str, device: str = "cpu") -> FrameworkBuild | None:
+        """Return the pinned wheels for a Python and a C library; None if there are none.
+
+        Without a build for the device that for CPUs is returned.
+        """
+        fit = [build for build in self.builds if build.version == version and build.runs_with(python, libc)]
+        return next((build for kind in (device, "cpu") for build in fit if build.device == kind), None)
 
 
 def _number(version: str) -> tuple[int, ...]:

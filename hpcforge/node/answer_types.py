@@ -25,7 +25,7 @@ class Remapped(TypedDict):
 
 
 class NvLinks(TypedDict):
-    """How many of a GPU's NVLinks are active."""
+    """How many of a GPU's NVLinks are active; `total` 0: the driver shows none."""
 
     active: Count
     total: Count
@@ -58,6 +58,8 @@ class GpuAnswer(TypedDict):
     clock_max_mhz: Count | None
     clock_reasons: Count | None
     temperature_c: Count | None
+    power_limit_w: NotRequired[Count | None]  # now; NVIDIA's alone
+    power_limit_default_w: NotRequired[Count | None]  # the card's own
     mig: list[Word] | None
     error: Word | None
     troubles: dict[Word, Word]

@@ -73,7 +73,7 @@ _NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, int], ...] = (
 _FACTS = (
     *(fact for fact, _, _ in _TEXTS),
     *dict.fromkeys(fact for fact, *_ in _NUMBERS),
-    *("bus_id", "memory_mib", "ecc", "remapped", "nvlinks", "mig", "error"),
+    *("bus_id", "memory_mib", "ecc", "remapped", "nvlinks", "mig", "power_limit_w", "power_limit_default_w", "error"),
 )
 
 
@@ -275,6 +275,8 @@ class _Library:
             ("remapped", self._remapped),
             ("nvlinks", self._nvlinks),
             ("mig", self._mig),
+            ("power_limit_w", partial(self._watts, "nvmlDeviceGetPowerManagementLimit")),
+            ("power_limit_default_w", partial(self._watts, "nvmlDeviceGetPowerManagementDefaultLimit")),
         ):
             yield fact, partial(ask, handle)
 
@@ -290,6 +292,10 @@ class _Library:
         value = kind()
         self.call(function, handle, *map(_UINT, more), ctypes.byref(value))
         return _at_most(value.value, most)
+
+    def _watts(self, function: str, handle: ctypes.c_void_p) -> int:
+        """Return a power limit, rounded; the library gives mW."""
+        return round(self._number(handle, function, (), _UINT, 100_000_000) / 1000)
 
     def _bus_id(self, handle: ctypes.c_void_p) -> str:
         """As the kernel writes it, 0000:9b:00.0."""
@@ -324,7 +330,13 @@ class _Library:
         }
 
     def _nvlinks(self, handle: ctypes.c_void_p) -> dict[str, int]:
-        """How many are active, of how many that the GPU has; a link that it does not have is an error."""
+        """How many are active, of how many that the GPU has; a link that it does not have is an error.
+
+        Links without a peer answer that they are off: 12 of an A100 PCIe without a bridge (NVIDIA/NVSentinel, pull
+        request 1481), 6 of the 18 of an H100 PCIe in pairs (Azure/azurehpc-health-checks, issue 162). Links above the
+        GPU's own are invalid arguments (18 of 36 of a B200: NVIDIA/TensorRT-LLM, pull request 19210). Where NVLink is
+        off for the driver no link answers, as on an H200 passed alone into a virtual machine (2026-11-27).
+        """
         states = []
         for link in range(_MOST_LINKS):
             try:

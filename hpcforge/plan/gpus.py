@@ -24,8 +24,15 @@ MEND_LOST = (
 # Drivers count up to 1 % less than is marketed (15,109 MiB of a T4's 16 GB), or 7 % more.
 _LEAST_MEMORY = 0.95
 _MIB = 1 << 20
-_IDLE = 0x1  # of NVML's reasons for a clock
+_IDLE, _SET_CLOCK = 0x1, 0x2  # of NVML's reasons for a clock; a locked clock need not be among them
+_UNLOCK = "nvidia-smi --reset-gpu-clocks, then nvidia-smi --reset-applications-clocks"
 _SLOWED = {0x8: "slowed down by hardware", 0x40: "slowed down for heat", 0x80: "slowed down by the power brake"}
+# A virtual machine with one GPU has none of the switches that its links end at. Such guests load the module with
+# NVreg_NvLinkDisable=1 (github.com/dstack-tee/dstack, os/common/nvidia/nvidia-module-options).
+_NO_LINKS = (
+    "in a virtual machine that has one GPU without its NVSwitches, accept it; elsewhere load the module without "
+    "NVreg_NvLinkDisable=1, and check `nvidia-smi nvlink --status` and the passthrough of the switches"
+)
 _EACH = 2  # so many GPUs are named each with serial and slot, more by their index
 
 
@@ -81,6 +88,9 @@ def remarks(nvml: Nvml) -> Iterator[str]:
         reasons = gpu["clock_reasons"]
         slowed = [words for bit, words in _SLOWED.items() if reasons and reasons & bit]
         said = [f"{words} ({gpu['clock_mhz']} MHz)" for words in slowed]
+        clock_mhz, most_mhz = gpu["clock_mhz"], gpu["clock_max_mhz"]
+        if reasons in (0, _SET_CLOCK) and clock_mhz and most_mhz and clock_mhz < most_mhz / 2:
+            said.append(f"{clock_mhz} of {most_mhz} MHz while it works: {_UNLOCK}")
         if gpu["ecc_uncorrected"]:
             said.append(f"{gpu['ecc_uncorrected']} uncorrected memory errors since its driver was loaded")
         now, most = gpu["pcie_generation"], gpu["pcie_generation_max"]
@@ -135,6 +145,8 @@ def _nvlinks(gpu: Gpu, model: GpuModel) -> _Judged:
     links = gpu["nvlinks"]
     if not model.nvlinks or links is None or links["active"] >= model.nvlinks or gpu["mig"] is not None:
         return None
+    if links["total"] == 0:
+        return str(model.nvlinks), "0 (its driver shows no link at all)", _NO_LINKS
     todo = "check Fabric Manager and `nvidia-smi nvlink --status`; if a link stays down, its module or board is faulty"
     return str(model.nvlinks), str(links["active"]), todo
 
@@ -156,6 +168,17 @@ def _generation(gpu: Gpu, model: GpuModel) -> _Judged:
         return None
     todo = "check the slot's setting in the firmware, or use another slot"
     return str(model.pcie_generation), f"{together} at most in its slot", todo
+
+
+def _power(gpu: Gpu, model: GpuModel) -> _Judged:
+    limit_w, own_w = gpu.get("power_limit_w"), gpu.get("power_limit_default_w")
+    most_w = model.power_w or own_w
+    if not limit_w or not most_w or limit_w >= most_w:
+        return None
+    if own_w and own_w <= limit_w:
+        return f"{most_w:g} W", f"{limit_w} W (the card's own default)", "set its model in the blueprint"
+    todo = f"nvidia-smi --power-limit={own_w or most_w:g}, and remove what lowers it when the node starts"
+    return f"{most_w:g} W", f"{limit_w} W", todo
 
 
 _Rule = tuple[str, str, Callable[[Gpu, GpuModel], _Judged]]
@@ -197,6 +220,7 @@ _RULES: tuple[_Rule, ...] = (
     ("gpu-nvlinks", "NVLinks", _nvlinks),
     ("gpu-pcie-width", "PCIe width", _width),
     ("gpu-pcie-generation", "PCIe generation", _generation),
+    ("gpu-power-limit", "power limit", _power),
 )
 
 

@@ -14,6 +14,7 @@ from hpcforge.catalog.file_systems import Mounted
 from hpcforge.cluster.model import (
     Access,
     Cluster,
+    Framework,
     Node,
     PyTorch,
     Service,
@@ -26,6 +27,7 @@ from hpcforge.cluster.model import (
 from hpcforge.cluster.people import User
 from hpcforge.cluster.storage import FileSystem
 from hpcforge.fabric.topology_conf import shrunk
+from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.rehearsal.lab_facts import SHARED_FOLDER, LabFacts
 from hpcforge.rehearsal.stand_ins import StandInRule
 
@@ -283,20 +285,36 @@ def _on_cpus(cluster: Cluster) -> PyTorch | None:
     return None if wheels == torch.wheels else PyTorch(build.version, "wheel", wheels)
 
 
+def _wheels_on_cpus(framework: Framework, cluster: Cluster) -> tuple[Wheel, ...]:
+    """Return the wheels of a framework's build for CPUs; its own where there is none."""
+    system = load_catalog().distributions.get((cluster.os.name, cluster.os.release))
+    pinned = FRAMEWORKS[framework.name].build(framework.version, system.python, system.libc) if system else None
+    return tuple(Wheel(wheel.file, wheel.sha256) for wheel in pinned.wheels) if pinned else framework.wheels
+
+
+def _for_gpus(cluster: Cluster) -> list[Framework]:
+    """Frameworks beside PyTorch whose wheels are for GPUs."""
+    others = (framework for framework in cluster.frameworks if framework.name != "pytorch")
+    return [framework for framework in others if framework.wheels != _wheels_on_cpus(framework, cluster)]
+
+
 def _pytorch_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     build, torch = _on_cpus(cluster), cluster.pytorch
+    others = [f"{framework.title} {framework.version}" for framework in _for_gpus(cluster)]
     if build is None or torch is None:
-        return None
+        return ("CUDA", f"{', '.join(others)} for CPUs is installed instead of for GPUs") if others else None
     other = "" if build.version == torch.version else f"; of {torch.version} there is none in the catalog"
     own = " of the distribution" if build.build == "distribution" else ""
     further = "; further versions are left out" if any(each.name == "pytorch" for each in cluster.frameworks) else ""
     said = f"PyTorch {build.version}{own} for CPUs is installed instead of {torch.version} for GPUs{other}{further}"
-    return "CUDA", said
+    return "CUDA", f"{said}{''.join(f'; so is {each}' for each in others)}"
 
 
 def _pytorch(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
-    others = tuple(framework for framework in cluster.frameworks if framework.name != "pytorch")
-    return replace(cluster, pytorch=_on_cpus(cluster), frameworks=others)
+    on_cpus = {framework: _wheels_on_cpus(framework, cluster) for framework in _for_gpus(cluster)}
+    others = (framework for framework in cluster.frameworks if framework.name != "pytorch")
+    frameworks = tuple(replace(each, wheels=on_cpus.get(each, each.wheels)) for each in others)
+    return replace(cluster, pytorch=_on_cpus(cluster) or cluster.pytorch, frameworks=frameworks)
 
 
 def _impossible(cluster: Cluster) -> list[SmokeTest]:

@@ -8,10 +8,10 @@ from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Measure, SmokeTest
-from hpcforge.verify.lines import DerivedBandwidth, LineToCome, lines_to_come
+from hpcforge.verify.lines import DerivedValue, LineToCome, lines_to_come
 from hpcforge.verify.measurements import shown
 
-Explained = Sequence[tuple[SmokeTest, Mapping[str, DerivedBandwidth]]]
+Explained = Sequence[tuple[SmokeTest, Mapping[str, DerivedValue]]]
 
 
 def lines_text(tests: Explained) -> str:
@@ -19,7 +19,7 @@ def lines_text(tests: Explained) -> str:
     return "".join(f"{line}\n" for test, derived in tests for line in _of_test(test, derived))
 
 
-def _of_test(test: SmokeTest, derived: Mapping[str, DerivedBandwidth]) -> Iterator[str]:
+def _of_test(test: SmokeTest, derived: Mapping[str, DerivedValue]) -> Iterator[str]:
     program = test.program
     yield f"{test.name} on {len(test.nodes)} nodes, {fold(test.nodes)}: {program.description}"
     lines = lines_to_come(program, derived)

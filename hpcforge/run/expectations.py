@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast, get_args
 
 from hpcforge.blueprint.hardware import Gpu
-from hpcforge.blueprint.smoke_tests import Operation
+from hpcforge.blueprint.smoke_tests import OneGpu, Operation
 from hpcforge.cluster.model import Cluster, SmokeTest
-from hpcforge.fabric.expected_bandwidth import NodeGpus, expect
+from hpcforge.fabric.expected_bandwidth import PCIE, NodeGpus, expect
 from hpcforge.fabric.graph import Fabric
 from hpcforge.verify.baselines import Baseline, SavedTest, difference
-from hpcforge.verify.lines import DerivedBandwidth, References, weighed
+from hpcforge.verify.lines import DerivedValue, References, weighed
 from hpcforge.verify.measurements import numbers
 from hpcforge.verify.verdicts import Verdict
 
 if TYPE_CHECKING:
     from hpcforge.node.answer_types import Facts
+
+_OTHER_WORK = {"dtypes", "size", "size_mib"}  # options with which a GPU's rate is another one
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,10 @@ class Expectations:
         differs = difference(self.fingerprint(test, verdict), known.fingerprint)
         return weighed(verdict, program, References(derived, known.medians(), self.baseline.name, differs))
 
-    def derived(self, test: SmokeTest, nodes: Sequence[str], *, nccl: bool = True) -> dict[str, DerivedBandwidth]:
+    def derived(self, test: SmokeTest, nodes: Sequence[str], *, nccl: bool = True) -> dict[str, DerivedValue]:
         """What catalog and fabric give for each measure of a test that names an operation, on these nodes."""
-        return {measure: self._bandwidth(operation, nodes, nccl) for measure, operation in test.program.derived}
+        chosen = {name for name, _ in test.options}
+        return {measure: self._derived(what, nodes, nccl, chosen) for measure, what in test.program.derived}
 
     def differs(self, test: SmokeTest, verdict: Verdict) -> str:
         """What of the software differs from the baseline's; "" if nothing does, or there is none."""
@@ -74,18 +77,27 @@ class Expectations:
         values = {name: {part: [value] for part, value in parts.items()} for name, parts in of.items()}
         return SavedTest(self.fingerprint(test, verdict), values)
 
-    def _bandwidth(self, operation: Operation, names: Sequence[str], nccl: bool) -> DerivedBandwidth:
+    def _derived(
+        self, what: Operation | OneGpu, names: Sequence[str], nccl: bool, chosen: Collection[str]
+    ) -> DerivedValue:
+        """`chosen`: the test's options that the blueprint sets."""
         nodes = [self.cluster.by_name[name] for name in names]
         without = [node.name for node in nodes if node.gpus is None or node.gpus.fake]
         if without or not nccl:
-            return DerivedBandwidth(None, None, "not derived: no rank runs on a GPU")
+            return DerivedValue(None, None, "not derived: no rank runs on a GPU")
         models = {node.gpus.model for node in nodes if node.gpus}
         if unknown := sorted(models - {*self.gpus}):
-            return DerivedBandwidth(None, None, f"not derived: the catalog does not have {unknown[0]}")
+            return DerivedValue(None, None, f"not derived: the catalog does not have {unknown[0]}")
+        if what in get_args(OneGpu):
+            if any(node.gpus and node.gpus.mig for node in nodes):
+                return DerivedValue(None, None, "not derived: GPUs are cut into MIG instances")
+            if other := sorted(_OTHER_WORK & set(chosen)):
+                return DerivedValue(None, None, f"not derived: the blueprint sets {' and '.join(other)}")
+            return expect_of_one(cast("OneGpu", what), {model: self.gpus[model] for model in models})
         gpus = {node.name: NodeGpus.of(self.gpus[node.gpus.model], node.gpus.count) for node in nodes if node.gpus}
         fabric = next((each for each in self.fabrics if all(name in each.index for name in names)), None)
-        found = expect(operation, names, gpus, fabric)
-        return DerivedBandwidth(found.peak_gb_per_s, found.expected_gb_per_s, found.derivation)
+        found = expect(cast("Operation", what), names, gpus, fabric)
+        return DerivedValue(found.peak_gb_per_s, found.expected_gb_per_s, found.derivation)
 
 
 def _all(words: Iterable[str]) -> str:
@@ -96,3 +108,29 @@ def _firmware(facts: Facts) -> list[str]:
     """Of each GPU the VBIOS, as the driver reports it."""
     nvml = facts.get("nvml")
     return [gpu["vbios"] for gpu in nvml["gpus"] if gpu["vbios"]] if nvml else []
+
+
+def expect_of_one(what: OneGpu, gpus: Mapping[str, Gpu]) -> DerivedValue:
+    """Return bound and expected value of the slowest of some models; None and the reason if one is not known."""
+    values = [_product(name, gpu) if what == "bf16-product" else _copy(name, gpu) for name, gpu in gpus.items()]
+    unknown = next((value for value in values if value.expected is None), None)
+    return unknown or min(values, key=lambda value: value.expected or 0.0)
+
+
+def _product(name: str, gpu: Gpu) -> DerivedValue:
+    peak, measured = gpu.bf16_dense_peak_tflops, gpu.bf16_measured_tflops
+    if not peak or not measured:
+        return DerivedValue(None, None, f"not derived: the catalog has no measured BF16 rate of {name}")
+    source = gpu.sources.get("bf16_measured_tflops", "no source is named")
+    text = f"{name}: {measured:g} of {peak:g} TFLOP/s, which is {measured / peak:.0%} ({source})"
+    return DerivedValue(peak, measured, text)
+
+
+def _copy(name: str, gpu: Gpu) -> DerivedValue:
+    bound = NodeGpus.of(gpu, 1).pcie_gb_per_s
+    if not bound:
+        return DerivedValue(None, None, f"not derived: the catalog has no PCIe link of {name}")
+    expected = bound * PCIE.of_bound
+    link = f"PCIe {gpu.pcie_generation} x{gpu.pcie_lanes} of {name}"
+    text = f"{link}: {bound:.4g} GB/s, of which {PCIE.of_bound:.0%} is {expected:.4g} GB/s ({PCIE.source})"
+    return DerivedValue(bound, expected, text)

@@ -13,6 +13,7 @@ from hpcforge.catalog.compatibility import Compatibility, Component, load_compat
 from hpcforge.catalog.distribution import Distribution
 from hpcforge.catalog.nvidia import archive_name
 from hpcforge.facility.rules import Breach, not_checked
+from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.software.ranges import numbers
 from hpcforge.software.rules import NAMES
 from hpcforge.software.solve import MATCHED, Broken, StatedComponent, changes, is_error, judge, nearest
@@ -44,11 +45,8 @@ def declared(
     gpus = tuple(_gpus(blueprint, catalog))
     said = [*_installed(blueprint.software, system, nvidias=nvidias), *_present(blueprint.software), *gpus]
     cuda = any(statement.component == "gpu" and not statement.value.startswith("cdna") for statement in gpus)
-    for number, version in enumerate(blueprint.software.frameworks.pytorch if cuda else ()):
-        build = catalog.pytorch_build(version, "cuda", system)
-        if build and build.cuda:
-            where, shown = ("software", "frameworks", "pytorch", number), f"PyTorch {version} for CUDA {build.cuda}"
-            said.append(StatedComponent("pytorch_cuda", build.cuda, where, fixed=True, shown=shown))
+    if cuda:
+        said.extend(_wheels(blueprint.software.frameworks, catalog, system))
     if blueprint.slurm.topology.plugin != "tree":
         plugin = blueprint.slurm.topology.plugin
         shown = f"topology/{plugin}"
@@ -88,6 +86,20 @@ def judged(
             present = f"`software.preinstalled.{component}`: nodes have it"
             hint = f"`software.nvidia.{component}`: hpcforge installs it; {present}"
         yield not_checked(broken_rule.rule.code, _place(broken_rule, ()), message, hint)
+
+
+def _wheels(frameworks: s.Frameworks, catalog: Catalog, system: Distribution) -> Iterator[StatedComponent]:
+    """Yield the CUDA runtime of each framework's wheels for GPUs."""
+    for name, versions in {"pytorch": frameworks.pytorch, **frameworks.others()}.items():
+        for number, version in enumerate(versions):
+            if name == "pytorch":
+                title, build = "PyTorch", catalog.pytorch_build(version, "cuda", system)
+            else:
+                title = FRAMEWORKS[name].title
+                build = FRAMEWORKS[name].build(version, system.python, system.libc, "cuda")
+            if build and build.cuda:
+                where, shown = ("software", "frameworks", name, number), f"{title} {version} for CUDA {build.cuda}"
+                yield StatedComponent("pytorch_cuda", build.cuda, where, fixed=True, shown=shown)
 
 
 def _installed(software: s.Software, system: Distribution, *, nvidias: bool) -> Iterator[StatedComponent]:

@@ -11,7 +11,8 @@ from hpcforge.facility.rules import DesignRule
 
 NAMES = {
     "driver": "the driver", "modules": "the driver's kernel modules", "fabric_manager": "Fabric Manager",
-    "cuda": "CUDA", "pytorch_cuda": "PyTorch's CUDA", "dcgm": "DCGM", "container_toolkit": "the container toolkit",
+    "cuda": "CUDA", "pytorch_cuda": "CUDA of PyTorch or JAX", "dcgm": "DCGM",
+    "container_toolkit": "the container toolkit",
     "ofed": "DOCA-OFED", "gpudirect": "GPUDirect", "kernel": "the kernel", "secure_boot": "Secure Boot",
     "signed_by": "the modules' signer", "gpu": "the GPUs' architecture", "nvswitch": "NVSwitches", "slurm": "Slurm",
     "slurm_topology": "Slurm's topology plugin", "slurm_second_topology": "a partition's own topology",

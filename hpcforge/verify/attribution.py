@@ -57,6 +57,15 @@ def head_lost(seen: Transcript, ran: Completed) -> Blame | None:
     return Blame("unknown", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
 
 
+def without_gpus(job: Launch, seen: Transcript) -> Blame | None:
+    """That the ranks computed on CPUs, and the GPUs that the blueprint declares were not tested."""
+    if not job.real_gpus or text_of(seen, "device") != "cpu":
+        return None
+    what = job.turns[0].program.framework or "PyTorch"
+    text = f"ran on CPUs: no GPU was used, though each node has {job.real_gpus}"
+    return Blame("unknown", f"{text}; see whether its {what} is a build for GPUs")
+
+
 def by_slurm(seen: Transcript, end: JobEndReason | None) -> Blame | None:
     """What Slurm says: why it ended the job, which node failed, or which task used more memory than the job has."""
     node = next(iter(seen.failed_nodes), None)

@@ -99,7 +99,7 @@ def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
     A plan is of use where each rail can be measured: it has one, or each node has a GPU for each.
     """
     nodes = [node.name for node in job.nodes]
-    gpus = _gpus(job)
+    gpus = job.real_gpus
     where = {
         node.name: f"rack {node.rack}" + (f", U{node.rack_u}" if node.rack_u else "") for node in job.nodes if node.rack
     }
@@ -109,11 +109,6 @@ def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
         if of.known and fabric.rails in (1, gpus):
             return PartNames(of, labels, where)
     return PartNames(NodeWiring(tuple(nodes)), None, where)
-
-
-def _gpus(job: Launch) -> int:
-    """The GPUs of each node that measure: none of a rehearsal's stand-ins."""
-    return 0 if any(node.gpus and node.gpus.fake for node in job.nodes) else job.gpus_per_node
 
 
 def _unusable(
@@ -159,7 +154,7 @@ def _launch(cluster: Cluster, job: Launch, asked: Round, names: PartNames, left_
         f"--alone={','.join(nodes[test.node] for test in asked.alone)}",
         f"--pairs={','.join(f'{nodes[pair.a]}:{nodes[pair.b]}' for pair in asked.pairs)}",
         f"--port={RANGE.start + secrets.randbelow(len(RANGE) - 64)}",
-        f"--gpus={_gpus(job)}",
+        f"--gpus={job.real_gpus}",
     )
     if sum(map(len, told)) > MOST_BYTES:
         raise NotLaunchableError(f"{turn.test} names too many nodes for one launch: {len(nodes)}")
@@ -201,7 +196,7 @@ def _reports(job: Launch, asked: Round, names: PartNames, seen: Transcript) -> _
         elif (
             peer is not None
             and (node, peer) in pairs
-            and (place := _place(each, max(names.wiring.rails, _gpus(job)))) is not None
+            and (place := _place(each, max(names.wiring.rails, job.real_gpus))) is not None
         ):
             if place >= 2 * names.wiring.rails:
                 continue  # each GPU measures, and the wiring has fewer rails

@@ -18,11 +18,11 @@ _OF = {"median": "the median of its nodes", "baseline": "the baseline, if there 
 
 
 @dataclass(frozen=True)
-class DerivedBandwidth:
-    """What catalog and fabric give for a measure, GB/s; None: not known, and the derivation says why."""
+class DerivedValue:
+    """What catalog and fabric give for a measure, in its unit; None: not known, and the derivation says why."""
 
-    bound_gb_per_s: float | None
-    expected_gb_per_s: float | None
+    bound: float | None
+    expected: float | None
     derivation: str
 
 
@@ -30,7 +30,7 @@ class DerivedBandwidth:
 class References:
     """What a verdict's numbers are compared with besides the limits of its test."""
 
-    derived: Mapping[str, DerivedBandwidth] = field(default_factory=dict)  # by measure
+    derived: Mapping[str, DerivedValue] = field(default_factory=dict)  # by measure
     baseline: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by measure and part
     baseline_name: str = ""
     differs: str = ""  # why the baseline refuses nothing: "kernel 6.1.0-30, the baseline has 6.1.0-28"
@@ -48,7 +48,7 @@ class LineToCome:
     derivation: str = ""
 
 
-def lines_to_come(program: SmokeTestProgram, derived: Mapping[str, DerivedBandwidth]) -> list[LineToCome]:
+def lines_to_come(program: SmokeTestProgram, derived: Mapping[str, DerivedValue]) -> list[LineToCome]:
     """The lines that a test's numbers will be compared with, those of a measure side by side."""
     found = []
     for measure in program.measures:
@@ -96,14 +96,14 @@ def _lines(program: SmokeTestProgram, measure: Measure, of: Numbers, references:
     yield from _baseline(measure, limits, references)
 
 
-def _derived(measure: Measure, limits: list[Threshold], known: DerivedBandwidth) -> Iterator[Line]:
+def _derived(measure: Measure, limits: list[Threshold], known: DerivedValue) -> Iterator[Line]:
     """The bound, which no number can exceed, and what is expected of it."""
-    if known.bound_gb_per_s is None or known.expected_gb_per_s is None:
+    if known.bound is None or known.expected is None:
         return
     factors: dict[str, float] = {line.bound: line.number for line in limits}
     for way, of, what in (
-        ("at_least", known.expected_gb_per_s, "the derived bandwidth"),
-        ("at_most", known.bound_gb_per_s, "the derived bound"),
+        ("at_least", known.expected, f"the derived {'bandwidth' if measure.unit == 'GB/s' else 'rate'}"),
+        ("at_most", known.bound, "the derived bound"),
     ):
         factor = factors.get(f"{way}_of_derived")
         said = what if factor is None else f"{factor:g} of {what}"

@@ -29,6 +29,7 @@ from hpcforge.verify.attribution import (
     required,
     text_of,
     untrue,
+    without_gpus,
 )
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
@@ -64,6 +65,7 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
         blame = Blame("unknown", short.text, None, short.node)
     if blame is None and (short := missed(turn.program, of)):
         blame = Blame("missed", short.text, None, short.node)
+    blame = blame or without_gpus(job, seen)
     hardware = {node.name: node.hardware for node in job.nodes}
     if blame is None and (short := uneven(turn.program, seen.measurements, hardware)):
         blame = Blame("missed", short.text, None, short.node)

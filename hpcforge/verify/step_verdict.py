@@ -39,6 +39,7 @@ from hpcforge.verify.attribution import (
     required,
     text_of,
     untrue,
+    without_gpus,
 )
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
@@ -107,7 +108,7 @@ def _verdict(job: Launch, turn: Turn, seen: Transcript, ran: Completed, end: Job
         blame = transport_blame(job, turn, seen)
     if blame is None and job.step is None and (detail := missed(program, of)):
         blame = Blame("missed", detail.text, None, detail.node)
-    return blamed(job, verdict, blame)
+    return blamed(job, verdict, blame or without_gpus(job, seen))
 
 
 def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:

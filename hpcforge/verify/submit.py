@@ -74,6 +74,11 @@ class Launch:
     on_rdma: bool = False  # its nodes are several, and all on one InfiniBand or RoCE fabric
 
     @property
+    def real_gpus(self) -> int:
+        """The GPUs of each node; 0 where they are a rehearsal's stand-ins."""
+        return 0 if any(node.gpus and node.gpus.fake for node in self.nodes) else self.gpus_per_node
+
+    @property
     def launcher(self) -> LauncherName:
         """The name of what starts the processes; the same for all tests of a launch."""
         return self.step.launcher if self.step else self.turns[0].program.launcher

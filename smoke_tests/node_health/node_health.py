@@ -6,7 +6,8 @@ hpcforge writes `declared.json` beside this program. Compared are the number and
 memory and how much of it is free, the links' state, rate and MTU, mounts, and the clock. Less than declared is wrong,
 and for an MTU any other value. Interfaces that are no hardware, as in a rehearsal, have no rate. The clock is asked of
 the time server by SNTP (RFC 4330), whatever the node's own time service reports. The node has no other job, so
-processes that together keep half a core busy for twenty seconds were left behind: ranks would wait for theirs.
+processes that together keep half a core busy for twenty seconds were left behind: ranks would wait for theirs. So was
+a process on an NVIDIA GPU, whatever it does there: it holds memory, and takes time from the tests that follow.
 
 Versions of kernel, GPU driver, firmware and BIOS, of PyTorch and of packages that jobs depend on, and MTUs, are texts:
 hpcforge compares them among nodes of the same hardware. Standard library alone, Python 3.9.
@@ -40,6 +41,8 @@ _ANSWER_S = 1.0
 _MOUNT_S = 10.0  # a mount that has not answered by then hangs
 _AMD = "0x1002"  # PCI vendor
 _WINDOWS, _WINDOW_S = 20, 1.0  # busy in each of these in a row: what a timer starts has ended by then
+_GPU_S = 20.0  # without persistence mode the driver sets each GPU up first
+_GPU_USERS = 4  # that are named
 _FREE = 0.75  # of the memory that jobs may have: buffers and daemons take some, a process left behind takes more
 
 # Packages of which jobs notice another version, by what they are reported as.
@@ -50,6 +53,9 @@ PACKAGES = {
     "rdma": ("libibverbs1", "librdmacm1"),
 }
 PYTORCH = ("opt/hpcforge/pytorch/lib/python3*/site-packages/torch", "usr/lib/python3/dist-packages/torch")
+
+# A process of another job, or one that a job left behind. Persistence mode and DCGM have none.
+GPU_PROCESSES = ("nvidia-smi", "--query-compute-apps=gpu_bus_id,pid,process_name,used_memory", "--format=csv,noheader")
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,28 @@ def gpus(declared: Mapping[str, Any], root: Path) -> Iterator[Part]:
     for number, model in enumerate(models):
         if declared["models"] and model:
             yield Part(f"model of GPU {number}", " or ".join(declared["models"]), model, model in declared["models"])
+
+
+def gpus_unused(declared: Mapping[str, Any], command: Sequence[str] = GPU_PROCESSES) -> Iterator[Part]:
+    """Whether no process uses NVIDIA's GPUs; nothing where there is no nvidia-smi. The job itself uses none."""
+    if declared["kind"] != "nvidia":
+        return
+    try:
+        child: Any = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )
+    except OSError:
+        return
+    try:
+        users = [" ".join(line.split()) for line in child.communicate(timeout=_GPU_S)[0].splitlines() if line.strip()]
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.stdout.close()
+        child.returncode = -signal.SIGKILL  # so that Python does not wait for one that hangs in the driver
+        users = [f"nvidia-smi gave no answer within {_GPU_S:g} s"]
+    more = [f"{len(users) - _GPU_USERS} more"] if users[_GPU_USERS:] else []
+    got = "; ".join([*users[:_GPU_USERS], *more]) or ("none" if child.returncode == 0 else "nvidia-smi failed")
+    yield Part("processes on GPUs", "none", got, got == "none")
 
 
 def memory_mib(meminfo: str, of: str = "MemTotal") -> int:
@@ -371,7 +399,8 @@ def main() -> int:
     declared = json.loads(asked.declared.read_text(encoding="utf-8"))
     by_address = interfaces()
     on_time, offset_s = clock(declared["time_servers"], asked.clock_s)
-    compared = [*parts(declared, by_address), on_time, left_alone(asked.busy_cores)]
+    users = gpus_unused(declared["gpus"]) if declared["gpus"] else ()
+    compared = [*parts(declared, by_address), *users, on_time, left_alone(asked.busy_cores)]
     for part in compared:
         report(asked.json, part)
     found = versions(declared, by_address)

@@ -2,7 +2,7 @@
 
     srun -N2 /opt/hpcforge/tensorflow/bin/python smoke_tests/tensorflow_train/tensorflow_train.py
 
-Each task is a worker of TF_CONFIG. Python 3.11.
+Each task is a worker of TF_CONFIG, on CPUs: the pinned wheels have no other device. Python 3.11.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from least_squares import COLUMNS, RATE, Place, rows_of
 
 
-def train(place: Place, steps: int) -> np.ndarray:
+def train(place: Place, steps: int) -> tuple[np.ndarray, str]:
     """Gradient descent in which the strategy averages the gradients of all workers."""
     cluster = {"worker": list(place.addresses)}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": place.rank}})
@@ -46,7 +46,7 @@ def train(place: Place, steps: int) -> np.ndarray:
             strategy.run(step)
 
     all_steps()
-    return np.asarray(weights.numpy())
+    return np.asarray(weights.numpy()), ""
 
 
 if __name__ == "__main__":

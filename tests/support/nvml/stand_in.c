@@ -10,6 +10,7 @@ typedef struct {
     unsigned memory_mib, ecc, ecc_uncorrected, correctable, uncorrectable, pending, failed, nvlinks, active;
     unsigned width, width_max, generation, generation_max, clock_mhz, clock_max_mhz, reasons, temperature_c, mig, instances;
     unsigned slot, power_mw, power_limit_mw, energy_mj, utilization, used_bytes, replays;
+    unsigned power_limit_w, power_limit_default_w;
 } Gpu;
 
 #include "answers.h" /* DRIVER, GPUS, INIT, LOST, HANG, CRASH, GARBAGE, METRICS, gpus[] */
@@ -126,6 +127,10 @@ Return nvmlDeviceGetCurrentClocksEventReasons(Device gpu, unsigned long long *ou
 }
 Return nvmlDeviceGetTemperature(Device gpu, int sensor, unsigned *out) {
     return (void)sensor, number(out, gpu->temperature_c);
+}
+Return nvmlDeviceGetPowerManagementLimit(Device gpu, unsigned *out) { return number(out, 1000 * gpu->power_limit_w); }
+Return nvmlDeviceGetPowerManagementDefaultLimit(Device gpu, unsigned *out) {
+    return number(out, 1000 * gpu->power_limit_default_w);
 }
 Return nvmlDeviceGetMigMode(Device gpu, unsigned *now, unsigned *pending) {
     number(pending, gpu->mig);

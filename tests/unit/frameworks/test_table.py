@@ -15,6 +15,7 @@ from hpcforge.frameworks import FRAMEWORKS, PinnedFramework
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.role import load_roles
+from hpcforge.software.rule_checks import declared
 from hpcforge.yaml_folder import Folder, FolderError
 from tests.support.shipped import ROOT
 
@@ -67,6 +68,32 @@ def test_builds_are_those_of_their_version_and_python(name: str) -> None:
         tag = f"cp{build.python.replace('.', '')}"
         foreign = [wheel.file for wheel in build.wheels if "-cp3" in wheel.file and tag not in wheel.file]
         assert all("-abi3-" in file for file in foreign)
+
+
+def test_nodes_with_gpus_get_the_build_for_cuda(tmp_path: Path) -> None:
+    for build in FRAMEWORKS["jax"].builds:
+        plugin = [wheel.file for wheel in build.wheels if wheel.file.startswith("jax_cuda12_plugin")]
+        assert (build.device, bool(build.cuda)) == (("cuda", True) if plugin else ("cpu", False))
+        assert FRAMEWORKS["jax"].build(build.version, build.python, "2.36", build.device) == build
+    text = (ROOT / "blueprints" / "dgx-h100-site.yaml").read_text().replace("../", f"{ROOT}/")
+    (tmp_path / "b.yaml").write_text(text.replace('pytorch: "2.10.0"', 'pytorch: "2.10.0", jax: "0.10.2"'))
+    loaded = load(tmp_path / "b.yaml")
+    jax = loaded.cluster.framework("jax")
+    assert jax and "jax_cuda12_plugin-0.10.2" in " ".join(wheel.file for wheel in jax.wheels)
+    catalog = load_catalog().extended(loaded.blueprint.hardware, loaded.blueprint.parts)
+    said = declared(loaded.blueprint, catalog, catalog.distributions["debian", "12"], nvidias=False)
+    assert [each.shown for each in said if each.component == "pytorch_cuda"] == [
+        "PyTorch 2.10.0 for CUDA 12.8",
+        "JAX 0.10.2 for CUDA 12.9",
+    ]
+
+
+def test_a_framework_without_a_build_for_gpus_is_for_cpus() -> None:
+    tensorflow = FRAMEWORKS["tensorflow"]
+    on_gpus = tensorflow.build(tensorflow.versions[0], "3.11", "2.36", "cuda")
+    assert on_gpus and on_gpus == tensorflow.build(tensorflow.versions[0], "3.11", "2.36")
+    jax = FRAMEWORKS["jax"]
+    assert jax.build("0.10.2", "3.11", "2.36", "rocm") == jax.build("0.10.2", "3.11", "2.36")
 
 
 @pytest.mark.parametrize(

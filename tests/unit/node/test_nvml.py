@@ -47,6 +47,8 @@ def test_eight_healthy_gpus_tell_everything(tmp_path: Path) -> None:
         "clock_reasons": 1,
         "temperature_c": 31,
         "mig": None,
+        "power_limit_w": 700,
+        "power_limit_default_w": 700,
         "error": None,
         "troubles": {},
     }

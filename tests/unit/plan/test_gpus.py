@@ -57,6 +57,7 @@ FAULTS = {
     "no_ecc": ("ECC of GPUs 0, 1, 2", "off", "on"),
     "little": (f"memory of {IDENTIFIED[4]}", "42.9 GB", "80 GB"),
     "other": (f"model of {IDENTIFIED[7]}", "NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3"),
+    "power": (f"power limit of {IDENTIFIED[4]}", "500 W", "700 W"),
     "mig": (f"MIG mode of {IDENTIFIED[0]}", "on, 7 x 1g.10gb", "whole GPUs"),
     "mig_lost": (f"MIG mode of {IDENTIFIED[0]}", "on, without instances, so that no job can use it", "whole GPUs"),
 }  # fmt: skip

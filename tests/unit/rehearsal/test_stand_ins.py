@@ -187,6 +187,17 @@ def test_pytorch_is_the_catalogs_for_cpus(dgx: Loaded, rehearsal_of: Rehearsal) 
     assert (cluster.pytorch.build, cluster.pytorch.wheels) == ("distribution", ())
 
 
+def test_a_framework_for_gpus_is_the_catalogs_for_cpus(tmp_path: Path, rehearsal_of: Rehearsal) -> None:
+    text = (ROOT / "blueprints" / "dgx-h100-site.yaml").read_text().replace("../", f"{ROOT}/")
+    (tmp_path / "b.yaml").write_text(text.replace('pytorch: "2.10.0"', 'jax: "0.10.2"'))
+    loaded = load(tmp_path / "b.yaml", judged=True)
+    site = rehearsal_of(loaded)
+    (real,), (stand_in,) = loaded.cluster.frameworks, site.cluster.frameworks
+    assert [any("cuda12" in wheel.file for wheel in each.wheels) for each in (real, stand_in)] == [True, False]
+    [said] = [one.sentence for one in site.stand_ins if one.name == "PyTorch"]
+    assert said == "JAX 0.10.2 for CPUs is installed instead of for GPUs"
+
+
 def test_smoke_tests_keep_what_can_run(dgx: Loaded, rehearsal_of: Rehearsal) -> None:
     acceptance = dgx.cluster.acceptance
     assert acceptance is not None

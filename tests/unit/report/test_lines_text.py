@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcforge.cluster.model import Measure, SmokeTest, SmokeTestProgram, Threshold
 from hpcforge.report.lines_text import lines_json, lines_text
-from hpcforge.verify.lines import DerivedBandwidth
+from hpcforge.verify.lines import DerivedValue
 from tests.support.in_process import hpcforge
 
 BLUEPRINTS = Path("blueprints")
@@ -38,7 +38,7 @@ rates on 2 nodes, w[1-2]: Rates.
 
 
 def test_each_line_has_its_source_and_its_derivation() -> None:
-    found = [(TEST, {"rate": DerivedBandwidth(10, 8, "2 x 5 = 10\nof which 80 % is 8")})]
+    found = [(TEST, {"rate": DerivedValue(10, 8, "2 x 5 = 10\nof which 80 % is 8")})]
     assert lines_text(found) == TEXT
     (told,) = lines_json(found)["tests"]
     assert [line["limit"] for line in told["lines"]] == [2, 4, 10, None, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpcforge.cluster.model import Measure, SmokeTest, SmokeTestProgram, Threshold
 from hpcforge.report.verification import NotTested, Report, ReportedVerdict, Source, reported_verdict
 from hpcforge.verify.baselines import PastVerification
-from hpcforge.verify.lines import DerivedBandwidth, References, weighed
+from hpcforge.verify.lines import DerivedValue, References, weighed
 from hpcforge.verify.verdicts import Assertion, Verdict
 
 NODES = ("w1", "w2", "w3")
@@ -47,7 +47,7 @@ def report() -> Report:
     )
     silent = Verdict("pairs", "unknown", NODES, launcher="plain", node="w3", detail="no rate", measurements=ways)
     pairs = SmokeTestProgram(launcher="plain", measures=(rate,), description="Pairs.")
-    derived = References({"rate": DerivedBandwidth(12.5, 10.4, "a node's adapters: 1 x 100 Gb/s / 8")})
+    derived = References({"rate": DerivedValue(12.5, 10.4, "a node's adapters: 1 x 100 Gb/s / 8")})
     return Report(
         1,
         "small",

@@ -70,6 +70,35 @@ def test_a_narrow_link_is_said_by_plan_apply_and_status() -> None:
     assert document["nodes"][ODD]["gpus"]["gpus"][0]["pcie_width"] == 8
 
 
+@pytest.mark.parametrize(
+    ("gpu", "short", "todo", "kind"),
+    [
+        (
+            {"nvlinks": {"active": 0, "total": 0}},
+            "NVLinks of {} 0 (its driver shows no link at all), declared 18",
+            "in a virtual machine that has one GPU without its NVSwitches, accept it; elsewhere load the module "
+            "without NVreg_NvLinkDisable=1, and check `nvidia-smi nvlink --status` and the passthrough of the switches",
+            "gpu-nvlinks",
+        ),
+        (
+            {"power_limit_w": 500, "power_limit_default_w": 700},
+            "power limit of {} 500 W, declared 700 W",
+            "nvidia-smi --power-limit=700, and remove what lowers it when the node starts",
+            "gpu-power-limit",
+        ),
+    ],
+)
+def test_a_fault_that_a_real_card_showed_is_printed_with_both_ways_out(
+    gpu: dict[str, Any], short: str, todo: str, kind: str
+) -> None:
+    applied, shown, _ = printed(**gpu)
+    said = short.format("GPU 0 (serial 1652323000000, PCI 0000:1b:00.0)")
+    assert f"{ODD} falls short: {said}; it will be drained.\n  to fix it: {todo}\n" in applied
+    assert f'  to accept it, add to overrides:  {ODD}: {{accept: [{kind}], reason: "known, and left so"}}' in applied
+    assert f"  ~ drain {ODD}: hpcforge: {said}" in applied
+    assert said in shown
+
+
 def test_what_passes_by_itself_is_told_by_status_alone() -> None:
     applied, shown, _ = printed(clock_reasons=8)
     assert "slowed down" not in applied

@@ -30,7 +30,7 @@ def train(place, steps):
         while not all(path.exists() for path in every):
             time.sleep(0.001)
         weights = weights - shared.RATE * np.mean([json.loads(path.read_text()) for path in every], axis=0)
-    return weights
+    return weights, "cpu"
 folder = sys.argv.pop(1)
 def with_folder(place, steps):
     sys.argv.append(folder)
@@ -56,6 +56,29 @@ def test_ranks_meet_and_train_as_numpy_does(tmp_path: Path, falsify: bool) -> No
     assert sorted(task.returncode for task in tasks) == ([0, 0, 3] if falsify else [0, 0, 0])
     last = ["assertion", "wrong"] if falsify else ["assertion", "measurement", "result"]
     assert sorted(events) == sorted([["assertion"], ["assertion"], last])
+
+
+@pytest.mark.parametrize(
+    ("plugin", "driver", "platform"),
+    [("xla_cuda12", True, "cuda"), ("xla_cuda12", False, "cpu"), ("xla_rocm7", True, "cpu"), (None, True, "cpu")],
+)
+def test_jax_trains_on_gpus_where_it_and_the_node_have_them(
+    plugin: str | None, driver: bool, platform: str, tmp_path: Path
+) -> None:
+    """The plugin is an entry point of its wheel, as JAX finds it."""
+    package = tmp_path / "plugin-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1\n")
+    (package / "entry_points.txt").write_text(f"[jax_plugins]\n{plugin} = plugin\n" if plugin else "")
+    (tmp_path / "version").write_text("NVRM version: 580.159.04\n") if driver else None
+    code = "import sys, pathlib, jax_train; print(jax_train.platform(pathlib.Path(sys.argv[1])))"
+    folders = (tmp_path, PROGRAMS, PROGRAMS / "jax_train")
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "version")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ran.stdout == f"{platform}\n"
 
 
 def test_training_lowers_the_loss_and_needs_every_rank() -> None:

@@ -313,6 +313,13 @@ w1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA
 w1:7:9 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM
 w1:7:9 [0] NCCL INFO Connected NVLS tree
 """
+# As of the ranks of four nodes over Ethernet or loopback; such ranks of an H200 reported NET/Socket/0 (2026-11-27).
+SOCKET_LOG = """\
+n1:7:9 [0] NCCL INFO NET/Socket : Using [0]lo:127.0.0.1<0>
+n1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [receive] via NET/Socket/0
+n1:7:9 [0] NCCL INFO Channel 00/0 : 1[0] -> 2[0] [send] via NET/Socket/0
+n1:7:9 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 0
+"""
 
 
 @needs_torch
@@ -320,11 +327,11 @@ def test_the_transport_is_read_from_the_kernel_and_from_the_log() -> None:
     told = json.loads(
         python(
             f"import json, ranks; print(json.dumps([ranks.connected_addresses({TCP!r}, {{'11', '12'}}, 30000), "
-            f"ranks.nccl_transports({LOG!r}), ranks.nccl_transports('')]))"
+            f"ranks.nccl_transports({LOG!r}), ranks.nccl_transports({SOCKET_LOG!r}), ranks.nccl_transports('')]))"
         )
     )
     # Not: connections to the store at 30000, of other processes, and sockets that listen.
-    assert told == [["10.77.0.11", "10.77.0.13"], ["NET/IB/0/GDRDMA", "NVLS", "P2P/CUMEM"], []]
+    assert told == [["10.77.0.11", "10.77.0.13"], ["NET/IB/0/GDRDMA", "NVLS", "P2P/CUMEM"], ["NET/Socket/0"], []]
 
 
 @needs_torch

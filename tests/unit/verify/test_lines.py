@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpcforge.cluster.model import Measure, SmokeTestProgram, Threshold
-from hpcforge.verify.lines import DerivedBandwidth, References, weighed
+from hpcforge.verify.lines import DerivedValue, References, weighed
 from hpcforge.verify.verdicts import Verdict
 
 RATE = Measure("rate", "GB/s", "higher")
 PROGRAM = SmokeTestProgram(launcher="plain", measures=(RATE,), derived=(("rate", "all-reduce"),))
 VERDICT = Verdict("copy", "passed", ("w1", "w2"), measurements=({"host": "w1", "rate": 10}, {"host": "w2", "rate": 7}))
 BASELINE = References(baseline={"rate": {"w1": 10, "w2": 10}}, baseline_name="quiet")
-DERIVED = References({"rate": DerivedBandwidth(9.0, 8.0, "2 x 4")})
+DERIVED = References({"rate": DerivedValue(9.0, 8.0, "2 x 4")})
 
 
 def of(*lines: Threshold) -> SmokeTestProgram:
@@ -45,7 +45,7 @@ def test_a_derived_bandwidth_refuses_on_both_sides() -> None:
     assert "rate of w2 is 7, and must be at least 7.2, 0.9 of the derived bandwidth" in verdict.detail
     assert "rate of w1 is 10, and must be at most 9.45, 1.05 of the derived bound" in verdict.detail
     assert verdict.lines[0].derivation == "2 x 4"
-    unknown = References({"rate": DerivedBandwidth(None, None, "not known")})
+    unknown = References({"rate": DerivedValue(None, None, "not known")})
     assert weighed(VERDICT, of(low, high), unknown).passed
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster, Measure, SmokeTest, SmokeTestProgram, Threshold
+from hpcforge.cluster.model import Cluster, Gpus, Measure, SmokeTest, SmokeTestProgram, Threshold
 from hpcforge.verify import submit
 from hpcforge.verify.head import Completed
 from hpcforge.verify.step_verdict import judge
@@ -267,3 +267,30 @@ def test_too_few_usable_nodes_are_said(build: Build) -> None:
     cluster = with_test(build(3), replace(DISK, min_nodes=3))
     (verdict,) = verify(cluster, ScriptedHead(), {"w2": "drained"}, quiet)
     assert (verdict.status, verdict.detail) == ("not_run", "disk takes 3 nodes, and 2 are usable")
+
+
+JAX = replace(
+    DISK, launcher="meeting", framework="jax", measures=(Measure("ranks", "1"),), headline="{ranks}", lines=()
+)
+
+
+@pytest.mark.parametrize(("kind", "device", "status"), [
+    ("real", "cpu", "unknown"), ("real", "NVIDIA H200", "passed"), ("fake", "cpu", "passed"), ("none", "cpu", "passed"),
+])  # fmt: skip
+def test_ranks_that_leave_real_gpus_idle_prove_nothing_of_them(
+    kind: str, device: str, status: str, build: Build
+) -> None:
+    job = launched(with_test(build(2), DISK))
+    gpus = None if kind == "none" else Gpus("fake" if kind == "fake" else "h200-sxm", 1)
+    nodes = tuple(replace(node, gpus=gpus) for node in job.nodes)
+    turns = (replace(job.turns[0], program=JAX),)
+    job = replace(job, nodes=nodes, turns=turns, gpus_per_node=0 if gpus is None else 1)
+    events = ({"event": "measurement", "ranks": 2}, {"event": "result", "device": device})
+    (verdict,) = judge(job, ok(said("w1", 0, *events) + said("w2", 1)))
+    assert (verdict.status, verdict.device) == (status, device)
+    if status == "unknown":
+        assert verdict.detail == (
+            "ran on CPUs: no GPU was used, though each node has 1; see whether its jax is a build for GPUs"
+        )
+    else:
+        assert f"({'CPU' if device == 'cpu' else device})" in summary_line(verdict)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, Gpus
 from hpcforge.verify import submit
 from hpcforge.verify.head import Completed
 from hpcforge.verify.step_output import clean, read
@@ -388,3 +388,15 @@ def test_a_bandwidth_between_one_rank_is_not_measured_and_not_missed(
         assert verdict.headline == "busbw - GB/s at 4 KiB (-: not measured, one rank moves nothing)"
     else:
         assert (verdict.status, verdict.detail[:26]) == ("unknown", "reported no busbw_gb_per_s")
+
+
+def test_a_build_of_pytorch_for_cpus_proves_nothing_of_real_gpus(job: submit.Launch) -> None:
+    nodes = tuple(dataclasses.replace(node, gpus=Gpus("h200-sxm", 2)) for node in job.nodes)
+    on_gpus = dataclasses.replace(job, nodes=nodes, gpus_per_node=2)
+    verdict = only(on_gpus, Completed(0, result(), ""))
+    assert (verdict.status, verdict.detail) == (
+        "unknown",
+        "ran on CPUs: no GPU was used, though each node has 2; see whether its PyTorch is a build for GPUs",
+    )
+    assert only(job, Completed(0, result(), "")).passed
+    assert only(on_gpus, Completed(0, result(device="NVIDIA H200"), "")).passed
