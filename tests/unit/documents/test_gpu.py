@@ -11,6 +11,8 @@ import yaml
 from hpcforge.catalog import load_catalog
 from hpcforge.run.expectations import expect_of_one
 from tests.support.shipped import ROOT
+from tools.gpu import cards
+from tools.gpu.parts import parts
 
 PAGE = ROOT / "docs" / "gpu.md"
 RECORDED = ROOT / "tests" / "fixtures" / "h200-2026-11-27"
@@ -36,7 +38,7 @@ def rows() -> Iterator[str]:
 
 
 def recorded(test: str, measure: str, dtype: str | None = None) -> float:
-    events = map(json.loads, (RECORDED / f"{test}.jsonl").read_text().splitlines())
+    events = map(json.loads, (RECORDED / "one" / f"{test}.jsonl").read_text().splitlines())
     return next(float(event[measure]) for event in events if measure in event and event.get("dtype") == dtype)
 
 
@@ -62,3 +64,21 @@ def test_the_table_is_that_of_the_catalog(request: pytest.FixtureRequest) -> Non
         return
     assert text[start:end] == table
     assert "| `gemm`, bfloat16, TFLOP/s | 731 | 512 | 989 |" in text and "| `h200-sxm` | 989 | 731 | 512 |" in table
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/support.md"])
+def test_the_table_of_cards_is_that_of_its_file(page: str, request: pytest.FixtureRequest) -> None:
+    path = ROOT / page
+    text = path.read_text(encoding="utf-8")
+    start, end = text.index(cards.BEGIN) + len(cards.BEGIN), text.index(cards.END)
+    if request.config.getoption("--refresh-golden"):
+        path.write_text(text[:start] + cards.table() + text[end:], encoding="utf-8")
+    else:
+        assert text[start:end] == cards.table()
+
+
+def test_cards_name_parts_of_the_report() -> None:
+    names = {part.name for part in parts(gpu=True)}
+    for card in yaml.safe_load(cards.FILE.read_text())["cards"]:
+        assert {*card["held"], *card["broken"]} <= names
+        assert not {*card["held"]} & {*card["broken"]}

@@ -21,7 +21,7 @@ MEASURED = [name for name, gpu in GPUS.items() if gpu.bf16_measured_tflops]
 
 
 def recorded(test: str) -> list[dict[str, Any]]:
-    lines = (RECORDED / f"{test}.jsonl").read_text().splitlines()
+    lines = (RECORDED / "one" / f"{test}.jsonl").read_text().splitlines()
     return [event for event in map(json.loads, lines) if event["event"] == "measurement"]
 
 
