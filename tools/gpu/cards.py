@@ -28,8 +28,8 @@ def _rows(data: Any) -> Iterator[str]:
         ran = {*card["held"], *card["broken"]}
         where = f"{card['card']}, {card['date']}, at {card['commit']}: driver {card['driver']}, PyTorch {card['torch']}, NCCL {card['nccl']}"
         never = [name for name in every if name not in ran]
-        yield f"| {where} | {_names(card['held'])} | {_names(card['broken'])} | {_names(never)} |"
-    yield f"| one GPU cannot show | | | {data['one_gpu_cannot_show']} |"
+        hidden = f"{_names(never)}; what one GPU cannot show: {data['one_gpu_cannot_show']}"
+        yield f"| {where} | {_names(card['held'])} | {_names(card['broken'])} | {hidden} |"
 
 
 def _names(names: list[str]) -> str:
