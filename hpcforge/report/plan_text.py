@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
@@ -15,6 +14,7 @@ from hpcforge.plan.jobs import WaitingJob, asked_for
 from hpcforge.plan.plan import Change, Install, Leaving, Obstacle, Plan, Removal
 from hpcforge.plan.resources import TYPES
 from hpcforge.plan.rollout_order import Order
+from hpcforge.report.file_diff import file_diff
 from hpcforge.report.kept_text import stays_lines
 from hpcforge.report.text import duration, one_line, plural
 from hpcforge.report.unreachable_text import by_reason
@@ -216,9 +216,7 @@ def _file(file: File, found: ActualState, texts: Mapping[str, str], new_files: b
         if found["exists"] and text is None:
             yield "      (what is there is not text, too long to show, or held a secret)"
             return
-        old, new = (text or "").splitlines(), file.shown(texts[file.text]).splitlines()
-        for line in difflib.unified_diff(old, new, "on the node", "wanted", lineterm="", n=2):
-            yield f"      {line}"
+        yield from (f"      {line}" for line in file_diff(text or "", file.shown(texts[file.text])))
 
 
 def _notes(plan: Plan) -> Iterator[str]:
