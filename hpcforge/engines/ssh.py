@@ -17,6 +17,7 @@ from typing import TypeVar
 import gevent
 import paramiko
 
+from hpcforge.engines import packets
 from hpcforge.engines.connect_errors import classify, dropped
 from hpcforge.engines.host_keys import UnreachableError, host_keys
 from hpcforge.engines.node_output import Tail, split_lines
@@ -83,6 +84,7 @@ def _login(
             timeout=HANDSHAKE_S,
             banner_timeout=HANDSHAKE_S,
             auth_timeout=HANDSHAKE_S,
+            transport_factory=packets.transport,
         )
     except _FAILURES:
         client.close()
@@ -145,7 +147,7 @@ def host_key(target: Target, stream: Callable[[Target], Stream]) -> str:
 
 
 def _shown_key(target: Target, stream: Callable[[Target], Stream]) -> str:
-    transport = paramiko.Transport(stream(target))
+    transport = packets.transport(stream(target))
     try:
         transport.get_security_options().key_types = _KEY_KINDS
         transport.start_client(timeout=HANDSHAKE_S)
