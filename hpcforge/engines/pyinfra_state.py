@@ -95,6 +95,7 @@ class _Connector(SSHConnector):  # type: ignore[misc]
         finally:
             self.client = client
         if limited.limit.exceeded:
+            self.link.close()  # paramiko would keep what a node sends on
             most = f"{MAX_OUTPUT_BYTES >> 20} MiB of output, or a line of {MAX_LINE_BYTES >> 20} MiB"
             raise EngineError(f"more than {most} on {self.link.target.name}: stopped listening")
         return ended

@@ -208,17 +208,21 @@ def execute(
             channel = transport_of(client).open_session(timeout=HANDSHAKE_S)
             channel.settimeout(POLL_S)
             channel.exec_command(command)
-            helpers = [gevent.spawn(_send, channel, stdin), gevent.spawn(_keep, channel, stderr)]
+            keeping = gevent.spawn(_keep, channel, stderr)
+            helpers = [gevent.spawn(_send, channel, stdin), keeping]
             for line in split_lines(_received(channel, channel.recv)):
                 silence.cancel()
                 on_line(line)
             rc = channel.recv_exit_status()
             gevent.joinall(helpers, timeout=POLL_S)
+            if keeping.value:
+                raise _FloodError
     except _LateError:
         return CommandEnd(None, stderr.text(), time.monotonic() - start, late=True)
     except _SilentError:
         raise _silent(target, begins_s) from None
     except _FloodError:
+        client.close()  # paramiko would keep what a node sends on, whatever it is told
         return CommandEnd(None, stderr.text(), time.monotonic() - start, flooded=True)
     except (OSError, EOFError, paramiko.SSHException) as error:
         raise lost(target) from error
@@ -272,9 +276,15 @@ def _send(channel: paramiko.Channel, data: bytes) -> None:
         return  # it ended without reading everything; its exit status tells what that means
 
 
-def _keep(channel: paramiko.Channel, tail: Tail) -> None:
-    for line in split_lines(_received(channel, channel.recv_stderr), limit=8192):
-        tail.add(line)
+def _keep(channel: paramiko.Channel, tail: Tail) -> bool:
+    """Keep the end of standard error. Returns whether there was more than a node may print: then the command ends."""
+    try:
+        for line in split_lines(_received(channel, channel.recv_stderr), limit=8192):
+            tail.add(line)
+    except _FloodError:
+        channel.close()
+        return True
+    return False
 
 
 def _received(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> Iterator[bytes]:
@@ -293,6 +303,7 @@ def _received(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> Ite
         if not chunk:
             return
         total += len(chunk)
-        if total > MAX_OUTPUT_BYTES:
+        unread = len(channel.in_buffer) + len(channel.in_stderr_buffer)  # a node may heed no window
+        if max(total, unread) > MAX_OUTPUT_BYTES:
             raise _FloodError
         yield chunk

@@ -20,6 +20,7 @@ from pathlib import Path  # noqa: E402
 import gevent  # noqa: E402
 import paramiko  # noqa: E402
 
+from hpcforge.engines import packets  # noqa: E402
 from hpcforge.engines.connections import Connection, Route  # noqa: E402
 from hpcforge.engines.deploy import deploy  # noqa: E402
 from hpcforge.engines.tasks import Target  # noqa: E402
@@ -65,7 +66,7 @@ def connected(node: Node) -> paramiko.SSHClient:
     server = paramiko.Transport(theirs)
     server.add_server_key(paramiko.RSAKey.generate(2048))
     server.start_server(event=threading.Event(), server=node)
-    transport = paramiko.Transport(ours)
+    transport = packets.transport(ours)
     transport.start_client(timeout=_WAIT_S)
     transport.auth_none("root")
     client = paramiko.SSHClient()

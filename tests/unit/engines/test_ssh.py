@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 
 import paramiko
+import pytest
 
 from hpcforge.engines.ssh import _received
 
@@ -33,3 +37,12 @@ def test_an_answer_that_comes_with_the_end_when_the_wait_is_over_is_read() -> No
     channel.in_buffer._cv = late  # type: ignore[attr-defined]
     assert b"".join(_received(channel, channel.recv)) == ANSWER
     assert late.waits == 2  # nobody closed the output: once more, and nothing more came
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_node_that_sends_without_end_is_no_longer_listened_to(stream: str) -> None:
+    command = [sys.executable, "-m", "tests.support.node_without_window", stream]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=90)
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["flooded"], told["late"]) == (True, False)
+    assert told["grown_mib"] < 150  # 300 MiB were to come
