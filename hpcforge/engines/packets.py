@@ -6,8 +6,9 @@ something to read: then no other greenlet of the process would run. Runs in the 
 
 from __future__ import annotations
 
+import socket
 import time
-from typing import Any
+from functools import partial
 
 import gevent
 import paramiko
@@ -18,11 +19,11 @@ MOST_BANNER_BYTES = 64 * 1024
 _TURN_S = 0.01  # that a connection may read before the others have their turn
 
 
-class FairPacketizer(Packetizer):  # type: ignore[misc]
+class FairPacketizer(Packetizer):
     """Refuses what is too long, and lets other connections have their turn."""
 
-    def __init__(self, stream: Any) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: socket.socket | paramiko.Channel) -> None:
+        super().__init__(stream)  # type: ignore[arg-type]  # through a jump host it is a channel
         self._banner_bytes = 0
         self._turn_began_s = time.monotonic()
 
@@ -37,7 +38,7 @@ class FairPacketizer(Packetizer):  # type: ignore[misc]
     def _read_timeout(self, timeout: float) -> bytes:
         """Read some of a banner, which paramiko looks for a line in."""
         self._give_way()
-        data: bytes = super()._read_timeout(timeout)
+        data: bytes = super()._read_timeout(timeout)  # type: ignore[misc]  # the stubs have no private names
         self._banner_bytes += len(data)
         if self._banner_bytes > MOST_BANNER_BYTES:
             raise paramiko.SSHException(f": more than {MOST_BANNER_BYTES} bytes")  # behind paramiko's words
@@ -49,6 +50,4 @@ class FairPacketizer(Packetizer):  # type: ignore[misc]
             self._turn_began_s = time.monotonic()
 
 
-def transport(stream: Any, **options: Any) -> paramiko.Transport:
-    """Return a transport over a stream that reads so; `options` are paramiko's."""
-    return paramiko.Transport(stream, packetizer_class=FairPacketizer, **options)
+transport = partial(paramiko.Transport, packetizer_class=FairPacketizer)

@@ -86,12 +86,12 @@ class _Connector(SSHConnector):  # type: ignore[misc]
         except UnreachableError as error:
             raise ConnectError(str(error)) from error
 
-    def run_shell_command(self, *arguments: Any, **options: Any) -> Any:
+    def run_shell_command(self, *arguments: object, **options: object) -> object:
         """Run a command. Raises `EngineError` if it prints more than a node may."""
         client, limited = self.client, _LimitedClient(self.client)
-        self.client = limited
+        self.client = limited  # type: ignore[assignment]  # all of a connection that pyinfra uses for a command
         try:
-            ended = super().run_shell_command(*arguments, **options)
+            ended: object = super().run_shell_command(*arguments, **options)
         finally:
             self.client = client
         if limited.limit.exceeded:

@@ -61,7 +61,7 @@ print(*(Path(f"/proc/sys/net/{version}/conf/hf0000/forwarding").read_text().stri
 
 
 def test_nodes_reach_the_host_and_no_other_network_of_it() -> None:
-    private = "mount -t tmpfs run /run && exec \"$@\""
+    private = 'mount -t tmpfs run /run && exec "$@"'
     command = ["unshare", "--net", "--mount", "sh", "-c", private, "sh", sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["nothing came", "0 0"], done.stderr

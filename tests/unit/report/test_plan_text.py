@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hpcforge.report.file_diff import file_diff
+from hpcforge.report.plan_text import file_diff
 
 BRACES = ["}", "a"]
 LATE_S = 20.0
