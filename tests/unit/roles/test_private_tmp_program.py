@@ -1,4 +1,4 @@
-"""hpcforge-private-tmp, which makes the folder of jobs' /tmp before slurmd takes it: on a disk where users may write."""
+"""hpcforge-private-tmp, which makes the folder of jobs' /tmp before slurmd takes it, where users may write, too."""
 
 from __future__ import annotations
 
