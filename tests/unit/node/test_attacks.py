@@ -18,9 +18,8 @@ import pytest
 from hpcforge.kinds import KINDS
 from hpcforge.node import backups, bundle, disk_space, files, paths, remove
 from hpcforge.node.events import NodeError
-from hpcforge.node.kinds import accounts
+from hpcforge.node.kinds import accounts, links
 from hpcforge.node.kinds import files as kept
-from hpcforge.node.kinds import links
 from hpcforge.node.receipt import EMPTY
 from tests.support.node_program import compare_file, put_file
 
