@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.storage import FileSystemSection
 from hpcforge.blueprint.validate import Draft, Finding
 
 
@@ -21,6 +22,22 @@ def people_findings(draft: Draft) -> Iterator[Finding]:
     access: s.AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access", "user") and access.user in users:
         yield from _way_in(access.user, users[access.user])
+    yield from _administrators(draft, users, access.user if access is not None else None)
+
+
+def _administrators(draft: Draft, users: Mapping[str, s.UserSection], access: str | None) -> Iterator[Finding]:
+    """Warn of administrators whose homes nodes share: that of the login user stays on each node."""
+    systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
+    shared = next((name for name, file_system in systems.items() if file_system.homes), None)
+    for name, user in users.items() if shared is not None else ():
+        if user.admin and name != access:
+            yield Finding(
+                ("users", name, "admin"),
+                f"the home of {quote(name)} is on `storage.{shared}`: root of one node that mounts it, who can write "
+                "there as any user, becomes root on every node",
+                "remove it, and administer by `access.user`, whose home stays on each node",
+                severity="warning",
+            )
 
 
 def _groups(draft: Draft, users: Mapping[str, s.UserSection]) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,8 @@ from hpcforge.engines.tasks import Ansible, Event, Target, result
 
 _MOST_MIB = 2048
 _UNKNOWN_MIB = 1024.0  # where the kernel does not say
+# Of a process of a play, since Ansible keeps all that a node answers: its own need some 250 MiB (address space).
+_PROCESS_BYTES = 1 << 30
 
 
 class Playbooks:
@@ -154,6 +157,7 @@ class Playbooks:
                     start_new_session=True,
                 )
                 self._running[threading.current_thread()] = process
+            _limit_memory(process)
             assert process.stdout is not None
             output = process.stdout.fileno()
             try:
@@ -178,6 +182,12 @@ class Playbooks:
                 unreachable = result(error=str(error), reason=error.reason)
                 self._say(play, hearing.lost(lambda _: unreachable, [node.task.node for node in behind]))
         return [Host(node.task, node.target, proxy if node in behind else None) for node in play.nodes]
+
+
+def _limit_memory(process: subprocess.Popen[bytes]) -> None:
+    """Limit the memory of a process, and of each that it starts from now on: it has yet to start Ansible."""
+    with contextlib.suppress(ProcessLookupError):  # it has ended, and says why
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (_PROCESS_BYTES, _PROCESS_BYTES))
 
 
 def _not_started(task: Ansible, error: Exception) -> dict[str, object]:

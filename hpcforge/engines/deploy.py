@@ -137,7 +137,7 @@ def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any
     try:
         exec(compile(source.read_bytes(), str(source), "exec"), {"__name__": role, "__file__": str(source)})  # noqa: S102
     except (Exception, SystemExit) as failure:
-        if not link.alive:
+        if not link.alive and not isinstance(failure, EngineError):  # which says why the connection was given up
             raise lost(link.target) from failure
         error = _explain(failure, source, messages)
     finally:

@@ -7,7 +7,7 @@ operations that have nothing to do with each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,53 @@ from pyinfra.connectors.ssh import SSHConnector
 from hpcforge.engines.connections import Connection
 from hpcforge.engines.host_keys import UnreachableError
 from hpcforge.engines.inventories import pyinfra_connection
-from hpcforge.engines.ssh import transport_of
-from hpcforge.engines.tasks import CONNECT_S
+from hpcforge.engines.node_output import MAX_LINE_BYTES
+from hpcforge.engines.ssh import MAX_OUTPUT_BYTES, transport_of
+from hpcforge.engines.tasks import CONNECT_S, EngineError
+
+
+class _OutputLimit:
+    """The bytes that one command may still print on both of its streams. Beyond them its channel is closed."""
+
+    def __init__(self) -> None:
+        self.left = MAX_OUTPUT_BYTES
+        self.exceeded = False
+
+    def lines(self, stream: paramiko.ChannelFile) -> Iterator[str]:
+        """Yield the lines of a stream of bytes as text; none is read further than a node's longest line."""
+        while line := stream.readline(MAX_LINE_BYTES):
+            self.left -= len(line)
+            if self.left < 0 or len(line) >= MAX_LINE_BYTES:
+                self.exceeded = True
+                stream.channel.close()
+                return
+            yield line.decode(errors="replace")
+
+
+class _LimitedStream:
+    """A stream of a remote command as pyinfra reads it: line by line, and then its channel."""
+
+    def __init__(self, stream: paramiko.ChannelFile, limit: _OutputLimit) -> None:
+        self.channel = stream.channel
+        self._stream, self._limit = stream, limit
+
+    def __iter__(self) -> Iterator[str]:
+        return self._limit.lines(self._stream)
+
+
+class _LimitedClient:
+    """A connection for one command of pyinfra's, which reads all that a node prints into memory."""
+
+    def __init__(self, client: paramiko.SSHClient) -> None:
+        self.limit = _OutputLimit()
+        self._client = client
+
+    def exec_command(self, command: str, *, get_pty: bool) -> tuple[object, _LimitedStream, _LimitedStream]:
+        """As paramiko's."""
+        stdin, stdout, _ = self._client.exec_command(command, get_pty=get_pty)
+        channel = stdout.channel
+        streams = channel.makefile("rb"), channel.makefile_stderr("rb")
+        return stdin, _LimitedStream(streams[0], self.limit), _LimitedStream(streams[1], self.limit)
 
 
 class _Connector(SSHConnector):  # type: ignore[misc]
@@ -40,6 +85,20 @@ class _Connector(SSHConnector):  # type: ignore[misc]
             self.client = self.link.client()
         except UnreachableError as error:
             raise ConnectError(str(error)) from error
+
+    def run_shell_command(self, *arguments: object, **options: object) -> object:
+        """Run a command. Raises `EngineError` if it prints more than a node may."""
+        client, limited = self.client, _LimitedClient(self.client)
+        self.client = limited  # type: ignore[assignment]  # all of a connection that pyinfra uses for a command
+        try:
+            ended: object = super().run_shell_command(*arguments, **options)
+        finally:
+            self.client = client
+        if limited.limit.exceeded:
+            self.link.close()  # paramiko would keep what a node sends on
+            most = f"{MAX_OUTPUT_BYTES >> 20} MiB of output, or a line of {MAX_LINE_BYTES >> 20} MiB"
+            raise EngineError(f"more than {most} on {self.link.target.name}: stopped listening")
+        return ended
 
     def get_file_transfer_connection(self) -> paramiko.SFTPClient | None:
         """The channel, opened when first used."""

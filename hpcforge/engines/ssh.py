@@ -11,13 +11,13 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import TypeVar
 
 import gevent
 import paramiko
-from paramiko.packet import Packetizer
 
+from hpcforge.engines import packets
 from hpcforge.engines.connect_errors import classify, dropped
 from hpcforge.engines.host_keys import UnreachableError, host_keys
 from hpcforge.engines.node_output import Tail, split_lines
@@ -29,7 +29,6 @@ UNACKED_MS = 15_000  # the kernel gives up on what a node has not acknowledged: 
 RETRY_S = 1.0  # a login that sshd dropped because too many were under way is tried again after this
 POLL_S = 2.0  # how soon after its end a command is noticed whose output something else still holds open
 MAX_OUTPUT_BYTES = 64 * 2**20
-MAX_PACKET_BYTES = 256 * 1024
 CHUNK_BYTES = 65536
 _KEY_KINDS = (  # of a node's several keys the one that it is recorded by; what host certificates prefer, too
     "ssh-ed25519",
@@ -53,17 +52,6 @@ class CommandEnd:
     note: str = ""  # what became of a late one
 
 
-class _Packets(Packetizer):
-    """Refuses a packet that OpenSSH would refuse, too; paramiko would keep as much as the other end says."""
-
-    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
-        """Read a part of a packet. Raises `paramiko.SSHException` for one that is too long."""
-        if n > MAX_PACKET_BYTES:
-            raise paramiko.SSHException(f"a packet of {n} bytes, and {MAX_PACKET_BYTES} is the most")
-        return bytes(super().read_all(n, check_rekey))
-
-
-_TRANSPORT = partial(paramiko.Transport, packetizer_class=_Packets)
 Stream = socket.socket | paramiko.Channel
 Made = TypeVar("Made")
 _FAILURES = (OSError, EOFError, ValueError, paramiko.SSHException)
@@ -96,7 +84,7 @@ def _login(
             timeout=HANDSHAKE_S,
             banner_timeout=HANDSHAKE_S,
             auth_timeout=HANDSHAKE_S,
-            transport_factory=_TRANSPORT,
+            transport_factory=packets.transport,
         )
     except _FAILURES:
         client.close()
@@ -159,7 +147,7 @@ def host_key(target: Target, stream: Callable[[Target], Stream]) -> str:
 
 
 def _shown_key(target: Target, stream: Callable[[Target], Stream]) -> str:
-    transport = _TRANSPORT(stream(target))
+    transport = packets.transport(stream(target))
     try:
         transport.get_security_options().key_types = _KEY_KINDS
         transport.start_client(timeout=HANDSHAKE_S)
@@ -220,17 +208,21 @@ def execute(
             channel = transport_of(client).open_session(timeout=HANDSHAKE_S)
             channel.settimeout(POLL_S)
             channel.exec_command(command)
-            helpers = [gevent.spawn(_send, channel, stdin), gevent.spawn(_keep, channel, stderr)]
+            keeping = gevent.spawn(_keep, channel, stderr)
+            helpers = [gevent.spawn(_send, channel, stdin), keeping]
             for line in split_lines(_received(channel, channel.recv)):
                 silence.cancel()
                 on_line(line)
             rc = channel.recv_exit_status()
             gevent.joinall(helpers, timeout=POLL_S)
+            if keeping.value:
+                raise _FloodError
     except _LateError:
         return CommandEnd(None, stderr.text(), time.monotonic() - start, late=True)
     except _SilentError:
         raise _silent(target, begins_s) from None
     except _FloodError:
+        client.close()  # paramiko would keep what a node sends on, whatever it is told
         return CommandEnd(None, stderr.text(), time.monotonic() - start, flooded=True)
     except (OSError, EOFError, paramiko.SSHException) as error:
         raise lost(target) from error
@@ -284,9 +276,15 @@ def _send(channel: paramiko.Channel, data: bytes) -> None:
         return  # it ended without reading everything; its exit status tells what that means
 
 
-def _keep(channel: paramiko.Channel, tail: Tail) -> None:
-    for line in split_lines(_received(channel, channel.recv_stderr), limit=8192):
-        tail.add(line)
+def _keep(channel: paramiko.Channel, tail: Tail) -> bool:
+    """Keep the end of standard error. Returns whether there was more than a node may print: then the command ends."""
+    try:
+        for line in split_lines(_received(channel, channel.recv_stderr), limit=8192):
+            tail.add(line)
+    except _FloodError:
+        channel.close()
+        return True
+    return False
 
 
 def _received(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> Iterator[bytes]:
@@ -305,6 +303,7 @@ def _received(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> Ite
         if not chunk:
             return
         total += len(chunk)
-        if total > MAX_OUTPUT_BYTES:
+        unread = len(channel.in_buffer) + len(channel.in_stderr_buffer)  # a node may heed no window
+        if max(total, unread) > MAX_OUTPUT_BYTES:
             raise _FloodError
         yield chunk

@@ -1,4 +1,7 @@
-"""The lab's private bridges. Nothing is forwarded or translated, so nothing else on the host changes."""
+"""The lab's private bridges. Nothing is forwarded or translated, so nothing else on the host changes.
+
+A host may forward for others (Docker, libvirt); it forwards nothing that comes from a lab's bridge.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab
 
 SEGMENT_MTU = 9_216  # jumbo frames, as switches of data centres carry them
+_KERNEL = Path("/proc/sys/net")
 
 
 def taken_subnets() -> list[IPv4Network]:
@@ -43,6 +47,21 @@ def _ensure(lab: Lab, bridge: str) -> None:
             f"interface {bridge} is not lab {lab.name}'s: its alias is {_alias(bridge)!r}",
             "give the lab another name",
         )
+    _forward_nothing(bridge)
+
+
+def _forward_nothing(bridge: str) -> None:
+    """Have the host forward nothing from a bridge, over which a node could reach other networks of the host."""
+    for version in ("ipv4", "ipv6"):  # a host may have no IPv6
+        path = _KERNEL / version / "conf" / bridge / "forwarding"
+        try:
+            if path.exists() and path.read_text().strip() != "0":
+                path.write_text("0")
+        except OSError as error:
+            raise LabError(
+                f"{path} cannot be set to 0: {error.strerror}; nodes could reach other networks of this host",
+                "make /proc/sys writable, or set net.ipv4.ip_forward and net.ipv6.conf.all.forwarding to 0",
+            ) from error
 
 
 def remove_bridge(bridge: str) -> None:

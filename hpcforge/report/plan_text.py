@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
@@ -18,6 +19,11 @@ from hpcforge.plan.rollout_order import Order
 from hpcforge.report.kept_text import stays_lines
 from hpcforge.report.text import duration, one_line, plural
 from hpcforge.report.unreachable_text import by_reason
+
+_LONGEST_TEXT = 256 * 1024  # characters: the node program sends no longer one
+# Pairs of equal lines, each of which difflib may look at several times: 12 million took half a minute, these 0.2 s.
+_MOST_PAIRS = 200_000
+_POPULAR_FROM = 200  # lines: in a text of so many difflib passes over lines that are more than a hundredth of it
 
 
 def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None) -> str:
@@ -218,9 +224,22 @@ def _file(file: File, found: ActualState, texts: Mapping[str, str], new_files: b
         if found["exists"] and text is None:
             yield "      (what is there is not text, too long to show, or held a secret)"
             return
-        old, new = (text or "").splitlines(), file.shown(texts[file.text]).splitlines()
-        for line in difflib.unified_diff(old, new, "on the node", "wanted", lineterm="", n=2):
-            yield f"      {line}"
+        yield from (f"      {line}" for line in file_diff(text or "", file.shown(texts[file.text])))
+
+
+def file_diff(old: str, new: str) -> Iterator[str]:
+    """Yield a unified diff of what a node says that a file has, in bounded time; else a line that says why not."""
+    before, after = old.splitlines(), new.splitlines()
+    if len(old) > _LONGEST_TEXT or _pairs(before, after) > _MOST_PAIRS:
+        yield f"({len(before)} lines on the node, {len(after)} wanted: too long, or too many alike, to be compared)"
+        return
+    yield from difflib.unified_diff(before, after, "on the node", "wanted", lineterm="", n=2)
+
+
+def _pairs(before: Sequence[str], after: Sequence[str]) -> int:
+    counts = Counter(after)
+    most = len(after) // 100 + 1 if len(after) >= _POPULAR_FROM else len(after)
+    return sum(counts[line] for line in before if counts[line] <= most)
 
 
 def _notes(plan: Plan) -> Iterator[str]:

@@ -26,7 +26,8 @@ def _rows(data: Any) -> Iterator[str]:
     every = [part.name for part in parts(gpu=True)]
     for card in data["cards"]:
         ran = {*card["held"], *card["broken"]}
-        where = f"{card['card']}, {card['date']}, at {card['commit']}: driver {card['driver']}, PyTorch {card['torch']}, NCCL {card['nccl']}"
+        versions = f"driver {card['driver']}, PyTorch {card['torch']}, NCCL {card['nccl']}"
+        where = f"{card['card']}, {card['date']}, at {card['commit']}: {versions}"
         never = [name for name in every if name not in ran]
         hidden = f"{_names(never)}; what one GPU cannot show: {data['one_gpu_cannot_show']}"
         yield f"| {where} | {_names(card['held'])} | {_names(card['broken'])} | {hidden} |"

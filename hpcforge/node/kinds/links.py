@@ -69,11 +69,15 @@ def own(name: str, change: Link | None, made: set[str]) -> Json | None:
 def restore(name: str, known: Json, report: EventReporter) -> str | None:
     """What was there before us; where that is not known, nothing in place of the link."""
     before = None if known["before"] == UNKNOWN else known["before"]
-    entry = files.look(name, limit=0)
-    if entry is not None and entry.kind != "symlink":
-        report.warning(f"{name} is now a {entry.kind} instead of a symbolic link: not touched")
+    try:
+        entry = files.look(name, limit=0)
+        if entry is None or entry.kind == "symlink":
+            return backups.restore(name, before)
+    except paths.UnsafeError as error:  # as of files: a user is in the way, in a folder of their own
+        report.warning(f"{error}: left alone")
         return None
-    return backups.restore(name, before)
+    report.warning(f"{name} is now a {entry.kind} instead of a symbolic link: not touched")
+    return None
 
 
 def room(wanted: Link) -> list[SpaceNeed]:

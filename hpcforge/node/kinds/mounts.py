@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[^\s%]+")
 # What the service does with the mount's unit and its place. Nobody is at the other end of a mount where the kernel says
 # so, and no process of the unit's is left: one that lives says it, too, while its server is away, and connects again.
-# (`_`: where a unit is called as a controller of cgroups is.)
+# (`_`: where a unit is called as a controller of cgroups is. Below /user.slice users give cgroups any name.)
 _AGAIN = (
-    """if systemctl -q is-active -- "$$1" && ! grep -qsF -e "/$$1" -e "/_$$1" /proc/[0-9]*/cgroup"""
+    """if systemctl -q is-active -- "$$1" """
+    """&& ! grep -hsF -e "/$$1" -e "/_$$1" /proc/[0-9]*/cgroup | grep -qvF /user.slice/"""
     """ && LC_ALL=C timeout -s KILL 10 stat -- "$$2" 2>&1 | grep -q "endpoint is not connected";"""
     """ then umount -l -- "$$2"; fi; exec systemctl start --no-block -- "$$1\""""
 )

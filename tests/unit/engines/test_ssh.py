@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -60,3 +63,12 @@ def test_a_packet_without_end_is_not_kept() -> None:
     ours.close()
     serving.join()
     assert sent < 2 * 2**20
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_node_that_sends_without_end_is_no_longer_listened_to(stream: str) -> None:
+    command = [sys.executable, "-m", "tests.support.node_without_window", stream]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=90)
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["flooded"], told["late"]) == (True, False)
+    assert told["grown_mib"] < 150  # 300 MiB were to come

@@ -18,7 +18,7 @@ import pytest
 from hpcforge.kinds import KINDS
 from hpcforge.node import backups, bundle, disk_space, files, paths, remove
 from hpcforge.node.events import NodeError
-from hpcforge.node.kinds import accounts
+from hpcforge.node.kinds import accounts, links
 from hpcforge.node.kinds import files as kept
 from hpcforge.node.receipt import EMPTY
 from tests.support.node_program import compare_file, put_file
@@ -222,6 +222,20 @@ def test_a_file_that_never_ends_is_given_up(place: Path) -> None:
         entry = files.look(str(path))
     assert entry is not None
     assert entry.data is None
+
+
+def test_a_link_in_her_folder_does_not_hold_up_a_removal(place: Path, report, heard) -> None:
+    path = keys(place)
+    path.symlink_to("/etc/motd")
+
+    def obstruct() -> None:
+        path.parent.rename(path.parent.with_name("moved"))
+        path.parent.symlink_to("/etc/cron.daily")
+
+    she(obstruct)
+    assert links.restore(str(path), {"before": None, "made": []}, report) is None
+    assert [event["detail"].endswith(": left alone") for event in heard if event["event"] == "warning"] == [True]
+    assert not Path("/etc/cron.daily", path.name).exists()
 
 
 @pytest.mark.parametrize("obstacle", ["link", "directory", "gone"])

@@ -1,0 +1,53 @@
+"""Packets of ssh, read in pieces of bounded size, so that no machine holds up the connections to the others.
+
+paramiko reads whatever length a packet or banner has, before any key was compared, and never waits while there is
+something to read: then no other greenlet of the process would run. Runs in the engine's child process, as `ssh` does.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from functools import partial
+
+import gevent
+import paramiko
+from paramiko.packet import Packetizer
+
+MOST_PACKET_BYTES = 256 * 1024  # as OpenSSH; RFC 4253 asks for 35,000, and paramiko's peers send no more
+MOST_BANNER_BYTES = 64 * 1024
+_TURN_S = 0.01  # that a connection may read before the others have their turn
+
+
+class FairPacketizer(Packetizer):
+    """Refuses what is too long, and lets other connections have their turn."""
+
+    def __init__(self, stream: socket.socket | paramiko.Channel) -> None:
+        super().__init__(stream)  # type: ignore[arg-type]  # through a jump host it is a channel
+        self._banner_bytes = 0
+        self._turn_began_s = time.monotonic()
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        """Read so many bytes. Raises `SSHException` if they are more than a packet may have."""
+        if n > MOST_PACKET_BYTES:
+            raise paramiko.SSHException(f"a packet of {n} bytes, of which {MOST_PACKET_BYTES} may be the most")
+        self._give_way()
+        data: bytes = super().read_all(n, check_rekey)
+        return data
+
+    def _read_timeout(self, timeout: float) -> bytes:
+        """Read some of a banner, which paramiko looks for a line in."""
+        self._give_way()
+        data: bytes = super()._read_timeout(timeout)  # type: ignore[misc]  # the stubs have no private names
+        self._banner_bytes += len(data)
+        if self._banner_bytes > MOST_BANNER_BYTES:
+            raise paramiko.SSHException(f": more than {MOST_BANNER_BYTES} bytes")  # behind paramiko's words
+        return data
+
+    def _give_way(self) -> None:
+        if time.monotonic() - self._turn_began_s > _TURN_S:
+            gevent.sleep(0)
+            self._turn_began_s = time.monotonic()
+
+
+transport = partial(paramiko.Transport, packetizer_class=FairPacketizer)
