@@ -48,8 +48,8 @@ class Measuring(ScriptedHead):
                     of = {"node": a, "peer": b, "rail": 0, "direction": direction}
                     events[self.foreign or a].append({"of": of, "gb_per_s": rate})
         lines = []
-        for task, name in enumerate(names):
-            said = [{"event": "node", "host": name}, *({"event": "measurement", **each} for each in events[name])]
+        for task, name in enumerate(name for name in names for _ in range(2)):  # a stand-in of a GPU each
+            said = [{"event": "node", "host": name}, *({"event": "measurement", **each} for each in events.pop(name, ()))]
             lines += [f"{task}: {json.dumps(each)}\n" for each in [*said, {"event": "result", "backend": "gloo"}]]
         return lines
 
