@@ -105,10 +105,10 @@ def verify(
     say_not_rehearsed(site, inventory)
     needed = None if chosen is None else {*chosen, site.cluster.slurm.controller}
     out = {node: why for node, why in usable.out.items() if needed is None or node in needed}
-    return worst([Exit(_exit(done, out)), *[Exit.ERROR] * bool(problem and save_as)])
+    return worst([Exit(exit_status(done, out)), *[Exit.ERROR] * bool(problem and save_as)])
 
 
-def _exit(done: Verification, out: Mapping[str, str]) -> int:
+def exit_status(done: Verification, out: Mapping[str, str]) -> int:
     """The exit status; `out` are the nodes that were meant and left out."""
     verdicts = [result.verdict for result in done.tests.reached]
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
