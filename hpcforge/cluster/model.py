@@ -487,7 +487,7 @@ class Measure:
     unit: str  # "1": it has none
     better: Literal["higher", "lower"] | None = None
     shown: Literal["number", "count", "size", "text"] = "number"
-    per: Literal["rank"] | None = None  # rank: rank 0 reports it for each rank
+    per: Literal["rank"] | None = None  # rank: each rank reports its own
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,7 @@ def _lines_of_nodes(results: Results) -> Iterator[tuple[str, FleetLine]]:
         yield "adapter", line_of("adapter", [values.loopback for values in every])
 
 
-def _lines_of_pairs(
-    kind: str, pairs: PairValues, before: Lines, rails: int
-) -> Iterator[tuple[str, FleetLine]]:
+def _lines_of_pairs(kind: str, pairs: PairValues, before: Lines, rails: int) -> Iterator[tuple[str, FleetLine]]:
     """A line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
 
     Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.

@@ -107,7 +107,7 @@ def missed(program: SmokeTestProgram, of: Numbers) -> Shortfall | None:
 
 
 def _shows_which(line: Threshold, measure: Measure, by_node: Mapping[str, float]) -> bool:
-    """Whether a number beyond the line is its node's fault. A rank's number may depend on other ranks, a median does."""
+    """Whether a number beyond the line is its node's fault: a median, and a rank's number, may depend on others."""
     compared = line.bound.endswith("_of_median") or measure.per == "rank"
     return not compared or len(by_node) >= _JUDGES
 

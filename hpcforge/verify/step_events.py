@@ -23,7 +23,7 @@ _OF_THE_TEST = ("measurement", "result")  # without a rank they are of the whole
 
 
 @dataclass(frozen=True)
-class Layout:
+class TaskLayout:
     """Where Slurm starts the tasks of a step: the same number on each node, in the order of the nodes."""
 
     nodes: tuple[str, ...]
@@ -58,7 +58,7 @@ def labelled(line: str) -> tuple[int, str] | None:
     return (int(found[1]), found[2]) if found else None
 
 
-def step_events(stdout: str, layout: Layout) -> StepEvents:
+def step_events(stdout: str, layout: TaskLayout) -> StepEvents:
     """The events that are believed."""
     events = [*events_of(stdout)]
     claims = _claims(events)
@@ -121,20 +121,20 @@ def _claims(events: Iterable[tuple[int, Event]]) -> dict[int, object]:
     return {task: event.get("host") for task, event in first.items() if event["event"] == "node"}
 
 
-def _places(layout: Layout, claims: Mapping[int, object]) -> dict[int, str]:
+def _places(layout: TaskLayout, claims: Mapping[int, object]) -> dict[int, str]:
     """The node of each task, by its number. A task that names another node is not believed at all.
 
     Slurm's order may be another one: then all tasks together name each node as often as it has tasks. One that lies
     cannot do that alone, since it would name a node twice.
     """
-    by_number = {number: node for number, node in enumerate(node for node in layout.nodes for _ in range(layout.tasks))}
+    by_number = dict(enumerate(node for node in layout.nodes for _ in range(layout.tasks)))
     names = {task: node for task, node in claims.items() if task in by_number and isinstance(node, str)}
     if Counter(names.values()) == Counter(by_number.values()):
         return names
     return {task: node for task, node in by_number.items() if claims.get(task, node) == node}
 
 
-def _placed(event: Event, task: int, node: str, layout: Layout) -> Event | None:
+def _placed(event: Event, task: int, node: str, layout: TaskLayout) -> Event | None:
     """The event with its place; None where it is of another node's rank, or of the whole test and not from rank 0."""
     if not layout.ranks:
         place = {"host": node, "task" if event["event"] == "measurement" else "rank": task}

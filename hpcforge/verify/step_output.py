@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.verify.head import Completed
-from hpcforge.verify.step_events import Layout, events_of, labelled, lines_of, step_events
+from hpcforge.verify.step_events import TaskLayout, events_of, labelled, lines_of, step_events
 from hpcforge.verify.verdicts import Assertion
 
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
@@ -112,7 +112,7 @@ def finite(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and abs(value) < _LARGEST
 
 
-def read(ran: Completed, test: str, layout: Layout) -> Transcript:
+def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
     """Sort a step's output, without the events of its other tests."""
     step = step_events(ran.stdout, layout)
     events = [(task, event) for task, event in step.events if event.get("test", test) == test]
@@ -271,7 +271,7 @@ def _task_ends(slurm_errors: Iterable[str], nodes: Collection[str]) -> dict[str,
     return ends
 
 
-def _exits(stderr: Mapping[int, Iterable[str]], places: Mapping[int, str], layout: Layout) -> dict[int, RankExit]:
+def _exits(stderr: Mapping[int, Iterable[str]], places: Mapping[int, str], layout: TaskLayout) -> dict[int, RankExit]:
     """Exit codes by rank, from torchrun's reports: `  rank      : 2 (local_rank: 0)`, `  exitcode  : -9 (pid: 606)`."""
     exits: dict[int, RankExit] = {}
     for task, node in places.items():

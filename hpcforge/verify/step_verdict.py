@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.verify.attribution import (
@@ -221,7 +222,10 @@ def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | Non
 
 
 def _failed_together(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    return _say(list(seen.failed))
+    """The first to fail in a collective, and no node where others failed there, too: any of them may be the cause."""
+    blame = _say(list(seen.failed))
+    several = len({said.host for said in seen.failed}) > 1
+    return replace(blame, node=None, detail=f"on {blame.node}: {blame.detail}") if blame and several else blame
 
 
 def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:

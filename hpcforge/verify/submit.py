@@ -24,7 +24,7 @@ from hpcforge.cluster.smoke_tests import node_address, ranks_on_each, why_not
 from hpcforge.errors import ExpectedError
 from hpcforge.launchers import CONTAINERS, LAUNCHERS, Launcher, LauncherName
 from hpcforge.verify.heartbeat import POLL_S, SILENT_S, Owner
-from hpcforge.verify.step_events import Layout
+from hpcforge.verify.step_events import TaskLayout
 
 JOB_NAME = "hpcforge-"  # how the names of test jobs begin; only those of the account of the tests are believed
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
@@ -90,10 +90,10 @@ class Launch:
         return len(self.nodes) * self.ranks_per_node
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> TaskLayout:
         """Which node and which ranks each task of the step is."""
         tasks, ranks = (1, self.ranks_per_node) if self.kind.ranked else (self.ranks_per_node, 0)
-        return Layout(tuple(node.name for node in self.nodes), tasks, ranks, self.kind.in_order)
+        return TaskLayout(tuple(node.name for node in self.nodes), tasks, ranks, self.kind.in_order)
 
     @property
     def job_name(self) -> str:

@@ -57,7 +57,10 @@ def verified(*statuses: Status) -> Verified:
     [
         (Verification(Verified(note="not verified: the blueprint has no acceptance section"), RUN, 0, 0), Exit.BELOW),
         (Verification(Verified(), RUN, 0, 0, busy={"w01": "ada's job 7"}), Exit.PENDING),
-        (Verification(Verified(waiting=(DeferredTests(("copy",), ("w01",), {"w01": "job 7"}),)), RUN, 0, 0), Exit.PENDING),
+        (
+            Verification(Verified(waiting=(DeferredTests(("copy",), ("w01",), {"w01": "job 7"}),)), RUN, 0, 0),
+            Exit.PENDING,
+        ),
         (Verification(verified("passed"), RUN, 0, 0), Exit.DONE),
         (Verification(verified("passed", "failed"), RUN, 0, 0), Exit.BELOW),
         (Verification(verified("passed"), RUN, 0, 0, not_drained={"w01": "slow"}), Exit.BELOW),

@@ -52,7 +52,10 @@ class Measuring(ScriptedHead):
                     events[self.foreign or a].append({"of": of, "gb_per_s": rate})
         lines = []
         for task, name in enumerate(name for name in names for _ in range(max(2, self.gpus))):
-            said = [{"event": "node", "host": name}, *({"event": "measurement", **each} for each in events.pop(name, ()))]
+            said = [
+                {"event": "node", "host": name},
+                *({"event": "measurement", **each} for each in events.pop(name, ())),
+            ]
             lines += [f"{task}: {json.dumps(each)}\n" for each in [*said, {"event": "result", "backend": "gloo"}]]
         return lines
 

@@ -11,14 +11,14 @@ import pytest
 from hpcforge.verify import submit
 from hpcforge.verify.attribution import Blame, blamed
 from hpcforge.verify.head import Completed
-from hpcforge.verify.step_events import Layout, events_of, step_events
+from hpcforge.verify.step_events import TaskLayout, events_of, step_events
 from hpcforge.verify.step_output import read
 from hpcforge.verify.step_verdict import judge, unheard
 from hpcforge.verify.verdicts import Verdict
 from tests.unit.verify.conftest import Build, shipped_program
 from tests.unit.verify.test_process_verdict import DISK, launched, measured, said, with_test
 
-THREE = Layout(("w1", "w2", "w3"), ranks=2)
+THREE = TaskLayout(("w1", "w2", "w3"), ranks=2)
 
 
 def line(task: int, **event: object) -> str:
@@ -156,7 +156,9 @@ def test_a_blame_of_a_node_that_is_not_in_the_job_names_none(build: Build) -> No
     assert blamed(torchrun(build), verdict, Blame("failed", "x", None, "w2")).node == "w2"
 
 
-@pytest.mark.parametrize("short", ["b", "}", "{", '{"}', "x" * 1024, "}" * 1024, "{" + "x" * 1023, "{" + "x" * 1022 + "}"])
+@pytest.mark.parametrize(
+    "short", ["b", "}", "{", '{"}', "x" * 1024, "}" * 1024, "{" + "x" * 1023, "{" + "x" * 1022 + "}"]
+)
 def test_a_text_that_never_ends_is_read_in_linear_time(short: str) -> None:
     def seconds(lines: int) -> float:
         text = '0: {"event": "x", "a": "\n0: {"event": "x", "a": "' + "y" * 1100 + "\n" + f"0: {short}\n" * lines

@@ -15,7 +15,7 @@ import pytest
 from hpcforge.cluster.model import Cluster
 from hpcforge.verify import submit
 from hpcforge.verify.head import Completed
-from hpcforge.verify.step_events import Layout
+from hpcforge.verify.step_events import TaskLayout
 from hpcforge.verify.step_output import clean, read
 from hpcforge.verify.step_verdict import judge
 from hpcforge.verify.verdicts import Assertion, Verdict, summary_line
@@ -161,7 +161,9 @@ def test_all_ranks_past_their_limit_blame_none(job: submit.Launch) -> None:
     assert (verdict.status, verdict.rank, verdict.node) == ("timed_out", None, None)
     assert verdict.detail == "not done after 120 s"
     waited = closed.replace("Connection closed", "Timed out waiting 60000ms")
-    verdict = only(job, Completed(1, started + line % (0, 0) + waited + waited.replace("3", "1").replace("1:", "0:", 1), ""))
+    verdict = only(
+        job, Completed(1, started + line % (0, 0) + waited + waited.replace("3", "1").replace("1:", "0:", 1), "")
+    )
     assert (verdict.status, verdict.detail[:9]) == ("timed_out", "2 ranks d")
 
 
@@ -177,7 +179,7 @@ def test_lines_that_srun_broke_are_mended() -> None:
     seen = read(
         Completed(0, "\n".join([f"0: {pieces[0]}", other, *(f"0: {piece}" for piece in pieces[1:])]), ""),
         "allreduce",
-        Layout(("w1", "w2"), ranks=1),
+        TaskLayout(("w1", "w2"), ranks=1),
     )
     assert seen.result
     assert len(seen.result["hosts"]) == 400
