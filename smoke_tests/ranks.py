@@ -4,7 +4,8 @@ Plain Python and torch; runs with Python 3.9 and torch 1.13 or later, without nu
 a line. With `--json` each is one JSON object, written by a single write(2) so that lines of several ranks do not mix::
 
     {"event": "started",     "rank": 3, "host": "w2"}                 # every rank, as it begins the test
-    {"event": "measurement", ...}                                     # rank 0, numbers of the test, or of each rank
+    {"event": "measurement", ...}                                     # rank 0, numbers of the test
+    {"event": "measurement", "rank": 3, "host": "w2", ...}            # a rank, its own numbers
     {"event": "assertion",   "what": ..., "expected": x, "got": y, "error": e, "tolerance": t, "at_least": l}
     {"event": "result",      "schema_version": 1, ...}                # rank 0, once, if all ranks were right
     {"event": "transport",   "rank": 3, "host": "w2", "backend": "gloo", "used": ["10.0.0.2"], "interfaces": ["eth0"]}
@@ -179,14 +180,12 @@ class Job:
             dist.all_gather(every, mine)
         return [one.tolist() for one in every]
 
-    def report_each(self, hosts: Sequence[str], measures: Mapping[str, Sequence[float]], **more: Any) -> None:
-        """Report the numbers of each rank, from rank 0; `hosts` and each measure are in rank order."""
-        if self.rank > 0:
-            return
-        for rank, host in enumerate(hosts):
-            numbers = {name: float(f"{of_ranks[rank]:.7g}") for name, of_ranks in measures.items()}
-            text = ", ".join(f"{name} {number:g}" for name, number in numbers.items())
-            self.say(f"rank {rank} on {host}: {text}", event="measurement", host=host, rank=rank, **more, **numbers)
+    def report_own(self, measures: Mapping[str, Sequence[float]], **more: Any) -> None:
+        """Report this rank's numbers; each measure is in rank order. No rank reports another's."""
+        numbers = {name: float(f"{of_ranks[self.rank]:.7g}") for name, of_ranks in measures.items()}
+        text = ", ".join(f"{name} {number:g}" for name, number in numbers.items())
+        place = {"host": self.host, "rank": self.rank}
+        self.say(f"rank {self.rank} on {self.host}: {text}", event="measurement", **place, **more, **numbers)
 
     def host_of_each(self) -> list[str]:
         """The host of every rank, in rank order."""

@@ -112,7 +112,7 @@ class MeasureSection(Section):
     )
     per: Literal["rank"] | None = Field(
         None,
-        description="rank: rank 0 reports it for each rank, with `host` and `rank`, so that a limit names the node; "
+        description="rank: each rank reports its own, with `rank`, so that a limit names the node; "
         "default: once for all ranks, or by each process.",
     )
     between: Literal["ranks", "local_ranks"] | None = Field(

@@ -46,6 +46,7 @@ def verification_report(
         left_out={**usable.out, **{node: f"in use: {job}" for node, job in done.busy.items()}},
         fell_out=done.tests.fell_out,
         drained=done.drained,
+        not_drained=done.not_drained,
         resumed=done.resumed,
         not_tested=not_tested(done.tests, tests, why),
         software={key: ", ".join(sorted({each[key] for each in prints} - {""})) for key in _SHOWN},

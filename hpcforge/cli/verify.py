@@ -103,17 +103,20 @@ def verify(
         printing.note(f"{line}\n")
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     say_not_rehearsed(site, inventory)
-    out = {node: why for node, why in usable.out.items() if chosen is None or node in chosen}
-    return worst([Exit(_exit(done, out)), *[Exit.ERROR] * bool(problem and save_as)])
+    needed = None if chosen is None else {*chosen, site.cluster.slurm.controller}
+    out = {node: why for node, why in usable.out.items() if needed is None or node in needed}
+    return worst([Exit(exit_status(done, out)), *[Exit.ERROR] * bool(problem and save_as)])
 
 
-def _exit(done: Verification, out: Mapping[str, str]) -> int:
+def exit_status(done: Verification, out: Mapping[str, str]) -> int:
     """The exit status; `out` are the nodes that were meant and left out."""
     verdicts = [result.verdict for result in done.tests.reached]
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     failed = any(not verdict.passed and not verdict.waits_for for verdict in verdicts)
-    codes = [Exit.BELOW] * (failed or bool(done.tests.fell_out) or bool(done.drained))
+    codes = [Exit.BELOW] * (failed or bool(done.tests.fell_out) or bool(done.drained) or bool(done.not_drained))
     codes += [Exit.PENDING] * any(verdict.waits_for for verdict in verdicts)  # users' jobs run: tested later
+    if not verdicts:
+        codes += [Exit.PENDING if done.busy or done.tests.waiting else Exit.BELOW]  # nothing was tested
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
 
 
@@ -134,6 +137,7 @@ def _print(
     text = verdicts_text(replace(done.tests, recorded=Recorded()), again, (), time.time())
     text += "".join(f"{one_line(f'{node} left out: {why}')}\n" for node, why in done.busy.items())
     text += "".join(f"{one_line(f'{node} drained: {why}')}\n" for node, why in done.drained.items())
+    text += "".join(f"{one_line(f'{node} not drained: {why}')}\n" for node, why in done.not_drained.items())
     text += "".join(f"{node} passed, and is in service again\n" for node in done.resumed)
     printing.result(text, "states")
 

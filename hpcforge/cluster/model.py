@@ -488,7 +488,7 @@ class Measure:
     unit: str  # "1": it has none
     better: Literal["higher", "lower"] | None = None
     shown: Literal["number", "count", "size", "text"] = "number"
-    per: Literal["rank"] | None = None  # rank: rank 0 reports it for each rank
+    per: Literal["rank"] | None = None  # rank: each rank reports its own
     between: Literal["ranks", "local_ranks"] | None = None  # it takes two of the job, or two of each node
 
 

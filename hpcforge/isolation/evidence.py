@@ -230,6 +230,8 @@ def _best(evidence: Evidence, left: Collection[Low], enough: int) -> tuple[tuple
             break
         ways = evidence.bad_ways(part)
         lows = {low for weight in ways for low in weight.low}
+        if lows.isdisjoint(left):  # what is left through it is low in a direction that was good, too
+            continue
         if len(lows) < enough or len(evidence.runs(lows)) < AGREEING or len(evidence.rounds(lows)) < 2:
             continue
         others = {other for weight in ways for other in weight.others}

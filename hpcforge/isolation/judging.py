@@ -25,15 +25,16 @@ from hpcforge.isolation.wiring import NodeWiring
 _FEW = 3  # pairs that a rail is judged by at least
 _NEARLY_ALL = 0.9  # of the values of a rail that are low where the rail is slow as a whole
 Lines = Mapping[str, FleetLine]
+PairValues = dict[tuple[int, int], tuple[float, ...]]
 
 
 def judged(state: State, now: Round, results: Results) -> State:
     """The state with the results of a round. What was measured for the first time sets the lines."""
     lines = dict(state.lines)
     lines |= _lines_of_nodes(results) if "node" not in lines else {}
-    kinds, slow = dict[str, list[tuple[float, ...]]](), dict(state.slow_rails)
+    kinds, slow = dict[str, PairValues](), dict(state.slow_rails)
     for (a, b), values in results.pairs.items():
-        kinds.setdefault(_kind(state.wiring, a, b), []).append(values)
+        kinds.setdefault(_kind(state.wiring, a, b), {})[a, b] = values
     for kind, pairs in kinds.items():
         if f"{kind} 0" not in lines:
             lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring.rails))
@@ -77,29 +78,35 @@ def _lines_of_nodes(results: Results) -> Iterator[tuple[str, FleetLine]]:
     every = results.alone.values()
     if not every:
         return
-    yield "node", line_of("node", [median(values.compute) for values in every])
-    yield "gpu", line_of("gpu", [*chain.from_iterable(values.compute for values in every)])
-    loopback = [*chain.from_iterable(values.loopback for values in every)]
-    if loopback:
-        yield "adapter", line_of("adapter", loopback)
+    yield "node", line_of("node", [[median(values.compute)] for values in every])
+    yield "gpu", line_of("gpu", [values.compute for values in every])
+    if any(values.loopback for values in every):
+        yield "adapter", line_of("adapter", [values.loopback for values in every])
 
 
-def _lines_of_pairs(
-    kind: str, pairs: list[tuple[float, ...]], before: Lines, rails: int
-) -> Iterator[tuple[str, FleetLine]]:
+def _lines_of_pairs(kind: str, pairs: PairValues, before: Lines, rails: int) -> Iterator[tuple[str, FleetLine]]:
     """A line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
 
     Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.
     """
-    of_rail = [[*chain.from_iterable(values[2 * rail : 2 * rail + 2] for values in pairs)] for rail in range(rails)]
-    every = line_of("pair", [*chain.from_iterable(pairs)])
+    of_rail = [_by_reporter(pairs, slice(2 * rail, 2 * rail + 2)) for rail in range(rails)]
+    every = line_of("pair", _by_reporter(pairs, slice(None)))
     yield kind, every
     slow_before = {*_slow_rails("inside", before, rails)} if "inside" in before else {*range(rails)}
     for rail in range(rails):
         own = line_of("pair", of_rail[rail])
-        high = sorted(of_rail[rail])[int(_NEARLY_ALL * len(of_rail[rail]))]
+        values = sorted(chain.from_iterable(of_rail[rail]))
+        high = values[int(_NEARLY_ALL * len(values))]
         slow = high < every.at_least and len(pairs) >= _FEW and rail in slow_before
         yield f"{kind} {rail}", own if slow else every
+
+
+def _by_reporter(pairs: PairValues, places: slice) -> list[list[float]]:
+    """Values of pairs by the node that reports them, the first of the pair."""
+    found: dict[int, list[float]] = {}
+    for (first, _), values in pairs.items():
+        found.setdefault(first, []).extend(values[places])
+    return [*found.values()]
 
 
 def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import comb, log
+from statistics import median_low
 
 from hpcforge.isolation.state import Counts, FleetLine
 
@@ -32,9 +33,17 @@ def median(values: Iterable[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def line_of(kind: str, values: Sequence[float]) -> FleetLine:
-    """The line for values of a kind, by all that were measured. Raises ValueError if there is none."""
-    middle = median(values)
+def line_of(kind: str, by_node: Iterable[Sequence[float]]) -> FleetLine:
+    """The line for values of a kind, by all that nodes reported. Raises ValueError if there is none.
+
+    The median is that of the nodes' own medians, of two in the middle the lower one: however much a node reports, and
+    however high, it does not make the others low.
+    """
+    reports = [values for values in by_node if values]
+    if not reports:
+        raise ValueError("no values")
+    middle = median_low(median(values) for values in reports)
+    values = [value for report in reports for value in report]
     spread = median([abs(value - middle) for value in values]) * _DEVIATIONS
     return FleetLine(max(_FLOOR * middle, min(PART_OF_MEDIAN[kind] * middle, middle - spread)), middle)
 

@@ -86,6 +86,7 @@ class Report:
     left_out: Mapping[str, str]  # nodes, and why
     fell_out: Mapping[str, str] = field(default_factory=dict)  # while they were tested
     drained: Mapping[str, str] = field(default_factory=dict)  # by this verification
+    not_drained: Mapping[str, str] = field(default_factory=dict)  # blamed nodes beyond the limit of one verification
     resumed: tuple[str, ...] = ()
     not_tested: tuple[NotTested, ...] = ()
     software: Mapping[str, str] = field(default_factory=dict)  # fingerprint of the nodes

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _LATER_MIN = 5  # by which a gate's reservation outlasts the timer that drains its node again
 _MARGIN_MIN = 10  # of a reservation, beyond the time limits of its tests
 _HEAD_S = 30.0  # for a short command there
+NODES_A_DRAIN = 10  # one of so many tested nodes may be drained, and one in any case: no faulty test empties a cluster
 BLAMES = ("wrong", "missed", "failed", "timed_out")  # statuses that say something about a node
 
 
@@ -79,6 +80,7 @@ class Verification:
     ended_s: float
     busy: Mapping[str, str] = field(default_factory=dict)  # nodes of users' jobs, and whose
     drained: Mapping[str, str] = field(default_factory=dict)  # by this run, with the reason
+    not_drained: Mapping[str, str] = field(default_factory=dict)  # blamed nodes beyond the limit of one verification
     resumed: tuple[str, ...] = ()
 
 
@@ -132,15 +134,15 @@ def verify_now(
         out |= {node: f"in use: {job}" for node, job in held.items() if node not in out}
     choice = asked(chosen(cluster, usable.recorded, "all", out, {}, level), what.names, what.limit)
     nodes = [node for node in _nodes(choice) if node not in out]
-    drains: Mapping[str, str] = {}
+    drains, beyond = dict[str, str](), dict[str, str]()
     minutes = _minutes(cluster, choice)
     with _reservation(head, cluster, nodes if what.reserve else [], minutes, listener) as reservation:
         tests = run_tests(
             engine, head, cluster, usable.recorded, "all", out, listener, choice, weigh, reservation, plans
         )
         if what.reserve:
-            drains = drain_blamed(head, tests, listener)
-    return Verification(tests, run, began_s, time.time(), held, drains)
+            drains, beyond = drain_blamed(head, tests, listener)
+    return Verification(tests, run, began_s, time.time(), held, drains, beyond)
 
 
 def keep(
@@ -189,22 +191,32 @@ def _reservation(
         yield name
 
 
-def drain_blamed(head: Head, tests: Verified, listener: Listener) -> dict[str, str]:
-    """Drain each node that a verdict blames, or that isolation names as bad by itself; with the reasons."""
-    found: dict[str, str] = {}
-    for verdict in (result.verdict for result in tests.reached if result.verdict.status in BLAMES):
+def drain_blamed(head: Head, tests: Verified, listener: Listener) -> tuple[dict[str, str], dict[str, str]]:
+    """Drain each node that a verdict blames, or that isolation names as bad by itself; with the reasons.
+
+    At most a tenth of the tested nodes, and at least one, are drained. Also gives those beyond that, with the reasons.
+    """
+    verdicts = [result.verdict for result in tests.reached]
+    most = max(1, len({node for verdict in verdicts for node in verdict.nodes}) // NODES_A_DRAIN)
+    drained, beyond = dict[str, str](), dict[str, str]()
+    for verdict in (verdict for verdict in verdicts if verdict.status in BLAMES):
         for node, detail in _blames(verdict):
-            if node in found:
+            if node in drained or node in beyond:
                 continue
             reason = f"smoke test {verdict.test} {verdict.status.replace('_', ' ')}: {detail}"
+            if len(drained) >= most:
+                beyond[node] = f"{reason}; one verification drains at most {most}: verify again, or drain it by hand"
+                continue
             try:
-                drain(head, node, reason)
+                drain(head, node, verdict.nodes, reason)
             except ReservationError as error:
                 listener.say(str(error))
                 continue
-            found[node] = reason
+            drained[node] = reason
             listener.say(f"{node} drained: {reason}")
-    return found
+    for node, why in beyond.items():
+        listener.say(f"{node} not drained: {why}")
+    return drained, beyond
 
 
 def _blames(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -251,7 +263,7 @@ def _gated(
         failed = not_passed(tests, node)
         ends(failed)
     drains = {node: failed} if failed else {}
-    return Verification(tests, run, began_s, time.time(), held, drains, () if failed else (node,))
+    return Verification(tests, run, began_s, time.time(), held, drains, resumed=() if failed else (node,))
 
 
 def gate_reason(cluster: Cluster, usable: Usable, node: str) -> str:

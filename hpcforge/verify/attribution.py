@@ -28,9 +28,11 @@ class Blame:
 
 
 def blamed(job: Launch, verdict: Verdict, blame: Blame | None) -> Verdict:
-    """The verdict; if there is something to blame, with that and what to look at."""
+    """The verdict; if there is something to blame, with that and what to look at. No node but the job's is blamed."""
     if blame is None:
         return verdict
+    if blame.node not in {None, *(node.name for node in job.nodes)}:
+        blame = replace(blame, node=None)
     return replace(
         verdict,
         status=blame.status,
@@ -100,7 +102,7 @@ def required(
 
 def _killed(seen: Transcript) -> bool:
     """Whether SIGKILL ended a process, by torchrun or Slurm; 137 is how a shell tells of it."""
-    return -signal.SIGKILL in seen.exits.values() or any(
+    return any(end.code == -signal.SIGKILL for end in seen.exits.values()) or any(
         end in ("Killed", f"Exited with exit code {128 + signal.SIGKILL}") for end in seen.task_ends.values()
     )
 

@@ -38,6 +38,7 @@ MOST_BYTES = 100_000  # of all arguments: they may go through one, of which Linu
 MOST_KEPT = 2_000  # measurements that a verdict keeps
 _UNITS = {"node": "GFLOP/s", "gpu": "GFLOP/s", "adapter": "GB/s"}
 _COMPUTE, _RATE = "gflop_per_s", "gb_per_s"
+_MOST = {_COMPUTE: 1e8, _RATE: 1e5}  # a hundred times what a GPU computes and a rail carries today: more is refused
 _STATUS: dict[str, Status] = {"bad": "missed", "unsteady": "missed", "could not tell": "unknown"}
 
 
@@ -67,7 +68,7 @@ def run_isolation(
         progress(_asks(asked, names))
         launch = _launch(cluster, job, asked, names, left_s)
         ran = run_step(head, launch, hold)
-        seen = read(ran, job.turns[0].test, apart=frozenset(names.wiring.nodes))
+        seen = read(ran, job.turns[0].test, job.layout)
         if stopped := _stopped(head, launch, hold, ran, seen):
             verdict, out = stopped
             if asked.pairs and verdict.status in ("wrong", "timed_out"):
@@ -184,6 +185,7 @@ def _reports(job: Launch, asked: Round, names: PartNames, seen: Transcript) -> _
     nodes = {name: number for number, name in enumerate(names.wiring.nodes)}
     alone = {test.node for test in asked.alone}
     pairs = {(pair.a, pair.b) for pair in asked.pairs}
+    gpus = range(max(1, job.real_gpus))
     compute: dict[int, dict[int, float]] = {}
     rates: dict[tuple[int, int], dict[int, float]] = {}
     refused: list[str] = []
@@ -191,7 +193,7 @@ def _reports(job: Launch, asked: Round, names: PartNames, seen: Transcript) -> _
         host, node, peer = (nodes.get(str(each.get(key, ""))) for key in ("host", "of_node", "of_peer"))
         if host is None or node != host:
             refused.append(str(each.get("host", "")))
-        elif "of_peer" not in each and node in alone and _number(each, _COMPUTE):
+        elif "of_peer" not in each and node in alone and _number(each, _COMPUTE) and each.get("gpu", 0) in gpus:
             compute.setdefault(node, {})[int(each.get("gpu", 0))] = float(each[_COMPUTE])
         elif (
             peer is not None
@@ -204,9 +206,8 @@ def _reports(job: Launch, asked: Round, names: PartNames, seen: Transcript) -> _
         else:
             refused.append(str(each.get("host", "")))
     every = range(2 * names.wiring.rails)
-    gpus = max((len(of) for of in compute.values()), default=0)
     results = Results(
-        {node: NodeValues(tuple(of.get(gpu, 0.0) for gpu in range(gpus))) for node, of in compute.items()},
+        {node: NodeValues(tuple(of.get(gpu, 0.0) for gpu in gpus)) for node, of in compute.items()},
         {pair: tuple(of.get(place, 0.0) for place in every) for pair, of in rates.items()},
     )
     return _Reports(results, tuple(refused))
@@ -214,7 +215,7 @@ def _reports(job: Launch, asked: Round, names: PartNames, seen: Transcript) -> _
 
 def _number(each: Measurement, name: str) -> bool:
     value = each.get(name)
-    return isinstance(value, (int, float)) and value >= 0 and isinstance(each.get("gpu", 0), int)
+    return isinstance(value, (int, float)) and 0 <= value <= _MOST[name] and isinstance(each.get("gpu", 0), int)
 
 
 def _place(each: Measurement, rails: int) -> int | None:

@@ -15,6 +15,7 @@ from hpcforge.verify.step_output import finite
 Measurement = Mapping[str, float | int | str]
 Numbers = Mapping[str, Mapping[str, float]]  # of each measure, by node; by "" where rank 0 reports one for all
 
+_JUDGES = 3  # nodes that are compared before one is named: of two, the one that lies may be either
 _TOLD = 8  # nodes whose numbers are told one by one
 
 
@@ -83,6 +84,16 @@ def unreported(program: SmokeTestProgram, of: Numbers, nodes: Sequence[str]) -> 
     return None
 
 
+def silent_rank(program: SmokeTestProgram, measurements: Sequence[Measurement], ranks: int) -> tuple[int, str] | None:
+    """The first rank without a number that each rank reports, and the measure."""
+    for measure in (measure for measure in program.measures if measure.per == "rank" and measure.shown != "text"):
+        spoke = {each.get("rank") for each in measurements if measure.name in each}
+        rank = next((rank for rank in range(ranks) if rank not in spoke), None)
+        if rank is not None:
+            return rank, measure.name
+    return None
+
+
 def headline(program: SmokeTestProgram, of: Numbers) -> str:
     """What one would quote; "" where a measure of it is missing."""
     measures = {measure.name: measure for measure in program.measures}
@@ -111,8 +122,14 @@ def missed(program: SmokeTestProgram, of: Numbers) -> Shortfall | None:
         beyond = {node: value for node, value in by_node.items() if (value < limit if low else value > limit)}
         if beyond:
             texts.append(_missed(measures[line.measure], line, limit, beyond, by_node))
-            nodes |= {*beyond}
+            nodes |= {*beyond} if _shows_which(line, measures[line.measure], by_node) else {""}
     return Shortfall("; ".join(texts), nodes.pop() if len(nodes) == 1 and "" not in nodes else None) if texts else None
+
+
+def _shows_which(line: Threshold, measure: Measure, by_node: Mapping[str, float]) -> bool:
+    """Whether a number beyond the line is its node's fault: a median, and a rank's number, may depend on others."""
+    compared = line.bound.endswith("_of_median") or measure.per == "rank"
+    return not compared or len(by_node) >= _JUDGES
 
 
 def limit_of(line: Threshold, by_node: Mapping[str, float]) -> float:

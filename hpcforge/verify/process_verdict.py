@@ -43,7 +43,7 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
     """The verdict on the one test of a launch; `end`: why Slurm ended the job, if it did."""
     (turn,) = job.turns
     names = _names(job)
-    seen = read(ran, turn.test, apart=frozenset(names))
+    seen = read(ran, turn.test, job.layout)
     of = numbers(turn.program, seen.measurements)
     verdict = Verdict(
         test=turn.test,

@@ -7,7 +7,7 @@ nodes of a reservation with it count as out of service.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from hpcforge.blueprint.hostlist import fold
@@ -77,8 +77,10 @@ def create(name: str, nodes: Sequence[str], run_as: str, minutes: int, *, purge:
     ]
 
 
-def drain(head: Head, node: str, reason: str) -> None:
-    """Have Slurm start no more jobs on a node. Raises ReservationError."""
+def drain(head: Head, node: str, names: Collection[str], reason: str) -> None:
+    """Have Slurm start no more jobs on a node, which must be one of these. Raises ReservationError."""
+    if node not in names:
+        raise ReservationError(f"{clean(node, 64)!r} is not drained: it is not a node of the test")
     said = clean(reason, _REASON)
     command = ["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={said}"]
     _told(head.run(command, timeout_s=QUERY_S, aside=True), f"drain {node}")
@@ -110,7 +112,7 @@ def drained_unless_passed(head: Head, node: str, reason: str, limit_s: int) -> I
     finally:
         if said[0]:
             try:
-                drain(head, node, said[0])
+                drain(head, node, (node,), said[0])
             except BaseException as error:  # a second Ctrl-C, too: the timer and the reservation stay
                 raise NotDrainedError(
                     f"{node} is not drained: {error}", f"on the head: scontrol update NodeName={node} State=DRAIN"

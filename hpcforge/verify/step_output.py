@@ -5,19 +5,17 @@ Everything here comes from the nodes, so nothing is believed to have the right t
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import takewhile
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.verify.head import Completed
+from hpcforge.verify.step_events import TaskLayout, events_of, labelled, lines_of, step_events
 from hpcforge.verify.verdicts import Assertion
 
-_LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$")  # srun --label pads the task number
 _SLURM = re.compile(r"^(?:srun|slurmstepd|slurmd)(?:-\S+)?: (?:error|fatal): (.*)$")
 # A node at which a job's credential was revoked did nothing: the job had been ended by then, for another reason.
 _NODE_FAILED = re.compile(
@@ -30,9 +28,8 @@ _STEPD = re.compile(r"^slurmstepd(?:-(\S+))?: error: (.*)$")
 _OVER_MEMORY = ("exceeded memory limit", "oom-kill event", "oom_kill event")
 _EXIT_CODE = re.compile(r"^Exited with exit code ([0-9]{1,9})$")
 _REPORTED = re.compile(r"^\s+(rank|exitcode)\s*: (-?[0-9]{1,9})\b")
-_MAX_EVENT = 1 << 20
 _ENDS = ("ended", "overdue")
-_MAX_RANK = 10**9
+_MAX_NUMBER = 10**9  # of collectives
 _LARGEST = 1e300
 _ASSERTIONS = 1000  # of one test that are kept
 _TRANSPORTS = 64  # of one rank
@@ -48,6 +45,13 @@ class RankEnd:
     own: bool = True  # False: it failed in a collective, perhaps because of another rank
     number: int | None = None  # of that collective, counted by the rank
     place: str = ""  # of a rank that was ended at its limit, in its program
+
+
+class RankExit(NamedTuple):
+    """How a rank ended by its torchrun: an exit code, negative for a signal."""
+
+    code: int
+    host: str
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class Transcript:
     transports: tuple[RankTransport, ...] = ()
     result: Mapping[str, Any] | None = None
     hosts: Mapping[int, str] = field(default_factory=dict)  # task -> host
-    exits: Mapping[int, int] = field(default_factory=dict)  # rank -> exit code, negative for a signal
+    exits: Mapping[int, RankExit] = field(default_factory=dict)  # by rank
     stderr: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # task -> lines
     slurm_errors: tuple[str, ...] = ()
     task_exits: Mapping[str, int] = field(default_factory=dict)  # host -> exit code of its task, first to end first
@@ -113,18 +117,12 @@ def finite(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and abs(value) < _LARGEST
 
 
-def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Transcript:
-    """Sort a step's output, without the events of its other tests.
-
-    `apart` are the nodes where processes report each for itself: theirs is what their task says, at its place.
-    """
-    events = [(task, event) for task, event in _events(ran.stdout) if event.get("test", test) == test]
-    hosts = {task: clean(e["host"], 64) for task, e in events if e["event"] == "node" and "host" in e}
-    if apart is not None:
-        hosts = _where(events, apart)
-        events = [(task, _placed(event, task, hosts[task])) for task, event in events if task in hosts]
-    stderr, slurm_errors = _split_stderr(ran.stderr)
-    task_ends = _task_ends(slurm_errors)
+def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
+    """Sort a step's output, without the events of its other tests."""
+    step = step_events(ran.stdout, layout)
+    events = [(task, event) for task, event in step.events if event.get("test", test) == test]
+    stderr, slurm = _split_stderr(ran.stderr)
+    task_ends = _task_ends(slurm.errors, layout.nodes)
     return Transcript(
         started={e["rank"]: e["host"] for _, e in events if e["event"] == "started" and _names_rank(e)},
         failed=tuple(_failure(e) for _, e in events if e["event"] == "failed" and _names_rank(e)),
@@ -138,75 +136,38 @@ def read(ran: Completed, test: str, apart: frozenset[str] | None = None) -> Tran
         )[:_ASSERTIONS],
         transports=tuple(_transport(e, e["rank"]) for _, e in events if e["event"] == "transport" and _names_rank(e)),
         result=next((e for _, e in reversed(events) if e["event"] == "result"), None),
-        hosts=hosts,
-        exits=_exits(line for lines in stderr.values() for line in lines),
+        hosts={task: step.places[task] for task in sorted(step.began)},
+        exits=_exits(stderr, step.places, layout),
         stderr={task: tuple(lines) for task, lines in stderr.items()},
-        slurm_errors=tuple(slurm_errors),
+        slurm_errors=tuple(slurm.errors),
         task_exits={host: int(code[1]) for host, end in task_ends.items() if (code := _EXIT_CODE.match(end))},
         task_ends=task_ends,
-        ended_before=frozenset(_task_ends(takewhile(lambda line: not _CANCELLED.match(line), slurm_errors))),
+        ended_before=frozenset(_task_ends(slurm.errors[: slurm.cancelled_at], layout.nodes)),
         done=frozenset(task for task, e in events if e["event"] == "result"),
-        failed_nodes=tuple(a or b for line in slurm_errors for a, b in _NODE_FAILED.findall(line)),
+        failed_nodes=tuple(
+            node for line in slurm.errors for of in _NODE_FAILED.findall(line) for node in of if node in layout.nodes
+        ),
         over_memory={host: end for host, end in task_ends.items() if end.startswith("Out Of Memory")}
-        | _over_memory(ran.stderr, hosts),
+        | _over_memory(ran.stderr, step.places),
         silent=tuple(clean(e.get("error", "")) for _, e in events if e["event"] == "silent"),
-        held={
-            clean(e["host"], 64): clean(e.get("text", "")) for _, e in events if e["event"] == "held" and "host" in e
-        },
+        held={e["host"]: clean(e.get("text", "")) for _, e in events if e["event"] == "held" and "host" in e},
     )
 
 
 def port_of(stdout: str) -> int | None:
     """The port that a node has named, None if it has not."""
-    named = (event.get("port") for _, event in _events(stdout) if event["event"] == "port")
+    named = (event.get("port") for _, event in events_of(stdout) if event["event"] == "port")
     return next((port for port in named if isinstance(port, int) and 0 < port < 1 << 16), None)
 
 
 def scratch_of(stdout: str) -> int | None:
     """The number of the folder where a node has made the scratch folder, None if it has not."""
-    numbers = (event.get("number") for _, event in _events(stdout) if event["event"] == "scratch")
+    numbers = (event.get("number") for _, event in events_of(stdout) if event["event"] == "scratch")
     return next((number for number in numbers if isinstance(number, int) and number >= 0), None)
 
 
-def _events(stdout: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Events with their task. srun breaks lines of more than 1,024 bytes: pieces are put together again."""
-    pieces: dict[int, str] = {}
-    for line in stdout.splitlines():
-        labelled = _LABELLED.match(line)
-        if not labelled:
-            continue
-        task, text = int(labelled[1]), labelled[2]
-        whole = pieces.pop(task, "") + text if task in pieces else text
-        if not whole.startswith("{") or len(whole) > _MAX_EVENT:
-            continue
-        try:
-            event = json.loads(whole)
-        except RecursionError:  # nested a thousand deep: nothing of ours
-            continue
-        except ValueError:
-            pieces[task] = whole
-            continue
-        if isinstance(event, dict) and isinstance(event.get("event"), str):
-            yield task, event
-
-
-def _where(events: Iterable[tuple[int, Mapping[str, Any]]], nodes: frozenset[str]) -> dict[int, str]:
-    """Where tasks run: a task's first event is of what starts it, whatever its program says later."""
-    first: dict[int, Mapping[str, Any]] = {}
-    for task, event in events:
-        first.setdefault(task, event)
-    said = {task: event.get("host") for task, event in first.items() if event["event"] == "node"}
-    return {task: host for task, host in said.items() if isinstance(host, str) and host in nodes}
-
-
-def _placed(event: Mapping[str, Any], task: int, host: str) -> dict[str, Any]:
-    place = {"host": host, "task" if event["event"] == "measurement" else "rank": task}
-    return {**place, **{key: value for key, value in event.items() if key not in ("host", "task", "rank")}}
-
-
 def _names_rank(event: Mapping[str, Any]) -> bool:
-    rank = event.get("rank")
-    return isinstance(rank, int) and 0 <= rank < _MAX_RANK and isinstance(event.get("host"), str)
+    return isinstance(event.get("rank"), int) and isinstance(event.get("host"), str)
 
 
 def _limit_s(event: Mapping[str, Any]) -> float:
@@ -222,7 +183,7 @@ def _failure(event: Mapping[str, Any]) -> RankEnd:
         clean(event["host"], 64),
         text,
         event.get("during") != "collective",
-        number if type(number) is int and 0 < number < _MAX_RANK else None,  # True is an int, too
+        number if type(number) is int and 0 < number < _MAX_NUMBER else None,  # True is an int, too
         place,
     )
 
@@ -270,35 +231,48 @@ def _measurement(event: Mapping[str, Any]) -> dict[str, float | int | str]:
     return kept
 
 
-def _split_stderr(text: str) -> tuple[dict[int, list[str]], list[str]]:
+@dataclass(frozen=True)
+class _SlurmLines:
+    """Slurm's complaints: lines without a label, which no task can write."""
+
+    errors: list[str]
+    cancelled_at: int | None = None  # those before came before Slurm cancelled the step; None: it did not
+
+
+def _split_stderr(text: str) -> tuple[dict[int, list[str]], _SlurmLines]:
+    """The lines of each task, and Slurm's. The step's first node reports at its task's place that Slurm cancels it."""
     tasks: dict[int, list[str]] = defaultdict(list)
-    slurm = []
-    for line in text.splitlines():
-        labelled, complaint = _LABELLED.match(line), None
-        said = labelled[2] if labelled else line
-        complaint = _SLURM.match(said)
+    errors: list[str] = []
+    cancelled_at: int | None = None
+    for line in lines_of(text):
+        of_task = labelled(line)
+        complaint = None if of_task else _SLURM.match(line)
         if complaint:
-            slurm.append(clean(complaint[1]))
-        elif labelled:
-            tasks[int(labelled[1])].append(said)
-    return tasks, slurm
+            errors.append(clean(complaint[1]))
+        of_step = _STEPD.match(of_task[1]) if of_task else None
+        cancelled = bool(of_task and of_task[0] == 0 and of_step and _CANCELLED.match(of_step[2]))
+        if cancelled or (complaint and _CANCELLED.match(complaint[1])):
+            cancelled_at = len(errors) if cancelled_at is None else cancelled_at
+        elif of_task and not of_step:
+            tasks[of_task[0]].append(of_task[1])
+    return tasks, _SlurmLines(errors, cancelled_at)
 
 
-def _over_memory(text: str, hosts: Mapping[int, str]) -> dict[str, str]:
-    """Where a step was killed for its memory: slurmstepd names its node, or stands at the place of a task there."""
+def _over_memory(text: str, places: Mapping[int, str]) -> dict[str, str]:
+    """Where a step was killed for its memory: slurmstepd reports it at the place of a task, or names its node."""
     found: dict[str, str] = {}
-    for line in text.splitlines():
-        labelled = _LABELLED.match(line)
-        said = _STEPD.match(labelled[2] if labelled else line)
-        if said and not any(words in said[2] for words in _OVER_MEMORY):
+    for line in lines_of(text):
+        of_task = labelled(line)
+        said = _STEPD.match(of_task[1] if of_task else line)
+        if not said or not any(words in said[2] for words in _OVER_MEMORY):
             continue
-        host = (said[1] or (hosts.get(int(labelled[1])) if labelled else None)) if said else None
-        if said and host:
-            found.setdefault(clean(host, 64), clean(said[2]))
+        host = places.get(of_task[0]) if of_task else said[1]
+        if host in places.values():
+            found.setdefault(str(host), clean(said[2]))
     return found
 
 
-def _task_ends(slurm_errors: Iterable[str]) -> dict[str, str]:
+def _task_ends(slurm_errors: Iterable[str], nodes: Collection[str]) -> dict[str, str]:
     ends: dict[str, str] = {}
     for found in filter(None, map(_TASK_END.match, slurm_errors)):
         try:
@@ -306,20 +280,19 @@ def _task_ends(slurm_errors: Iterable[str]) -> dict[str, str]:
         except HostlistError:
             continue
         for host in hosts:
-            ends.setdefault(host, found[2])
+            if host in nodes:
+                ends.setdefault(host, found[2])
     return ends
 
 
-def _exits(lines: Iterable[str]) -> dict[int, int]:
+def _exits(stderr: Mapping[int, Iterable[str]], places: Mapping[int, str], layout: TaskLayout) -> dict[int, RankExit]:
     """Exit codes by rank, from torchrun's reports: `  rank      : 2 (local_rank: 0)`, `  exitcode  : -9 (pid: 606)`."""
-    exits: dict[int, int] = {}
-    rank: int | None = None
-    for line in lines:
-        found = _REPORTED.match(line)
-        if not found:
-            continue
-        if found[1] == "rank":
-            rank = int(found[2]) if not found[2].startswith("-") else None
-        elif rank is not None:
-            exits[rank], rank = int(found[2]), None
+    exits: dict[int, RankExit] = {}
+    for task, node in places.items():
+        rank: int | None = None
+        for found in filter(None, map(_REPORTED.match, stderr.get(task, ()))):
+            if found[1] == "rank":
+                rank = int(found[2]) if layout.has_rank(node, int(found[2])) else None
+            elif rank is not None:
+                exits[rank], rank = RankExit(int(found[2]), node), None
     return exits

@@ -25,6 +25,7 @@ from __future__ import annotations
 import signal
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import SmokeTestProgram
@@ -43,7 +44,7 @@ from hpcforge.verify.attribution import (
 )
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
-from hpcforge.verify.measurements import headline, measurable, missed, numbers, unreported
+from hpcforge.verify.measurements import headline, measurable, missed, numbers, silent_rank, unreported
 from hpcforge.verify.process_verdict import judge_tasks
 from hpcforge.verify.step_output import RankEnd, Transcript, clean, finite, read
 from hpcforge.verify.submit import Launch, Turn
@@ -64,7 +65,7 @@ def judge(job: Launch, ran: Completed, end: JobEndReason | None = None) -> tuple
         return (judge_tasks(job, ran, end),)
     verdicts = []
     for number, turn in enumerate(job.turns, start=1):
-        seen = read(ran, turn.test)
+        seen = read(ran, turn.test, job.layout)
         ended_here = seen.result is None or number == len(job.turns)
         verdicts.append(_verdict(job, turn, seen, ran if ended_here else _ENDED_WELL, end))
         if ended_here or _missing(job, turn, seen):  # else the ranks took the next test
@@ -74,12 +75,11 @@ def judge(job: Launch, ran: Completed, end: JobEndReason | None = None) -> tuple
 
 def unheard(job: Launch, ran: Completed, end: JobEndReason | None) -> Mapping[str, str]:
     """The nodes because of which a launch ended before a word of any test was heard, by Slurm, and why."""
-    apart = None if job.kind.ranked else frozenset(node.name for node in job.nodes)
-    if any(read(ran, turn.test, apart).spoke for turn in job.turns):
+    if any(read(ran, turn.test, job.layout).spoke for turn in job.turns):
         return {}
     if end is not None and end.nodes:
         return end.nodes
-    seen = read(ran, job.turns[0].test, apart)
+    seen = read(ran, job.turns[0].test, job.layout)
     failed = [node.name for node in job.nodes if node.name in seen.failed_nodes]
     return {name: next(line for line in seen.slurm_errors if name in line) for name in failed}
 
@@ -126,8 +126,12 @@ def _missing(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     if job.step is not None:
         return None
     program = _program(job, turn)
-    without = unreported(program, numbers(program, seen.measurements), ())
-    return Blame("unknown", without.text) if without else None
+    if without := unreported(program, numbers(program, seen.measurements), ()):
+        return Blame("unknown", without.text)
+    if missing := silent_rank(program, seen.measurements, job.ranks):
+        rank, measure = missing
+        return Blame("unknown", f"rank {rank} reported no {measure}", rank, _host(job, seen, rank))
+    return None
 
 
 def _program(job: Launch, turn: Turn) -> SmokeTestProgram:
@@ -182,14 +186,14 @@ def _overdue(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
     return Blame("timed_out", f"not done after {max(seen.overdue.values()):g} s")
 
 
-def _ended_by_signal(job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
+def _ended_by_signal(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
     spoke = {said.rank for said in seen.failed} | set(seen.overdue)
-    ended = {rank: code for rank, code in seen.exits.items() if rank not in spoke and code != _ENDED_BY_LAUNCHER}
+    ended = {rank: end for rank, end in seen.exits.items() if rank not in spoke and end.code != _ENDED_BY_LAUNCHER}
     if not ended:
         return None
-    rank, code = min(ended.items(), key=lambda item: (item[1] >= 0, item[0]))  # signals before plain exits
+    rank, (code, host) = min(ended.items(), key=lambda item: (item[1].code >= 0, item[0]))  # signals first
     others = f"; so ended {len(ended) - 1} more ranks" if len(ended) > 1 else ""
-    return Blame("failed", _exit_text(code) + others, rank, _host(job, seen, rank))
+    return Blame("failed", _exit_text(code) + others, rank, host)
 
 
 def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
@@ -253,7 +257,10 @@ def _all_waited(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None
 
 
 def _failed_together(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    return _say(list(seen.failed))
+    """The first to fail in a collective, and no node where others failed there, too: any of them may be the cause."""
+    blame = _say(list(seen.failed))
+    several = len({said.host for said in seen.failed}) > 1
+    return replace(blame, node=None, detail=f"on {blame.node}: {blame.detail}") if blame and several else blame
 
 
 def _past_its_limit(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:

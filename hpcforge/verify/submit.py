@@ -24,6 +24,7 @@ from hpcforge.cluster.smoke_tests import node_address, ranks_on_each, why_not
 from hpcforge.errors import ExpectedError
 from hpcforge.launchers import CONTAINERS, LAUNCHERS, Launcher, LauncherName
 from hpcforge.verify.heartbeat import POLL_S, SILENT_S, Owner
+from hpcforge.verify.step_events import TaskLayout
 
 JOB_NAME = "hpcforge-"  # how the names of test jobs begin; only those of the account of the tests are believed
 SMOKE_TESTS = "/opt/hpcforge/smoke_tests"
@@ -92,6 +93,12 @@ class Launch:
     def ranks(self) -> int:
         """Ranks in all: processes, that is."""
         return len(self.nodes) * self.ranks_per_node
+
+    @property
+    def layout(self) -> TaskLayout:
+        """Which node and which ranks each task of the step is."""
+        tasks, ranks = (1, self.ranks_per_node) if self.kind.ranked else (self.ranks_per_node, 0)
+        return TaskLayout(tuple(node.name for node in self.nodes), tasks, ranks, self.kind.in_order)
 
     @property
     def job_name(self) -> str:
@@ -400,9 +407,11 @@ PORTS = Path(__file__).with_name("ports.py").read_text(encoding="utf-8")
 
 # Runs "$@" with temporary files and caches in a folder that only this account can enter, and ends as that ended: srun
 # tells an exit code from a signal. A signal of Slurm's reaches the program too; this waits for it, and clears up. What
-# sh itself would say of a program that a signal ended is not the program's word.
+# sh itself would say of a program that a signal ended is not the program's word. A folder that a killed test left a day
+# ago is removed first.
 _IN_PRIVATE = """\
 trap : HUP INT TERM
+find /tmp -mindepth 1 -maxdepth 1 -name 'hpcforge-tests.*' -user "$(id -u)" -mtime +1 -exec rm -rf -- {} + 2>/dev/null
 private=$(mktemp -d /tmp/hpcforge-tests.XXXXXXXXXX) || exit 73
 export TMPDIR="$private" XDG_CACHE_HOME="$private" TRITON_CACHE_DIR="$private" TORCHINDUCTOR_CACHE_DIR="$private"
 exec 3>&2 2>/dev/null

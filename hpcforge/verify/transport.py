@@ -22,7 +22,8 @@ def transport_blame(job: Launch, turn: Turn, seen: Transcript) -> Blame | None:
     by_rank = {said.rank: said for said in seen.transports if said.backend == backend}
     silent = [rank for rank in range(job.ranks) if rank not in by_rank or not by_rank[rank].used]
     if silent:
-        host = seen.started.get(silent[0])
+        other = any(said.rank == silent[0] and said.backend != backend for said in seen.transports)
+        host = None if other else seen.started.get(silent[0])  # the backend is what rank 0 reports
         return Blame("unknown", f"rank {silent[0]} did not report the transport it used", silent[0], host)
     every = [by_rank[rank] for rank in range(job.ranks)]
     by_host: dict[str, list[str]] = {}

@@ -235,7 +235,6 @@ def burn(job: Job, burning: Burn, first: int) -> None:
 def run(job: Job, options: argparse.Namespace) -> None:
     """Continue where a run before ended, work to the end, and report each rank."""
     header, began = job.header(), time.perf_counter()
-    hosts = job.host_of_each()
     if not (options.folder or options.scratch):
         raise RuntimeError("it takes --scratch FOLDER, the same for every start")
     declared = json.loads(options.declared.read_text()) if options.declared.exists() else {"turn": 0}
@@ -247,7 +246,7 @@ def run(job: Job, options: argparse.Namespace) -> None:
     burn(job, burning, first)
     every = job.of_all([burning.slowdown(), burning.state.products, burning.training.steps, first])
     burning.clear()
-    job.report_each(hosts, {"slowdown": [of[0] for of in every], "products": [of[1] for of in every]})
+    job.report_own({"slowdown": [of[0] for of in every], "products": [of[1] for of in every]})
     if job.rank == 0:
         told = {
             "steps": int(max(of[2] for of in every)),

@@ -20,7 +20,6 @@ from ranks import Job, Turn, main, options_parser
 def run(job: Job, options: argparse.Namespace) -> None:
     """Multiply, compare, and report each rank's speed."""
     header, began = job.header(), time.perf_counter()
-    hosts = job.host_of_each()
     gpu = job.device.type == "cuda"
     dtypes = options.dtypes or (("float32", "bfloat16") if gpu else ("float32",))
     if options.size < 0:
@@ -38,7 +37,7 @@ def run(job: Job, options: argparse.Namespace) -> None:
             raise RuntimeError(f"a product took {seconds} s: a larger --size is needed")
         every = job.of_all([products.operations / seconds / 1e12, len(series.sums)])
         measures = {"tflop_per_s": [of[0] for of in every], "products": [of[1] for of in every]}
-        job.report_each(hosts, measures, dtype=dtype, size=products.size)
+        job.report_own(measures, dtype=dtype, size=products.size)
     if job.rank == 0:
         elapsed = round(time.perf_counter() - began, 3)
         job.say(f"every product has the same bits ({elapsed} s)", event="result", **header, seconds=elapsed)

@@ -77,7 +77,6 @@ def run(job: Job, options: argparse.Namespace) -> None:
     if options.size_mib < 1 or options.repeats < 1:
         raise RuntimeError(f"--size-mib {options.size_mib}, --repeats {options.repeats}: at least 1 is needed of each")
     header, began = job.header(), time.perf_counter()
-    hosts = job.host_of_each()
     job.fault.strike(job.rank)
     right, rates = True, [0.0, 0.0, 0.0]
     for turn in range(int(os.environ["LOCAL_WORLD_SIZE"])):
@@ -86,7 +85,7 @@ def run(job: Job, options: argparse.Namespace) -> None:
         job.agree(right)
     every = job.of_all(rates)
     names = ["to_gpu_gb_per_s", "from_gpu_gb_per_s", *["peer_gb_per_s"] * (int(os.environ["LOCAL_WORLD_SIZE"]) > 1)]
-    job.report_each(hosts, {name: [of[number] for of in every] for number, name in enumerate(names)})
+    job.report_own({name: [of[number] for of in every] for number, name in enumerate(names)})
     if job.rank == 0:
         elapsed = round(time.perf_counter() - began, 3)
         job.say(f"every byte arrived ({elapsed} s)", event="result", **header, seconds=elapsed)

@@ -78,7 +78,6 @@ def run(job: Job, options: argparse.Namespace) -> None:
     if options.steps < 1:
         raise RuntimeError(f"--steps {options.steps}: at least 1 is needed")
     header, began = job.header(), time.perf_counter()
-    hosts = job.host_of_each()
     job.fault.strike(job.rank)
     work = Work(job, SLOWER if job.fault.falsifies(job.rank) else 1.0)
     of_median, before_ms, wait_factor = [], [], []
@@ -94,7 +93,7 @@ def run(job: Job, options: argparse.Namespace) -> None:
         name: [statistics.median(of_rank) for of_rank in zip(*of_repeats)]  # noqa: B905  (Python 3.9)
         for name, of_repeats in (("before_ms", before_ms), ("of_median", of_median), ("wait_factor", wait_factor))
     }
-    job.report_each(hosts, measures)
+    job.report_own(measures)
     if job.rank == 0:
         elapsed = round(time.perf_counter() - began, 3)
         job.say(f"{REPEATS} repeats ({elapsed} s)", event="result", **header, seconds=elapsed)

@@ -9,9 +9,9 @@ from hpcforge.isolation.state import Counts
 
 
 def test_a_line_is_a_part_of_the_median_or_wider_than_the_spread() -> None:
-    assert line_of("node", [1.0, 1.0, 1.01, 0.99]).at_least == pytest.approx(0.95, abs=0.02)
-    assert line_of("node", [1.0, 0.7, 1.3, 0.8, 1.2]).at_least == pytest.approx(0.3, abs=0.2)
-    assert line_of("pair", [1.0, 0.1, 2.0, 5.0]).at_least == pytest.approx(0.3 * 1.5)
+    assert line_of("node", [[1.0], [1.0], [1.01], [0.99]]).at_least == pytest.approx(0.95, abs=0.02)
+    assert line_of("node", [[1.0], [0.7], [1.3], [0.8], [1.2]]).at_least == pytest.approx(0.3, abs=0.2)
+    assert line_of("pair", [[1.0], [0.1], [2.0], [5.0]]).at_least == pytest.approx(0.3)
 
 
 def test_the_median_of_nothing_is_an_error() -> None:
@@ -29,3 +29,10 @@ def test_chance_explains_two_low_values_of_many_and_not_five() -> None:
     counts = Counts(5000, 10)
     assert surprise(counts, 2, 6) > 0.05
     assert surprise(counts, 5, 8) < 1e-5
+
+
+def test_what_one_node_reports_does_not_make_the_others_low() -> None:
+    assert line_of("pair", [[1e5] * 20, [40.0, 41.0], [40.0]]).median == 40.5
+    assert line_of("node", [[1e8], [100.0]]).median == 100.0
+    with pytest.raises(ValueError, match="no values"):
+        line_of("node", [[], []])

@@ -46,11 +46,11 @@ def outcome(status: Status, node: str | None = "w2") -> Verified:
 )
 def test_a_node_is_drained_only_if_a_verdict_says_something_about_it(status: Status, drains: bool) -> None:
     head = TellingHead()
-    found = drain_blamed(head, outcome(status), cast("Listener", Deaf()))
+    found, _ = drain_blamed(head, outcome(status), cast("Listener", Deaf()))
     reason = f"smoke test copy {status.replace('_', ' ')}: slow"
     assert found == ({"w2": reason} if drains else {})
     assert head.told == [f"scontrol update NodeName=w2 State=DRAIN Reason={reason}"] * drains
-    assert drain_blamed(head, outcome(status, None), cast("Listener", Deaf())) == {}
+    assert drain_blamed(head, outcome(status, None), cast("Listener", Deaf())) == ({}, {})
 
 
 def test_each_node_that_isolation_names_as_bad_by_itself_is_drained() -> None:
@@ -60,8 +60,36 @@ def test_each_node_that_isolation_names_as_bad_by_itself_is_drained() -> None:
     parts = (named("bad", "w1"), named("bad", "w2"), named("bad", "w3", "w4"), named("unsteady", "w5"))
     tests = outcome("missed", None)
     verdict = replace(tests.reached[0].verdict, isolation=Isolation((), parts))
-    tests = replace(tests, reached=(replace(tests.reached[0], verdict=verdict),))
-    assert [*drain_blamed(TellingHead(), tests, cast("Listener", Deaf()))] == ["w1", "w2"]
+    nodes = tuple(f"w{number}" for number in range(1, 31))
+    tests = replace(tests, reached=(replace(tests.reached[0], verdict=replace(verdict, nodes=nodes)),))
+    drained, beyond = drain_blamed(TellingHead(), tests, cast("Listener", Deaf()))
+    assert ([*drained], [*beyond]) == (["w1", "w2"], [])
+
+
+def blaming(count: int, *blamed: str) -> Verified:
+    """Tests of some nodes, each of which blames one of these."""
+    nodes = tuple(f"w{number}" for number in range(1, count + 1))
+    run = SmokeRun(("copy",), nodes, nodes, "asked for")
+    return Verified(tuple(Reached(run, Verdict("copy", "failed", nodes, node=node, detail="x")) for node in blamed))
+
+
+@pytest.mark.parametrize(("count", "most"), [(3, 1), (19, 1), (20, 2), (64, 6)])
+def test_one_verification_drains_a_tenth_of_its_nodes_at_most(count: int, most: int) -> None:
+    head = TellingHead()
+    blamed = [f"w{number}" for number in range(1, min(count, 8) + 1)]
+    drained, beyond = drain_blamed(head, blaming(count, *blamed), cast("Listener", Deaf()))
+    assert ([*drained], [*beyond]) == (blamed[:most], blamed[most:])
+    assert len(head.told) == most
+    assert beyond["w8" if count > 3 else "w3"].endswith(
+        f"one verification drains at most {most}: verify again, or drain it by hand"
+    )
+
+
+@pytest.mark.parametrize("node", ["ALL", "w[1-2]", "w1,w2", "w9", ""])
+def test_only_one_node_of_the_test_is_drained(node: str) -> None:
+    head = TellingHead()
+    assert drain_blamed(head, blaming(3, node), cast("Listener", Deaf())) == ({}, {})
+    assert head.told == []
 
 
 def usable(state: str, out: dict[str, str]) -> Usable:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, Gpus
 from hpcforge.verify.head import Completed
 from hpcforge.verify.verdict_records import Recorded, dump, load
 from hpcforge.verify.verdicts import Verdict, summary_line
@@ -23,9 +23,10 @@ Rate = Callable[[str, str], float | None]
 class Measuring(ScriptedHead):
     """Measures what a round asks for: `rate` of one node to another, and of a node to itself; None: no answer."""
 
-    def __init__(self, rate: Rate, foreign: str = "") -> None:
+    def __init__(self, rate: Rate, foreign: str = "", extra: dict[str, object] | None = None, gpus: int = 1) -> None:
         super().__init__()
         self.rate, self.foreign, self.rounds = rate, foreign, 0
+        self.extra, self.gpus = extra, gpus  # what w3 reports too; GPUs of a node
 
     def run(self, argv: Sequence[str], **rest: object) -> Completed:  # type: ignore[override]
         answer = super().run(argv, **rest)  # type: ignore[arg-type]
@@ -40,7 +41,9 @@ class Measuring(ScriptedHead):
         events: dict[str, list[dict[str, object]]] = {name: [] for name in names}
         for name in filter(None, told["alone"].split(",")):
             if (rate := self.rate(name, name)) is not None:
-                events[name].append({"of": {"node": name}, "gpu": 0, "gflop_per_s": rate})
+                events[name] += [{"of": {"node": name}, "gpu": gpu, "gflop_per_s": rate} for gpu in range(self.gpus)]
+            if name == "w3" and self.extra:
+                events[name].append({"of": {"node": name}, "gpu": 0, "gflop_per_s": rate, **self.extra})
         for pair in filter(None, told["pairs"].split(",")):
             a, b = pair.split(":")
             for direction, rate in (("out", self.rate(a, b)), ("in", self.rate(b, a))):
@@ -48,8 +51,11 @@ class Measuring(ScriptedHead):
                     of = {"node": a, "peer": b, "rail": 0, "direction": direction}
                     events[self.foreign or a].append({"of": of, "gb_per_s": rate})
         lines = []
-        for task, name in enumerate(names):
-            said = [{"event": "node", "host": name}, *({"event": "measurement", **each} for each in events[name])]
+        for task, name in enumerate(name for name in names for _ in range(max(2, self.gpus))):
+            said = [
+                {"event": "node", "host": name},
+                *({"event": "measurement", **each} for each in events.pop(name, ())),
+            ]
             lines += [f"{task}: {json.dumps(each)}\n" for each in [*said, {"event": "result", "backend": "gloo"}]]
         return lines
 
@@ -130,3 +136,33 @@ def test_a_verdict_with_its_rounds_is_kept(build: Build) -> None:
 def test_summary(build: Build, rate: float) -> None:
     verdict, _ = isolated(build, lambda a, b: rate if "w2" in (a, b) and a != b else 1.0)
     assert summary_line(verdict).startswith("pairs  passed" if rate == 1.0 else "pairs  missed  w2: the network of w2")
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{"gpu": 8}, {"gpu": -1}, {"gpu": 10**9}, {"gpu": 0.5}, {"gflop_per_s": -1.0}, {"gflop_per_s": 1e299}],
+    ids=str,
+)
+def test_a_node_that_reports_what_cannot_be_is_named_and_no_other(build: Build, extra: dict[str, object]) -> None:
+    head = Measuring(lambda _a, _b: 1.0, extra=extra, gpus=8)
+    cluster = with_test(build(6, gpus=Gpus("h100-sxm", 8), cores=16, memory_mib=1 << 18), shipped_program("pairs"))
+    (verdict,) = verify(cluster, head, {}, quiet)
+    assert (verdict.status, verdict.node) == ("failed", "w3")
+    assert verdict.detail == "reported measurements that nothing asked for: w3"
+
+
+@pytest.mark.parametrize("rate", [-1.0, 1e299])
+def test_the_first_of_a_pair_is_named_for_a_rate_that_cannot_be(build: Build, rate: float) -> None:
+    verdict, _ = isolated(build, lambda a, b: rate if (a, b) == ("w2", "w4") else 1.0)
+    assert (verdict.status, verdict.node) == ("failed", "w2")
+
+
+def test_a_node_is_compared_by_its_own_gpus(build: Build) -> None:
+    class Short(Measuring):
+        def _lines(self, told: dict[str, str]) -> list[str]:
+            return [each for each in super()._lines(told) if not ('"node": "w3"' in each and '"gpu": 7' in each)]
+
+    cluster = with_test(build(6, gpus=Gpus("h100-sxm", 8), cores=16, memory_mib=1 << 18), shipped_program("pairs"))
+    (verdict,) = verify(cluster, Short(lambda _a, _b: 1.0, gpus=8), {}, quiet)
+    assert verdict.isolation
+    assert [(each.part, each.nodes) for each in verdict.isolation.named] == [("GPU 7 of w3", ("w3",))]

@@ -33,7 +33,7 @@ TWO = SmokeTestProgram(
 MADE = ok('0: {"event": "node", "host": "w1"}\n0: {"event": "scratch", "number": 0}\n')
 KILLED = Completed(
     137,
-    "".join(f'0: {{"event": "started", "rank": {rank}, "host": "w{rank // 2 + 1}"}}\n' for rank in range(4)),
+    "".join(f'{rank // 2}: {{"event": "started", "rank": {rank}, "host": "w{rank // 2 + 1}"}}\n' for rank in range(4)),
     "0:   rank      : 1 (local_rank: 1)\n0:   exitcode  : -9 (pid: 606)\n",
 )
 
@@ -42,7 +42,7 @@ def loaded(ranks: int = 2, **measured: float) -> Completed:
     events: list[dict[str, Any]] = [{"event": "started", "rank": rank, "host": f"w{rank + 1}"} for rank in range(ranks)]
     events += [{"event": "measurement", **measured}] if measured else []
     events.append({"event": "result", "world_size": ranks, "backend": "gloo", "device": "cpu", "seconds": 0.1})
-    return ok("".join(f"0: {json.dumps(event)}\n" for event in events))
+    return ok("".join(f"{event.get('rank', 0) * 2 // ranks}: {json.dumps(event)}\n" for event in events))
 
 
 def of_two(cluster: Cluster, program: SmokeTestProgram = TWO) -> Cluster:
@@ -87,7 +87,7 @@ def test_both_end_as_they_must(build: Build) -> None:
         (loaded(4), "launch save: ended by itself, and SIGKILL must end it"),
         (Completed(124, KILLED.stdout, ""), "launch save: not done after 120 s; 120 s are for all launches"),
         (
-            Completed(1, '1: {"event": "failed", "rank": 1, "host": "w1", "error": "no space"}\n', KILLED.stderr),
+            Completed(1, '0: {"event": "failed", "rank": 1, "host": "w1", "error": "no space"}\n', KILLED.stderr),
             "launch save: no space",
         ),
         (
@@ -106,7 +106,7 @@ def test_another_end_is_a_failure_and_the_next_is_not_run(build: Build, save: Co
 
 
 def test_a_launch_that_must_end_well_and_is_killed_fails(build: Build) -> None:
-    head = ScriptedHead(srun=[MADE, KILLED, KILLED, ok()])
+    head = ScriptedHead(srun=[MADE, KILLED, replace(KILLED, stderr=KILLED.stderr.replace("0:  ", "1:  ")), ok()])
     found = verdict(head, of_two(build()))
     assert (found.status, found.rank) == ("failed", 1)
     assert found.detail == "launch load: killed by SIGKILL"

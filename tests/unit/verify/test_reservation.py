@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.verify.head import Completed
 from hpcforge.verify.heartbeat import Owner
-from hpcforge.verify.reservation import NotDrainedError, ReservationError, drained_unless_passed, reserved
+from hpcforge.verify.reservation import NotDrainedError, ReservationError, drain, drained_unless_passed, reserved
 
 
 class TellingHead:
@@ -109,3 +109,11 @@ def test_without_a_timer_nothing_is_resumed() -> None:
     with pytest.raises(ReservationError), drained_unless_passed(head, "w03", "bad fan", 600):
         raise AssertionError
     assert not any("RESUME" in told for told in head.told)
+
+
+def test_what_is_not_one_node_of_the_test_is_not_drained() -> None:
+    head = TellingHead()
+    for node in ("ALL", "w[01-02]", "w01,w02", "w03"):
+        with pytest.raises(ReservationError, match="is not a node of the test"):
+            drain(head, node, ("w01", "w02"), "slow")
+    assert head.told == []

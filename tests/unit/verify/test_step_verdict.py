@@ -8,12 +8,14 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hpcforge.cluster.model import Cluster, Gpus
 from hpcforge.verify import submit
 from hpcforge.verify.head import Completed
+from hpcforge.verify.step_events import TaskLayout
 from hpcforge.verify.step_output import clean, read
 from hpcforge.verify.step_verdict import judge
 from hpcforge.verify.verdicts import Assertion, Verdict, summary_line
@@ -50,11 +52,17 @@ def step(text: str) -> Completed:
 
 
 def result(**changed: object) -> str:
+    events: list[dict[str, Any]]
     events = [{"event": "started", "rank": rank, "host": f"w{rank // 2 + 1}"} for rank in range(4)]
     measured = {"size_bytes": 4096, "busbw_gb_per_s": 1.5, "samples_per_s": 9.0, "loss_first": 0.4, "loss_last": 0.1}
     events.append({"event": "measurement", **measured})  # of either test
     events.append({"event": "result", "world_size": 4, "backend": "gloo", "device": "cpu", **changed})
-    return "".join(f"0: {json.dumps(event)}\n" for event in events)
+    return by_rank(events)
+
+
+def by_rank(events: list[dict[str, Any]]) -> str:
+    """Events as srun labels them: each node has two ranks, and one task."""
+    return "".join(f"{event.get('rank', 0) // 2}: {json.dumps(event)}\n" for event in events)
 
 
 @pytest.mark.parametrize("path", STEPS, ids=[path.stem for path in STEPS])
@@ -91,7 +99,7 @@ def test_an_incomplete_measurement_is_no_verdict(job: submit.Launch, stdout: str
 
 def test_a_wrong_sum_on_every_rank_blames_no_rank(job: submit.Launch) -> None:
     line = '{"event": "wrong", "rank": %d, "host": "w%d", "where": "element 3", "expected": "10.0", "got": "11.0"}'
-    said = "".join(f"0: {line % (rank, rank // 2 + 1)}\n" for rank in range(4))
+    said = "".join(f"{rank // 2}: {line % (rank, rank // 2 + 1)}\n" for rank in range(4))
     verdict = only(job, Completed(1, said, ""))
     assert (verdict.status, verdict.rank, verdict.node) == ("wrong", None, None)
     assert verdict.detail.startswith("4 of 4 ranks have a wrong result")
@@ -148,13 +156,15 @@ def test_a_result_without_all_ranks_is_not_excused_by_a_later_test(both: submit.
 
 def test_all_ranks_past_their_limit_blame_none(job: submit.Launch) -> None:
     started = "".join(result().splitlines(keepends=True)[:4])
-    line = '0: {"event": "overdue", "rank": %d, "host": "w1", "limit_s": 120.0}\n'
-    closed = '0: {"event": "failed", "rank": 3, "host": "w2", "during": "collective", "error": "Connection closed"}\n'
-    verdict = only(job, Completed(1, started + "".join(line % rank for rank in range(3)) + closed, ""))
+    line = '%d: {"event": "overdue", "rank": %d, "host": "w1", "limit_s": 120.0}\n'
+    closed = '1: {"event": "failed", "rank": 3, "host": "w2", "during": "collective", "error": "Connection closed"}\n'
+    verdict = only(job, Completed(1, started + "".join(line % (rank // 2, rank) for rank in range(3)) + closed, ""))
     assert (verdict.status, verdict.rank, verdict.node) == ("timed_out", None, None)
     assert verdict.detail == "not done after 120 s"
     waited = closed.replace("Connection closed", "Timed out waiting 60000ms")
-    verdict = only(job, Completed(1, started + line % 0 + waited + waited.replace("3", "1").replace("w2", "w1"), ""))
+    verdict = only(
+        job, Completed(1, started + line % (0, 0) + waited + waited.replace("3", "1").replace("1:", "0:", 1), "")
+    )
     assert (verdict.status, verdict.detail[:9]) == ("timed_out", "2 ranks d")
 
 
@@ -203,7 +213,7 @@ def test_a_rank_that_a_signal_stopped_is_blamed(job: submit.Launch) -> None:
 
 @pytest.mark.parametrize("number", [True, -1, "7", 10**400, None, [7]])
 def test_a_number_of_a_collective_that_is_none_is_left_out(job: submit.Launch, number: object) -> None:
-    seen = read(waited(number=number), job.turns[0].test)
+    seen = read(waited(number=number), job.turns[0].test, job.layout)
     assert [end.number for end in seen.failed] == [7, 7, 7, None]
 
 
@@ -217,7 +227,9 @@ def test_lines_that_srun_broke_are_mended() -> None:
     pieces = [whole[at : at + 1024] for at in range(0, len(whole), 1024)]
     other = '1: {"event": "started", "rank": 1, "host": "w2"}'
     seen = read(
-        Completed(0, "\n".join([f"0: {pieces[0]}", other, *(f"0: {piece}" for piece in pieces[1:])]), ""), "allreduce"
+        Completed(0, "\n".join([f"0: {pieces[0]}", other, *(f"0: {piece}" for piece in pieces[1:])]), ""),
+        "allreduce",
+        TaskLayout(("w1", "w2"), ranks=1),
     )
     assert seen.result
     assert len(seen.result["hosts"]) == 400
@@ -363,7 +375,7 @@ def test_a_comparison_that_does_not_hold_is_kept_of_too_many(job: submit.Launch)
 
 
 def test_comparisons_are_short_plain_and_not_endless(job: submit.Launch) -> None:
-    hostile = asserted(what="\x1b[31m\n" + "x" * 1000, rank=-1, host=7) * 1200
+    hostile = asserted(what="\x1b[31m\n" + "x" * 1000, host=7) * 1200
     assertions = only(job, Completed(0, hostile + result(), "")).assertions
     assert len(assertions) == 1000
     assert (len(assertions[0].what), assertions[0].rank, assertions[0].host) == (100, None, "")

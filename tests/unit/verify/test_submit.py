@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -147,6 +148,28 @@ def test_tests_have_a_folder_that_is_theirs_alone_and_goes_with_them(
     assert (ran.returncode, private, ran.stderr) == (code, "True", "")
     assert folder.startswith("/tmp/hpcforge-tests.")
     assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize("kind", ["torchrun", "plain"])
+def test_a_folder_that_a_killed_test_left_is_removed_by_a_later_one(kind: str, build: Build, tmp_path: Path) -> None:
+    job = launch(build(2)) if kind == "torchrun" else alone(launch(build(2)))
+    end = "os.kill(os.getppid(), signal.SIGKILL)"
+    ran = _on_node(job, "w2", "python3", "-c", LOOK + end)
+    left, link = Path(ran.stdout.split()[-2]), Path(f"/tmp/hpcforge-tests.link{os.getpid()}")
+    (tmp_path / "of_another").write_text("stays")
+    link.symlink_to(tmp_path)
+    try:
+        assert (left / "left").exists()
+        _on_node(job, "w2", "true")
+        assert left.exists()  # it may be of a test that runs
+        for path in (left, link):
+            os.utime(path, (0, 0), follow_symlinks=False)
+        _on_node(job, "w2", "true")
+        assert not left.exists()
+        assert (tmp_path / "of_another").read_text() == "stays"
+    finally:
+        link.unlink(missing_ok=True)
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def of(job: submit.Launch, **changed: object) -> submit.Launch:

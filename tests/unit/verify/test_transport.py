@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from hpcforge.verify.head import Completed
 from hpcforge.verify.step_verdict import judge
 from hpcforge.verify.verdicts import Verdict
 from tests.unit.verify.conftest import Build, shipped_program
+from tests.unit.verify.test_step_verdict import by_rank
 
 NCCL = TransportRule(rdma_only=True, must=("NET/IB",), must_not=("NET/Socket",))
 
@@ -26,13 +27,14 @@ def job(build: Build) -> submit.Launch:
 
 
 def said(backend: str, used: dict[int, list[str]], interfaces: tuple[str, ...] = ("eth0",)) -> str:
+    events: list[dict[str, Any]]
     events = [{"event": "started", "rank": rank, "host": f"w{rank // 2 + 1}"} for rank in range(4)]
     events.append({"event": "measurement", "size_bytes": 4096, "busbw_gb_per_s": 1.5})
     events.append({"event": "result", "world_size": 4, "backend": backend, "device": "cpu"})
     for rank, names in used.items():
         told = {"rank": rank, "host": f"w{rank // 2 + 1}", "backend": backend, "used": names}
         events.append({"event": "transport", **told, "interfaces": list(interfaces)})
-    return "".join(f"0: {json.dumps(event)}\n" for event in events)
+    return by_rank(events)
 
 
 def judged(job: submit.Launch, stdout: str) -> Verdict:

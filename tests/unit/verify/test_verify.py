@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,12 +39,14 @@ def passed(ranks: int, *tests: str) -> Completed:
     """What a step of these tests prints when all of them pass."""
     lines = []
     for test in tests or ("allreduce", "train_ddp"):
-        events = [{"event": "started", "rank": rank, "host": f"w{rank // 2 + 1}"} for rank in range(ranks)]
+        events: list[dict[str, Any]] = [
+            {"event": "started", "rank": rank, "host": f"w{rank // 2 + 1}"} for rank in range(ranks)
+        ]
         events += [
             MEASURED[test],
             {"event": "result", "world_size": ranks, "backend": "gloo", "device": "cpu", "seconds": 0.1},
         ]
-        lines += [f"0: {json.dumps({**event, 'test': test})}\n" for event in events]
+        lines += [f"{event.get('rank', 0) // 2}: {json.dumps({**event, 'test': test})}\n" for event in events]
     return ok("".join(lines))
 
 
@@ -187,7 +190,7 @@ def test_a_test_that_no_partition_has_time_for_is_not_submitted(build: Build) ->
 
 def test_a_test_after_one_that_fails_is_launched_anew(build: Build) -> None:
     wrong = {"event": "wrong", "test": "allreduce", "rank": 3, "host": "w2", "where": "?", "expected": 1, "got": 2}
-    head = ScriptedHead(srun=[Completed(1, f"0: {json.dumps(wrong)}\n", ""), passed(4, "train_ddp")])
+    head = ScriptedHead(srun=[Completed(1, f"1: {json.dumps(wrong)}\n", ""), passed(4, "train_ddp")])
     verdicts = verify(build(), head, {}, quiet)
     assert [(one.test, one.status, one.rank) for one in verdicts] == [
         ("allreduce", "wrong", 3),
@@ -391,7 +394,7 @@ def test_a_node_that_only_lost_its_jobs_credential_is_not_blamed(build: Build) -
 
 def test_a_node_that_fails_while_ranks_are_at_work_is_the_verdict(build: Build) -> None:
     started = "".join(
-        f'0: {{"event": "started", "test": "allreduce", "rank": {rank}, "host": "w{rank // 2 + 1}"}}\n'
+        f'{rank // 2}: {{"event": "started", "test": "allreduce", "rank": {rank}, "host": "w{rank // 2 + 1}"}}\n'
         for rank in range(4)
     )
     lost = Completed(143, started, "srun: error: Node failure on w2\n")
@@ -502,7 +505,7 @@ def test_a_step_that_somebody_cancelled_blames_no_node(build: Build) -> None:
     head = ScriptedHead(srun=[Completed(137, AT_WORK, gone)], scontrol=[record("in_prolog")])
     verdict = verify(build(), head, {}, quiet)[0]
     assert (verdict.status, verdict.node) == ("failed", None)
-    assert verdict.detail.startswith("no rank started on w[1-2]: srun ended with exit code 137: *** STEP 26.0 ON w1 ")
+    assert verdict.detail.startswith("no rank started on w[1-2]: srun ended with exit code 137: 0: slurmstepd-w1: ")
 
 
 def test_a_job_that_a_limit_keeps_from_ever_starting_is_not_waited_for(build: Build) -> None:

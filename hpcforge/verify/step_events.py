@@ -1,0 +1,147 @@
+"""The events of a step, each with the node of its task, whatever name the event itself carries. Pure.
+
+srun labels each line with the number of its task, which no task can change. So a node speaks of itself alone: another
+host's name is replaced, and an event of another node's rank is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Event = dict[str, Any]
+
+_LABELLED = re.compile(r"^ *([0-9]{1,9}): ?(.*)$", re.DOTALL)  # srun --label pads the task number
+_MAX_EVENT = 1 << 20
+_MAX_RANK = 10**9
+_WHOLE = 1000  # bytes: srun breaks a longer line, into pieces of 1,024
+_OF_THE_TEST = ("measurement", "result")  # without a rank they are of the whole test, which rank 0 reports
+
+
+@dataclass(frozen=True)
+class TaskLayout:
+    """Where Slurm starts the tasks of a step: the same number on each node, in the order of the nodes."""
+
+    nodes: tuple[str, ...]
+    tasks: int = 1  # of a node
+    ranks: int = 0  # of a task that is a torchrun; 0: a task is a process by itself
+    in_order: bool = True  # whether ranks fill the nodes in their order
+
+    def has_rank(self, node: str, rank: object) -> bool:
+        """Whether a rank can be on a node."""
+        if not isinstance(rank, int) or not 0 <= rank < min(_MAX_RANK, self.ranks * len(self.nodes)):
+            return False
+        return not self.in_order or self.nodes[rank // self.ranks] == node
+
+
+@dataclass(frozen=True)
+class StepEvents:
+    """Events in their order with their task, the node of each task, and the tasks that said where they are."""
+
+    events: tuple[tuple[int, Event], ...]
+    places: Mapping[int, str] = field(default_factory=dict)
+    began: frozenset[int] = frozenset()
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines as srun writes them: a task's other separators, such as a carriage return, do not end one."""
+    return text.split("\n")
+
+
+def labelled(line: str) -> tuple[int, str] | None:
+    """The task of a line, and its text; None for a line of Slurm's own."""
+    found = _LABELLED.match(line)
+    return (int(found[1]), found[2]) if found else None
+
+
+def step_events(stdout: str, layout: TaskLayout) -> StepEvents:
+    """The events that are believed."""
+    events = [*events_of(stdout)]
+    claims = _claims(events)
+    places = _places(layout, claims)
+    kept = [
+        (task, placed)
+        for task, event in events
+        if task in places and (placed := _placed(event, task, places[task], layout)) is not None
+    ]
+    return StepEvents(tuple(kept), places, frozenset(claims) & frozenset(places))
+
+
+def events_of(stdout: str) -> Iterator[tuple[int, Event]]:
+    """Events with their task. srun breaks long lines: each is parsed once as it begins, and once when it has ended."""
+    pieces: dict[int, list[str]] = {}
+    for line in lines_of(stdout):
+        found = labelled(line)
+        if found is None:
+            continue
+        task, text = found
+        if task in pieces and text.startswith("{") and pieces[task][-1].endswith("}"):
+            yield from _parsed(task, pieces.pop(task))  # the line before ended at a whole piece
+        if task not in pieces:
+            if not text.startswith("{"):
+                continue
+            if text.endswith("}") and (event := _event(text)) is not None:
+                yield task, event
+                continue
+            pieces[task] = [text]
+        else:
+            pieces[task].append(text)
+        if len(text.encode(errors="replace")) < _WHOLE:
+            yield from _parsed(task, pieces.pop(task))
+        elif len(pieces[task]) > _MAX_EVENT // _WHOLE:
+            del pieces[task]
+    for task, left in pieces.items():
+        yield from _parsed(task, left)
+
+
+def _parsed(task: int, pieces: list[str]) -> Iterator[tuple[int, Event]]:
+    whole = "".join(pieces)
+    event = _event(whole) if len(pieces) > 1 and len(whole) <= _MAX_EVENT else None  # one alone was parsed before
+    if event is not None:
+        yield task, event
+
+
+def _event(text: str) -> Event | None:
+    try:
+        event = json.loads(text)
+    except (RecursionError, ValueError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
+
+
+def _claims(events: Iterable[tuple[int, Event]]) -> dict[int, object]:
+    """The node that each task names in its first event, which is of what starts it."""
+    first: dict[int, Event] = {}
+    for task, event in events:
+        first.setdefault(task, event)
+    return {task: event.get("host") for task, event in first.items() if event["event"] == "node"}
+
+
+def _places(layout: TaskLayout, claims: Mapping[int, object]) -> dict[int, str]:
+    """The node of each task, by its number. A task that names another node is not believed at all.
+
+    Slurm's order may be another one: then all tasks together name each node as often as it has tasks. One that lies
+    cannot do that alone, since it would name a node twice.
+    """
+    by_number = dict(enumerate(node for node in layout.nodes for _ in range(layout.tasks)))
+    names = {task: node for task, node in claims.items() if task in by_number and isinstance(node, str)}
+    if Counter(names.values()) == Counter(by_number.values()):
+        return names
+    return {task: node for task, node in by_number.items() if claims.get(task, node) == node}
+
+
+def _placed(event: Event, task: int, node: str, layout: TaskLayout) -> Event | None:
+    """The event with its place; None where it is of another node's rank, or of the whole test and not from rank 0."""
+    if not layout.ranks:
+        place = {"host": node, "task" if event["event"] == "measurement" else "rank": task}
+        return {**place, **{key: value for key, value in event.items() if key not in ("host", "task", "rank")}}
+    rest = {key: value for key, value in event.items() if key != "host"}
+    if "rank" in event:
+        return {"host": node, **rest} if layout.has_rank(node, event["rank"]) else None
+    if event["event"] in _OF_THE_TEST:
+        return rest if layout.has_rank(node, 0) else None
+    return {"host": node, **rest} if "host" in event else rest
