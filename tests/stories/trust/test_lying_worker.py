@@ -51,16 +51,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_a_worker_that_names_others_is_drained_alone(site: Site) -> None:
-    site.ssh("w03", f"sudo cp {PROGRAM} /tmp/steady.py; echo {shlex.quote(LIES)} | sudo tee {PROGRAM} > /dev/null")
+    site.ssh("w03", f"printf %s {shlex.quote(LIES)} | sudo tee {PROGRAM} > /dev/null")
     done = site.cli("verify", "BLUEPRINT", "--reserve", "--json")
     assert done.returncode == 7, done.stderr
     report = json.loads(done.stdout)
     (verdict,) = report["verdicts"]
     assert (verdict["status"], verdict["node"]) == ("failed", "w03")
+    assert "a lie" in verdict["detail"]
     assert [*report["drained"]] == ["w03"]
-    site.becomes("head", STATES, "w01 idle\nw02 idle\nw03 drained")
+    site.becomes("head", STATES, "w01 idle\nw02 idle\nw03 drained\n")
 
 
 def test_the_others_pass_without_it(site: Site) -> None:
     assert site.cli("verify", "BLUEPRINT", "--reserve").returncode == 0
-    site.becomes("head", STATES, "w01 idle\nw02 idle\nw03 drained")
+    site.becomes("head", STATES, "w01 idle\nw02 idle\nw03 drained\n")
