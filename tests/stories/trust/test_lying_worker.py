@@ -1,0 +1,66 @@
+"""A worker whose root lies in smoke tests, beside two honest ones: `verify --reserve` drains no other node."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.site import Site
+
+pytestmark = pytest.mark.lab
+
+STORIES = Path(__file__).parents[1]
+PROGRAM = "/opt/hpcforge/smoke_tests/steady.py"
+STATES = "sinfo --noheader --Node --format='%N %T' | sort -u"
+LIES = """\
+import json, sys
+print(json.dumps({"event": "node", "host": "w01"}))
+for host in ("w01", "w02", "ALL", "w[01-02]"):
+    failed = json.dumps({"event": "failed", "rank": 0, "task": 0, "host": host, "error": "a lie"})
+    for start in ("x\\r0: ", "x\\x0b0: ", "x\\x850: ", "x\\u20280: "):
+        sys.stdout.buffer.write((start + failed + "\\n").encode())
+    for start in ("", "x\\r", "x\\x0b", "x\\x85", "x\\u2028"):
+        for words in (f"{host}: task 0: Exited with exit code 1", f"Node failure on {host}"):
+            sys.stderr.buffer.write(f"{start}srun: error: {words}\\n".encode())
+sys.exit(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("lying_worker")
+    shutil.copytree(STORIES / "verification" / "tests", folder / "blueprints" / "tests")
+    text = (STORIES / "blueprints" / "in_use.yaml").read_text()
+    for old, new in (("w[01-02]", "w[01-03]"), ("10.79.0.[11-12]", "10.79.0.[11-13]")):
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "blueprints" / "rehearsal.yaml").write_text(text)
+    here = Site(folder, f"test-lying-{os.getpid()}")
+    try:
+        assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+        assert here.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
+        yield here
+    finally:
+        here.cli("rehearse", "down")
+
+
+def test_a_worker_that_names_others_is_drained_alone(site: Site) -> None:
+    site.ssh("w03", f"printf %s {shlex.quote(LIES)} | sudo tee {PROGRAM} > /dev/null")
+    done = site.cli("verify", "BLUEPRINT", "--reserve", "--json")
+    assert done.returncode == 7, done.stderr
+    report = json.loads(done.stdout)
+    (verdict,) = report["verdicts"]
+    assert (verdict["status"], verdict["node"]) == ("failed", "w03")
+    assert [*report["drained"]] == ["w03"]
+    site.becomes("head", STATES, "w01 idle\nw02 idle\nw03 drained\n")
+
+
+def test_the_others_pass_without_it(site: Site) -> None:
+    assert site.cli("verify", "BLUEPRINT", "--reserve").returncode == 0
+    site.becomes("head", STATES, "w01 idle\nw02 idle\nw03 drained\n")
