@@ -30,6 +30,7 @@ _SHORT = {
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _SUMMED = {"NvlinkErrors": {"kind"}}  # labels that a rule sums over
 _WRITTEN = re.compile(r"(-?[\d.]+)([+-][\d.]+)?(?:x(\d+))?")  # values as promtool reads them: 1, 0x10, 0+3x20
+_FILES = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
 _HELD_S = 240  # the longest interval at which the value before a failed scrape still counts
 
 
@@ -148,15 +149,13 @@ def test_each_rule_has_a_case_and_each_case_a_rule() -> None:
 
 def test_each_rule_fires_in_its_case_and_in_no_other(promtool: str, tmp_path: Path) -> None:
     rules, cases = _rules(), _cases()
-    files = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
     for interval in sorted({case.get("interval", _INTERVAL) for case in cases.values()}):
-        _write(tmp_path / f"{interval}.yaml", interval, [*_tests(interval, rules, cases)], files)
+        _write(tmp_path / f"{interval}.yaml", interval, [*_tests(interval, rules, cases)], _FILES)
     _judge(promtool, tmp_path)
 
 
 def test_a_failed_scrape_does_not_delay_a_rule(promtool: str, tmp_path: Path) -> None:
     rules, cases = _rules(), _cases()
-    files = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
     missed = {name: _missed(case) for name, case in cases.items() if "for" in rules[name]}
     assert len(missed) > 20
     for interval in {interval for interval, _ in missed.values()}:
@@ -165,8 +164,57 @@ def test_a_failed_scrape_does_not_delay_a_rule(promtool: str, tmp_path: Path) ->
             for name, (of, series) in missed.items()
             if of == interval
         ]
-        _write(tmp_path / f"{interval}.yaml", interval, tests, files)
+        _write(tmp_path / f"{interval}.yaml", interval, tests, _FILES)
     _judge(promtool, tmp_path)
+
+
+# What another node can report to silence alerts, with the labels that the server gives its series.
+_HOSTILE = {
+    **{
+        f'{name},node="w09",rack="r1",job="node",exported_node="w01"}}': "1x300"
+        for name in (
+            'probe_success{exported_job="ping"',
+            'slurm_node_maintenance{x=""',
+            'hpcforge_run_active{x=""',
+            'slurm_node_drained{reason=""',
+            'ALERTS{alertname="NodeDown",alertstate="firing",explains="drain"',
+        )
+    },
+    'ipmi_dcmi_power_consumption_watts{node="w09",rack="r1",job="node"}': "-1000000x300",
+    'gpu_power_watts{node="w08",rack="r1",job="node"}': "-1000000x300",
+    **{f'slurm_node_down{{node="w09",job="node",exported_node="x{n}"}}': "0x300" for n in range(30)},
+    **{f'gpu_pcie_replays_total{{node="w09",job="node",gpu="{n}"}}': "0+900x300" for n in range(100, 120)},
+}
+
+
+def test_another_node_cannot_silence_a_rule(promtool: str, tmp_path: Path) -> None:
+    rules, cases = _rules(), _cases()
+    for interval in sorted({case.get("interval", _INTERVAL) for case in cases.values()}):
+        tests = [
+            _of_one(name, interval, case["fires"] | _HOSTILE, case, [_expected(name, rules[name], case)])
+            for name, case in cases.items()
+            if case.get("interval", _INTERVAL) == interval
+        ]
+        _write(tmp_path / f"{interval}.yaml", interval, tests, _FILES)
+    _judge(promtool, tmp_path)
+
+
+def test_a_node_cannot_report_for_the_cluster(promtool: str, tmp_path: Path) -> None:
+    of_cluster = {name: case for name, case in _cases().items() if any("cluster" in series for series in case["fires"])}
+    assert len(of_cluster) > 10
+    for name, case in of_cluster.items():
+        series = {series.replace('job="cluster"', 'job="node"'): values for series, values in case["fires"].items()}
+        interval = case.get("interval", _INTERVAL)
+        _write(tmp_path / f"{name}.yaml", interval, [_of_one(name, interval, series, case, [])], _FILES)
+    _judge(promtool, tmp_path)
+
+
+def _of_one(
+    name: str, interval: str, series: dict[str, str], case: dict[str, Any], alerts: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a test of promtool that asks for one rule."""
+    expected = {"eval_time": case["at"], "alertname": name, "exp_alerts": alerts}
+    return {"name": name, "interval": interval, "input_series": _series(series), "alert_rule_test": [expected]}
 
 
 def _write(path: Path, interval: str, tests: list[dict[str, Any]], files: list[str]) -> None:
