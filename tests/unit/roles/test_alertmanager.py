@@ -1,0 +1,71 @@
+"""Who gets which alert: PagerDuty the critical ones, people all, and none of what only explains others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from hpcforge import bundled
+from hpcforge.cluster.load import load
+from hpcforge.kinds.files import File
+from hpcforge.plan.role import Role
+from tests.unit.roles.goldens import HERE, compiled
+
+
+@pytest.fixture(scope="module")
+def config(roles: tuple[Role, ...]) -> Any:
+    """Alertmanager's configuration on a head with every receiver."""
+    desired = compiled(load(HERE / "blueprints" / "metrics.yaml").cluster, roles)
+    [role] = [role for role in desired.nodes["head"] if role.role == "alertmanager"]
+    [text] = [str(file.text) for file in role.of(File) if file.path == "/etc/prometheus/alertmanager.yml"]
+    return yaml.safe_load(desired.texts[text])
+
+
+def _receivers(route: dict[str, Any], severity: str) -> Iterator[str]:
+    """Yield the receivers of an alert: of each child that matches until one does not continue, else the route's own."""
+    matched = False
+    for child in route.get("routes", ()):
+        if all(matcher == f'severity="{severity}"' for matcher in child.get("matchers", ())):
+            matched = True
+            yield from _receivers(child, severity)
+            if not child.get("continue"):
+                return
+    if not matched:
+        yield route["receiver"]
+
+
+@pytest.mark.parametrize(
+    ("severity", "receivers"),
+    [("critical", ["pagerduty", "people"]), ("warning", ["people"]), ("info", ["people"]), ("none", ["nobody"])],
+)
+def test_pagerduty_gets_critical_alerts_alone(config: Any, severity: str, receivers: list[str]) -> None:
+    assert [*_receivers(config["route"], severity)] == receivers
+
+
+def test_each_way_is_of_one_receiver(config: Any) -> None:
+    ways = {receiver["name"]: {*receiver} - {"name"} for receiver in config["receivers"]}
+    assert ways == {
+        "nobody": set(),
+        "people": {"email_configs", "webhook_configs", "slack_configs"},
+        "pagerduty": {"pagerduty_configs"},
+    }
+
+
+def test_what_holds_alerts_back_is_of_the_cluster(config: Any) -> None:
+    """A source without `equal` holds back alerts of all nodes: its rule reads series of the controller alone."""
+    rules = [
+        rule
+        for path in bundled.root().glob("roles/*/alerts.yaml")
+        for group in yaml.safe_load(path.read_text())["groups"]
+        for rule in group["rules"]
+    ]
+    assert [inhibit["equal"] for inhibit in config["inhibit_rules"] if "equal" in inhibit] == [["node"], ["node"]]
+    sources = [rule for rule in rules if rule["labels"].get("explains") in ("run", "all")]
+    assert {rule["alert"] for rule in sources} == {"HpcforgeRun", "NodeMaintenance"}
+    for rule in sources:
+        assert rule["expr"].count("{") == rule["expr"].count('{job="cluster"}') > 0
+    [down] = [rule for rule in rules if rule["labels"].get("explains") == "node"]
+    assert (down["alert"], 'probe_success{job="ping"}' in down["expr"]) == ("NodeDown", True)
