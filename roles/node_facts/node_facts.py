@@ -11,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Optional
@@ -18,15 +19,20 @@ from typing import Optional
 WANTED = "/etc/hpcforge/node_facts.json"
 LEASE = "/var/lib/hpcforge/lease.json"  # on the head: while hpcforge works on the cluster it is written again and again
 SILENT_S = 120
+LIMIT_S = 5.0
 RESTART = "/run/reboot-required"  # Debian's packages write it
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
 def said(*command: str) -> str:
-    """What a command prints, nothing where it fails."""
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False, env=ENVIRONMENT
-    )
+    """What a command prints; nothing where it fails or does not end, with the latter in the log."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False, env=ENVIRONMENT
+        )
+    except subprocess.TimeoutExpired:
+        print(f"{command[0]}: no end within {LIMIT_S:.0f} s", file=sys.stderr)
+        return ""
     return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
 
 
@@ -53,7 +59,7 @@ def run_active(path: str = LEASE) -> bool:
 
 def clock() -> Iterator[str]:
     """Yield the clock's offset in seconds, and whether it follows a server (chronyc(1), tracking)."""
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
+    with contextlib.suppress(OSError):
         fields = said("chronyc", "-c", "tracking").strip().split(",")
         if len(fields) == 14:
             with contextlib.suppress(ValueError):

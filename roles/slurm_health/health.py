@@ -411,25 +411,28 @@ def clean(folder: str, uid: int, until: float) -> int:
 def emptied(fd: int, path: str, uid: int, device: int, mounts: frozenset[str], until: float, deep: int) -> int:
     """Remove what is the user's in an open folder; `path` is only to know what is mounted there, and left alone."""
     removed = 0
-    for name in os.listdir(fd):
-        if time.monotonic() >= until or f"{path}/{name}" in mounts:
-            continue
-        with contextlib.suppress(OSError):  # it is gone, or holds what is another's
-            seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            if seen.st_uid != uid:
+    with os.scandir(fd) as entries:  # a list of all could fill the memory
+        for name in (entry.name for entry in entries):
+            if time.monotonic() >= until:
+                break
+            if f"{path}/{name}" in mounts:
                 continue
-            if not stat.S_ISDIR(seen.st_mode):
-                os.unlink(name, dir_fd=fd)
-                removed += 1
-                continue
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-            try:
-                now = os.fstat(inner)
-                if deep and (now.st_uid, now.st_dev) == (uid, device):
-                    removed += emptied(inner, f"{path}/{name}", uid, device, mounts, until, deep - 1)
-            finally:
-                os.close(inner)
-            os.rmdir(name, dir_fd=fd)
+            with contextlib.suppress(OSError):  # it is gone, or holds what is another's
+                seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if seen.st_uid != uid:
+                    continue
+                if not stat.S_ISDIR(seen.st_mode):
+                    os.unlink(name, dir_fd=fd)
+                    removed += 1
+                    continue
+                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+                try:
+                    now = os.fstat(inner)
+                    if deep and (now.st_uid, now.st_dev) == (uid, device):
+                        removed += emptied(inner, f"{path}/{name}", uid, device, mounts, until, deep - 1)
+                finally:
+                    os.close(inner)
+                os.rmdir(name, dir_fd=fd)
     return removed
 
 

@@ -7,6 +7,7 @@ can shift them; it is cut there. Fields: squeue(1) and sinfo(1), --Format; sdiag
 
 import json
 import re
+import resource
 import subprocess
 import sys
 from collections import Counter
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator
 
 WANTED = "/etc/hpcforge/slurm_metrics.json"
 LIMIT_S = 10
+MOST_BYTES = 1 << 30  # of memory: users' job arrays can have millions of lines
 ACCOUNTING_S = 5  # a slurmdbd that hangs leaves time to print the rest: this program is ended after 20 s
 OURS = "hpcforge: "  # how reasons of hpcforge's own drains begin
 JOBS = (("State", 20), ("Partition", 64), ("tres-alloc", 256))
@@ -141,7 +143,12 @@ def escaped(text: str) -> str:
 
 def said(*command: str) -> str:
     """What a command prints. Where it fails so does this program: half a picture is none."""
-    done = asked(*command, limit_s=LIMIT_S)
+    try:
+        done = asked(*command, limit_s=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"{command[0]}: no end within {LIMIT_S} s")
+    except MemoryError:
+        sys.exit(f"{command[0]}: more than {MOST_BYTES >> 20} MiB")
     if done.returncode != 0:
         sys.exit(f"{command[0]}: {done.stderr.decode(errors='replace').strip()[:300]}")
     return done.stdout.decode(errors="replace")
@@ -157,6 +164,7 @@ def asked(*command: str, limit_s: float) -> "subprocess.CompletedProcess[bytes]"
 
 def main() -> None:
     """Print all of it."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))  # of squeue, too
     with open(WANTED, encoding="utf-8") as file:
         wanted = json.load(file)
     found = [

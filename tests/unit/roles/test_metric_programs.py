@@ -411,3 +411,52 @@ def test_a_controller_without_power_still_tells_temperatures(
     assert ("ipmi_temperature_celsius{" in said.out) == listed
     assert (tmp_path / "started").exists() != listed
     assert "command not supported" in said.err
+
+
+def _programs(folder: Path, **scripts: str) -> dict[str, str]:
+    """An environment in which these programs are shell scripts."""
+    folder.mkdir()
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:/usr/bin:/bin"}
+
+
+def test_a_command_that_does_not_end_costs_its_own_facts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = loaded("node_facts/node_facts.py")
+    silent = _programs(tmp_path / "bin", openssl="exec sleep 30", **{"ssh-keygen": "exec sleep 30"})
+    monkeypatch.setattr(facts, "ENVIRONMENT", silent)
+    monkeypatch.setattr(facts, "LIMIT_S", 0.2)
+    (tmp_path / "one.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    (tmp_path / "wanted.json").write_text(
+        json.dumps({"certificates": [f"{tmp_path}/one.pem"], "feed_limits_w": {}, "feed_shares": {}, "verdicts": ""})
+    )
+    monkeypatch.setattr(facts, "WANTED", str(tmp_path / "wanted.json"))
+    facts.main()
+    said = capsys.readouterr()
+    assert f'hpcforge_certificate_readable{{path="{tmp_path}/one.pem"}} 0' in said.out
+    assert "hpcforge_restart_due" in said.out
+    assert "openssl: no end within 0 s" in said.err
+
+
+def test_slurm_that_does_not_answer_is_said_in_a_line(slurm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "LIMIT_S", 0.2)
+    with pytest.raises(SystemExit, match="^sleep: no end within 0.2 s$"):
+        slurm.said("sleep", "30")
+
+
+def test_what_users_submit_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """squeue prints a line for each of the jobs of an array, without end here."""
+    script = (
+        "import importlib.util, sys; spec = importlib.util.spec_from_file_location('it', sys.argv[1]);"
+        "it = importlib.util.module_from_spec(spec); spec.loader.exec_module(it);"
+        "it.WANTED = '/dev/null'; it.MOST_BYTES = 100 << 20; it.json.load = lambda _: {};"
+        "own = it.asked; it.asked = lambda *_, limit_s: own('yes', 'x' * 340, limit_s=limit_s); it.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, ROLES / "slurm_metrics" / "slurm_metrics.py"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "squeue: more than 100 MiB\n")
