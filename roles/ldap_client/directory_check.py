@@ -7,8 +7,8 @@
 `clashes: none`: nobody in it has the name or the number of somebody of this node, or a group that of a group;
 or instead of that one word what is wrong, without line breaks.
 `people`: the names of all people in it whom nodes may know, a line each.
-`numbers`: the numbers of all its people and groups, with their names, a line each. What is wrong is printed, and the exit status
-is 1.
+`numbers`: the numbers of all its people and groups, with their names, a line each. What is wrong is printed, and
+the exit status is 1.
 Standard library, Python 3.9.
 """
 

@@ -158,7 +158,7 @@ def mount_table(root: str = "") -> dict[str, bool]:
             escaped = line.split(" ")[4]
             path = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), escaped)
             kind, source = [*line.partition(" - ")[2].split(" "), ""][:2]
-            table[path] = kind in LOCAL or source.startswith("/dev/") and not kind.startswith("fuse")
+            table[path] = kind in LOCAL or (source.startswith("/dev/") and not kind.startswith("fuse"))
     return table
 
 

@@ -156,7 +156,8 @@ def test_a_line_of_one_node_is_found(site: Site) -> None:
 def test_logs_go_over_tls_and_to_no_other_server(site: Site) -> None:
     head = address(site)
     assert site.ssh("head", "ss -Hltn 'sport = :514'") == ""
-    plain = f"bash -c \"echo '<13>Nov 26 10:00:00 w01 tls: plain' > /dev/tcp/{head}/6514\""
+    # Not as it would be written down: sudo logs its command.
+    plain = f"bash -c \"echo '<13>Nov 26 10:00:00 w01 tls:' plain > /dev/tcp/{head}/6514\""
     assert "Connection refused" in site.ssh("w01", f"{plain} 2>&1 || :")  # who is not root does not reach it
     site.ssh("w01", f"sudo {plain}")
     # A node that trusts another authority tells the head nothing; what waits comes when it trusts the right one.

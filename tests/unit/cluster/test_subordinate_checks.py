@@ -43,7 +43,7 @@ def _said(tmp_path: Path, text: str) -> list[str]:
         found = load(path).found
     except InvalidInput as error:
         found = tuple(error.diagnostics)
-    return [f"{entry.mark.line if entry.mark else 0} {entry.severity}: {entry.message}; {entry.hint}" for entry in found]
+    return [f"{entry.mark.line} {entry.severity}: {entry.message}; {entry.hint}" for entry in found if entry.mark]
 
 
 def test_the_defaults_hold(tmp_path: Path) -> None:

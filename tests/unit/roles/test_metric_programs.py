@@ -443,7 +443,7 @@ def test_a_command_that_does_not_end_costs_its_own_facts(
 
 def test_slurm_that_does_not_answer_is_said_in_a_line(slurm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "LIMIT_S", 0.2)
-    with pytest.raises(SystemExit, match="^sleep: no end within 0.2 s$"):
+    with pytest.raises(SystemExit, match=r"^sleep: no end within 0\.2 s$"):
         slurm.said("sleep", "30")
 
 

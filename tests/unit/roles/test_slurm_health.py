@@ -119,7 +119,17 @@ def test_who_uses_most_of_a_full_file_system_is_named(health: ModuleType, root: 
     assert health.largest_owner(str(root / "tmp"), mounts, str(root), until_s=0.0) == ""  # no time to look
 
 
-@pytest.mark.parametrize("kind", ["nfs4 storage:/home", "fuse.glusterfs storage:/home", "autofs systemd-1", "fuseblk /dev/sdz"])
+def _noted(call: Callable[..., Any], touched: list[str]) -> Callable[..., Any]:
+    def noted(path: object, *rest: Any, **more: Any) -> Any:
+        touched.append(str(path))
+        return call(path, *rest, **more)
+
+    return noted
+
+
+@pytest.mark.parametrize(
+    "kind", ["nfs4 storage:/home", "fuse.glusterfs storage:/home", "autofs systemd-1", "fuseblk /dev/sdz"]
+)
 def test_what_may_hang_is_not_touched(
     health: ModuleType, root: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -136,10 +146,7 @@ def test_what_may_hang_is_not_touched(
         os.chown(root / path, 2001, 2001)
     touched: list[str] = []
     for name in ("open", "stat", "statvfs"):
-        call = getattr(os, name)
-        monkeypatch.setattr(
-            health.os, name, lambda path, *rest, call=call, **more: touched.append(str(path)) or call(path, *rest, **more)
-        )
+        monkeypatch.setattr(health.os, name, _noted(getattr(os, name), touched))
     [fault] = faults(health, root, space=["/tmp", "/home", "/home/ada"], min_free_mib=1 << 40, mounts=["/home"])
     assert fault.endswith("; ada (uid 2001) uses 3 MiB of it")
     assert touched
