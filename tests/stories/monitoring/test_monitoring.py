@@ -180,7 +180,7 @@ def test_a_flood_of_one_node_costs_that_node_alone(site: Site) -> None:
     on_debian_12(site)
     head = address(site)
     site.ssh("w01", f"sudo systemd-run -q --unit=flood python3 -c {shlex.quote(FLOOD)} {head}")
-    assert site.ssh("w03", f"sudo python3 -c {shlex.quote(CONNECTIONS)} {head}") == "8 of 20\n"
+    assert site.ssh("w03", f"sudo python3 -c {shlex.quote(CONNECTIONS)} {head}") == "7 of 20\n"  # rsyslog has one of 8
     site.ssh("w02", "for n in $(seq 40); do logger -t steady line $n; sleep 0.2; done")
     site.becomes("head", "sudo grep -c 'steady: line' /var/log/cluster/w02.log || :", "40\n")
     site.becomes("w01", "systemctl is-active flood || :", "inactive\n")
