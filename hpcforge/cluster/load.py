@@ -40,6 +40,7 @@ from hpcforge.cluster.rule_diagnostics import diagnostic, remark
 from hpcforge.cluster.slurm_checks import topology_findings
 from hpcforge.cluster.smoke_tests import impossible_tests, programs
 from hpcforge.cluster.storage_capacity import served, storage_breaches
+from hpcforge.cluster.subordinate_checks import subordinate_findings
 from hpcforge.cluster.variables import missing_variables
 from hpcforge.errors import ChangedFileError
 from hpcforge.fabric.cabling import Cabled
@@ -306,6 +307,7 @@ def _loaded(
     warnings += draft.place(topology_findings(blueprint, cluster, catalog, pins))
     warnings += draft.place(impossible_tests(blueprint, cluster))
     warnings += draft.place(missing_variables(blueprint, declared, cluster))
+    warnings += draft.place(subordinate_findings(cluster))
     return Loaded(
         blueprint=blueprint,
         cluster=cluster,

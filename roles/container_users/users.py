@@ -2,26 +2,36 @@
 """What slurmd runs as root before each job: it makes what rootless containers need of a user, from a directory or not.
 
 These are folders for the user's images and for what runs, and a range of subordinate numbers in /etc/subuid and
-/etc/subgid. It never fails a job: without them podman says what it lacks. Standard library, Python 3.9.
+/etc/subgid. The range of user N follows from N alone, so that it is the same on all nodes:
+
+    first_number + (N - first_user) * 65536, and the 65535 numbers after it
+
+It is refused if N is not in first_user <= N < first_number, if it ends above 4294967294 (so there are at most 65,536
+such users), or if it has a number of another line, of this node's users and groups, or of the directory's. An earlier
+line of the user is replaced if the user has no folder of images yet; otherwise it is refused, since images there have
+its numbers. A refusal is logged and never fails a job: podman says what it lacks. Standard library, Python 3.9.
 """
 
 import contextlib
 import fcntl
 import json
 import os
+import subprocess
 import sys
 import syslog
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Optional
 
 CONFIGURATION = "/etc/hpcforge/containers.json"
 RUNTIME = "/run/hpcforge-users"
 LOCK = "/run/hpcforge-container-users.lock"
 FILES = ("/etc/subuid", "/etc/subgid")
-# As useradd allots them by default, see SUB_UID_* in login.defs(5).
-LAST, COUNT = 600_100_000, 65_536
-LIMIT_S = 20.0  # Slurm ends a prolog that takes longer than PrologEpilogTimeout
+PEOPLE = ("/etc/passwd", "/etc/group")
+DIRECTORY = "/usr/sbin/hpcforge-directory-check"  # of the role ldap_client: it lists the directory's numbers
+DIRECTORY_S = 15.0
+LAST, COUNT = 4_294_967_294, 65_536  # the greatest number of a user (-1 is none); as useradd allots them
+LIMIT_S = 25.0  # Slurm ends a prolog that takes longer than PrologEpilogTimeout
 FIRST_USER = 1000
 
 
@@ -34,15 +44,70 @@ def ranges(text: str) -> Iterator[tuple[str, int, int]]:
             yield owner, int(first), int(count)
 
 
-def with_range(text: str, uid: int, name: str, lowest: int) -> Optional[str]:
-    """The text with a free range from `lowest` on for a user; None if it has one. Raises ValueError if none is free."""
-    taken = tuple(ranges(text))
-    if any(owner in (name, str(uid)) and count >= COUNT for owner, _, count in taken):
+def range_of(uid: int, first_user: int, first_number: int) -> int:
+    """Return the first subordinate number of a user. Raises ValueError if the user can have none."""
+    if not first_user <= uid < first_number:
+        raise ValueError(f"user {uid} is not between first_user {first_user} and first_number {first_number}")
+    first = first_number + (uid - first_user) * COUNT
+    if first + COUNT - 1 > LAST:
+        raise ValueError(f"the numbers of user {uid} would end above {LAST}: lower first_number or raise first_user")
+    return first
+
+
+def with_range(text: str, uid: int, name: str, first: int, images: bool) -> Optional[str]:
+    """Return the text with the range of a user; None if it has that alone.
+
+    Raises ValueError if the range overlaps another line, or if the user has `images` with the numbers of another one.
+    """
+    lines = tuple(ranges(text))
+    own = [(begin, count) for owner, begin, count in lines if owner in (name, str(uid))]
+    if own == [(first, COUNT)]:
         return None
-    start = max([lowest, *(first + count for _, first, count in taken if first + count > lowest)])
-    if start + COUNT > LAST:
-        raise ValueError(f"no {COUNT} numbers are free below {LAST}")
-    return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{uid}:{start}:{COUNT}\n"
+    if own and images:
+        raise ValueError(
+            f"user {uid} has {own[0][0]}:{own[0][1]}, and the images in the user's folder have these numbers; "
+            f"expected {first}:{COUNT}. Remove that folder and the user's lines"
+        )
+    for owner, begin, count in lines:
+        if owner not in (name, str(uid)) and begin < first + COUNT and first < begin + count:
+            raise ValueError(f"{first}:{COUNT} of user {uid} overlaps the line {owner}:{begin}:{count}. Remove it")
+    others = [line for line in text.splitlines() if line.partition(":")[0] not in (name, str(uid))]
+    return "".join(f"{line}\n" for line in (*others, f"{uid}:{first}:{COUNT}"))
+
+
+def refuse_taken(first: int, numbers: Iterable[tuple[str, int]]) -> None:
+    """Raise ValueError if a range has the number of a user or group."""
+    for name, number in numbers:
+        if first <= number < first + COUNT:
+            raise ValueError(f"{name} has number {number}, which is in {first}:{COUNT}: raise first_number")
+
+
+def local_numbers() -> Iterator[tuple[str, int]]:
+    """Yield name and number of this node's users and groups."""
+    for path in PEOPLE:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                fields = line.rstrip("\n").split(":")
+                if len(fields) > 2 and fields[2].isdecimal():
+                    yield fields[0], int(fields[2])
+
+
+def directory_numbers() -> Iterator[tuple[str, int]]:
+    """Yield name and number of the directory's people and groups, if there is one. Raises OSError if it is away."""
+    if not os.path.exists(DIRECTORY):
+        return
+    try:
+        done = subprocess.run(
+            (DIRECTORY, "numbers"), stdin=subprocess.DEVNULL, capture_output=True, timeout=DIRECTORY_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(f"the directory does not list its numbers within {DIRECTORY_S:.0f} s") from None
+    if done.returncode:
+        raise OSError(f"the directory does not list its numbers: {done.stderr.decode(errors='replace').strip()[:300]}")
+    for line in done.stdout.decode(errors="replace").splitlines():
+        number, _, name = line.partition(" ")
+        if number.isdecimal():
+            yield name, int(number)
 
 
 @contextlib.contextmanager
@@ -85,27 +150,25 @@ def holds(lock: str) -> bool:
     return True
 
 
-def add_range(path: str, uid: int, name: str, lowest: int, until_s: float) -> None:
-    """Give a user a range in one of the files."""
+def add_range(path: str, uid: int, name: str, first: int, images: bool, until_s: float) -> None:
+    """Give a user the range in one of the files."""
     with shadow_lock(path, until_s):
-        _add_range(path, uid, name, lowest)
+        new = with_range(read(path), uid, name, first, images)
+        if new is not None:
+            temporary = f"{path}.hpcforge"
+            with open(temporary, "w", encoding="utf-8") as file:
+                file.write(new)
+                os.fchmod(file.fileno(), 0o644)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
 
 
-def _add_range(path: str, uid: int, name: str, lowest: int) -> None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except FileNotFoundError:
-        text = ""
-    new = with_range(text, uid, name, lowest)
-    if new is not None:
-        temporary = f"{path}.hpcforge"
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(new)
-            os.fchmod(file.fileno(), 0o644)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+def read(path: str) -> str:
+    """Return the text of a file, "" if there is none."""
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        return file.read()
+    return ""
 
 
 def make_folder(parent: str, uid: int, gid: int) -> None:
@@ -138,16 +201,17 @@ def prepare(uid: int, gid: int, name: str) -> None:
     """All that a user needs, while no other job of theirs prepares the same."""
     with open(CONFIGURATION, encoding="utf-8") as file:
         wanted = json.load(file)
-    lowest, until_s = int(wanted["first_number"]), time.monotonic() + LIMIT_S
-    if uid >= lowest:
-        raise ValueError(
-            f"user {uid} is among the subordinate numbers: roles: {{container_users: {{first_number: N}}}}"
-        )
+    first = range_of(uid, int(wanted["first_user"]), int(wanted["first_number"]))
+    until_s = time.monotonic() + LIMIT_S
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)  # else users could hold it
     try:
         locked(lock, until_s)
+        images = os.path.isdir(f"{wanted['store']}/{uid}")
+        if any(with_range(read(path), uid, name, first, images) is not None for path in FILES):
+            refuse_taken(first, local_numbers())
+            refuse_taken(first, directory_numbers())
         for path in FILES:
-            add_range(path, uid, name, lowest, until_s)
+            add_range(path, uid, name, first, images, until_s)
         for parent in (RUNTIME, wanted["store"]):
             make_folder(parent, uid, gid)
         link_name(uid, name)

@@ -6,8 +6,9 @@
 `lasts: yes`: its certificate is good for two weeks more;
 `clashes: none`: nobody in it has the name or the number of somebody of this node, or a group that of a group;
 or instead of that one word what is wrong, without line breaks.
-`people`: the names of all people in it whom nodes may know, a line each. What is wrong is printed, and the exit status
-is 1.
+`people`: the names of all people in it whom nodes may know, a line each.
+`numbers`: the numbers of all its people and groups, with their names, a line each. What is wrong is printed, and
+the exit status is 1.
 Standard library, Python 3.9.
 """
 
@@ -65,7 +66,8 @@ def main(what: str) -> None:
     if what == "state":
         return print(*state(directory), sep="\n")
     server = answering(certificates(directory))
-    return print("".join(f"{name}\n" for name in people(directory, server)), end="")
+    list_lines = numbers if what == "numbers" else people
+    return print("".join(f"{line}\n" for line in list_lines(directory, server)), end="")
 
 
 def state(directory: Directory) -> Iterator[str]:
@@ -211,6 +213,15 @@ def people(directory: Directory, server: str) -> "list[str]":
     asked = ("-E", f"pr={PAGE}/noprompt", "(objectClass=posixAccount)", "uid", "uidNumber")
     found = remote(search(directory, server, *asked), "uid", "uidNumber", directory.min_id)
     return sorted({entry.name for entry in found if entry.name.isprintable()})
+
+
+def numbers(directory: Directory, server: str) -> "list[str]":
+    """Return NUMBER NAME of all people and groups, from the least number of people on. Raises UnreliableError."""
+    found: list[Entry] = []
+    for kind, name, number in (("posixAccount", "uid", "uidNumber"), ("posixGroup", "cn", "gidNumber")):
+        pages = ("-E", f"pr={PAGE}/noprompt", f"(objectClass={kind})", name, number)
+        found += remote(search(directory, server, *pages), name, number, directory.min_id)
+    return sorted({f"{entry.number} {entry.name}" for entry in found if entry.name.isprintable()})
 
 
 def local(file: str) -> Iterator[Entry]:

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import select
 import signal
 import stat
@@ -36,6 +37,8 @@ OWNERS_S = 3.0
 FIRST_UID, NOBODY = 1000, 65534
 RUNS = "RUNNING,SUSPENDED,STOPPED,CONFIGURING,RESIZING,SIGNALING"
 MIB = 1 << 20
+# File systems that no server answers for; of others none is touched, since that may never return.
+LOCAL = {"btrfs", "devtmpfs", "overlay", "ramfs", "tmpfs", "zfs"}  # and those whose source is in /dev
 
 
 # What may be wrong with a node
@@ -46,16 +49,18 @@ def faults(wanted: dict[str, Any], begin: Callable[[str], None], root: str = "")
     if wanted["gpus"]:
         begin("GPUs")
         yield from missing_gpus(wanted["gpus"], root)
+    mounts = mount_table(root)
     for path in wanted["space"]:
+        if not is_local(path, mounts):
+            continue
         begin(path)
         try:
             for fault in space_faults(path, os.statvfs(root + path), wanted["min_free_mib"]):
-                yield fault + largest_owner(root + path, root)
+                yield fault + largest_owner(root + path, mounts, root)
         except OSError as error:
             yield f"{path}: {error.strerror}"
     begin("mounts")
-    there = mount_points(root)
-    yield from (f"nothing is mounted at {path}" for path in wanted["mounts"] if path not in there)
+    yield from (f"nothing is mounted at {path}" for path in wanted["mounts"] if path not in mounts)
     if wanted["units"]:
         begin("systemd")
         yield from unit_faults(wanted["units"], unit_states(wanted["units"]))
@@ -87,16 +92,19 @@ def space_faults(path: str, seen: os.statvfs_result, min_free_mib: int) -> Itera
         yield f"{path} has 0 of {seen.f_files} inodes free"
 
 
-def largest_owner(path: str, root: str = "", until_s: float = OWNERS_S) -> str:
+def largest_owner(path: str, mounts: dict[str, bool], root: str = "", until_s: float = OWNERS_S) -> str:
     """Which user has most of a file system, as far as it is searched in `until_s`; "" where no user has any of it."""
     until, device = time.monotonic() + until_s, os.stat(path).st_dev
     used: dict[int, int] = {}
+    within = frozenset(root + mount for mount in mounts)
     for folder in USERS_WRITE:
+        if not is_local(folder, mounts):
+            continue
         with contextlib.suppress(OSError):
             opened = os.open(root + folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 if os.fstat(opened).st_dev == device:
-                    count_used(opened, device, until, DEEPEST, used)
+                    count_used(opened, root + folder, within, device, until, DEEPEST, used)
             finally:
                 os.close(opened)
     users = {uid: size for uid, size in used.items() if uid >= FIRST_UID and uid != NOBODY}
@@ -106,12 +114,20 @@ def largest_owner(path: str, root: str = "", until_s: float = OWNERS_S) -> str:
     return f"; {local_name(uid, root)} uses {users[uid] // MIB} MiB of it"
 
 
-def count_used(fd: int, device: int, until: float, deep: int, used: dict[int, int]) -> None:
-    """Add the bytes on disk of what is below an open folder to those of its owners; no link is followed."""
+def count_used(
+    fd: int, path: str, mounts: frozenset[str], device: int, until: float, deep: int, used: dict[int, int]
+) -> None:
+    """Add the bytes on disk of what is below an open folder to those of its owners; no link is followed.
+
+    `path` only tells what is mounted there, and is not touched.
+    """
     with os.scandir(fd) as entries:
         for entry in entries:
             if time.monotonic() >= until:
                 return
+            inside = f"{path}/{entry.name}"
+            if inside in mounts:
+                continue
             with contextlib.suppress(OSError):  # it is gone
                 seen = entry.stat(follow_symlinks=False)
                 used[seen.st_uid] = used.get(seen.st_uid, 0) + 512 * seen.st_blocks // seen.st_nlink
@@ -119,7 +135,7 @@ def count_used(fd: int, device: int, until: float, deep: int, used: dict[int, in
                     inner = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
                     try:
                         if os.fstat(inner).st_dev == device:
-                            count_used(inner, device, until, deep - 1, used)
+                            count_used(inner, inside, mounts, device, until, deep - 1, used)
                     finally:
                         os.close(inner)
 
@@ -134,10 +150,22 @@ def local_name(uid: int, root: str = "") -> str:
     return f"uid {uid}"
 
 
-def mount_points(root: str = "") -> frozenset[str]:
-    """Where something is mounted; none of it is touched, so that a server that is away hangs nothing."""
+def mount_table(root: str = "") -> dict[str, bool]:
+    """Return for each mount point whether its file system is local; none of it is touched (proc_pid_mountinfo(5))."""
+    table = {}
     with open(f"{root}/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        return frozenset(line.split(" ")[4] for line in file)
+        for line in file:
+            escaped = line.split(" ")[4]
+            path = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), escaped)
+            kind, source = [*line.partition(" - ")[2].split(" "), ""][:2]
+            table[path] = kind in LOCAL or (source.startswith("/dev/") and not kind.startswith("fuse"))
+    return table
+
+
+def is_local(path: str, mounts: dict[str, bool]) -> bool:
+    """Whether a path is on a local file system, by its text alone."""
+    around = [mount for mount in mounts if f"{path}/".startswith(f"{mount.rstrip('/')}/")]
+    return bool(around) and mounts[max(around, key=len)]
 
 
 def unit_states(units: list[str]) -> list[str]:
@@ -365,13 +393,17 @@ def clean(folder: str, uid: int, until: float) -> int:
     that has it, never through a link, and must be the user's own, on the same file system; what goes is named in the
     open folder. The worst that can be had is that files of the user's own go.
     """
+    mounts = mount_table()
+    if not is_local(folder, mounts):  # jobs on other nodes may have their files there
+        syslog.syslog(f"{folder} is not cleaned: it is on no local file system")
+        return 0
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
         syslog.syslog(f"{folder} is not cleaned: {error.strerror}")
         return 0
     try:
-        return emptied(opened, folder, uid, os.fstat(opened).st_dev, mount_points(), until, DEEPEST)
+        return emptied(opened, folder, uid, os.fstat(opened).st_dev, frozenset(mounts), until, DEEPEST)
     finally:
         os.close(opened)
 
@@ -379,25 +411,28 @@ def clean(folder: str, uid: int, until: float) -> int:
 def emptied(fd: int, path: str, uid: int, device: int, mounts: frozenset[str], until: float, deep: int) -> int:
     """Remove what is the user's in an open folder; `path` is only to know what is mounted there, and left alone."""
     removed = 0
-    for name in os.listdir(fd):
-        if time.monotonic() >= until or f"{path}/{name}" in mounts:
-            continue
-        with contextlib.suppress(OSError):  # it is gone, or holds what is another's
-            seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            if seen.st_uid != uid:
+    with os.scandir(fd) as entries:  # a list of all could fill the memory
+        for name in (entry.name for entry in entries):
+            if time.monotonic() >= until:
+                break
+            if f"{path}/{name}" in mounts:
                 continue
-            if not stat.S_ISDIR(seen.st_mode):
-                os.unlink(name, dir_fd=fd)
-                removed += 1
-                continue
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-            try:
-                now = os.fstat(inner)
-                if deep and (now.st_uid, now.st_dev) == (uid, device):
-                    removed += emptied(inner, f"{path}/{name}", uid, device, mounts, until, deep - 1)
-            finally:
-                os.close(inner)
-            os.rmdir(name, dir_fd=fd)
+            with contextlib.suppress(OSError):  # it is gone, or holds what is another's
+                seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if seen.st_uid != uid:
+                    continue
+                if not stat.S_ISDIR(seen.st_mode):
+                    os.unlink(name, dir_fd=fd)
+                    removed += 1
+                    continue
+                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+                try:
+                    now = os.fstat(inner)
+                    if deep and (now.st_uid, now.st_dev) == (uid, device):
+                        removed += emptied(inner, f"{path}/{name}", uid, device, mounts, until, deep - 1)
+                finally:
+                    os.close(inner)
+                os.rmdir(name, dir_fd=fd)
     return removed
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterator
 
@@ -38,6 +39,29 @@ slurm:
 users: {ada: {uid: 2001}}
 """
 AUTHORITY = "/etc/hpcforge/syslog_authority.pem"
+# Root of a node sends messages of 8 kB for 15 s, as fast as they are taken; and opens connections.
+FLOOD = f"""
+import socket, ssl, sys, time
+trusted = ssl.create_default_context(cafile="{AUTHORITY}")
+message = b"<13>Nov 26 10:00:00 w01 flood: " + b"x" * 8000
+frames = (str(len(message)).encode() + b" " + message) * 8
+until = time.monotonic() + 15
+with trusted.wrap_socket(socket.create_connection((sys.argv[1], 6514)), server_hostname=sys.argv[1]) as sends:
+    sends.settimeout(1)
+    while time.monotonic() < until:
+        try:
+            sends.send(frames)
+        except TimeoutError:
+            pass
+"""
+CONNECTIONS = """
+import contextlib, socket, sys
+held = []
+for _ in range(20):
+    with contextlib.suppress(ConnectionRefusedError):
+        held.append(socket.create_connection((sys.argv[1], 6514), 5))
+print(len(held), "of 20")
+"""
 FAULTS = {
     "w01": ("sudo systemctl stop prometheus-node-exporter", "ExporterDown"),
     "w02": ("sudo rm /dev/fakegpu1", "GpuMissing"),
@@ -132,7 +156,10 @@ def test_a_line_of_one_node_is_found(site: Site) -> None:
 def test_logs_go_over_tls_and_to_no_other_server(site: Site) -> None:
     head = address(site)
     assert site.ssh("head", "ss -Hltn 'sport = :514'") == ""
-    site.ssh("w01", f"bash -c \"echo '<13>Nov 26 10:00:00 w01 tls: plain' > /dev/tcp/{head}/6514\"")
+    # Not as it would be written down: sudo logs its command.
+    plain = f"bash -c \"echo '<13>Nov 26 10:00:00 w01 tls:' plain > /dev/tcp/{head}/6514\""
+    assert "Connection refused" in site.ssh("w01", f"{plain} 2>&1 || :")  # who is not root does not reach it
+    site.ssh("w01", f"sudo {plain}")
     # A node that trusts another authority tells the head nothing; what waits comes when it trusts the right one.
     other = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=other -keyout /dev/null"
     site.ssh("w02", f"sudo cp -p {AUTHORITY} /var/tmp; sudo {other} -out {AUTHORITY} 2>/dev/null")
@@ -147,6 +174,19 @@ def test_logs_go_over_tls_and_to_no_other_server(site: Site) -> None:
         assert time.monotonic() < until, heard
         site.ssh("w02", "logger -t tls trusted")
         time.sleep(1)
+
+
+def test_a_flood_of_one_node_costs_that_node_alone(site: Site) -> None:
+    on_debian_12(site)
+    head = address(site)
+    site.ssh("w01", f"sudo systemd-run -q --unit=flood python3 -c {shlex.quote(FLOOD)} {head}")
+    assert site.ssh("w03", f"sudo python3 -c {shlex.quote(CONNECTIONS)} {head}") == "7 of 20\n"  # rsyslog has one of 8
+    site.ssh("w02", "for n in $(seq 40); do logger -t steady line $n; sleep 0.2; done")
+    site.becomes("head", "sudo grep -c 'steady: line' /var/log/cluster/w02.log || :", "40\n")
+    site.becomes("w01", "systemctl is-active flood || :", "inactive\n")
+    kept = int(site.ssh("head", "sudo stat -c %s /var/log/cluster/w01.log"))
+    assert 8 << 20 < kept < 40 << 20, kept  # 16 MB at once, then 256 kB/s
+    site.ssh("head", "sudo systemctl start hpcforge-keep-logs.service")
 
 
 def test_each_fault_raises_its_own_alert_and_no_other(site: Site) -> None:

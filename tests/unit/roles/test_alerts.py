@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from hpcforge import bundled
@@ -20,6 +21,7 @@ from tests.support.alert_rules import expected_alert, input_series, judge, rules
 _CASES = Path(__file__).parent / "alerts"
 _INTERVAL = "30s"
 _WRITTEN = re.compile(r"(-?[\d.]+)([+-][\d.]+)?(?:x(\d+))?")  # values as promtool reads them: 1, 0x10, 0+3x20
+_FILES = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
 _HELD_S = 240  # the longest interval at which the value before a failed scrape still counts
 
 
@@ -100,15 +102,13 @@ def test_each_rule_has_a_case_and_each_case_a_rule() -> None:
 
 def test_each_rule_fires_in_its_case_and_in_no_other(promtool: str, tmp_path: Path) -> None:
     rules, cases = rules_by_name(), _cases()
-    files = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
     for interval in sorted({case.get("interval", _INTERVAL) for case in cases.values()}):
-        write_tests(tmp_path / f"{interval}.yaml", interval, [*_tests(interval, rules, cases)], files)
+        write_tests(tmp_path / f"{interval}.yaml", interval, [*_tests(interval, rules, cases)], _FILES)
     judge(promtool, tmp_path)
 
 
 def test_a_failed_scrape_does_not_delay_a_rule(promtool: str, tmp_path: Path) -> None:
     rules, cases = rules_by_name(), _cases()
-    files = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
     missed = {name: _missed(case) for name, case in cases.items() if "for" in rules[name]}
     assert len(missed) > 20
     for interval in {interval for interval, _ in missed.values()}:
@@ -117,8 +117,81 @@ def test_a_failed_scrape_does_not_delay_a_rule(promtool: str, tmp_path: Path) ->
             for name, (of, series) in missed.items()
             if of == interval
         ]
-        write_tests(tmp_path / f"{interval}.yaml", interval, tests, files)
+        write_tests(tmp_path / f"{interval}.yaml", interval, tests, _FILES)
     judge(promtool, tmp_path)
+
+
+# What another node can report to silence alerts, with the labels that the server gives its series.
+_HOSTILE = {
+    **{
+        f'{name},node="w09",rack="r1",job="node",exported_node="w01"}}': "1x300"
+        for name in (
+            'probe_success{exported_job="ping"',
+            'slurm_node_maintenance{x=""',
+            'hpcforge_run_active{x=""',
+            'slurm_node_drained{reason=""',
+            'ALERTS{alertname="NodeDown",alertstate="firing",explains="drain"',
+        )
+    },
+    **{
+        f'{name},node="w09",rack="r1",job="node",exported_node="w01"}}': "0x300"
+        for name in (
+            'hpcforge_source_up{collector="slurm",source="sdiag"',
+            'hpcforge_collector_success{collector="slurm"',
+        )
+    },
+    'hpcforge_source_up{node="w08",rack="r1",job="node",collector="x",source="squeue"}': "0x300",
+    'ipmi_dcmi_power_consumption_watts{node="w09",rack="r1",job="node"}': "-1000000x300",
+    'gpu_power_watts{node="w08",rack="r1",job="node"}': "-1000000x300",
+    **{f'slurm_node_down{{node="w09",job="node",exported_node="x{n}"}}': "0x300" for n in range(30)},
+    **{f'gpu_pcie_replays_total{{node="w09",job="node",gpu="{n}"}}': "0+900x300" for n in range(100, 120)},
+}
+
+
+def test_another_node_cannot_silence_a_rule(promtool: str, tmp_path: Path) -> None:
+    rules, cases = rules_by_name(), _cases()
+    for interval in sorted({case.get("interval", _INTERVAL) for case in cases.values()}):
+        tests = [
+            _of_one(name, interval, case["fires"] | _HOSTILE, case, [expected_alert(name, rules[name], case)])
+            for name, case in cases.items()
+            if case.get("interval", _INTERVAL) == interval
+        ]
+        write_tests(tmp_path / f"{interval}.yaml", interval, tests, _FILES)
+    judge(promtool, tmp_path)
+
+
+@pytest.mark.parametrize("names", ["slurm config", "slurm squeue", "slurmctld slurmctld"])
+def test_a_source_of_slurm_has_an_alert_for_the_controller(promtool: str, tmp_path: Path, names: str) -> None:
+    collector, source = names.split()
+    name = "MetricSourceDown"
+    series = {
+        f'hpcforge_source_up{{NODE,job="cluster",collector="{collector}",source="{source}"}}': "0x40",
+        'hpcforge_source_up{NODE,job="cluster",collector="slurm",source="sdiag"}': "1x40",
+    }
+    summary = f"the source {source} of {collector} of w01 does not answer: its metrics are missing"
+    case = {"fires": series, "at": "15m", "summary": summary}
+    alerts = [expected_alert(name, rules_by_name()[name], case)]
+    test = _of_one(name, _INTERVAL, series | _HOSTILE, case, alerts)
+    write_tests(tmp_path / f"{name}.yaml", _INTERVAL, [test], _FILES)
+    judge(promtool, tmp_path)
+
+
+def test_a_node_cannot_report_for_the_cluster(promtool: str, tmp_path: Path) -> None:
+    of_cluster = {name: case for name, case in _cases().items() if any("cluster" in series for series in case["fires"])}
+    assert len(of_cluster) > 10
+    for name, case in of_cluster.items():
+        series = {series.replace('job="cluster"', 'job="node"'): values for series, values in case["fires"].items()}
+        interval = case.get("interval", _INTERVAL)
+        write_tests(tmp_path / f"{name}.yaml", interval, [_of_one(name, interval, series, case, [])], _FILES)
+    judge(promtool, tmp_path)
+
+
+def _of_one(
+    name: str, interval: str, series: dict[str, str], case: dict[str, Any], alerts: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a test of promtool that asks for one rule."""
+    expected = {"eval_time": case["at"], "alertname": name, "exp_alerts": alerts}
+    return {"name": name, "interval": interval, "input_series": input_series(series), "alert_rule_test": [expected]}
 
 
 def test_promtool_accepts_each_file(promtool: str, roles: tuple[Role, ...]) -> None:

@@ -155,3 +155,17 @@ def test_who_is_here_are_no_system_accounts(program: ModuleType, tmp_path: Path)
 
 def test_a_name_is_no_filter(program: ModuleType) -> None:
     assert program.escaped("a*)(uid=\\") == r"a\2a\29\28uid=\5c"
+
+
+def test_numbers_are_those_of_people_and_groups(program: ModuleType) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def search(_: object, __: str, *words: str) -> list[dict[str, list[str]]]:
+        asked.append(words)
+        group = "dn: cn=lab,dc=example,dc=org\ncn: lab\ngidNumber: 3001\n\n"
+        return list(program.entries(LDIF if "(objectClass=posixAccount)" in words else group))
+
+    program.search = search
+    directory = program.Directory(["ldap"], "dc=example,dc=org", "", "", 1000)
+    assert program.numbers(directory, "ldap") == ["2001 ada", "2001 babbage", "3001 lab"]
+    assert all(words[:2] == ("-E", "pr=500/noprompt") for words in asked)

@@ -129,12 +129,12 @@ def test_all_of_a_role_has_the_other_names(made_up: Callable[[str, str], Desired
     assert time.units == (Unit("chronyd.service", (conf, drop_in)),)
 
     syslog = made_up("w1", "syslog")
-    assert syslog.packages == ("syslog-core", "syslog-tcp", "rsyslog-openssl")
+    assert syslog.packages == ("syslog-core", "syslog-tcp", "rsyslog-openssl", "nftables")
     watched = ("/etc/syslog-core/hpcforge.conf", "/etc/hpcforge/syslog_authority.pem")
-    assert syslog.units == (Unit("syslog-core.service", watched),)
+    assert syslog.units[1:] == (Unit("syslog-core.service", watched),)
     server = made_up("head", "syslog_server")
     assert server.of(Directory) == (Directory("/var/log/cluster", "0750", "root", "loggers"),)
-    assert server.units[0].refresh[0][-1] == "syslog-core.service"
+    assert server.units[1].refresh[0][-1] == "syslog-core.service"
 
     compute = made_up("w1", "slurm_compute")
     drop_in = "/etc/systemd/system/slurm-node.service.d/hpcforge.conf"

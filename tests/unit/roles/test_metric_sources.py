@@ -102,6 +102,12 @@ def test_a_command_that_hangs_keeps_the_lock_of_its_source(
         assert time.monotonic() < until_s
 
 
+def test_output_without_end_is_bounded(reading: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    command(tmp_path, "endless", HUGE)
+    assert reading.read("x", {"endless": lambda: [reading.output("endless")]})["endless"] == ([], False)
+    assert "<4>x-endless: OSError: endless printed more than 1048576 bytes" in capfd.readouterr().err
+
+
 def test_a_program_leaves_no_process(reading: ModuleType, tmp_path: Path) -> None:
     command(tmp_path, "slow", f"sleep 301 & echo $! > {tmp_path}/pid; {HANGS}")
     assert not reading.read("x", {"slow": lambda: [reading.output("slow")]})["slow"].up

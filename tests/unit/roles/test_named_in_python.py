@@ -22,6 +22,7 @@ OTHER_WORDS = {
         "cluster/installer_files.py",  # a key of cloud-init
         "cluster/load.py",
         "cluster/storage_checks.py",  # an option of mount(8)
+        "cluster/subordinate_checks.py",
         "kinds/reservations.py",  # a word of scontrol's
         "report/disruption_table.py",
         "report/show_text.py",  # a row of the page

@@ -114,8 +114,52 @@ def test_who_uses_most_of_a_full_file_system_is_named(health: ModuleType, root: 
     os.chown(root / "home" / "ben" / "data", 70000, 2002)
     (root / "home" / "ben" / "more").write_bytes(b"x" * (9 << 20))
     os.chown(root / "home" / "ben" / "more", 70000, 2002)
-    assert health.largest_owner(str(root / "tmp"), str(root)) == "; uid 70000 uses 15 MiB of it"
-    assert health.largest_owner(str(root / "tmp"), str(root), until_s=0.0) == ""  # no time to look
+    mounts = health.mount_table(str(root))
+    assert health.largest_owner(str(root / "tmp"), mounts, str(root)) == "; uid 70000 uses 15 MiB of it"
+    assert health.largest_owner(str(root / "tmp"), mounts, str(root), until_s=0.0) == ""  # no time to look
+
+
+def _noted(call: Callable[..., Any], touched: list[str]) -> Callable[..., Any]:
+    def noted(path: object, *rest: Any, **more: Any) -> Any:
+        touched.append(str(path))
+        return call(path, *rest, **more)
+
+    return noted
+
+
+@pytest.mark.parametrize(
+    "kind", ["nfs4 storage:/home", "fuse.glusterfs storage:/home", "autofs systemd-1", "fuseblk /dev/sdz"]
+)
+def test_what_may_hang_is_not_touched(
+    health: ModuleType, root: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    (root / "etc").mkdir()
+    (root / "etc" / "passwd").write_text("ada:x:2001:2001::/home/ada:/bin/bash\n")
+    (root / "proc" / "self" / "mountinfo").write_text(
+        "22 1 0:20 / / rw,relatime - ext4 /dev/vda rw\n"
+        f"30 22 0:30 / /home rw,relatime - {kind} rw\n31 22 0:31 / /tmp/of\\040ada rw,relatime - {kind} rw\n"
+    )
+    for folder in ("tmp/of ada", "home/ada/deep"):
+        (root / folder).mkdir(parents=True)
+    for path, mib in (("tmp/own", 3), ("tmp/of ada/data", 20), ("home/ada/deep/data", 20)):
+        (root / path).write_bytes(b"x" * (mib << 20))
+        os.chown(root / path, 2001, 2001)
+    touched: list[str] = []
+    for name in ("open", "stat", "statvfs"):
+        monkeypatch.setattr(health.os, name, _noted(getattr(os, name), touched))
+    [fault] = faults(health, root, space=["/tmp", "/home", "/home/ada"], min_free_mib=1 << 40, mounts=["/home"])
+    assert fault.endswith("; ada (uid 2001) uses 3 MiB of it")
+    assert touched
+    assert not [path for path in touched if "home" in path or "of ada" in path]
+
+
+def test_a_folder_on_a_network_is_not_cleaned(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(health, "mount_table", lambda: {"/": True, str(tmp_path): False})
+    assert health.clean(str(tmp_path), os.getuid(), time.monotonic() + 10) == 0
+    assert (tmp_path / "file").exists()
 
 
 def test_a_unit_that_is_not_running_is_named(health: ModuleType) -> None:
