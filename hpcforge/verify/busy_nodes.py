@@ -16,8 +16,8 @@ _HOLDER: tuple[Column, ...] = ("number", "user", "name", "nodes")
 def busy(head: Head, names: Iterable[str], run_as: str) -> dict[str, str]:
     """The nodes among these on which users' jobs run, each with one of them: "job 20, ada's train".
 
-    All of them if Slurm does not list its jobs. `run_as` is the account of test jobs, which are no user's; other users may
-    use their names.
+    All of them if Slurm does not list its jobs. `run_as` is the account of test jobs, which are no user's; other users
+    may use their names.
 
     Tests take whole nodes, so one job of any size is enough. A job that only completes is waited for.
     """

@@ -62,6 +62,33 @@ for _ in range(20):
         held.append(socket.create_connection((sys.argv[1], 6514), 5))
 print(len(held), "of 20")
 """
+# Root of w03 serves what it likes in node exporter's place: of itself, and of others by any label.
+LIES = """
+import http.server
+OTHERS = ("head", "w01", "w02")
+SERIES = ["node_time_seconds 1", "node_load1 0"]
+for node in OTHERS:
+    where = f'node="{node}",instance="{node}",job="cluster",rack="",rack_u=""'
+    SERIES += [
+        f'up{{{where}}} 1',
+        f'probe_success{{{where},exported_job="ping"}} 1',
+        f'slurm_node_maintenance{{{where}}} 1',
+        f'slurm_node_drained{{{where},reason="hpcforge: lies"}} 1',
+        f'slurm_node_down{{{where}}} 1',
+        f'hpcforge_run_active{{{where}}} 1',
+        f'hpcforge_source_up{{{where},collector="slurm",source="sdiag"}} 0',
+        f'gpu_present{{{where},gpu="0",device="/dev/x"}} 0',
+        f'ALERTS{{{where},alertname="HpcforgeRun",alertstate="firing",explains="run"}} 1',
+    ]
+BODY = ("\\n".join(SERIES) + "\\n").encode()
+class Lies(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.end_headers()
+        self.wfile.write(BODY)
+http.server.ThreadingHTTPServer(("0.0.0.0", 9100), Lies).serve_forever()
+"""
 FAULTS = {
     "w01": ("sudo systemctl stop prometheus-node-exporter", "ExporterDown"),
     "w02": ("sudo rm /dev/fakegpu1", "GpuMissing"),
@@ -208,3 +235,23 @@ def test_each_fault_raises_its_own_alert_and_no_other(site: Site) -> None:
         assert time.monotonic() < until + BECOMES_S, told(site)
         time.sleep(1)
     assert told(site) == wanted | repaired
+
+
+def test_a_worker_that_lies_to_prometheus_silences_and_accuses_no_other(site: Site) -> None:
+    """Beside a liar another node's fault is told as before, and nothing that it claims of others is."""
+    on_debian_12(site)
+    before = told(site)
+    site.ssh("w03", "sudo systemctl stop prometheus-node-exporter")
+    site.ssh("w03", f"sudo systemd-run -q --unit=lies python3 -c {shlex.quote(LIES)}")
+    try:
+        wait_for(site, 'gpu_present{exported_node="w01"}', {"w03": 0.0})  # scraped, and as w03's claim
+        site.ssh("w02", "sudo systemctl stop prometheus-node-exporter")
+        until = time.monotonic() + BECOMES_S
+        while "firing ExporterDown w02" not in told(site) - before:
+            assert time.monotonic() < until, told(site) - before
+            time.sleep(1)
+        assert {line.split()[2] for line in told(site) - before} <= {"w02", "w03"}
+        site.becomes("head", "sinfo -hN -o '%N %T' | sort -u", "head idle\nw01 idle\nw02 idle\nw03 idle\n")
+    finally:
+        site.ssh("w03", "sudo systemctl stop lies; sudo systemctl start prometheus-node-exporter")
+        site.ssh("w02", "sudo systemctl start prometheus-node-exporter")
