@@ -6,8 +6,10 @@ reads deadlines from memory that both share. When one has passed it asks the ran
 the line that the rank left for that case, and ends the rank by SIGALRM: `Limits` is the rank's side, `keep` the other.
 
 The place comes from faulthandler, whose handler needs neither the interpreter's lock nor a thread of its own. A rank
-that a signal has stopped is reported as stopped. Where a launcher ends a rank by SIGTERM, for another that failed, the
-keeper gets that signal too and reports the rank's place: a rank that waited is then told from one that never came.
+that a signal has stopped is reported as stopped, in a collective at its limit, elsewhere after as long. Should the
+keeper be killed, the kernel's own timer ends the rank at the limit of its test. A line that standard output does not
+take within a second is lost. Where a launcher ends a rank by SIGTERM, for another that failed, the keeper gets that
+signal too and reports the rank's place: a rank that waited is then told from one that never came.
 
 Standard library, Python 3.9, Linux 3.17 (memfd_create).
 """
@@ -19,6 +21,7 @@ import json
 import mmap
 import os
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -28,12 +31,14 @@ from contextlib import suppress
 
 TEST, COLLECTIVE = range(2)  # slots: a limit of the whole test, and one of what the rank waits for
 POLL_S = 0.2
-_HEAD = struct.Struct("=dI")  # deadline by the monotonic clock, 0: none; bytes of the line
+_HEAD = struct.Struct("=ddI")  # deadline by the monotonic clock, 0: none; s that it may be stopped; bytes of the line
 _SLOT = 2048
 _SHARED = _SLOT * 2
 _FRAME = re.compile(r'^  File "([^"]{1,4096})", line (\d{1,9}) in (\S{1,200})', re.MULTILINE)
 _PROGRAMS = os.path.dirname(os.path.abspath(__file__)) + "/"  # noqa: PTH100, PTH120  pathlib would double the start
 _PLACE_S = 1.0  # for a place to arrive
+_WRITE_S = 1.0
+_LATER_S = 10.0  # by which the kernel's timer outlasts the keeper
 
 
 class Limits:
@@ -61,15 +66,22 @@ class Limits:
             self._keeper.wait()
             self._keeper = None
 
-    def set(self, slot: int, limit_s: float, line: str) -> bytes:
-        """Have `line` written and this process ended `limit_s` from now; returns what the slot had, for `restore`."""
+    def set(self, slot: int, limit_s: float, line: str, stopped_s: float = 0.0) -> bytes:
+        """Have `line` written and this process ended `limit_s` from now; returns what the slot had, for `restore`.
+
+        `stopped_s`: for how long at most a signal may have stopped it; 0: until the limit.
+        """
         text = line.encode()[: _SLOT - _HEAD.size]
-        return self.restore(slot, _HEAD.pack(time.monotonic() + limit_s, len(text)) + text)
+        if slot == TEST:
+            signal.setitimer(signal.ITIMER_REAL, limit_s + _LATER_S)
+        return self.restore(slot, _HEAD.pack(time.monotonic() + limit_s, stopped_s, len(text)) + text)
 
     def restore(self, slot: int, content: bytes = b"") -> bytes:
         """Give a slot the content that it had before, or none; returns what it had."""
         if self._shared is None:
             return b""
+        if slot == TEST and not content:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         begin = slot * _SLOT
         before = _content(self._shared, slot)
         self._shared[begin : begin + _HEAD.size] = bytes(_HEAD.size)
@@ -80,7 +92,7 @@ class Limits:
 
 def _content(shared: mmap.mmap, slot: int) -> bytes:
     begin = slot * _SLOT
-    _, size = _HEAD.unpack_from(shared, begin)
+    _, _, size = _HEAD.unpack_from(shared, begin)
     return shared[begin : begin + _HEAD.size + min(size, _SLOT - _HEAD.size)]
 
 
@@ -90,9 +102,13 @@ def keep(rank: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, lambda *_: report_end(shared, rank))
     passed: set[bytes] = set()
+    halted_at = 0.0
     while os.getppid() == rank:
-        contents = [_content(shared, slot) for slot in (COLLECTIVE, TEST)]
-        late = [each for each in contents if 0 < _HEAD.unpack_from(each)[0] < time.monotonic()]
+        now = time.monotonic()
+        halted_at = (halted_at or now) if stopped(rank) else 0.0
+        late = [
+            each for each in (_content(shared, slot) for slot in (COLLECTIVE, TEST)) if _is_late(each, now, halted_at)
+        ]
         for content in late:
             if content in passed:  # twice the same: it was not read while it was being written
                 end(rank, content[_HEAD.size :].decode(errors="replace"))
@@ -101,11 +117,17 @@ def keep(rank: int) -> None:
         time.sleep(POLL_S)
 
 
+def _is_late(content: bytes, now: float, halted_at: float) -> bool:
+    """Return whether a slot's deadline has passed, or its process has been stopped for longer than it may be."""
+    deadline, stopped_s, _ = _HEAD.unpack_from(content)
+    return 0 < deadline < now or 0 < stopped_s < now - halted_at < now
+
+
 def end(rank: int, line: str) -> None:
     """Write the line, with the place of a rank in its program, and end the rank."""
     halted = stopped(rank)
     place = "" if halted else place_of(rank)
-    os.write(1, (completed(line, place, halted) + "\n").encode())
+    write(completed(line, place, halted))
     for signal_number in (signal.SIGALRM, signal.SIGKILL):
         if os.getppid() == rank:
             os.kill(rank, signal_number)
@@ -120,9 +142,16 @@ def report_end(shared: mmap.mmap, rank: int) -> None:
     if test.startswith("{"):
         event = json.loads(line or test)
         words = f"ended while it waited in {event['collective']}" if line else ""
-        event.update({"error": words} if line else {"event": "failed" if halted else "ended"})
-        os.write(1, (completed(json.dumps(event), place, halted) + "\n").encode())
+        event.update({"error": words} if line else {"event": "ended"})
+        write(completed(json.dumps(event), place, halted))
     os._exit(0)
+
+
+def write(line: str) -> None:
+    """Write a line, if standard output takes it: a pipe that nobody reads must not hold up the end of a rank."""
+    with suppress(OSError):
+        if select.select([], [1], [], _WRITE_S)[1]:
+            os.write(1, (line + "\n").encode()[: select.PIPE_BUF])
 
 
 def stopped(rank: int) -> bool:
@@ -163,8 +192,10 @@ def completed(line: str, place: str, halted: bool) -> str:
     if not line.startswith("{"):
         return f"{line} ({words})" if words else line
     event = json.loads(line)
-    if halted and event["event"] == "failed":
-        event.update(during="own", error=words)
+    if halted:
+        event.update(event="failed", during="own", error=words)
+    if event["event"] != "overdue":
+        event.pop("limit_s", None)
     return json.dumps({**event, **({"place": place} if place else {})})
 
 

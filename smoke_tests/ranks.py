@@ -460,10 +460,12 @@ def main(turns: Sequence[Turn]) -> None:
 
 def _take(turn: Turn, job: Job) -> tuple[int, Job]:
     """One test as this rank; gives the exit code that it would end with, and the job as joined."""
-    job.say("", event="started", rank=job.rank, host=job.host)
     try:
-        options, test = turn.load()
-        _limit(job, options)
+        try:
+            options, test = turn.load()
+            _limit(job, options)
+        finally:  # after the limit is set: a full pipe could hold it up
+            job.say("", event="started", rank=job.rank, host=job.host)
         job = replace(job if job.backend else _joined(job, options.timeout_s), fault=options.inject)
         WAITS.job = job
         test(job, options)
@@ -489,4 +491,4 @@ def _limit(job: Job, options: argparse.Namespace) -> None:
     WAITS.job, WAITS.timeout_s = job, WAITS.timeout_s or options.timeout_s
     text = f"rank {job.rank} on {job.host}: not done after {options.limit_s:g} s"
     event = {"event": "overdue", "rank": job.rank, "host": job.host, "limit_s": options.limit_s}
-    LIMITS.set(TEST, options.limit_s, job.line(text, **event))
+    LIMITS.set(TEST, options.limit_s, job.line(text, **event), stopped_s=WAITS.timeout_s + GRACE_S)

@@ -6,10 +6,11 @@
     python3 -m tools.gpu_report --out FOLDER --cpu      # a rehearsal by CPUs and gloo, which shows nothing of a GPU
 
 It takes this repository and a Python with PyTorch. FOLDER gets `report.json`, `report.txt` and `raw.tar.gz`, which are
-written again after each part, so that a run that is killed keeps what it had. Persistence, clocks, power, ECC and MIG
-stay as they are, no managed memory is used, and a part that heats the GPU to 85 C is ended.
+written before the first part and after each one, so that a run that is killed keeps what it had: `finished` is false.
+Older ones there are replaced. Persistence, clocks, power, ECC and MIG stay as they are, no managed memory is used, and
+a part that heats the GPU to 85 C is ended.
 
-Exit status: 0 all as claimed, 1 a claim is broken or was not reached in time, 2 wrong use, 3 no GPU.
+Exit status: 0 all as claimed, 1 a claim is broken or was not reached in time, 2 wrong use, 3 no GPU, 130 stopped.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ import sys
 import tarfile
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tools.gpu.parts import Judgement, Part, parts
-from tools.gpu.runs import STOP, Place, query, run
+from tools.gpu.runs import STOP, Place, Smi, query, run
 
 WHOLE_S, QUICK_S = 480.0, 180.0
-BROKEN, USAGE, NO_GPU = 1, 2, 3
+BROKEN, USAGE, NO_GPU, STOPPED = 1, 2, 3, 130
 
 
 @dataclass(frozen=True)
@@ -52,17 +54,20 @@ class Result:
 
 @dataclass
 class Report:
-    """The three files, from what is known so far."""
+    """The three files, from what is known so far: parts that have not run yet are `pending`."""
 
     folder: Path
     raw: Path
     about: dict[str, Any]
-    results: list[Result] = field(default_factory=list)
+    results: dict[str, Result]
+    finished: bool = False
 
-    def add(self, result: Result) -> None:
-        """Add a result and write all files again."""
-        self.results.append(result)
-        text = json.dumps({**self.about, "parts": [asdict(each) for each in self.results]}, indent=1)
+    def add(self, *results: Result, finished: bool = False) -> None:
+        """Put results in their places and write all files again."""
+        self.results |= {each.name: each for each in results}
+        self.finished = finished
+        about = {**self.about, "finished": finished, "result": self.summary()}
+        text = json.dumps({**about, "parts": [asdict(each) for each in self.results.values()]}, indent=1)
         replace(self.folder / "report.json", text.encode())
         replace(self.folder / "report.txt", self.text().encode())
         packed = self.folder / ".raw.tar.gz"
@@ -70,11 +75,17 @@ class Report:
             archive.add(self.raw, "raw")
         packed.rename(self.folder / "raw.tar.gz")
 
+    def summary(self) -> str:
+        """Return how many claims hold, and that some were not reached."""
+        counts = Counter(each.verdict for each in self.results.values())
+        words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        return words if self.finished else f"{words}; NOT FINISHED"
+
     def text(self) -> str:
         """Return the report for people."""
         head = ", ".join(f"{key} {value}" for key, value in self.about.items() if value)
-        lines = [head, ""]
-        for each in self.results:
+        lines = [head, self.summary(), ""]
+        for each in self.results.values():
             lines.append(f"{each.verdict:8} {each.seconds:6.1f} s  {each.name}: {each.claim}")
             lines += [f"{'':19}{each.why}"] * bool(each.why)
             numbers = [f"{key} {shown(value)}" for key, value in each.numbers.items()]
@@ -100,7 +111,7 @@ def about(gpu: bool) -> dict[str, Any]:
     name, driver = [*query("name,driver_version").split(", "), "", ""][:2] if gpu else ("", "")
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if gpu else ""
     return {
-        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "date": datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds"),
         "card": (name or torch.cuda.get_device_name(0)) if gpu else "none: a rehearsal on CPUs",
         "driver": driver.splitlines()[0] if driver else "",
         "torch": torch.__version__,
@@ -119,6 +130,8 @@ def take(part: Part, place: Place, raw: Path, left_s: float) -> Result:
         part.judge(done, seen)
     except (ValueError, LookupError, TypeError, AttributeError) as error:  # output that is not as the part expects
         seen.broken.append(f"its output cannot be read: {type(error).__name__}: {error}")
+    if STOP.is_set():
+        return Result(part.name, part.claim, "not run", "stopped", done.seconds)
     broken = [done.stopped] * bool(done.stopped) + seen.broken
     return Result(
         part.name, part.claim, "broken" if broken else "holds", "; ".join(broken)[:1000], done.seconds, seen.numbers
@@ -157,13 +170,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cpu", action="store_true", help="rehearse the parts on CPUs")
     options = parser.parse_args(arguments)
     selected = chosen(options, parser)
-    if not options.cpu and not has_gpu():
+    if not has_gpu() and not options.cpu:
         sys.stderr.write("PyTorch sees no GPU here; --cpu rehearses the parts on CPUs\n")
         return NO_GPU
-    options.out.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="gpu-report-"))
     try:
+        options.out.mkdir(parents=True, exist_ok=True)
         return report(selected, options, scratch)
+    except OSError as error:
+        sys.stderr.write(f"{options.out}: {error.strerror or error}: name a folder that can be written\n")
+        return USAGE
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -171,23 +187,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def report(selected: Sequence[Part], options: argparse.Namespace, scratch: Path) -> int:
     """Take parts in turn, and write the files after each."""
     until = time.monotonic() + (QUICK_S if options.quick else WHOLE_S)
-    kept = Report(options.out, scratch / "raw", about(gpu=not options.cpu))
+    kept = Report(options.out, scratch / "raw", about(gpu=not options.cpu), {})
     place = Place(scratch / "work", gpu=not options.cpu)
-    (scratch / "raw").mkdir()
+    kept.raw.mkdir()
     (place.scratch / "shared").mkdir(parents=True)
-    for part in selected:
-        if STOP.is_set():
-            return BROKEN
+    kept.add(*(Result(part.name, part.claim, "pending") for part in selected))
+    for number, part in enumerate(selected, 1):
+        write(f"{number}/{len(selected)} {part.name}: {part.claim}, {part.limit_s:g} s at most\n")
         left_s = until - time.monotonic()
-        late = left_s < part.limit_s / 3
-        result = (
-            Result(part.name, part.claim, "not run", "out of time") if late else take(part, place, kept.raw, left_s)
-        )
-        kept.add(result)
-        sys.stdout.write(f"{result.verdict:8} {result.seconds:6.1f} s  {result.name}  {result.why}\n")
-        sys.stdout.flush()
-    bad = [each for each in kept.results if each.verdict == "broken" or each.why == "out of time"]
+        if left_s < part.limit_s / 3:
+            result = Result(part.name, part.claim, "not run", "out of time")
+        else:
+            result = take(part, place, kept.raw, left_s)
+        if STOP.is_set():
+            kept.add(result)
+            write(f"stopped: {options.out}/report.txt has what ran\n")
+            return STOPPED
+        kept.add(result, finished=part is selected[-1])
+        write(f"{result.verdict:8} {result.seconds:6.1f} s  {result.name}  {result.why}\n")
+    write(f"{kept.summary()}: {options.out}/report.txt\n")
+    if not options.cpu and not Smi.answers:
+        write("nvidia-smi does not answer: the GPU's temperature was not watched\n")
+    bad = [each for each in kept.results.values() if each.verdict == "broken" or each.why == "out of time"]
     return BROKEN if bad else 0
+
+
+def write(text: str) -> None:
+    """Write progress at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -142,8 +142,7 @@ def waited(gone: int, limit_s: float, dies: bool) -> Callable[[Run, Judgement], 
             named_s = max(run.ended_s[number] for number in others) - run.ended_s[gone]
             seen.numbers["seconds_until_named"] = round(named_s, 1)
             seen.claim(named_s <= limit_s + 5, f"{named_s:.1f} s after it died, the limit is {limit_s:g} s")
-        seen.numbers["last_ended_s"] = max(run.ended_s[number] for number in others)
-        words = [f"{e['error'][:60]} {e.get('place', '')}".strip() for number in others for e in events[number][:1]]
+        words = [f"{e['error'][:160]} {e.get('place', '')}".strip() for number in others for e in events[number][:1]]
         seen.numbers["said"] = "; ".join(sorted(set(words))[:3])
 
     return judge

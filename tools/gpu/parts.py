@@ -125,7 +125,7 @@ def parts(gpu: bool) -> Iterable[Part]:
     allowed = 15.0
     yield Part(
         "hang",
-        "eight ranks, one hangs: the others say so and end",
+        "eight ranks, one hangs: each other says where it waits, and ends within 5 s of the limit of 12 s",
         ranks("train_ddp", 8, "--steps 4 --inject hang:1 --timeout-s 12"),
         judge.waited(1, 12, dies=False),
         75,
@@ -134,7 +134,7 @@ def parts(gpu: bool) -> Iterable[Part]:
     )
     yield Part(
         "die",
-        "eight ranks, one is killed: the others say so and end",
+        "eight ranks, one is killed: each other says where it waits, and ends within 5 s of the limit of 15 s",
         ranks("train_ddp", 8, f"--steps 4 --inject die:2 --timeout-s {allowed:g}"),
         judge.waited(2, allowed, dies=True),
         75,
@@ -193,7 +193,7 @@ def parts(gpu: bool) -> Iterable[Part]:
         )
     yield Part(
         "allreduce_alone",
-        "a bandwidth of one rank is not measured",
+        "one rank alone reports no bandwidth: nothing moved",
         ranks("allreduce", 1),
         judge.nothing_moved,
         40,

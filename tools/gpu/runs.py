@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ SMOKE_TESTS = ROOT / "smoke_tests"
 HOTTEST_C = 85  # a part that heats the GPU beyond is ended: below the slowdown of data-centre GPUs, 87 C and more
 STOP = threading.Event()  # set by a signal: processes that run are ended, and no more are started
 _POLL_S = 0.1
+_SMI_S = 10.0
 _ASK_S = 2.0  # between two readings of the temperature
 
 
@@ -90,11 +92,16 @@ def _wait(running: Sequence[subprocess.Popen[bytes]], ended: dict[int, float], l
                 ended.setdefault(number, now - began)
         if now - began > limit_s or STOP.is_set():
             return "the report was stopped" if STOP.is_set() else ""
-        if now - asked_s > _ASK_S:
-            asked_s, celsius = now, temperature_c()
+        if now - asked_s > _ASK_S and Smi.answers:
+            celsius, asked_s = temperature_c(), time.monotonic()
             if celsius is not None and celsius >= HOTTEST_C:
                 return f"ended at {celsius} C"
     return ""
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end this process when the report is killed (prctl(2), PR_SET_PDEATHSIG)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _start(process: Process, path: Path) -> subprocess.Popen[bytes]:
@@ -102,7 +109,7 @@ def _start(process: Process, path: Path) -> subprocess.Popen[bytes]:
     with path.with_suffix(".out").open("wb") as out, path.with_suffix(".err").open("wb") as err:
         return subprocess.Popen(
             process.command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=ROOT, env=environment,
-            start_new_session=True,
+            start_new_session=True, preexec_fn=_die_with_parent,  # noqa: PLW1509  no threads here
         )  # fmt: skip
 
 
@@ -116,9 +123,17 @@ def query(fields: str) -> str:
     """Return what nvidia-smi says of GPUs, as CSV without a header; "" where it does not answer. It changes nothing."""
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(command, capture_output=True, timeout=_SMI_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        Smi.answers = False
         return ""
+    return done.stdout.decode(errors="replace").strip()
+
+
+class Smi:
+    """Whether nvidia-smi answered so far: one that hangs is asked once."""
+
+    answers = True
 
 
 @dataclass(frozen=True)

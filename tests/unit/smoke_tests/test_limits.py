@@ -106,6 +106,36 @@ def test_a_rank_that_a_signal_stopped_is_told_from_those_that_wait_for_it(tmp_pa
     assert own == {1: "stopped by a signal"}
 
 
+HALTS = """
+import signal
+def halts(self):
+    if os.environ["RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGSTOP)
+import ranks
+ranks.Job.header = halts
+"""
+
+
+def test_a_rank_that_is_stopped_in_its_own_work_is_named_too(tmp_path: Path, free_port: int) -> None:
+    with started(tmp_path, free_port, before=HALTS, ranks=2) as ranks:
+        failed = waited({1: events(ranks[1])})
+    assert (failed[1]["during"], failed[1]["error"]) == ("own", "stopped by a signal")
+    assert "limit_s" not in failed[1]
+
+
+def test_a_rank_whose_output_nobody_reads_ends_all_the_same(tmp_path: Path, free_port: int) -> None:
+    full = "import fcntl\nfcntl.fcntl(1, 1031, 4096)\nos.write(1, b'x' * 4000)\nos.write(1, b'x' * 96)\n"
+    with started(tmp_path, free_port, "--limit-s=4", before=full, ranks=1) as (rank,):
+        assert rank.wait(timeout=60) == -signal.SIGALRM
+
+
+def test_a_rank_whose_keeper_was_killed_ends_at_the_limit_of_its_test(tmp_path: Path, free_port: int) -> None:
+    kill = "import limits\nlimits._LATER_S = 1.0\nkept = limits.Limits.start\n"
+    kill += "def start(self):\n    kept(self)\n    self._keeper.kill()\nlimits.Limits.start = start\n"
+    with started(tmp_path, free_port, "--limit-s=5", "--steps=100000000", before=kill, ranks=1) as (rank,):
+        assert rank.wait(timeout=60) == -signal.SIGALRM
+
+
 def test_a_rank_past_the_limit_of_its_test_says_where_it_was(tmp_path: Path, free_port: int) -> None:
     words = ("--limit-s=5", "--steps=100000000", "--timeout-s=100")
     with started(tmp_path, free_port, *words, ranks=1) as (rank,):
@@ -146,7 +176,7 @@ kept = limits.Limits(); kept.start()
 outer = kept.set(limits.COLLECTIVE, 1.5, "outer")
 inner = kept.set(limits.COLLECTIVE, 1000, "inner" * 100)
 kept.restore(limits.COLLECTIVE, inner)
-assert outer == bytes(12), outer
+assert outer == bytes(20), outer
 time.sleep(60)
 """
     command = [sys.executable, "-c", f"import limits\n{text}"]

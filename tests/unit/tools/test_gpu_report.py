@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,6 +115,7 @@ def test_a_rehearsal_writes_three_files(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["raw.tar.gz", "report.json", "report.txt"]
     told = json.loads((tmp_path / "out" / "report.json").read_text())
     assert [(each["name"], each["verdict"]) for each in told["parts"]] == [("allreduce_alone", "holds")]
+    assert (told["finished"], told["result"]) == (True, "1 holds")
     assert "rehearsal on CPUs" in told["card"]
     with tarfile.open(tmp_path / "out" / "raw.tar.gz") as archive:
         assert "raw/allreduce_alone/0.out" in archive.getnames()
@@ -125,6 +127,52 @@ def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
     ran = report("--out", str(tmp_path / "out"), CUDA_VISIBLE_DEVICES="")
     assert (ran.returncode, (tmp_path / "out").exists()) == (gpu_report.NO_GPU, False)
     assert "--cpu" in ran.stderr
+
+
+@needs_torch
+@pytest.mark.parametrize("smi", ["printf '\\377\\376'", "exit 3", "exec sleep 1000"])
+def test_an_nvidia_smi_that_does_not_answer_stops_nothing(
+    smi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{smi}\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(runs, "_SMI_S", 0.5)
+    monkeypatch.setattr(runs.Smi, "answers", True)
+    assert runs.temperature_c() is None
+    assert runs.Smi.answers == smi.startswith("printf")
+
+
+@needs_torch
+def test_a_folder_that_cannot_be_written_is_wrong_use(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ran = report("--out", str(tmp_path / "file"), "--cpu", "--only", "allreduce_alone", TMPDIR=str(tmp_path))
+    assert (ran.returncode, ran.stderr.count("\n")) == (gpu_report.USAGE, 1)
+    assert "name a folder" in ran.stderr
+
+
+@needs_torch
+def test_ranks_of_a_report_that_is_killed_are_ended(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tools.gpu_report", "--out", str(tmp_path / "out"), "--cpu", "--only", "burn_in"],
+        cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    until = time.monotonic() + 60
+    while not (ranks := _mentions(tmp_path, b"burn_in.py")):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    while _mentions(tmp_path, b"burn_in.py"):
+        assert time.monotonic() < until, ranks
+        time.sleep(0.1)
+    told = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (told["finished"], told["parts"][0]["verdict"]) == (False, "pending")
+
+
+def _mentions(folder: Path, program: bytes) -> list[str]:
+    lines = {path.parent.name: _read(path) for path in Path("/proc").glob("[0-9]*/cmdline")}
+    return [number for number, line in lines.items() if program in line and str(folder).encode() in line]
 
 
 @pytest.mark.parametrize("words", [[], ["--out", "x", "--only", "no_such_part"], ["--out", "x", "--cpu", "--fast"]])
@@ -180,15 +228,20 @@ def test_a_run_that_is_killed_keeps_what_it_had(tmp_path: Path) -> None:
         cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout
-    assert process.stdout.readline().startswith("holds")
+    while not process.stdout.readline().startswith("holds"):
+        assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert not list(tmp_path.glob("gpu-report-*"))
     burning = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in _read(path)]
     assert not burning
     told = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert [each["name"] for each in told["parts"]][:1] == ["allreduce_alone"]
-    assert process.returncode == gpu_report.BROKEN
+    assert [(each["name"], each["verdict"]) for each in told["parts"]] == [
+        ("allreduce_alone", "holds"),
+        ("burn_in", "not run"),
+    ]
+    assert not told["finished"]
+    assert process.returncode == gpu_report.STOPPED
 
 
 def _read(path: Path) -> bytes:
