@@ -251,7 +251,7 @@ def test_a_worker_that_lies_to_prometheus_silences_and_accuses_no_other(site: Si
             assert time.monotonic() < until, told(site) - before
             time.sleep(1)
         assert {line.split()[2] for line in told(site) - before} <= {"w02", "w03"}
-        site.becomes("head", "sinfo -hN -o '%N %T' | sort -u", "head idle\nw01 idle\nw02 idle\nw03 idle\n")
+        site.becomes("head", "sinfo -hN -o '%N %T' | sort -u", "w01 idle\nw02 idle\nw03 idle\nw04 idle\n")
     finally:
         site.ssh("w03", "sudo systemctl stop lies; sudo systemctl start prometheus-node-exporter")
         site.ssh("w02", "sudo systemctl start prometheus-node-exporter")
