@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from stat import S_IMODE
@@ -22,22 +23,46 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> Non
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
+    _replace({path: _beside(path, content, mode)})
+
+
+def _beside(path: Path, content: str | bytes, mode: int, owner: tuple[int, int] | None = None) -> Path:
+    """Write a temporary file beside a file, and return it. Raises `OSError` with the name of the file."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{_short(path.name)}.", suffix=".new")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{_short(path.name)}.", suffix=".new")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                os.fchmod(handle, mode)
+                if owner is not None:
+                    with suppress(PermissionError):  # who is not root writes it as their own
+                        os.fchown(handle, *owner)
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(handle)
+        except BaseException:
+            _remove(Path(name))
+            raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None  # of the file, which the user knows
+    return Path(name)
+
+
+def _replace(temporaries: dict[Path, Path]) -> None:
+    """Give files their new contents, one at once after the other; none of these stays a temporary file."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(handle, mode)
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(handle)
-        Path(temporary).rename(path)
+        for path, temporary in temporaries.items():
+            temporary.rename(path)
     except BaseException:
-        with suppress(OSError):
-            Path(temporary).unlink()
+        for temporary in temporaries.values():
+            _remove(temporary)
         raise
-    sync_folder(path.parent)
+    for folder in dict.fromkeys(path.parent for path in temporaries):
+        sync_folder(folder)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
 
 
 def _short(name: str) -> str:
@@ -57,11 +82,32 @@ def sync_folder(folder: Path) -> None:
 
 
 def rewrite(path: Path, text: str) -> None:
-    """Replace the text of a user's file, or make it: a link stays a link, and the mode is as it was (else 0644).
+    """Replace the text of a user's file, or make it: a link stays a link, and owner and mode as they were (else 0644).
 
     Raises `OSError`, also where its folder does not exist: it may be mistyped.
     """
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    file = path if path.exists() and not path.is_file() else path.resolve()
-    write_atomically(file, text, S_IMODE(file.stat().st_mode) if file.exists() else 0o644)
+    rewrite_all({path: text})
+
+
+def rewrite_all(texts: Mapping[Path, str]) -> None:
+    """Replace the texts of files as `rewrite` does: none of them where one cannot be written.
+
+    Only a process that is killed between two renames, in microseconds, leaves a part of them.
+    """
+    temporaries: dict[Path, Path] = {}
+    try:
+        for path, text in texts.items():
+            if not path.parent.is_dir():
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            if path.exists() and not path.is_file():
+                path.write_text(text, encoding="utf-8")
+                continue
+            file = path.resolve()
+            status = file.stat() if file.exists() else None
+            mode, owner = (S_IMODE(status.st_mode), (status.st_uid, status.st_gid)) if status else (0o644, None)
+            temporaries[file] = _beside(file, text, mode, owner)
+    except BaseException:
+        for temporary in temporaries.values():
+            _remove(temporary)
+        raise
+    _replace(temporaries)

@@ -52,6 +52,7 @@ def discover(
     matches = match(site.cluster.nodes, machines, select(site.cluster, [assign], ()) if assign else ())
     remarks = _remarks(site, matches)
     added = additions(matches, site.cluster.nodes, site.loaded.inventory) if dry_run else record(site, matches)
+    lost = [node for node, how in matches.by.items() if how == "assigned" and (node, "bmc") not in added]
     absent = without_machine(site.cluster.nodes, matches, {machine.address for machine in machines})
     if as_json:
         document = _document(machines, silent, matches, remarks, added)
@@ -60,19 +61,22 @@ def discover(
     else:
         printing.result(_table(machines, matches))
         _say_rest(remarks, absent)
+    if lost:
+        printing.note(f"{fold(lost)}: not assigned: removed, or given another controller, while machines were asked\n")
     where = site.loaded.inventory_path
     done = "would be added to" if dry_run else "added to"
     nodes = fold(list(dict.fromkeys(node for node, _ in added)))
     printing.note(f"{plural(len(added), 'value')} of {nodes} {done} {where}\n" if added else f"{where}: unchanged\n")
-    found = _controllers(asked, machines, silent, trust_new)
+    pinned = {node.bmc.address for node in site.cluster.nodes if node.bmc and node.bmc.certificate}
+    found = _controllers(asked, machines, [other for other in silent if other.address not in pinned], trust_new)
     if dry_run and added:
         again = command_line("discover", blueprint, *addresses, inventory=inventory, assign=assign, trust_new=trust_new)
     elif found:
         again = command_line("discover", blueprint, *found, inventory=inventory, assign=assign, trust_new=True)
     else:
-        again = command_line("power", "status", blueprint, inventory=inventory)
-    printing.note(f"Next: {again}\n")
-    return worst(_codes(asked, silent, remarks))
+        again = command_line("power", "status", blueprint, inventory=inventory) if machines else ""
+    printing.note(f"Next: {again}\n" if again else "")
+    return worst([*_codes(asked, silent, remarks), *[Exit.BUSY] * bool(lost)])
 
 
 def _document(

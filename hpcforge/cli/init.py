@@ -13,7 +13,7 @@ from pathlib import Path
 
 import typer
 
-from hpcforge.atomic import rewrite
+from hpcforge.atomic import rewrite_all
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
@@ -72,7 +72,7 @@ def init(
     file.parent.mkdir(parents=True, exist_ok=True)
     with folder_lock(file.parent):
         _refuse_existing(file, inventory)
-        _write(file, inventory, texts)
+        rewrite_all({inventory: texts[1], file: texts[0]})  # both or none
     follow = command_line("validate", file)
     if as_json:
         result = {
@@ -129,16 +129,6 @@ def _with_head(machines: list[FoundMachine]) -> list[FoundMachine]:
     if not sys.stdin.isatty():
         return machines
     return with_head(machines, _asked("Machine with the controller, DNS, time and packages", guess.name))
-
-
-def _write(file: Path, inventory: Path, texts: tuple[str, str]) -> None:
-    """Write the inventory, then the blueprint that names it; neither where one cannot be written. Raises `OSError`."""
-    rewrite(inventory, texts[1])
-    try:
-        rewrite(file, texts[0])
-    except BaseException:
-        inventory.unlink()
-        raise
 
 
 def _refuse_existing(*files: Path) -> None:

@@ -39,7 +39,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class MachineDifference:
-    """Something that differs, and the line that would settle it; `less`: the machine has less than is declared."""
+    """Something that differs, and the line that would settle it.
+
+    `less`: the machine has less than is declared, or is another one.
+    """
 
     node: str
     text: str
@@ -90,10 +93,21 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
         )
         remarks.append(MachineDifference(free[0], text))
         free = []
+    of = {node.name: node for node in nodes}
     for name, machine in zip(free, sorted(unknown, key=_place) if free else (), strict=True):
-        found[name], by[name] = machine, "assigned"
+        if is_another(of[name], machine):
+            text = f"the machine at {machine.address} is another one (serial number {machine.serial}): not assigned"
+            line = f"hpcforge nodes replace BLUEPRINT {name}, if it takes the place of {of[name].serial}"
+            remarks.append(MachineDifference(name, text, line, less=True))
+        else:
+            found[name], by[name] = machine, "assigned"
     unknown = [machine for machine in unknown if machine not in found.values()]
     return MachineMatches(found, by, tuple(unknown), tuple(remarks))
+
+
+def is_another(node: Node, machine: Machine) -> bool:
+    """Return whether a machine shows another serial number than the inventory has for a node."""
+    return bool(node.serial and machine.serial and node.serial != machine.serial)
 
 
 def _node_of(machine: Machine, keys: Mapping[By, Mapping[str, str]]) -> tuple[str | None, By | None]:
@@ -113,9 +127,10 @@ def _place(machine: Machine) -> tuple[int, ...]:
 def differences(node: Node, machine: Machine) -> Iterator[MachineDifference]:
     """Yield what differs between a node as declared and its machine."""
     name = node.name
-    if node.serial and machine.serial and node.serial != machine.serial:
+    if is_another(node, machine):
         line = f"inventory: {name}: {{serial: {quoted(machine.serial)}}}"
-        yield MachineDifference(name, f"serial number {machine.serial}, and the inventory has {node.serial}", line)
+        text = f"serial number {machine.serial}, and the inventory has {node.serial}: nothing of it is recorded"
+        yield MachineDifference(name, text, line, less=True)
     if node.mac and machine.macs and node.mac not in machine.macs:
         line = f"inventory: {name}: {{mac: {machine.macs[0]}}}"
         yield MachineDifference(name, f"none of its MAC addresses is {node.mac}: {', '.join(machine.macs[:8])}", line)
@@ -172,7 +187,7 @@ def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Invento
     )
     for node in nodes:
         machine = matches.nodes.get(node.name)
-        if machine is None:
+        if machine is None or is_another(node, machine):
             continue
         known = inventory.nodes.get(node.name) or InventoryNode.model_construct()
         if not known.serial and _SERIAL.fullmatch(machine.serial) and machine.serial not in serials:

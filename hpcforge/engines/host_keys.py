@@ -33,7 +33,7 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
         raise UnreachableError(
             "no-host-key",
             "the inventory has no host key: compare the output of `ssh-keyscan` with the node's console and add it "
-            "as `host_keys`; or run the same command with --trust-new, which accepts and records the present key",
+            "as `host_keys`; or run `hpcforge apply` with --trust-new, which accepts and records the present key",
         )
     found = [_KEY.fullmatch(line.strip()) for line in target.host_keys]
     if not all(found) or not _ADDRESS.fullmatch(target.address):

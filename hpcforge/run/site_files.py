@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from hpcforge.atomic import rewrite
+from hpcforge.atomic import rewrite_all
 from hpcforge.blueprint.edit import with_values
 from hpcforge.cluster import Loaded, load
 from hpcforge.errors import ChangedFileError, UsageError
@@ -32,13 +32,12 @@ def current(loaded: Loaded) -> Loaded:
 
 
 def write_texts(loaded: Loaded, texts: Mapping[Path, str]) -> None:
-    """Write texts that were made from `loaded`, in their order. Call under the lock.
+    """Write texts that were made from `loaded`, all or none. Call under the lock.
 
     Raises `ChangedFileError` if a file of the site is not the one that was read; nothing is written then.
     """
     loaded.require_unchanged()
-    for path, text in texts.items():
-        rewrite(path, text)
+    rewrite_all(texts)
 
 
 def add_values(loaded: Loaded, values_of: Callable[[Loaded], Values]) -> Values:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.atomic import rewrite, write_atomically
+from hpcforge.atomic import rewrite, rewrite_all, write_atomically
 
 WRITER = """
 import sys
@@ -70,3 +70,32 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path, write: object) -> None:
     assert pipe.is_fifo()
     reader.join(30)
     assert read == ["page"]
+
+
+def test_of_several_files_none_is_written_where_one_cannot_be(tmp_path: Path) -> None:
+    first, second = tmp_path / "site.yaml", tmp_path / "away" / "inventory.yaml"
+    first.write_text("old")
+    with pytest.raises(FileNotFoundError):
+        rewrite_all({first: "new", second: "new"})
+    assert first.read_text() == "old"
+    script = (
+        "import resource, signal, sys; from pathlib import Path; from hpcforge.atomic import rewrite_all;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
+        "a, b = map(Path, sys.argv[1:]); rewrite_all({a: 'new', b: 'x' * 8192})"
+    )
+    other = tmp_path / "other.yaml"
+    done = subprocess.run(
+        [sys.executable, "-c", script, first, other], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert f"File too large: '{other}'" in done.stderr
+    assert first.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["site.yaml"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_of_another_user_stays_theirs(tmp_path: Path) -> None:
+    path = tmp_path / "inventory.yaml"
+    path.write_text("old")
+    os.chown(path, 65534, 65534)
+    rewrite(path, "new")
+    assert (path.stat().st_uid, path.stat().st_gid, path.read_text()) == (65534, 65534, "new")

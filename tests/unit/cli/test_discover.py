@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
+from hpcforge.cli import discover
 from tests.support.fake_bmc import PASSWORD, FakeBmc, serving
 from tests.support.metal_site import metal_site
 
@@ -107,3 +109,17 @@ def test_wrong_addresses_are_refused(tmp_path: Path) -> None:
         ):
             assert why in site.cli("discover", "BLUEPRINT", given, code=3).stderr
         assert "no address of a management controller" in site.cli("discover", "BLUEPRINT", code=3).stderr
+
+
+def test_an_assigned_node_that_went_meanwhile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(tmp_path, [machine(1), machine(2), machine(3)]) as at:
+        site = metal_site(tmp_path, at, known=False)
+        monkeypatch.setattr(discover, "record", lambda *_: {})  # as another run left nothing to add
+        done = site.cli("discover", "BLUEPRINT", "127.77.0.[1-3]", "--trust-new", "--assign", "all!w2", code=6)
+    assert "store,head,w1: not assigned" in done.stderr or "head,store,w1: not assigned" in done.stderr
+
+
+def test_a_search_that_finds_no_controller_names_no_next_step(tmp_path: Path) -> None:
+    with serving(tmp_path, [FakeBmc(does=("no-service-root",))]) as at:
+        site = metal_site(tmp_path, at, known=False)
+        assert "Next:" not in site.cli("discover", "BLUEPRINT", "127.77.0.0/30").stderr

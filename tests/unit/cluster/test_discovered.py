@@ -65,11 +65,25 @@ def test_machines_are_assigned_in_the_order_of_their_addresses() -> None:
     assert {name: machine.address for name, machine in found.nodes.items()} == {"g01": "10.9.0.9", "g02": "10.9.0.10"}
 
 
+def test_a_machine_with_another_serial_number_is_not_assigned_and_nothing_of_it_is_added() -> None:
+    first, second = nodes()
+    stranger = Machine("10.9.0.9", "a" * 64, "OTHER")
+    matches = match((first, second), [stranger], ["g01"])
+    assert matches.nodes == {}
+    assert matches.unknown == (stranger,)
+    (remark,) = matches.remarks
+    assert remark.less and "serial number OTHER" in remark.text
+    at_its_place = like(first, serial="OTHER", certificate="a" * 64)
+    found = match((first, second), [at_its_place])
+    assert found.by == {"g01": "mac"}
+    assert additions(found, (first, second), Inventory.model_construct(nodes={})) == {}
+
+
 def test_what_differs_has_the_line_that_settles_it() -> None:
     first, _ = nodes()
     assert list(differences(first, like(first))) == []
     found = list(differences(first, like(first, memory_gib=256.0, gpus=("H100",) * 3, serial="Z9", sockets=1)))
-    assert [remark.less for remark in found] == [False, True, True, True]
+    assert [remark.less for remark in found] == [True, True, True, True]
     assert found[0].line == "inventory: g01: {serial: Z9}"
     assert found[1].line == "blueprint: overrides: {g01: {memory_gib: 256, reason: WHY}}"
     assert "count: 3" in found[3].line
