@@ -20,7 +20,7 @@ from tests.support.blocking_backend import SITECUSTOMIZE
 from tests.unit.smoke_tests.test_smoke_tests import FOLDERS, PROGRAMS
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
-RANKS = 4
+RANKS = 3
 LIMIT_S = 4
 GRACE_S = 5  # within which a rank has ended after its limit
 Events = list[dict[str, Any]]
@@ -66,11 +66,11 @@ def waited(said: Mapping[int, Events]) -> dict[int, dict[str, Any]]:
 @pytest.mark.parametrize("lock", ["", "1"], ids=["a thread could run", "the interpreter is locked"])
 def test_ranks_that_wait_for_one_that_hangs_say_so_and_end(lock: str, tmp_path: Path, free_port: int) -> None:
     with started(tmp_path, free_port, "--inject=hang:1", HOLDS_LOCK=lock) as ranks:
-        said = {rank: events(ranks[rank]) for rank in (0, 2, 3)}
+        said = {rank: events(ranks[rank]) for rank in (0, 2)}
         assert {ranks[rank].wait() for rank in said} == {-signal.SIGALRM}
         assert ranks[1].poll() is None
     failed = waited(said)
-    assert sorted(failed) == [0, 2, 3]
+    assert sorted(failed) == [0, 2]
     for rank, event in failed.items():
         assert (event["rank"], event["host"], event["during"]) == (rank, f"n{rank}", "collective")
         assert event["error"].startswith(f"timed out after {LIMIT_S + 2} s in ")
@@ -81,10 +81,10 @@ def test_ranks_that_wait_for_one_that_was_killed_say_so_in_time(tmp_path: Path, 
     with started(tmp_path, free_port, "--inject=die:2") as ranks:
         assert ranks[2].wait() == -signal.SIGKILL
         since = time.monotonic()
-        said = {rank: events(ranks[rank]) for rank in (0, 1, 3)}
+        said = {rank: events(ranks[rank]) for rank in (0, 1)}
         took_s = time.monotonic() - since
         assert {ranks[rank].wait() for rank in said} == {-signal.SIGALRM}
-    assert sorted(waited(said)) == [0, 1, 3]
+    assert sorted(waited(said)) == [0, 1]
     assert took_s < LIMIT_S + GRACE_S
 
 
