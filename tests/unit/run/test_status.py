@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,11 @@ def test_a_slurm_that_does_not_list_its_nodes_is_noted() -> None:
 
         return answer
 
-    silent = status(Nodes(with_answers({})), CLUSTER, 10, print, desired=DESIRED)
+    slurm = replace(DESIRED.nodes["head"][0], role="slurm_controller")
+    desired = replace(DESIRED, nodes={**DESIRED.nodes, "head": (slurm,)})
+    without = status(Nodes(with_answers({})), CLUSTER, 10, print, desired=DESIRED)
+    assert not any(note.startswith("Slurm on head") for note in without.notes)  # the site installs no Slurm
+    silent = status(Nodes(with_answers({})), CLUSTER, 10, print, desired=desired)
     assert "Slurm on head does not list its nodes, so their states are not known" in silent.notes
-    listed = status(Nodes(with_answers({"slurm_nodes": ""})), CLUSTER, 10, print, desired=DESIRED)
+    listed = status(Nodes(with_answers({"slurm_nodes": ""})), CLUSTER, 10, print, desired=desired)
     assert not any(note.startswith("Slurm on head") for note in listed.notes)
