@@ -64,3 +64,33 @@ def test_a_worker_that_names_others_is_drained_alone(site: Site) -> None:
 def test_the_others_pass_without_it(site: Site) -> None:
     assert site.cli("verify", "BLUEPRINT", "--reserve").returncode == 0
     site.becomes("head", STATES, "w01 idle\nw02 idle\nw03 drained\n")
+
+
+# Root of w03 changes each answer of hpcforge's program: it is w01, without memory, perhaps with words for a terminal.
+ANSWERS = r"""#!/bin/bash
+/usr/bin/python3.11 "$@" | sed -u -e 's/"memory_kib": *[0-9]*/"memory_kib": 1/g' -e 's/w03/w01/g' EXPRESSION
+"""
+ESCAPES = r"""-e 's/"kernel": *"/&\\u001b[2J/g'"""
+FILES = "sudo sha256sum /var/lib/hpcforge/receipt.json /etc/slurm/*.conf"
+
+
+@pytest.mark.parametrize(("expression", "said"), [(ESCAPES, "sent an invalid response"), ("", "memory 0.0 GiB")])
+def test_a_worker_that_says_it_is_another_changes_no_other(site: Site, expression: str, said: str) -> None:
+    """Its facts and answers, through `status`, `plan` and `apply`: what it claims is its own, or it is left out."""
+    lies = shlex.quote(ANSWERS.replace("EXPRESSION", expression))
+    site.ssh("w03", f"printf %s {lies} > /tmp/answers; sudo install /tmp/answers /usr/local/sbin/lying")
+    before = [site.ssh(node, FILES) for node in ("w01", "w02")]
+    site.ssh("w03", "sudo ln -sfn /usr/local/sbin/lying /usr/bin/python3")
+    try:
+        found = json.loads(site.cli("status", "BLUEPRINT", "--json").stdout)["nodes"]
+        assert sorted(found) == ["head", "w01", "w02", "w03"]
+        assert not any(found[name]["troubles"] or found[name]["unreachable"] for name in ("w01", "w02"))
+        applied = site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none")
+        output = applied.stdout + applied.stderr
+        assert applied.returncode in (4, 5, 7), output
+        assert said in output
+        assert "\x1b[2J" not in output
+        site.becomes("head", STATES, "w01 idle\nw02 idle\nw03 drained\n")
+        assert [site.ssh(node, FILES) for node in ("w01", "w02")] == before
+    finally:
+        site.ssh("w03", "sudo ln -sfn python3.11 /usr/bin/python3")
