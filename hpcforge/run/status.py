@@ -10,7 +10,7 @@ from typing import Any
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.admission import DeclaredWorker, declared, gpu_shortfalls
-from hpcforge.plan.desired import Desired, DesiredRole
+from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.gpus import remarks
 from hpcforge.plan.observation import Observation, taken_back
@@ -104,7 +104,7 @@ def status(
         verdicts=recorded,
         notes=(
             *(_notes(head, away, history, roster, recorded)),
-            *(_notes_of_slurm(seen[head], roles.get(head, ()))),
+            *(_notes_of_slurm(seen[head], desired)),
             *([f"{dead.sentence()}: that process has ended on this machine, and the run was cut off"] if dead else []),
         ),
     )
@@ -160,8 +160,8 @@ def _node(
     return NodeStatus(seen.node, seen.unreachable, state, changed, run, tuple(troubles), nvml, certified)
 
 
-def _notes_of_slurm(head: Observation, roles: Collection[DesiredRole]) -> list[str]:
-    has_slurm = any(role.role == "slurm_controller" for role in roles)
+def _notes_of_slurm(head: Observation, desired: Desired) -> list[str]:
+    has_slurm = any(role.role == desired.scheduler for role in desired.nodes.get(head.node, ()))
     if head.unreachable is not None or not head.configured or not has_slurm or SLURM_NODES in head.answers:
         return []
     return [f"Slurm on {head.node} does not list its nodes, so their states are not known"]

@@ -67,8 +67,7 @@ def test_a_slurm_that_does_not_list_its_nodes_is_noted() -> None:
 
         return answer
 
-    slurm = replace(DESIRED.nodes["head"][0], role="slurm_controller")
-    desired = replace(DESIRED, nodes={**DESIRED.nodes, "head": (slurm,)})
+    desired = replace(DESIRED, scheduler=DESIRED.nodes["head"][0].role)
     without = status(Nodes(with_answers({})), CLUSTER, 10, print, desired=DESIRED)
     assert not any(note.startswith("Slurm on head") for note in without.notes)  # the site installs no Slurm
     silent = status(Nodes(with_answers({})), CLUSTER, 10, print, desired=desired)
