@@ -33,6 +33,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hpcforge.atomic import write_atomically
 from tools.gpu.parts import Judgement, Part, parts
 from tools.gpu.runs import STOP, Place, Smi, query, run
 
@@ -68,8 +69,8 @@ class Report:
         self.finished = finished
         about = {**self.about, "finished": finished, "result": self.summary()}
         text = json.dumps({**about, "parts": [asdict(each) for each in self.results.values()]}, indent=1)
-        replace(self.folder / "report.json", text.encode())
-        replace(self.folder / "report.txt", self.text().encode())
+        write_atomically(self.folder / "report.json", text, 0o644)
+        write_atomically(self.folder / "report.txt", self.text(), 0o644)
         packed = self.folder / ".raw.tar.gz"
         with tarfile.open(packed, "w:gz") as archive:
             archive.add(self.raw, "raw")
@@ -96,13 +97,6 @@ class Report:
 def shown(value: object) -> str:
     """Return a number with four digits, a text as it is."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    beside = path.with_name(f".{path.name}")
-    beside.write_bytes(content)
-    beside.rename(path)
 
 
 def about(gpu: bool) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def verify(
 
 
 def exit_status(done: Verification, out: Mapping[str, str]) -> int:
-    """The exit status; `out` are the nodes that were meant and left out."""
+    """Return the exit status; `out` are the nodes that were meant and left out."""
     verdicts = [result.verdict for result in done.tests.reached]
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     failed = any(not verdict.passed and not verdict.waits_for for verdict in verdicts)

@@ -214,7 +214,7 @@ def _lacks_files(role: DesiredRole, seen: Observation) -> bool:
 
 
 def _unless_told(leaver: Leaving, answers: Mapping[str, str]) -> Leaving:
-    """The same, as a worker with jobs where Slurm gave no list of its nodes or jobs."""
+    """Return it as a worker with jobs where Slurm gave no list of its nodes or jobs."""
     worker, jobs = leaver.worker or SLURM_NODES not in answers, SLURM_JOBS not in answers
     return leaver if (worker, jobs) == (leaver.worker, False) else replace(leaver, worker=worker, may_have_jobs=jobs)
 

@@ -85,7 +85,7 @@ def unreported(program: SmokeTestProgram, of: Numbers, nodes: Sequence[str]) -> 
 
 
 def silent_rank(program: SmokeTestProgram, measurements: Sequence[Measurement], ranks: int) -> tuple[int, str] | None:
-    """The first rank without a number that each rank reports, and the measure."""
+    """Return the first rank without a number that each rank reports, and the measure."""
     for measure in (measure for measure in program.measures if measure.per == "rank" and measure.shown != "text"):
         spoke = {each.get("rank") for each in measurements if measure.name in each}
         rank = next((rank for rank in range(ranks) if rank not in spoke), None)

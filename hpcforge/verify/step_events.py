@@ -53,13 +53,13 @@ def lines_of(text: str) -> list[str]:
 
 
 def labelled(line: str) -> tuple[int, str] | None:
-    """The task of a line, and its text; None for a line of Slurm's own."""
+    """Return the task of a line, and its text; None for a line of Slurm's own."""
     found = _LABELLED.match(line)
     return (int(found[1]), found[2]) if found else None
 
 
 def step_events(stdout: str, layout: TaskLayout) -> StepEvents:
-    """The events that are believed."""
+    """Return the events that are believed."""
     events = [*events_of(stdout)]
     claims = _claims(events)
     places = _places(layout, claims)
@@ -114,7 +114,7 @@ def _event(text: str) -> Event | None:
 
 
 def _claims(events: Iterable[tuple[int, Event]]) -> dict[int, object]:
-    """The node that each task names in its first event, which is of what starts it."""
+    """Return the node that each task names in its first event, which is of what starts it."""
     first: dict[int, Event] = {}
     for task, event in events:
         first.setdefault(task, event)
@@ -122,7 +122,7 @@ def _claims(events: Iterable[tuple[int, Event]]) -> dict[int, object]:
 
 
 def _places(layout: TaskLayout, claims: Mapping[int, object]) -> dict[int, str]:
-    """The node of each task, by its number. A task that names another node is not believed at all.
+    """Return the node of each task, by its number. A task that names another node is not believed at all.
 
     Slurm's order may be another one: then all tasks together name each node as often as it has tasks. One that lies
     cannot do that alone, since it would name a node twice.
