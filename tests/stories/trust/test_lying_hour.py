@@ -22,7 +22,7 @@ HOUR_S = 3600  # what is tested is that nothing of the others changes meanwhile
 HONEST = ("head", "w01", "w02")
 STATES = "sinfo --noheader --Node --format='%N %T' | sort -u"
 FILES = "sudo sha256sum /var/lib/hpcforge/receipt.json /etc/slurm/*.conf; hostname"
-LOGGED = "sudo sh -c \"grep -l 'NVRM: Xid 79' /var/log/cluster/*\""
+LOGGED = "sudo sh -c \"grep -l 'Out of memory, [N]VRM' /var/log/cluster/*\""  # without the line of sudo itself
 # As other machines, with messages of 4 kB, ten a second.
 LOGS = """
 import syslog, time
