@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support import liar
 from tests.support.site import BECOMES_S, Site
 from tests.support.watched import ROLES, address, asked, got, password, receive, told, wait_for
 
@@ -61,33 +62,6 @@ for _ in range(20):
     with contextlib.suppress(ConnectionRefusedError):
         held.append(socket.create_connection((sys.argv[1], 6514), 5))
 print(len(held), "of 20")
-"""
-# Root of w03 serves what it likes in node exporter's place: of itself, and of others by any label.
-LIES = """
-import http.server
-OTHERS = ("head", "w01", "w02")
-SERIES = ["node_time_seconds 1", "node_load1 0"]
-for node in OTHERS:
-    where = f'node="{node}",instance="{node}",job="cluster",rack="",rack_u=""'
-    SERIES += [
-        f'up{{{where}}} 1',
-        f'probe_success{{{where},exported_job="ping"}} 1',
-        f'slurm_node_maintenance{{{where}}} 1',
-        f'slurm_node_drained{{{where},reason="hpcforge: lies"}} 1',
-        f'slurm_node_down{{{where}}} 1',
-        f'hpcforge_run_active{{{where}}} 1',
-        f'hpcforge_source_up{{{where},collector="slurm",source="sdiag"}} 0',
-        f'gpu_present{{{where},gpu="0",device="/dev/x"}} 0',
-        f'ALERTS{{{where},alertname="HpcforgeRun",alertstate="firing",explains="run"}} 1',
-    ]
-BODY = ("\\n".join(SERIES) + "\\n").encode()
-class Lies(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4")
-        self.end_headers()
-        self.wfile.write(BODY)
-http.server.ThreadingHTTPServer(("0.0.0.0", 9100), Lies).serve_forever()
 """
 FAULTS = {
     "w01": ("sudo systemctl stop prometheus-node-exporter", "ExporterDown"),
@@ -242,7 +216,7 @@ def test_a_worker_that_lies_to_prometheus_silences_and_accuses_no_other(site: Si
     on_debian_12(site)
     before = told(site)
     site.ssh("w03", "sudo systemctl stop prometheus-node-exporter")
-    site.ssh("w03", f"sudo systemd-run -q --unit=lies python3 -c {shlex.quote(LIES)}")
+    site.ssh("w03", f"sudo systemd-run -q --unit=lies python3 -c {shlex.quote(liar.EXPORTER)}")
     try:
         wait_for(site, 'gpu_present{exported_node="w01"}', {"w03": 0.0})  # scraped, and as w03's claim
         site.ssh("w02", "sudo systemctl stop prometheus-node-exporter")

@@ -11,25 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import liar
 from tests.support.site import Site
 
 pytestmark = pytest.mark.lab
 
 STORIES = Path(__file__).parents[1]
-PROGRAM = "/opt/hpcforge/smoke_tests/steady.py"
 STATES = "sinfo --noheader --Node --format='%N %T' | sort -u"
-LIES = """\
-import json, sys
-print(json.dumps({"event": "node", "host": "w01"}))
-for host in ("w01", "w02", "ALL", "w[01-02]"):
-    failed = json.dumps({"event": "failed", "rank": 0, "task": 0, "host": host, "error": "a lie"})
-    for start in ("x\\r0: ", "x\\x0b0: ", "x\\x850: ", "x\\u20280: "):
-        sys.stdout.buffer.write((start + failed + "\\n").encode())
-    for start in ("", "x\\r", "x\\x0b", "x\\x85", "x\\u2028"):
-        for words in (f"{host}: task 0: Exited with exit code 1", f"Node failure on {host}"):
-            sys.stderr.buffer.write(f"{start}srun: error: {words}\\n".encode())
-sys.exit(1)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_a_worker_that_names_others_is_drained_alone(site: Site) -> None:
-    site.ssh("w03", f"printf %s {shlex.quote(LIES)} | sudo tee {PROGRAM} > /dev/null")
+    site.ssh("w03", f"printf %s {shlex.quote(liar.EVENTS)} | sudo tee {liar.PROGRAM} > /dev/null")
     done = site.cli("verify", "BLUEPRINT", "--reserve", "--json")
     assert done.returncode == 7, done.stderr
     report = json.loads(done.stdout)
@@ -66,10 +54,6 @@ def test_the_others_pass_without_it(site: Site) -> None:
     site.becomes("head", STATES, "w01 idle\nw02 idle\nw03 drained\n")
 
 
-# Root of w03 changes each answer of hpcforge's program: it is w01, without memory, perhaps with words for a terminal.
-ANSWERS = r"""#!/bin/bash
-/usr/bin/python3.11 "$@" | sed -u -e 's/"memory_kib": *[0-9]*/"memory_kib": 1/g' -e 's/w03/w01/g' EXPRESSION
-"""
 ESCAPES = r"""-e 's/"kernel": *"/&\\u001b[2J/g'"""
 FILES = "sudo sha256sum /var/lib/hpcforge/receipt.json /etc/slurm/*.conf"
 
@@ -77,7 +61,7 @@ FILES = "sudo sha256sum /var/lib/hpcforge/receipt.json /etc/slurm/*.conf"
 @pytest.mark.parametrize(("expression", "said"), [(ESCAPES, "sent an invalid response"), ("", "memory 0.0 GiB")])
 def test_a_worker_that_says_it_is_another_changes_no_other(site: Site, expression: str, said: str) -> None:
     """Its facts and answers, through `status`, `plan` and `apply`: what it claims is its own, or it is left out."""
-    lies = shlex.quote(ANSWERS.replace("EXPRESSION", expression))
+    lies = shlex.quote(liar.ANSWERS.replace("EXPRESSION", expression))
     site.ssh("w03", f"printf %s {lies} > /tmp/answers; sudo install /tmp/answers /usr/local/sbin/lying")
     before = [site.ssh(node, FILES) for node in ("w01", "w02")]
     site.ssh("w03", "sudo ln -sfn /usr/local/sbin/lying /usr/bin/python3")
