@@ -20,7 +20,7 @@ ON_DEMAND = {
     "faults": "that plant faults on eight nodes, which `verify` must find and name",
     "kills": "that kill applies of a cluster with Slurm, for hours",
     "metal": "that install a machine that boots from the network",
-    "monitoring": "of nine faults on the full lab, and of ten quiet minutes",
+    "monitoring": "of nine faults on the full lab, ten quiet minutes, and an hour beside a worker that lies",
     "nvidia": "of NVIDIA's repository, with stubs, on a node",
     "training": "of faults in training: in each mode, in checkpoints, of a node under a job",
     "templates": "of each template of `hpcforge init`, from nothing to a report of its acceptance",
