@@ -325,7 +325,7 @@ class OperatingSystem:
     def slurm_settings(self) -> tuple[str, ...] | None:
         """The names that its Slurm takes in slurm.conf; None for a release that the catalog does not have."""
         release = load_catalog().slurm.get(self.slurm)
-        return release.settings if release else None
+        return tuple(release.settings) if release else None
 
     @property
     def openssh_version(self) -> tuple[int, ...]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.cluster.load import load
 from hpcforge.cluster.machines import groups, machine
 from hpcforge.cluster.model import Cluster
@@ -59,3 +62,73 @@ def test_names_with_capitals_and_points_are_node_sets_and_groups(tmp_path: Path)
     cluster = lake(tmp_path)
     assert select(cluster, ["Week.long!thin1"], ["Express,head"]) == ("fat1",)
     assert groups(cluster)["partition_Week_long"] == ("thin1", "thin2", "fat1")
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        (
+            "PriorityTeir: 20",
+            "Slurm 22.05 of debian 12 has no parameter of a partition `PriorityTeir`",
+            "did you mean `PriorityTier`?",
+        ),
+        (
+            "PowerDownOnIdle: YES",
+            "Slurm 22.05 of debian 12 has no parameter of a partition `PowerDownOnIdle`",
+            None,
+        ),
+        (
+            "PriorityTier: high",
+            "Slurm 22.05 of debian 12 does not take `high` for `PriorityTier`",
+            "use a whole number to 65535, or UNLIMITED",
+        ),
+        (
+            "PreemptMode: requeu",
+            "Slurm 22.05 of debian 12 does not take `requeu` for `PreemptMode`",
+            "use OFF, CANCEL, REQUEUE or SUSPEND",
+        ),
+        ("maxtime: 1-00:00:00", "`maxtime` cannot be set here", "use `max_time` of the partition"),
+        ("Nodes: thin1", "`Nodes` cannot be set here", "use `nodes` of the partition"),
+        ("Default: YES", "`Default` cannot be set here", "use `default` of the partition"),
+        ("QOS: high", "`QOS` cannot be set here", "use `qos` of the partition"),
+        ("TRESBillingWeights: CPU=1", "`TRESBillingWeights` cannot be set here", "use `billing` of the partition"),
+        ("Topology: tree", "`Topology` cannot be set here", "use `topology` of the partition"),
+        ("State: DOWN", "`State` cannot be set here", "hpcforge sets it"),
+        ("GraceTime: 5\n        gracetime: 6", "`gracetime` repeats `GraceTime`: Slurm ignores case in names", None),
+        ("AllowGroups: a b", "`a b` is not a value for slurm.conf", None),
+    ],
+)
+def test_a_setting_that_slurm_would_not_take_is_an_error_at_its_line(
+    tmp_path: Path, line: str, message: str, hint: str | None
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        lake(tmp_path, TEXT.replace("PriorityTier: 20", line))
+    [error] = [found for found in caught.value.diagnostics if found.severity == "error"]
+    assert error.message.startswith(message)
+    assert error.line == TEXT[: TEXT.index("PriorityTier")].count("\n") + 1 + line.count("\n")
+    assert hint is None or error.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Express:", "Default:", "`Default` is a reserved name"),
+        ("Express:", "Ex/press:", "`Ex/press` is not a name of a partition"),
+        ("ib_hdr", "ib&hdr", "`ib&hdr` is not a feature of a node"),
+        ("weight: 50", "weight: -1", "`-1` is not a whole number"),
+        ("weight: 50", "weight: 4294967294", "must be at most 4294967293"),
+    ],
+)
+def test_names_features_and_weights_that_slurm_cannot_have(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        lake(tmp_path, TEXT.replace(old, new))
+    [error] = [found for found in caught.value.diagnostics if found.severity == "error"]
+    assert message in error.message
+
+
+def test_what_the_release_has_is_what_counts(tmp_path: Path) -> None:
+    text = TEXT.replace("PriorityTier: 20", "PowerDownOnIdle: YES").replace('release: "12"', 'release: "13"')
+    assert lake(tmp_path, text).slurm.partitions[1].settings == (("PowerDownOnIdle", "YES"),)
+    older = text.replace("users:", 'overrides: {thin1: {release: "12", reason: its turn comes}}\nusers:')
+    with pytest.raises(InvalidInput, match=r"Slurm 22\.05 of debian 12"):
+        lake(tmp_path, older)
