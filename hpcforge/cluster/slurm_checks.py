@@ -81,7 +81,7 @@ def _refused(place: _Settings, system: Distribution, catalog: Catalog) -> Iterat
     release = catalog.slurm.get(system.slurm)
     if release is None:
         known = f"those of {', '.join(catalog.slurm)} are"
-        message = f"the names are not checked: the catalog has no settings of Slurm {system.slurm}"
+        message = f"settings are not checked: the catalog has no settings of Slurm {system.slurm}"
         yield Finding(place.loc, message, known, severity="warning", key=True)
         return
     settings = place.known(release)

@@ -185,7 +185,7 @@ def test_the_names_of_settings_are_those_that_its_slurm_has(site: Site) -> None:
 @pytest.mark.parametrize(
     ("setting", "why"),
     [
-        ("KillWait: abc", 'KillWait value "abc" is not a valid number'),  # seen before slurm.conf is replaced
+        ("PriorityDecayHalfLife: abc", 'Bad value "abc" for PriorityDecayHalfLife'),  # before slurm.conf is replaced
         ("SchedulerType: sched/none-such", "fatal: Failed to initialize sched plugin"),  # only slurmctld sees it
     ],
 )

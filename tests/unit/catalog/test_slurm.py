@@ -88,7 +88,7 @@ def test_nothing_is_refused_for_a_release_that_the_catalog_does_not_know(monkeyp
         diagnostic for diagnostic in load(path, instead={path: text}).diagnostics if "settings" in diagnostic.message
     ]
     assert said.severity == "warning"
-    assert said.message == "the names are not checked: the catalog has no settings of Slurm 22.05"
+    assert said.message == "settings are not checked: the catalog has no settings of Slurm 22.05"
     assert said.hint == "those of 99.05 are"
 
 

@@ -9,7 +9,7 @@ import pytest
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.cluster.load import load
 from hpcforge.cluster.machines import groups, machine
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, Partition
 from hpcforge.cluster.select import select
 
 TEXT = """\
@@ -38,6 +38,33 @@ slurm:
 users: {tests: {uid: 2001}}
 """
 
+SITE = """\
+schema: 1
+name: shore
+domain: shore.example.org
+access: {user: ops}
+nodes:
+  ctl:         {functions: [head],   hardware: box, addresses: 10.92.0.10}
+  front1:      {functions: [login],  hardware: box, addresses: 10.92.0.20}
+  cn[001-003]: {functions: [worker], hardware: box, addresses: "10.92.0.[31-33]"}
+hardware: {box: {memory_gib: 128, sockets: 2, cores_per_socket: 12, threads_per_core: 2}}
+networks: {cluster: {cidr: 10.92.0.0/24}}
+services: {dns: {on: ctl}, time: {on: ctl}, accounting: {on: ctl}, directory: {external: [ldap.example.org]}}
+software: {os: {name: debian, release: "12"}}
+users: {tests: {uid: 2002}}
+slurm:
+  controller: ctl
+  settings: {PreemptType: preempt/partition_prio, PreemptMode: REQUEUE}
+  partitions:
+    MONTH: {nodes: "cn[001-003]", default: true, max_time: "31-00:00:00"}
+    short.q:
+      nodes: cn003
+      max_time: "1-00:00:00"
+      settings: {PriorityTier: 30, PreemptMode: "OFF", AllowAccounts: geo, OverSubscribe: FORCE}
+  accounts: {geo: {users: {r.mora: {}, tests: {}}}}
+acceptance: {run_as: tests, tests: {allreduce: {nodes: [short.q, MONTH]}}}
+"""
+
 
 def lake(tmp_path: Path, text: str = TEXT) -> Cluster:
     path = tmp_path / "lake.yaml"
@@ -56,6 +83,17 @@ def test_partitions_and_nodes_have_a_sites_settings(tmp_path: Path) -> None:
         ((), 50),
     ]
     assert machine(cluster.by_name["fat1"])["weight"] == 50
+
+
+def test_a_sites_partitions_are_taken_with_their_preemption_and_accounts(tmp_path: Path) -> None:
+    cluster = lake(tmp_path, SITE)
+    month, short = cluster.slurm.partitions
+    assert (month.name, month.max_time, month.settings) == ("MONTH", "31-00:00:00", ())
+    assert short.settings == (
+        ("PriorityTier", "30"), ("PreemptMode", "OFF"), ("AllowAccounts", "geo"), ("OverSubscribe", "FORCE"),
+    )  # fmt: skip
+    assert cluster.acceptance
+    assert [test.nodes for test in cluster.acceptance.tests] == [short.nodes, month.nodes]
 
 
 def test_names_with_capitals_and_points_are_node_sets_and_groups(tmp_path: Path) -> None:
@@ -132,3 +170,44 @@ def test_what_the_release_has_is_what_counts(tmp_path: Path) -> None:
     older = text.replace("users:", 'overrides: {thin1: {release: "12", reason: its turn comes}}\nusers:')
     with pytest.raises(InvalidInput, match=r"Slurm 22\.05 of debian 12"):
         lake(tmp_path, older)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message", "hint"),
+    [
+        ("AllowAccounts: fysics", "`fysics` is not an account of this blueprint", "did you mean `physics`?"),
+        ("DenyAccounts: PHYSICS,none", "`none` is not an account of this blueprint", None),
+        ("AllowQos: normal,hihg", "`hihg` is not a QOS of this blueprint", "did you mean `high`?"),
+        ("AllowAccounts: Physics", None, None),
+        ("AllowAccounts: ALL", None, None),
+        ("DenyQos: high", None, None),
+    ],
+)
+def test_accounts_and_qos_of_a_partition_are_those_of_the_blueprint(
+    tmp_path: Path, setting: str, message: str | None, hint: str | None
+) -> None:
+    text = TEXT.replace("PriorityTier: 20", setting).replace(
+        "time: {on: head}", "time: {on: head}, accounting: {on: head}"
+    )
+    text = text.replace(
+        "users: {tests", "  accounts: {physics: {users: {tests: {}}}}\n  qos: {high: {}}\nusers: {tests"
+    )
+    if message is None:
+        assert lake(tmp_path, text).slurm.partitions[1].settings == (tuple(setting.split(": ")),)
+        return
+    with pytest.raises(InvalidInput) as caught:
+        lake(tmp_path, text)
+    [error] = [found for found in caught.value.diagnostics if found.severity == "error"]
+    assert (error.message, error.line) == (message, TEXT[: TEXT.index("PriorityTier")].count("\n") + 1)
+    assert hint is None or error.hint == hint
+
+
+def test_a_partition_that_keeps_jobs_out_is_selective() -> None:
+    chosen = {
+        "AllowAccounts": "physics", "RootOnly": "yes", "minnodes": "4", "AllowGroups": "ALL", "ReqResv": "NO",
+        "MaxNodes": "UNLIMITED", "PriorityTier": "20",
+    }  # fmt: skip
+    of_each = {name: Partition("main", (), False, "INFINITE", settings=((name, chosen[name]),)) for name in chosen}
+    assert [name for name, partition in of_each.items() if partition.selective] == [
+        "AllowAccounts", "RootOnly", "minnodes",
+    ]  # fmt: skip
