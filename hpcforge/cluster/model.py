@@ -180,6 +180,8 @@ class Node:
     reserve_memory_mib: int = 0  # the same
     platform: Platform | None = None  # None: the cluster's, as all nodes have
     system_disk: SystemDisk = SystemDisk()
+    features: tuple[str, ...] = ()  # of Slurm's, which jobs ask for
+    weight: int | None = None  # of Slurm's; None: its own default
 
     @property
     def certified(self) -> bool:
@@ -323,7 +325,7 @@ class OperatingSystem:
     def slurm_settings(self) -> tuple[str, ...] | None:
         """The names that its Slurm takes in slurm.conf; None for a release that the catalog does not have."""
         release = load_catalog().slurm.get(self.slurm)
-        return release.settings if release else None
+        return tuple(release.settings) if release else None
 
     @property
     def openssh_version(self) -> tuple[int, ...]:
@@ -429,6 +431,14 @@ class SiteRole:
     on: tuple[str, ...]
 
 
+# Parameters of a partition that keep jobs out, and values with which they do not.
+_SELECTIVE = {
+    "allocnodes", "allowaccounts", "allowgroups", "allowqos", "denyaccounts", "denyqos", "maxcpuspernode",
+    "maxcpuspersocket", "maxmempercpu", "maxmempernode", "maxnodes", "minnodes", "reqresv", "rootonly",
+}  # fmt: skip
+_ALL_JOBS = {"all", "no", "false", "0", "down", "unlimited", "infinite"}
+
+
 @dataclass(frozen=True)
 class Partition:
     """A Slurm partition."""
@@ -440,6 +450,12 @@ class Partition:
     qos: str | None = None  # whose limits its jobs have, too
     billing_weights: tuple[tuple[str, str], ...] = ()  # as TRESBillingWeights has them; none: Slurm's own
     topology: Plugin | None = None  # of its jobs, where it is not the default one
+    settings: tuple[tuple[str, str], ...] = ()  # further parameters of the partition and their values
+
+    @property
+    def selective(self) -> bool:
+        """Whether its settings keep some jobs out."""
+        return any(name.lower() in _SELECTIVE and value.lower() not in _ALL_JOBS for name, value in self.settings)
 
 
 @dataclass(frozen=True)
@@ -792,12 +808,13 @@ class Cluster:
         return node.cpus - node.reserve_cores * node.threads_per_core
 
     def memory_mib_per_cpu(self, partition: Partition) -> int | None:
-        """What a job that asks for no memory gets with each hardware thread, MiB; None where `slurm.settings` say.
+        """What a job that asks for no memory gets with each hardware thread, MiB; None where settings say.
 
         A job with all threads of the partition's least node gets all of its memory. Slurm's own default is a node's
         whole memory for any job, which keeps all others off it.
         """
-        if any(key.lower().startswith("defmemper") for key, _ in self.slurm.settings):
+        settings = (*self.slurm.settings, *partition.settings)
+        if any(key.lower().startswith("defmemper") for key, _ in settings):
             return None
         nodes = [self.by_name[name] for name in partition.nodes]
         return max(1, min(self.job_memory_mib(node) // max(1, self.job_cpus(node)) for node in nodes))
