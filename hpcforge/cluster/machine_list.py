@@ -17,7 +17,7 @@ from hpcforge.blueprint import suggestions
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import Diagnostic, Mark, SourceFile, closest, in_order, quote
 from hpcforge.blueprint.inventory import BmcSection, Inventory, InventoryNode
-from hpcforge.cluster.separated_values import ListCell, CellError, ListRecord, decode, record, records, separator_of
+from hpcforge.cluster.separated_values import CellError, ListCell, ListRecord, decode, record, records, separator_of
 
 MOST_BYTES = 16 << 20
 MOST_MACHINES = 100_000
