@@ -200,8 +200,9 @@ def _asked(question: str, usual: str, number: bool = False) -> str:
 
 
 def _name_of(file: Path) -> str:
-    """A cluster's name from a file's: lower-case letters, digits and -."""
-    return re.sub(r"[^a-z0-9-]+", "-", file.stem.lower()).strip("-")[:31] or "cluster"
+    """A cluster's name from a file's: lower-case letters, digits and -, a letter first."""
+    plain = re.sub(r"[^a-z0-9-]+", "-", file.stem.lower())
+    return re.sub(r"^[0-9-]+", "", plain)[:31].rstrip("-") or "cluster"
 
 
 def _network_of(machines: Sequence[FoundMachine]) -> str:

@@ -36,7 +36,7 @@ def gpu_choices(name: str, catalog: Catalog) -> list[GpuChoice]:
     The name is a type of Slurm (`a100`, `nvidia_a100-pcie-40gb`) or a driver's. Where the catalog has no such model,
     the one choice is a model of the blueprint: the numbers of another would be wrong.
     """
-    slug = _slug(name)
+    slug = _slug(name).removesuffix("null")  # which YAML would have as nothing
     words = [word for word in slug.split("-") if word not in _BRANDS]
     bare = "-".join(words)
     if model := _by_driver_name(catalog).get(bare):
@@ -51,7 +51,7 @@ def gpu_choices(name: str, catalog: Catalog) -> list[GpuChoice]:
     by_air = [model for model in fitting if catalog.gpus[model].cooling != "liquid"] or fitting
     if by_air:
         return [GpuChoice(model, catalog.gpus[model], sure=len(by_air) == 1) for model in by_air]
-    return [_own_model(slug or "gpu", words, [catalog.gpus[model] for model in family], memory_gb, forms)]
+    return [_own_model(slug.strip("-.") or "gpu", words, [catalog.gpus[model] for model in family], memory_gb, forms)]
 
 
 def _slug(name: str) -> str:

@@ -77,3 +77,13 @@ def test_lines_of_a_file_that_would_be_wrong_are_those_of_the_users_file(
     assert "\nsite.inventory.yaml:" in said
     assert "/tmp" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["hosts"]
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"),
+    [("01-site", "site"), ("2026", "cluster"), ("My_Site.v2", "my-site-v2"), ("a" * 30 + "-b", "a" * 30)],
+)
+def test_a_name_of_any_file_becomes_one_of_a_cluster(stem: str, name: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{stem}.yaml"
+    assert run(["init", str(file), "--template", "mixed"]) == 0
+    assert f"\nname: {name}\n" in file.read_text()

@@ -24,7 +24,7 @@ NAMES = (
     "rtx6000", "quadro_rtx_6000", "rtxa5000", "a6000", "nvidia_rtx_a6000", "nvidia_a40", "a30", "l4", "l40", "l40s",
     "rtx4090", "geforce_rtx_3090", "NVIDIA RTX 6000 Ada Generation", "2080ti", "p100", "k80", "mi100", "mi210", "mi250",
     "mi250x", "amd_instinct_mi250x", "mi300x", "mi300a", "gfx90a", "gh200", "nvidia_gh200_480gb", "gb200", "b200",
-    "nvidia_b200", "x" * 80, "../x y",
+    "nvidia_b200", "x" * 80, "../x y", "null", "on", "8", "1e5", "0x1f",
 )  # fmt: skip
 
 
