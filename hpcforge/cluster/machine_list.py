@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter, ValidationError
 
-from hpcforge.blueprint import suggestions
+from hpcforge.blueprint import hostlist, suggestions
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import Diagnostic, Mark, SourceFile, closest, in_order, quote
 from hpcforge.blueprint.inventory import BmcSection, Inventory, InventoryNode
@@ -114,13 +114,13 @@ class _ListReading:
     nodes: Collection[str]
     machines: dict[str, dict[str, ListCell]] = field(default_factory=dict)
     left_out: list[tuple[int, str]] = field(default_factory=list)
-    found: list[Diagnostic] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
     hidden: list[ListCell] = field(default_factory=list)  # passwords, which no message shows
     unnamed: set[int] = field(default_factory=set)  # columns with values, and without a heading
 
     def add(self, message: str, mark: Mark | None, hint: str | None = None) -> None:
-        if len(self.found) < _MOST_ERRORS:
-            self.found.append(Diagnostic("error", message, self.source, mark, hint))
+        if len(self.errors) < _MOST_ERRORS:
+            self.errors.append(Diagnostic("error", message, self.source, mark, hint))
 
 
 def listed_machines(content: bytes, name: str, nodes: Collection[str], inventory: Inventory) -> ListedMachines:
@@ -133,19 +133,19 @@ def listed_machines(content: bytes, name: str, nodes: Collection[str], inventory
     reading = _ListReading(source, nodes)
     if len(source.lines) > MOST_MACHINES + 1:
         reading.add(f"the list has more than {MOST_MACHINES:,} lines", None, "is this the right file?")
-        return ListedMachines({}, wrong=tuple(reading.found))
+        return ListedMachines({}, wrong=tuple(reading.errors))
     heading = _heading(reading)
-    if heading and not reading.found:
+    if heading and not reading.errors:
         for row in records(source.lines, heading.line + 1, heading.separator, _rows_of(nodes, heading.separator)):
             _take(reading, heading, row)
-            if len(reading.left_out) > _MOST_LEFT_OUT or len(reading.found) >= _MOST_ERRORS:
+            if len(reading.left_out) > _MOST_LEFT_OUT or len(reading.errors) >= _MOST_ERRORS:
                 break
         _refuse_shared(reading, inventory)
         if len(reading.left_out) > _MOST_LEFT_OUT:
             message = f"more than {_MOST_LEFT_OUT:,} lines are of no node of the blueprint"
             reading.add(message, Mark(reading.left_out[-1][0], 1), "is this the right file?")
-        elif not reading.machines and not reading.found:
-            reading.add("no line has a node of the blueprint", heading.cells[0].mark, f"known: {', '.join(nodes)}")
+        elif not reading.machines and not reading.errors:
+            reading.add("no line has a node of the blueprint", heading.cells[0].mark, f"known: {hostlist.fold(nodes)}")
     added = dict(_additions(reading, inventory))
     unread = (
         [cell.text for cell, name in zip(heading.cells, heading.fields, strict=True) if not name] if heading else []
@@ -174,7 +174,7 @@ def _shown(reading: _ListReading) -> tuple[Diagnostic, ...]:
         mark, line = cell.mark, lines[cell.mark.line - 1]
         lines[mark.line - 1] = line[: mark.column - 1] + "*" * mark.width + line[mark.column - 1 + mark.width :]
     source = SourceFile(reading.source.name, tuple(lines))
-    return in_order(source, [replace(found, source=source) for found in reading.found])
+    return in_order(source, [replace(error, source=source) for error in reading.errors])
 
 
 def _heading(reading: _ListReading) -> _ListHeading | None:
@@ -196,13 +196,13 @@ def _heading(reading: _ListReading) -> _ListHeading | None:
                 errors.append(error)
             else:
                 (comments if line.lstrip().startswith("#") else candidates).append(columns)
-        if len(candidates) + len(comments) + len(errors) >= _MOST_TITLES or any(found.complete for found in candidates):
+        if len(candidates) + len(comments) + len(errors) >= _MOST_TITLES or any(each.complete for each in candidates):
             break
-    heading = next((found for found in (*candidates, *comments) if found.complete), None)
+    heading = next((each for each in (*candidates, *comments) if each.complete), None)
     if heading is None:
         _without_heading(reading, candidates, errors)
         return None
-    reading.left_out += [(found.line, "before the heading") for found in candidates if found.line < heading.line]
+    reading.left_out += [(each.line, "before the heading") for each in candidates if each.line < heading.line]
     for place, (cell, name) in enumerate(zip(heading.cells, heading.fields, strict=True)):
         if name not in (None, "node") and name in heading.fields[:place]:
             reading.add(f"a second column for {name}: {quote(cell.text)}", cell.mark, "remove one of them")
@@ -230,10 +230,10 @@ def _without_heading(reading: _ListReading, candidates: Sequence[_ListHeading], 
         return
     if not candidates:
         reading.add("the list is empty", None, hint)
-    elif not any("node" in found.fields for found in candidates):
+    elif not any("node" in each.fields for each in candidates):
         reading.add("no column has the names of nodes", candidates[0].cells[0].mark, hint)
     else:
-        first = next(found for found in candidates if "node" in found.fields)
+        first = next(each for each in candidates if "node" in each.fields)
         reading.add("no column has anything of an inventory", first.cells[0].mark, f"known: {', '.join(_HEADINGS)}")
 
 

@@ -24,10 +24,10 @@ def pytorch_version(hardware: Sequence[HardwareChoice], system: System, catalog:
     """
     vendors = {gpu.vendor for gpu in _models(hardware)}
     device = "cuda" if "nvidia" in vendors else "rocm" if "amd" in vendors else "cpu"
-    known = catalog.distributions
-    builds = catalog.pytorch_builds(device, known[system])
-    if not builds and device == "cpu" and known[system].pytorch:
-        builds = catalog.pytorch_builds("cpu", known["debian", "12"])
+    systems = catalog.distributions
+    builds = catalog.pytorch_builds(device, systems[system])
+    if not builds and device == "cpu" and systems[system].pytorch:
+        builds = catalog.pytorch_builds("cpu", systems["debian", "12"])
     return builds[0].version if builds else None
 
 

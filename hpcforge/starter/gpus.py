@@ -100,9 +100,9 @@ def _own_model(
         "memory_gb": memory_gb,
         "form_factor": forms[0] if len(forms) == 1 else None,
     }
-    known = {fact: value for fact, value in facts.items() if value is not None}
-    text = ", ".join(f"{fact}: {f'{value:g}' if fact == 'memory_gb' else value}" for fact, value in known.items())
-    return GpuChoice(slug[:_LONGEST].strip("-."), Gpu.model_validate(known), f"{{{text}}}", sure=False)
+    stated = {fact: value for fact, value in facts.items() if value is not None}
+    text = ", ".join(f"{fact}: {f'{value:g}' if fact == 'memory_gb' else value}" for fact, value in stated.items())
+    return GpuChoice(slug[:_LONGEST].strip("-."), Gpu.model_validate(stated), f"{{{text}}}", sure=False)
 
 
 def _common(values: Iterable[str | None]) -> str | None:

@@ -104,8 +104,9 @@ def _agrees(machine: FoundMachine, server: Server) -> bool:
     """Whether a model, all of whose facts are known, has the processors that a file states, and about its memory."""
     facts = (server.sockets, server.cores_per_socket, server.threads_per_core, server.memory_gib)
     cores = machine.cores_per_socket in (None, server.cores_per_socket) and machine.sockets in (None, server.sockets)
-    known, stated = server.memory_gib, machine.memory_gib
-    return None not in facts and cores and (stated is None or known is None or abs(stated - known) <= known * 0.1)
+    modelled, stated = server.memory_gib, machine.memory_gib
+    memory = stated is None or modelled is None or abs(stated - modelled) <= modelled * 0.1
+    return None not in facts and cores and memory
 
 
 def chassis_for(gpu: Gpu, count: int, catalog: Catalog) -> str | None:
@@ -156,9 +157,9 @@ def server_hardware(
     ports = _ports(server, choice, count, fabric) if fabric else None
     if ports and ports.adapters:
         guessed["nics"] = [*server.nics, ports.adapters]
-    known = own or ({"like": name} if guessed else {})
+    entered = own or ({"like": name} if guessed else {})
     head = "   # your server: compare with `lscpu`, `free -g` and `nvidia-smi` on one" if own else ""
-    entry = head + "".join(f"\n    {line}" for line in _lines(known, guessed)) if known else ""
+    entry = head + "".join(f"\n    {line}" for line in _lines(entered, guessed)) if entered else ""
     full = server.model_copy(update={fact: value for fact, value in guessed.items() if fact in USUAL_CPU})
     return HardwareChoice(name, entry, tuple(guessed), choice, switched), full, ports
 
@@ -169,8 +170,8 @@ def inherited(entry: Mapping[str, object], catalog: Catalog) -> Server:
     return inherit(server, catalog.servers[server.like]) if server.like else server
 
 
-def _lines(known: Mapping[str, object], guessed: Mapping[str, object]) -> Iterator[str]:
-    for fact, value in known.items():
+def _lines(entered: Mapping[str, object], guessed: Mapping[str, object]) -> Iterator[str]:
+    for fact, value in entered.items():
         yield f"{fact}: {_flow(value)}"
     for fact, value in guessed.items():
         yield f"{fact}: {_flow(value)}   # guess: compare with `{_SHOWN_BY.get(fact, 'lscpu')}` on one"
