@@ -129,6 +129,7 @@ class Server(CatalogEntry):
         None, description="rack: NVLink connects the GPUs of all such nodes of a rack, which Slurm can have as a block."
     )
     cpu: Annotated[v.ModelName, v.OfCatalog("cpus")] | None = Field(None, description="Processor model in the catalog.")
+    cpu_socket: v.ModelName | None = Field(None, description="Type of its processor sockets: sp3, sp5, lga4677.")
     rack_units: v.Whole | None = Field(None, ge=0, le=60, description="Height in rack units; 0: on the floor.")
     depth_mm: _Millimetres | None = Field(None, description="Depth of the chassis without cables, mm.")
     weight_kg: _Kilograms | None = Field(None, description="Weight as fitted, without packaging, kg.")
@@ -200,6 +201,7 @@ class Cpu(CatalogEntry):
 
     table: ClassVar[str] = "cpus"
 
+    socket: v.ModelName | None = Field(None, description="Type of socket that it fits: sp3, sp5, lga4677.")
     cores: v.Whole | None = Field(None, ge=1, le=512, description="Cores.")
     threads_per_core: v.Whole | None = Field(None, ge=1, le=8, description="Hardware threads in one core.")
     tdp_w: _Watts | None = Field(None, description="Maximum power, W.")

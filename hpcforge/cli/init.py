@@ -6,7 +6,6 @@ import ipaddress
 import json
 import re
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,7 @@ from pathlib import Path
 import typer
 
 from hpcforge.atomic import rewrite_all
-from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge.blueprint.diagnostics import InvalidInput, did_you_mean
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.command_hint import command_line
@@ -70,7 +69,7 @@ def init(
     site = _site(machines, source, ssh, given.user)
     chosen = known[OF_MACHINES] if site else _chosen(known, template, file)
     texts = draft(chosen, _answers(given, chosen, file, site), inventory.name, site)
-    nodes = _nodes_of(dict(zip((file.name, inventory.name), texts, strict=True)), file.name)
+    nodes = _nodes_of(dict(zip((file, inventory), texts, strict=True)), file, machines)
     file.parent.mkdir(parents=True, exist_ok=True)
     with folder_lock(file.parent):
         _refuse_existing(file, inventory)
@@ -160,12 +159,14 @@ def _refuse_existing(*files: Path) -> None:
             raise UsageError(f"{path} already exists; nothing was written", "choose another name")
 
 
-def _nodes_of(texts: dict[str, str], blueprint: str) -> int:
-    """Read the two files in a folder of their own, so that only valid ones are written; return the number of nodes."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in texts.items():
-            Path(folder, name).write_text(text, encoding="utf-8")
-        return len(load(Path(folder, blueprint)).cluster.nodes)
+def _nodes_of(texts: dict[Path, str], file: Path, machines: Path | None) -> int:
+    """Return the number of nodes of two files that are not written yet. Raises `InvalidInput` where they are wrong."""
+    try:
+        return len(load(file, judged=True, instead=texts).cluster.nodes)
+    except InvalidInput:
+        way = f"correct {machines}" if machines else "choose another template or server"
+        printing.note(f"nothing was written: {file} would have these lines, and not be valid; {way}\n")
+        raise
 
 
 def _list(known: dict[str, ClusterTemplate], as_json: bool) -> int:
@@ -222,8 +223,9 @@ def _asked(question: str, usual: str, number: bool = False) -> str:
 
 
 def _name_of(file: Path) -> str:
-    """A cluster's name from a file's: lower-case letters, digits and -."""
-    return re.sub(r"[^a-z0-9-]+", "-", file.stem.lower()).strip("-")[:31] or "cluster"
+    """A cluster's name from a file's: lower-case letters, digits and -, a letter first."""
+    plain = re.sub(r"[^a-z0-9-]+", "-", file.stem.lower())
+    return re.sub(r"^[0-9-]+", "", plain)[:31].rstrip("-") or "cluster"
 
 
 def _network_of(machines: Sequence[SiteMachine]) -> str:

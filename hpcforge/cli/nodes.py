@@ -27,6 +27,7 @@ from hpcforge.report.text import one_line, plural
 from hpcforge.run.site_files import site_lock, write_texts
 
 SCHEMA_VERSION = 1
+_MOST_NAMED = 20  # lines of a list that are left out, each with its reason
 _EMPTY = Inventory.model_construct()
 
 
@@ -124,6 +125,11 @@ def import_(*, blueprint: Path, file: Path, inventory: Path | None, dry_run: boo
         raise InvalidInput(found.wrong)
     if found.ignored:
         printing.note(f"columns that are not read: {one_line(', '.join(found.ignored))}\n")
+    for line, why in found.left_out[:_MOST_NAMED]:
+        printing.note(f"{file}:{line}: left out: {one_line(why)}\n")
+    if len(found.left_out) > _MOST_NAMED:
+        lines = ", ".join(str(line) for line, _ in found.left_out[_MOST_NAMED:])
+        printing.note(f"{file}: left out as well: lines {lines}\n")
     proposed = propose_machines(loaded, found.added)
     if not as_json:
         printing.result("".join(map(proposed.diff, proposed.changed)))
@@ -134,6 +140,7 @@ def import_(*, blueprint: Path, file: Path, inventory: Path | None, dry_run: boo
             "schema_version": SCHEMA_VERSION,
             "nodes": list(found.listed),
             "ignored_columns": list(found.ignored),
+            "left_out": [{"line": line, "reason": why} for line, why in found.left_out],
             "added": [{"node": node, "key": key, "value": value} for (node, key), value in found.added.items()],
             "written": not dry_run and bool(proposed.changed),
         }

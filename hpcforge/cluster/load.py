@@ -201,7 +201,7 @@ def load(
         read = with_new_keys(_document(inventory_path, instead, reader.MAX_MACHINE_VALUES), "inventory")
         digests[inventory_path] = read.sha256
         machines, found = validate(Inventory, read)
-        if named and not _is_there(named):
+        if named and named not in instead and not _is_there(named):
             hint = f"{_RELATIVE} blueprint; looked for as {named.absolute()}"
             found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
         diagnostics += found + machines.place(_unreadable_key(machines, inventory_path))

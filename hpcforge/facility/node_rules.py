@@ -188,6 +188,21 @@ def _gpu_count(kind: NodeKind, _: Catalog) -> Breaches:
         yield Breach("NODE-008", kind.loc("gpus"), "more GPUs than the chassis takes", sums, hint)
 
 
+def _processors(kind: NodeKind, catalog: Catalog) -> Breaches:
+    name, takes = kind.server.cpu, kind.server.cpu_socket
+    cpu = catalog.cpus.get(name) if name else None
+    if name is None or cpu is None:
+        return
+    if cpu.socket is None:
+        yield _unknown("NODE-010", kind, "socket", "socket", name)
+    elif takes is None:
+        yield _unknown("NODE-010", kind, "type of processor sockets", "cpu_socket")
+    elif cpu.socket != takes:
+        sums = f"socket {cpu.socket} is not {takes}"
+        hint = "choose a processor of that socket, or another chassis"
+        yield Breach("NODE-010", kind.loc("cpu"), f"{name} does not fit {kind.model}", sums, hint)
+
+
 def _unless_stock(code: str, kind: NodeKind, what: str, fact: str, model: str | None = None) -> Breaches:
     """Say that a fact is not known, unless the GPUs are those the server model comes with: they fit."""
     if kind.gpus != kind.server.gpus:
@@ -209,4 +224,5 @@ _RULES: tuple[Callable[[NodeKind, Catalog], Breaches], ...] = (
     _form_factor,
     _gpu_cooling,
     _gpu_count,
+    _processors,
 )

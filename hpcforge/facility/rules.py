@@ -140,6 +140,13 @@ _ALL = (
         "None is needed.",
     ),
     DesignRule(
+        "NODE-010",
+        "error",
+        "the processors fit the chassis",
+        "The socket of the processor model (`cpu`) against the chassis's `cpu_socket`.",
+        "A processor of that socket, or another chassis.",
+    ),
+    DesignRule(
         "RACK-001",
         "error",
         "a place for every node",

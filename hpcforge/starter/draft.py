@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import groupby
 
@@ -17,16 +16,16 @@ from pydantic import TypeAdapter, ValidationError
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.edit import quoted
-from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.hostlist import expand, fold
-from hpcforge.catalog import Catalog, load_catalog
-from hpcforge.catalog.nvidia import bare_name
+from hpcforge.catalog import load_catalog
+from hpcforge.starter.drivers import installed_driver, present_driver, pytorch_version
+from hpcforge.starter.gpus import own_models
+from hpcforge.starter.hardware import USUAL_CPU, TemplateFabric, machine_hardware, server_hardware
 from hpcforge.starter.machines import SiteFile, SiteMachine, StarterError, guessed_head
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
 _HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
 _KINDS = {"name": v.ClusterName, "domain": v.DomainName, "user": v.LoginName, "network": v.Cidr}
-_USUAL_CPU = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory_gib": 256}
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,8 @@ class ClusterTemplate:
     workers: int
     server: str
     text: str
+    hardware: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # servers that it describes itself
+    fabric: TemplateFabric | None = None
 
 
 def templates() -> dict[str, ClusterTemplate]:
@@ -61,12 +62,11 @@ def templates() -> dict[str, ClusterTemplate]:
 def _template(file: resources.abc.Traversable) -> ClusterTemplate:
     front, _, text = file.read_text(encoding="utf-8").partition("---\n")
     about = yaml.safe_load(front)
-    return ClusterTemplate(
-        file.name.removesuffix(".yaml"), about["description"], about["workers"], about["server"], text
-    )
+    fabric = TemplateFabric(**about.pop("fabric")) if "fabric" in about else None
+    return ClusterTemplate(name=file.name.removesuffix(".yaml"), text=text, fabric=fabric, **about)
 
 
-def _check(answers: Answers) -> None:
+def _check(answers: Answers, template: ClusterTemplate) -> None:
     """Raise `StarterError` for an answer that a blueprint does not accept."""
     for name, kind in _KINDS.items():
         try:
@@ -74,14 +74,10 @@ def _check(answers: Answers) -> None:
         except ValidationError as error:
             [first, *_] = error.errors()
             raise StarterError(f"{name}: {first['msg']}", str(first.get("ctx", {}).get("hint") or "")) from error
-    servers = load_catalog().servers
-    if answers.server and answers.server not in servers and answers.server not in _own_models():
-        raise StarterError(f"the catalog has no server {answers.server}", did_you_mean(answers.server, servers) or "")
-
-
-def _own_models() -> set[str]:
-    """Servers that templates describe themselves."""
-    return {template.server for template in templates().values()}
+    servers = (*template.hardware, *load_catalog().servers)
+    if answers.server and answers.server not in servers:
+        hint = did_you_mean(answers.server, servers) or "hpcforge catalog list servers"
+        raise StarterError(f"the catalog has no server {answers.server}", hint)
 
 
 def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: SiteFile | None = None) -> tuple[str, str]:
@@ -89,18 +85,16 @@ def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: Sit
 
     Raises `StarterError` for answers or machines that make no blueprint.
     """
-    _check(answers)
+    _check(answers, template)
     machines: Sequence[SiteMachine] = site.machines if site else ()
-    gpus = not machines or any(machine.gpus for machine in machines)
-    system, sure = _system(machines)
-    words: dict[str, object] = {**vars(answers), "inventory": inventory, "gpus": gpus}
-    words |= {"pytorch": _pytorch(gpus, system), "os": system, "os_known": sure}
+    words: dict[str, object] = {**vars(answers), "inventory": inventory}
     if machines:
         machines = _with_head(machines)
         words |= _words_of(machines)
     else:
         width = max(2, len(str(answers.workers)))
         words["workers"] = fold(f"g{number:0{width}d}" for number in range(1, answers.workers + 1))
+        words |= _words_of_server(template, answers.server)
     environment = Environment(  # noqa: S701 - YAML; answers are checked
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
@@ -117,20 +111,6 @@ def _system(machines: Sequence[SiteMachine]) -> tuple[tuple[str, str], bool]:
     for found, count in counts.most_common(1):
         return found, count == len(machines)
     return ("debian", "12"), False
-
-
-def _pytorch(gpus: bool, system: tuple[str, str]) -> str | None:
-    """The first build of PyTorch that the catalog pins for a distribution: the one that its drivers run.
-
-    Without GPUs, a distribution that has no pinned build brings its own package in place of Debian 12's version. None:
-    there is neither.
-    """
-    catalog = load_catalog()
-    known = catalog.distributions
-    builds = catalog.pytorch_builds("cuda" if gpus else "cpu", known[system])
-    if not builds and not gpus and known[system].pytorch:
-        builds = catalog.pytorch_builds("cpu", known["debian", "12"])
-    return builds[0].version if builds else None
 
 
 def _inventory(
@@ -172,88 +152,50 @@ def _with_head(machines: Sequence[SiteMachine]) -> list[SiteMachine]:
 
 
 def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
-    catalog = load_catalog()
-    hardware: dict[str, str] = {}
+    catalog, (system, sure) = load_catalog(), _system(machines)
+    hardware = {machine.name: machine_hardware(machine, catalog) for machine in machines}
+    entries = {each.name: each.entry for each in hardware.values() if each.entry}
     nodes: list[str] = []
-    for (functions, entry, guess), group in groupby(machines, lambda each: (each.functions, *_hardware(each, catalog))):
-        hardware.update([entry])
+    for (functions, name, guesses), group in groupby(
+        machines, lambda each: (each.functions, hardware[each.name].name, hardware[each.name].guesses)
+    ):
+        comment = f"   # guess: {', '.join(guesses)}" if guesses else ""
         names = fold(machine.name for machine in group)
-        comment = f"   # {guess}" if guess else ""
-        nodes.append(f'"{names}": {{functions: [{", ".join(functions)}], hardware: {entry[0]}}}{comment}')
+        nodes.append(f'"{names}": {{functions: [{", ".join(functions)}], hardware: {name}}}{comment}')
+    every = list(hardware.values())
     return {
-        "hardware": [f"{name}: {text}" for name, text in hardware.items() if text] or ["{}"],
+        "hardware": [f"{name}: {text}" for name, text in entries.items()] or ["{}"],
+        "parts": [f"{name}: {text}" for name, text in own_models(each.choice for each in every if each.choice)],
         "nodes": nodes,
         "head": guessed_head(machines).name,
         "head_known": "functions" not in guessed_head(machines).guesses,
         "reserve": _reserve(machines),
-        "nvswitch": any(catalog.servers[name].nvswitch for name, text in hardware.items() if not text),
+        "gpus": any(each.choice for each in every),
+        "driver": present_driver(every, system, catalog),
+        "pytorch": pytorch_version(every, system, catalog),
+        "os": system,
+        "os_known": sure,
+    }
+
+
+def _words_of_server(template: ClusterTemplate, name: str) -> dict[str, object]:
+    catalog, (system, _) = load_catalog(), _system(())
+    hardware, server, ports = server_hardware(name, template.hardware.get(name, {}), template.fabric, catalog)
+    return {
+        "hardware": hardware.entry and f"{name}:{hardware.entry}",
+        "fabric": ports,
+        "gpus": hardware.choice is not None,
+        "driver": present_driver([hardware], system, catalog),
+        "installed_driver": installed_driver([hardware], system, catalog),
+        "pytorch": pytorch_version([hardware], system, catalog),
+        "cores": (server.sockets or 1) * (server.cores_per_socket or 1),
+        "memory_gib": server.memory_gib,
     }
 
 
 def _reserve(machines: Sequence[SiteMachine]) -> str:
     """What is kept from jobs: 2 cores and 8 GiB, less where a worker has little."""
     workers = [machine for machine in machines if "worker" in machine.functions] or machines
-    cores = min((each.sockets or 1) * (each.cores_per_socket or _USUAL_CPU["cores_per_socket"]) for each in workers)
-    memory_gib = min(each.memory_gib or _USUAL_CPU["memory_gib"] for each in workers)
+    cores = min((each.sockets or 1) * (each.cores_per_socket or USUAL_CPU["cores_per_socket"]) for each in workers)
+    memory_gib = min(each.memory_gib or USUAL_CPU["memory_gib"] for each in workers)
     return f"{{cores: {min(2, cores // 2)}, memory_gib: {min(8, memory_gib // 4)}}}"
-
-
-def _hardware(machine: SiteMachine, catalog: Catalog) -> tuple[tuple[str, str], str]:
-    """Name and text of the hardware of a machine (no text: a model of the catalog), and what was guessed."""
-    values = {name: getattr(machine, name) or usual for name, usual in _USUAL_CPU.items()}
-    guesses = [*machine.guesses, *(["hardware"] if any(getattr(machine, name) is None for name in _USUAL_CPU) else [])]
-    facts = ", ".join(f"{name}: {value}" for name, value in values.items())
-    if machine.gpus:
-        model, sure = _gpu(machine, catalog)
-        if not sure:
-            guesses.append("GPU model")
-        for whole, server in _with_gpus(catalog, model, machine.gpus):
-            if _agrees(machine, server):
-                return (whole, ""), _guess(guesses)
-        chassis = next(_that_take(catalog, model, machine.gpus), "supermicro-421ge-tnrt")
-        text = f"{{like: {chassis}, {facts}, gpus: {{model: {model}, count: {machine.gpus}}}}}"
-        name = f"gpu-{machine.gpus}x-{model}-{_size(values)}"
-        return (name, text), _guess([*guesses, "chassis"])
-    return (f"cpu-{_size(values)}", f"{{like: generic-2u, {facts}}}"), _guess(guesses)
-
-
-def _size(values: Mapping[str, int]) -> str:
-    """A name for processors and memory, so that machines that differ have models that do."""
-    return f"{values['sockets']}x{values['cores_per_socket']}x{values['threads_per_core']}-{values['memory_gib']}"
-
-
-def _agrees(machine: SiteMachine, server: Server) -> bool:
-    """Whether a model has the processors that a file states, and about its memory."""
-    cores = machine.cores_per_socket in (None, server.cores_per_socket) and machine.sockets in (None, server.sockets)
-    known, stated = server.memory_gib, machine.memory_gib
-    return cores and (stated is None or known is None or abs(stated - known) <= known * 0.1)
-
-
-def _guess(guesses: Sequence[str]) -> str:
-    return f"guess: {', '.join(guesses)}" if guesses else ""
-
-
-def _gpu(machine: SiteMachine, catalog: Catalog) -> tuple[str, bool]:
-    """The catalog's model for a GPU's type, and whether the name leaves no choice."""
-    told = {bare_name(called): name for name, gpu in catalog.gpus.items() for called in gpu.driver_names or ()}
-    if (called := bare_name(machine.gpu or "")) in told:
-        return told[called], True
-    said = re.sub(r"[^a-z0-9]+", "-", (machine.gpu or "").lower()).strip("-")
-    if said in catalog.gpus:
-        return said, True
-    alike = [name for name in catalog.gpus if said and (name.startswith(said) or name.split("-")[0] in said.split("-"))]
-    whole = [name for name in alike if any(_with_gpus(catalog, name, machine.gpus))]
-    return next(iter(whole or alike), "h100-pcie"), len(alike) == 1
-
-
-def _with_gpus(catalog: Catalog, model: str, count: int) -> Iterator[tuple[str, Server]]:
-    for name, server in catalog.servers.items():
-        if server.gpus and (server.gpus.model, server.gpus.count) == (model, count):
-            yield name, server
-
-
-def _that_take(catalog: Catalog, model: str, count: int) -> Iterator[str]:
-    form = catalog.gpus[model].form_factor
-    for name, server in catalog.servers.items():
-        if form in (server.gpu_form_factors or ()) and (server.gpus_max or 0) >= count:
-            yield name

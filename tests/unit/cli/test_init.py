@@ -54,3 +54,36 @@ def test_machines_are_asked_only_with_their_keys_accepted(tmp_path: Path) -> Non
     assert run(["init", file, "--ssh", "127.77.9.1", "--trust-new", "--template", "nvlink"]) == 3
     assert run(["init", file, "--ssh", "nowhere", "--trust-new"]) == 3
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("server", ["lenovo-sr680a-v3", "dgx-b200", "generic-vm"])
+def test_a_server_of_which_facts_are_unknown_is_written_with_guesses(
+    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "new" / "site.yaml"
+    assert run(["init", str(file), "--template", "roce", "--server", server]) == 0
+    assert run(["validate", str(file)]) == 0
+    assert "# guess" in file.read_text()
+
+
+def test_lines_of_a_file_that_would_be_wrong_are_those_of_the_users_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts").write_text("10.0.0.1 head\n10.0.0.2 w1\n10.0.0.3 w2\n")
+    assert run(["init", "site.yaml", "--from", "hosts", "--network", "10.9.0.0/24"]) == 3
+    said = capsys.readouterr().err
+    assert "nothing was written: site.yaml would have these lines, and not be valid; correct hosts\n" in said
+    assert "\nsite.inventory.yaml:" in said
+    assert "/tmp" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["hosts"]
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"),
+    [("01-site", "site"), ("2026", "cluster"), ("My_Site.v2", "my-site-v2"), ("a" * 30 + "-b", "a" * 30)],
+)
+def test_a_name_of_any_file_becomes_one_of_a_cluster(stem: str, name: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{stem}.yaml"
+    assert run(["init", str(file), "--template", "mixed"]) == 0
+    assert f"\nname: {name}\n" in file.read_text()

@@ -369,6 +369,18 @@ def test_a_list_is_imported_and_comments_stay(site: Path, capsys: pytest.Capture
     assert inventory.read_text() == after
 
 
+def test_lines_of_other_machines_are_named(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = site.with_name("list.csv")
+    listed.write_text("node,serial\ngpu01,S1\n" + "".join(f"switch-{number},X{number}\n" for number in range(22)))
+    assert run(["nodes", "import", str(site), str(listed), "--dry-run"]) == 0
+    said = capsys.readouterr().err
+    assert f"{listed}:3: left out: `switch-0` is not a node of the blueprint\n" in said
+    assert f"{listed}: left out as well: lines 23, 24\n" in said
+    assert run(["nodes", "import", str(site), str(listed), "--dry-run", "--json"]) == 0
+    left_out = json.loads(capsys.readouterr().out)["left_out"]
+    assert left_out[21] == {"line": 24, "reason": "`switch-21` is not a node of the blueprint"}
+
+
 def test_a_wrong_list_is_refused_with_its_line(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listed = site.with_name("list.csv")
     listed.write_text("node,mac\ngpu01,02:00:00:00:00:01\ngpu1,02:00:00:00:00:02\n")
