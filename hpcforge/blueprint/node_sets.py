@@ -19,7 +19,7 @@ EACH_PARTITION = "each partition"
 Spell = Callable[[Sequence[str]], str]  # names as a hostlist
 
 _OPERATOR_OR_BRACKETS = re.compile(r"[,!]|\[[^\]]*+")
-_WORD = re.compile(r"[a-z][a-z0-9_-]{0,62}")  # as names of nodes, partitions, racks and functions are spelled
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")  # as names of partitions, nodes, racks and functions are spelled
 _TAKEN = ("all", "head", "login", "storage", "worker")  # words of their own
 _SHOWN = 12
 
@@ -162,7 +162,7 @@ def _names(term: str) -> tuple[str, ...]:
         raise NodeSetError(str(error), error.hint) from None
     wrong = next((name for name in names if not _WORD.fullmatch(name)), None)
     if wrong is not None:
-        raise NodeSetError(f"names {quote(wrong)}, which is no name", "lower-case letters, digits, _ and -")
+        raise NodeSetError(f"names {quote(wrong)}, which is no name", "letters, digits, _, . and -")
     return names
 
 

@@ -118,6 +118,15 @@ class NodeGroup(Section):
         "one GPU, which is the number of jobs that can share it. A GPU that is not named is not shared. Slurm "
         "23.11.5 or later.",
     )
+    features: tuple[v.Feature, ...] = Field(
+        (), description="Slurm features of each node, which jobs ask for with `--constraint`."
+    )
+    weight: v.Whole | None = Field(
+        None,
+        ge=0,
+        le=4_294_967_293,
+        description="Slurm's weight of each node: jobs get the nodes with the lowest first; default: 1.",
+    )
     system_disk: SystemDiskSection = Field(
         SystemDiskSection.model_construct(),
         description="Disks and partitions of the operating system that hpcforge installs.",
@@ -239,6 +248,12 @@ class PartitionSection(Section):
         description="Topology of its jobs, where it is not that of `slurm.topology`. Two topologies in one cluster "
         "take Slurm 25.05 or later on all nodes.",
     )
+    settings: dict[v.PartitionKey, v.SlurmSetting] = Field(
+        {},
+        description="More parameters of the partition in slurm.conf, such as PriorityTier: 10, with names and values "
+        "that the release of Slurm knows. What another key sets is refused. DefMemPerCPU, DefMemPerGPU and "
+        "DefMemPerNode replace the share of memory that hpcforge writes.",
+    )
 
 
 class SlurmTopology(Section):
@@ -276,7 +291,7 @@ class SlurmSection(Section):
         description="A folder on each worker's own disk, used only by Slurm, for a private /tmp of each job. It and "
         "the job's /dev/shm are removed with the job. Default: jobs share the node's /tmp.",
     )
-    partitions: dict[v.SectionName, PartitionSection] = Field(min_length=1, description="Partitions by name.")
+    partitions: dict[v.PartitionName, PartitionSection] = Field(min_length=1, description="Partitions by name.")
     settings: dict[v.SlurmKey, v.SlurmSetting] = Field(
         {},
         description="More settings of slurm.conf, such as TreeWidth: 50, with names that the release of Slurm knows. "

@@ -27,7 +27,12 @@ _UNITS = {
 
 def name(text: str) -> str:
     """A name in lower case, with hyphens, and without what ends a line elsewhere."""
-    return re.sub("[ _]+", "-", text.strip(" ,;")).lower()
+    return re.sub("[ _]+", "-", plainer(text)).lower()
+
+
+def joined(text: str) -> str:
+    """A name with hyphens in place of spaces."""
+    return re.sub(" +", "-", plainer(text))
 
 
 def plainer(text: str) -> str:

@@ -78,7 +78,7 @@ class Matches:
         """Return the text, or raise an error that says what is odd about it, what was meant, or what is right."""
         if not re.fullmatch(self.pattern, text):
             raise refusal(f"{quote(text)} is not {self.what}", odd_characters(text) or self._way_out(text))
-        if text in self.reserved:
+        if text.lower() in self.reserved:
             raise refusal(f"{quote(text)} is a reserved name", f"choose another, for example {self.example}")
         return text
 
@@ -462,6 +462,30 @@ def may_set(name: str) -> bool:
     return not _SLURM_OWNED.fullmatch(name)
 
 
+# What hpcforge writes of a partition itself, and where a blueprint says it.
+_PARTITION_OWNED = {
+    "nodes": "`nodes` of the partition",
+    "default": "`default` of the partition",
+    "maxtime": "`max_time` of the partition",
+    "qos": "`qos` of the partition",
+    "tresbillingweights": "`billing` of the partition",
+    "topology": "`topology` of the partition",
+    "state": None,
+}
+
+
+def may_set_of_partition(name: str) -> bool:
+    """Whether `settings` of a partition may have this parameter."""
+    return name.lower() not in _PARTITION_OWNED
+
+
+def _partition_key(text: str) -> str:
+    if not may_set_of_partition(_SLURM_KEY.check(text)):
+        instead = _PARTITION_OWNED[text.lower()]
+        raise refusal(f"{quote(text)} cannot be set here", f"use {instead}" if instead else "hpcforge sets it")
+    return text
+
+
 def _slurm_key(text: str) -> str:
     if not may_set(_SLURM_KEY.check(text)):
         raise refusal(f"{quote(text)} cannot be set here", "hpcforge sets it, or it names a program or a file")
@@ -469,6 +493,26 @@ def _slurm_key(text: str) -> str:
 
 
 SlurmKey = Annotated[str, AfterValidator(_slurm_key)]
+PartitionKey = Annotated[str, AfterValidator(_partition_key)]
+PartitionName = Annotated[
+    str,
+    Matches(
+        r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}",
+        "a name of a partition: up to 63 letters, digits, _, . and -, a letter or digit first",
+        "GPU.long",
+        frozenset({"default"}),  # Slurm reads PartitionName=DEFAULT as the defaults of all partitions
+        guess=suggestions.joined,
+    ),
+]
+Feature = Annotated[
+    str,
+    Matches(
+        r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]{0,62}",
+        "a feature of a node: up to 63 letters, digits and _.:=+-, a letter, digit or _ first",
+        "ib_hdr",
+        guess=suggestions.joined,
+    ),
+]
 SlurmSetting = Annotated[
     str,
     Matches(

@@ -38,10 +38,11 @@ def nodes(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def node_sets(context: typer.Context, incomplete: str) -> list[str]:
-    """Nodes, racks and functions."""
+    """Nodes, racks, functions and partitions."""
     before, comma, begun = incomplete.rpartition(",")
     tree = _blueprint(context)
-    named = (*_nodes(tree), *_expanded(_keys(tree, "site", "racks")), *_FUNCTIONS)
+    partitions = _keys(tree, "slurm", "partitions")
+    named = (*_nodes(tree), *_expanded(_keys(tree, "site", "racks")), *_FUNCTIONS, *partitions)
     return [f"{before}{comma}{name}" for name in dict.fromkeys(named) if name.startswith(begun)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,18 +15,18 @@ class GroupNameError(ExpectedError):
     """Two partitions would be one group."""
 
     kind = "invalid"
-    hint = "`-` becomes `_` in names of groups: rename one of them"
+    hint = "`-` and `.` become `_` in names of groups: rename one of them"
 
 
 def groups(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     """Node names by group, in the cluster's order: `function_worker`, `rack_r1`, `partition_main`.
 
-    A name of its own kind each, since a node or a rack may be called like a function; `-` becomes `_`, since Ansible
-    and Python take it for a minus. Raises `GroupNameError`.
+    A name of its own kind each, since a node or a rack may be called like a function; `-` and `.` become `_`, since
+    Ansible and Python take them for operators. Raises `GroupNameError`.
     """
     found: dict[str, tuple[str, ...]] = {}
     for kind, name, nodes in _groups(cluster):
-        group = f"{kind}_{name.replace('-', '_')}"
+        group = f"{kind}_{re.sub('[.-]', '_', name)}"
         if group in found:
             raise GroupNameError(f"two partitions are one group `{group}` for Ansible and pyinfra")
         if nodes:

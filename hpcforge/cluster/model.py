@@ -180,6 +180,8 @@ class Node:
     reserve_memory_mib: int = 0  # the same
     platform: Platform | None = None  # None: the cluster's, as all nodes have
     system_disk: SystemDisk = SystemDisk()
+    features: tuple[str, ...] = ()  # of Slurm's, which jobs ask for
+    weight: int | None = None  # of Slurm's; None: its own default
 
     @property
     def certified(self) -> bool:
@@ -440,6 +442,7 @@ class Partition:
     qos: str | None = None  # whose limits its jobs have, too
     billing_weights: tuple[tuple[str, str], ...] = ()  # as TRESBillingWeights has them; none: Slurm's own
     topology: Plugin | None = None  # of its jobs, where it is not the default one
+    settings: tuple[tuple[str, str], ...] = ()  # further parameters of the partition and their values
 
 
 @dataclass(frozen=True)
@@ -792,12 +795,13 @@ class Cluster:
         return node.cpus - node.reserve_cores * node.threads_per_core
 
     def memory_mib_per_cpu(self, partition: Partition) -> int | None:
-        """What a job that asks for no memory gets with each hardware thread, MiB; None where `slurm.settings` say.
+        """What a job that asks for no memory gets with each hardware thread, MiB; None where settings say.
 
         A job with all threads of the partition's least node gets all of its memory. Slurm's own default is a node's
         whole memory for any job, which keeps all others off it.
         """
-        if any(key.lower().startswith("defmemper") for key, _ in self.slurm.settings):
+        settings = (*self.slurm.settings, *partition.settings)
+        if any(key.lower().startswith("defmemper") for key, _ in settings):
             return None
         nodes = [self.by_name[name] for name in partition.nodes]
         return max(1, min(self.job_memory_mib(node) // max(1, self.job_cpus(node)) for node in nodes))

@@ -263,6 +263,8 @@ def _node(
         reserve_cores=usual_cores(declared.sockets, declared.cores_per_socket) if cores is None else cores,
         reserve_memory_mib=usual_memory_mib(declared.memory_gib) if memory_gib is None else memory_gib * 1024,
         system_disk=disk,
+        features=group.features,
+        weight=group.weight,
     )
 
 
@@ -424,6 +426,7 @@ def _slurm(slurm: s.SlurmSection, users: Collection[str], known: KnownNames) -> 
                 partition.qos,
                 tuple(billing_weights(partition.billing)),
                 partition.topology,
+                tuple(partition.settings.items()),
             )
             for name, partition in slurm.partitions.items()
         ),

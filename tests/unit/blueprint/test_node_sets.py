@@ -45,7 +45,7 @@ def test_what_is_meant(text: str, nodes: tuple[str, ...] | None) -> None:
         ("!w01", "empty part", "single commas"),
         ("all - w01", "has a space in it", None),
         ("w[1-1000000000]", "expands to", None),
-        ("w.1", "names `w.1`, which is no name", "lower-case"),
+        ("w:1", "is neither a name nor a hostlist", None),
     ],
 )
 def test_what_is_refused(text: str, said: str, hint: str | None) -> None:

@@ -234,6 +234,26 @@ def test_what_is_declared_is_never_taken_on_trust(cluster: Cluster, compiled: Co
     assert "config_overrides" not in slurm_conf(compiled(cluster), cluster)
 
 
+def test_partitions_and_nodes_have_what_the_site_sets(rehearsal: Cluster, compiled: Compiled) -> None:
+    [main] = rehearsal.slurm.partitions
+    high = dataclasses.replace(main, name="High.Prio", settings=(("PriorityTier", "20"), ("DefMemPerCPU", "77")))
+    nodes = tuple(
+        dataclasses.replace(node, features=("ib", "GEN:2"), weight=7) if node.name == "w02" else node
+        for node in rehearsal.nodes
+    )
+    slurm = dataclasses.replace(rehearsal.slurm, partitions=(main, high))
+    site = dataclasses.replace(rehearsal, nodes=nodes, slurm=slurm)
+    one, two = [line for line in slurm_conf(compiled(site), site).splitlines() if line.startswith("PartitionName=")]
+    assert "PriorityTier" not in one
+    assert settings(one)["DefMemPerCPU"] != "77"
+    assert two.startswith("PartitionName=High.Prio ")
+    assert two.count("DefMemPerCPU=") == 1
+    assert {**settings(two), "PriorityTier": "20", "DefMemPerCPU": "77"} == settings(two)
+    lines = {line["NodeName"]: (line.get("Feature"), line.get("Weight")) for line in node_lines(compiled(site), site)}
+    assert lines.pop("w02") == ("ib,GEN:2", "7")
+    assert set(lines.values()) == {(None, None)}
+
+
 def test_enforcement_is_what_the_blueprint_says(rehearsal: Cluster, compiled: Compiled) -> None:
     assert "proctrack/linuxproc" in slurm_conf(compiled(rehearsal), rehearsal)
     strict = dataclasses.replace(rehearsal, slurm=dataclasses.replace(rehearsal.slurm, enforce=("cores", "gpus")))
