@@ -1,0 +1,146 @@
+"""Partitions of slurm.conf, and the node sets that they name. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import TypeAdapter
+
+from hpcforge.blueprint import values as v
+from hpcforge.starter.machines import ALL, SiteMachine, SitePartition
+from hpcforge.starter.readers.slurm_settings import SHOWN_DEFAULTS, Settings, problem
+from hpcforge.starter.readers.slurm_words import Fields, Ledger, Record, Word, names_of, split
+
+_NAME: TypeAdapter[str] = TypeAdapter(v.PartitionName)
+_HERE = ("partitionname", "nodes", "default", "maxtime", "state")
+_TIME = re.compile(r"(?:(\d{1,4})-)?(\d{1,7})(?::(\d{1,5}))?(?::(\d{1,5}))?")
+_LATER = "Slurm takes the last partition with Default=YES"
+_NO_NODES = "it has no node that is in the blueprint"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What partitions refer to: the nodes in their order, and the partitions that nodes name themselves."""
+
+    machines: Sequence[SiteMachine]
+    shown: Mapping[str, Sequence[str]]  # by `scontrol show nodes`
+
+
+def partitions(
+    records: Sequence[Record], cluster: Cluster, ledger: Ledger, settings: Settings
+) -> tuple[SitePartition, ...]:
+    """Return the partitions of a file."""
+    sets = dict(_node_sets(records, cluster, ledger))
+    usual: dict[str, Word] = {}
+    taken: dict[str, tuple[SitePartition, Record]] = {}
+    default: Word | None = None
+    for record in records:
+        if record.kind != "partitionname":
+            continue
+        name = record.words["partitionname"]
+        if name.value.upper() == "DEFAULT":
+            ledger.take(name)
+            usual |= {key: word for key, word in record.words.items() if key != "partitionname"}
+            continue
+        fields = Fields(record.words, usual, ledger)
+        reason = "a partition of this name stands before it" if name.value in taken else problem(_NAME, name.value)
+        nodes = () if reason else _nodes(fields, sets, cluster, ledger)
+        if reason or not nodes:
+            for word in record.words.values():
+                ledger.leave(word, reason or _NO_NODES)
+            continue
+        ledger.take(name)
+        partition = _partition(name.value, nodes, fields, settings)
+        if partition.default and default:
+            ledger.leave(default, _LATER)
+        default = fields.get("default") if partition.default else default
+        taken[name.value] = partition, record
+    named = [partition for partition, _ in taken.values()]
+    last = next((partition for partition in reversed(named) if partition.default), None)
+    result = [replace(partition, default=partition is last) for partition in named]
+    shown = [SitePartition(name, tuple(nodes)) for name, nodes in cluster.shown.items() if name not in taken]
+    return (*result, *shown)
+
+
+def _partition(name: str, nodes: tuple[str, ...], fields: Fields, settings: Settings) -> SitePartition:
+    words = {**fields.usual, **fields.words}
+    default = fields.get("default")
+    limit = fields.get("maxtime")
+    state = fields.get("state")
+    time = max_time(limit.value) if limit else "infinite"
+    if limit and time is None:
+        fields.ledger.leave(limit, "it is not a time limit")
+    if state and state.value.upper() != "UP":
+        fields.ledger.leave(state, "hpcforge makes each partition UP")
+    taken: dict[str, str] = {}
+    for key, word in words.items():
+        if key in _HERE or (settings.shown and word.value.upper() in SHOWN_DEFAULTS):
+            if key not in _HERE:
+                fields.ledger.take(word)
+            continue
+        if reason := settings.of_partition(word):
+            fields.ledger.leave(word, reason)
+        else:
+            taken[settings.spelled(word.key)] = fields.ledger.take(word)
+    is_default = default is not None and default.value.upper() in ("YES", "UP", "TRUE", "1")
+    return SitePartition(name, nodes, is_default, time, taken)
+
+
+def max_time(text: str) -> str | None:
+    """Return a time limit of Slurm as a blueprint has it, rounded up to minutes as Slurm does; None: it is none."""
+    if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
+        return "infinite"
+    if not (found := _TIME.fullmatch(text)):
+        return None
+    days, first, second, third = (None if part is None else int(part) for part in found.groups())
+    if days is not None or third is not None:
+        seconds = (days or 0) * 86_400 + (first or 0) * 3600 + (second or 0) * 60 + (third or 0)
+    else:
+        seconds = (first or 0) * 60 + (second or 0)
+    minutes = -(-seconds // 60)
+    if not 0 < minutes < 10_000 * 1440:
+        return None
+    return f"{minutes // 1440}-{minutes // 60 % 24:02}:{minutes % 60:02}:00"
+
+
+def _nodes(fields: Fields, sets: Mapping[str, Sequence[str]], cluster: Cluster, ledger: Ledger) -> tuple[str, ...]:
+    word = fields.get("nodes")
+    if word is None:
+        return ()
+    known = {machine.name for machine in cluster.machines}
+    named: dict[str, None] = {}
+    for part in split(re.sub(r"\s+", ",", word.value)):
+        if part.upper() == "ALL":
+            return ALL
+        names = sets[part] if part in sets else [name.partition(".")[0].lower() for name in names_of(part)]
+        if absent := [name for name in names if name not in known]:
+            text = part if len(absent) == len(names) else ",".join(absent[:20])
+            ledger.leave_part(word, text, "there is no such node in the blueprint")
+        named.update(dict.fromkeys(name for name in names if name in known))
+    return tuple(machine.name for machine in cluster.machines if machine.name in named)
+
+
+def _node_sets(records: Sequence[Record], cluster: Cluster, ledger: Ledger) -> Iterator[tuple[str, list[str]]]:
+    used = {
+        part
+        for record in records
+        if record.kind == "partitionname" and "nodes" in record.words
+        for part in split(re.sub(r"\s+", ",", record.words["nodes"].value))
+    }
+    for record in records:
+        if record.kind != "nodeset":
+            continue
+        name, nodes, feature = (record.words.get(key) for key in ("nodeset", "nodes", "feature"))
+        if name is None or name.value not in used:
+            for word in record.words.values():
+                ledger.leave(word, "no partition uses this set of nodes")
+            continue
+        for word in filter(None, (name, nodes, feature)):
+            ledger.take(word)
+        listed = [each.partition(".")[0].lower() for each in names_of(nodes.value)] if nodes else []
+        if listed and nodes and nodes.value.upper() == "ALL":
+            listed = [machine.name for machine in cluster.machines]
+        having = [machine.name for machine in cluster.machines if feature and feature.value in machine.features]
+        yield name.value, list(dict.fromkeys([*listed, *having]))
