@@ -26,6 +26,7 @@ _CLUSTER: TypeAdapter[str] = TypeAdapter(v.ClusterName)
 _DOMAIN: TypeAdapter[str] = TypeAdapter(v.DomainName)
 _MOST = {"sockets": 65_535, "cores": 512, "threads": 8, "mib": 65_536 * 1024, "weight": 4_294_967_293}
 _MOST_SOCKETS = 16
+_PROCESSORS = ("cpus", "procs", "cputot", "boards", "socketsperboard", "sockets", "corespersocket", "threadspercore")
 _IN_SERVICE = {"UNKNOWN", "IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED"}
 _NOT_THERE = {"CLOUD", "FUTURE", "DYNAMIC"}
 _LOWER = "names of nodes are in lower case"
@@ -48,7 +49,7 @@ class _Names:
     """What the nodes have in common, and what only one of them may have."""
 
     lines: dict[str, int] = field(default_factory=dict)  # of each node
-    addresses: set[str] = field(default_factory=set)
+    addresses: dict[str, tuple[Word, str]] = field(default_factory=dict)  # with their words, as written
     domains: Counter[str] = field(default_factory=Counter)
     of_domain: dict[tuple[Word, str], str] = field(default_factory=dict)
     shown: dict[str, list[str]] = field(default_factory=dict)  # partitions that nodes name themselves
@@ -63,7 +64,7 @@ def read_slurm(text: str, beside: Beside | None) -> SiteFile:
     apart = records(gres, None, ledger, "gres.conf") if gres else []
     lines = slurm_gres.gres_lines([each for each in (*main, *apart) if each.kind == "name"], ledger)
     machines = list(_machines(main, slurm_gres.by_node(lines), names, ledger))
-    machines = _with_head(machines, main, names, ledger)
+    machines = _in_one_network(_with_head(machines, main, names, ledger), names, ledger)
     domain = _domain(names, ledger)
     cluster = _cluster_name(main, ledger)
     taken = partitions(main, Cluster(machines, names.shown), ledger, settings)
@@ -84,7 +85,7 @@ def _reason(word: Word, shown: bool) -> str:
         return own or (STATE if shown else "Slurm has no such parameter of a node")
     if word.kind == "downnodes":
         return "it is the state of nodes: a node is in service after `hpcforge apply`"
-    return "a blueprint has no place for it"
+    return "no partition takes it" if word.kind == "partitionname" else "a blueprint has no place for it"
 
 
 def _machines(
@@ -108,10 +109,10 @@ def _machines(
             continue
         if state and not flags <= _IN_SERVICE:
             ledger.leave(state, "a node is in service after `hpcforge apply`: drain it again")
-        own = _own_names(record.words["nodename"], names, ledger)
+        own, problems = _own_names(record.words["nodename"], names, ledger)
         if not own:
             for word in record.words.values():
-                ledger.leave(word, ledger.left.get(word) or "none of its nodes is left")
+                ledger.leave(word, next(iter(problems.values()), "it names no node"))
             continue
         yield from _of_record(fields, own, gres, names)
 
@@ -153,15 +154,17 @@ def _of_record(
         )
 
 
-def _own_names(word: Word, names: _Names, ledger: Ledger) -> dict[str, int]:
-    """The short names of a record that are nodes of a blueprint, with their numbers in its list."""
+def _own_names(word: Word, names: _Names, ledger: Ledger) -> tuple[dict[str, int], dict[str, str]]:
+    """The short names of a record that are nodes of a blueprint, with their numbers in its list; why others are not."""
     own: dict[str, int] = {}
+    problems: dict[str, str] = {}
     for number, full in enumerate(names_of(word.value)):
         name, _, domain = full.lower().partition(".")
         reason = problem(_NAME, name) if not is_address(full) else "it is an address, not a name"
         if not reason and name in names.lines:
             reason = f"it stands in line {names.lines[name]}, too, and Slurm takes the first"
         if reason:
+            problems[full] = reason
             ledger.leave_part(word, full, reason)
             continue
         if full != full.lower():
@@ -169,7 +172,7 @@ def _own_names(word: Word, names: _Names, ledger: Ledger) -> dict[str, int]:
         _note_domain(names, word, full, domain)
         names.lines[name] = word.line
         own[name] = number
-    return own
+    return own, problems
 
 
 def _note_domain(names: _Names, word: Word, full: str, domain: str) -> None:
@@ -189,13 +192,32 @@ def _addresses(fields: Fields, own: Mapping[str, int], names: _Names) -> dict[st
         return {}
     addresses: dict[str, str] = {}
     for name, number in own.items():
-        address = listed[number]
-        if is_address(address) and address not in names.addresses and not address.startswith("127."):
-            names.addresses.add(address)
+        if address := _address(listed[number], name, word, names, fields.ledger):
             addresses[name] = address
-        elif address.partition(".")[0].lower() != name:
-            fields.ledger.leave_part(word, address, "it is not an IPv4 address of this node alone")
     return addresses
+
+
+def _address(address: str, name: str, word: Word, names: _Names, ledger: Ledger) -> str | None:
+    """An address that only this machine has, or None. A machine's own name in its place is what Slurm takes anyway."""
+    if is_address(address) and address not in names.addresses and not address.startswith("127."):
+        names.addresses[address] = word, name
+        return address
+    if address.partition(".")[0].lower() != name:
+        ledger.leave_part(word, address, "it is not an IPv4 address of this machine alone")
+    return None
+
+
+def _in_one_network(machines: list[SiteMachine], names: _Names, ledger: Ledger) -> list[SiteMachine]:
+    """The machines without addresses that are in no network with those of most: a draft has one network."""
+    first = Counter(address.partition(".")[0] for address in names.addresses)
+    usual = first.most_common(1)[0][0] if first else ""
+    for address, (word, _) in names.addresses.items():
+        if not address.startswith(f"{usual}."):
+            ledger.leave_part(word, address, "it is in another network than the other machines")
+    return [
+        machine if (machine.address or f"{usual}.").startswith(f"{usual}.") else replace(machine, address=None)
+        for machine in machines
+    ]
 
 
 def _processors(fields: Fields) -> tuple[int | None, int | None, int | None, tuple[str, ...]]:
@@ -204,9 +226,12 @@ def _processors(fields: Fields) -> tuple[int | None, int | None, int | None, tup
     Where one is not there, Slurm takes it from the others; of CPUs alone it makes as many sockets.
     """
     cpus = fields.whole("cpus|procs|cputot", _MOST["sockets"])
-    boards = fields.whole("boards", _MOST["sockets"])
     per_board = fields.whole("socketsperboard", _MOST["sockets"])
-    sockets = per_board * (boards or 1) if per_board else fields.whole("sockets", _MOST["sockets"])
+    sockets = None if per_board else fields.whole("sockets", _MOST["sockets"])
+    boards = fields.whole("boards", _MOST["sockets"])
+    if sockets and boards and boards > 1 and (word := fields.get("boards")):
+        fields.ledger.leave(word, "Sockets has those of all boards")
+    sockets = per_board * (boards or 1) if per_board else sockets
     cores = fields.whole("corespersocket", _MOST["cores"])
     threads = fields.whole("threadspercore", _MOST["threads"])
     stated = {"sockets": sockets, "cores": cores, "threads": threads}
@@ -223,6 +248,8 @@ def _processors(fields: Fields) -> tuple[int | None, int | None, int | None, tup
     if sockets > _MOST_SOCKETS:  # a virtual machine's, one for each core
         sockets, cores, guesses = 1, sockets * cores, [*dict.fromkeys([*guesses, "sockets", "cores"])]
     if cores > _MOST["cores"]:
+        for word in filter(None, (fields.get(key) for key in _PROCESSORS)):
+            fields.ledger.leave(word, f"that is more than {_MOST['cores']} cores of a socket")
         return None, None, None, ()
     if cpus and cpus != sockets * cores * threads and (word := fields.get("cpus", "procs", "cputot")):
         fields.ledger.leave(word, f"hpcforge counts each thread, which is {sockets * cores * threads}")
@@ -254,23 +281,26 @@ def _with_head(
         return machines
     [word] = chosen
     full, _, place = ledger.take(word).partition("(")
-    address = place.rstrip(")")
-    if not hosts and addresses:
-        address = ledger.take(addresses[-1])
+    source = addresses[-1] if addresses and not hosts else word
+    address = ledger.take(source) if source is not word else place.rstrip(")")
     name, _, domain = full.strip().lower().partition(".")
     if reason := problem(_NAME, name):
         ledger.leave(word, reason)
+        if source is not word:
+            ledger.leave(source, reason)
         return machines
+    if full.strip() != full.strip().lower():
+        ledger.leave_part(word, full.strip(), _LOWER)
     _note_domain(names, word, full.strip(), domain)
     other = next((machine for machine in machines if machine.name == name), None)
-    if not is_address(address) or address.startswith("127.") or address in names.addresses:
-        if address and (other is None or other.address != address) and address.partition(".")[0].lower() != name:
-            source = addresses[-1] if not hosts and addresses else word
-            ledger.leave_part(source, source.value, "it is not an IPv4 address of this machine alone")
-        address = ""
+    own = other.address if other else None
+    if own and address and own != address:
+        ledger.leave_part(source, address, f"the node {name} has the address {own}")
+    elif address and not own:
+        own = _address(address, name, source, names, ledger)
     if other is None:
-        return [*machines, SiteMachine(name, address or None, ("head",), guesses=())]
-    both = replace(other, functions=("head", "worker"), address=other.address or address or None)
+        return [*machines, SiteMachine(name, own, ("head",), guesses=())]
+    both = replace(other, functions=("head", "worker"), address=own)
     return [both if machine is other else machine for machine in machines]
 
 

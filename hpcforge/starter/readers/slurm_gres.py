@@ -108,6 +108,8 @@ def gres_lines(records: Iterable[Record], ledger: Ledger) -> list[GresLine]:
         count = int(number) if number.isdecimal() and len(number) < 10 else 1
         if "file" in record.words:
             count = len(names_of(record.words["file"].value))
+            if number and number != str(count):
+                ledger.leave(record.words["count"], f"File has {count} files")
         nodes = frozenset(_short(record.words["nodename"].value)) if "nodename" in record.words else None
         lines.append(GresLine(nodes, model, count, record.words))
     return lines

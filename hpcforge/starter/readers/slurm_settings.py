@@ -12,7 +12,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.slurm import SlurmRelease
 from hpcforge.starter.machines import USUAL_SYSTEM
-from hpcforge.starter.readers.slurm_words import DEFAULTS, Ledger, Record, Word
+from hpcforge.starter.readers.slurm_words import DEFAULTS, STATE, Ledger, Record, Word
 
 SHOWN_DEFAULTS = ("ALL", "NO", "0", "1", "NONE", "UNLIMITED", "OFF", "UP")  # as `scontrol show partitions` prints them
 HEADS = ("slurmctldhost", "slurmctldhost[0]", "controlmachine", "controladdr", "clustername")
@@ -29,7 +29,7 @@ _PLACES = {  # what has another place in a blueprint, or refers to what a bluepr
     "program, a plugin or a file that a blueprint does not name",
     r"fastschedule|cachegroups|checkpoint.*|corespecplugin|extsensors.*|getenvtimeout|power.*|scheduler(?:auth|port)|"
     r"schedulerrootfilter": "Slurm has given it up",
-    r"downnodes|reason|state": "it is the state of nodes: a node is in service after `hpcforge apply`",
+    r"uptime": STATE,
 }
 _PARTITION_PLACES = {
     r"qos|(?:allow|deny)(?:qos|accounts)": _ACCOUNTS,

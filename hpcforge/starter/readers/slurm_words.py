@@ -98,7 +98,8 @@ class Ledger:
     def left_out(self, usual_reason: Callable[[Word], str]) -> tuple[LeftOut, ...]:
         """Return what is left, by lines: words that stand side by side and have one reason are one."""
         pieces = [(word, word.text, reason or usual_reason(word)) for word, reason in self.left.items()]
-        pieces += [(word, f"{word.key}={value}", reason) for (word, value), reason in self.parts.items()]
+        parts = [(word, value, reason) for (word, value), reason in self.parts.items() if word not in self.left]
+        pieces += [(word, f"{word.key}={value}", reason) for word, value, reason in parts]
         texts: dict[tuple[str | None, int, str], list[str]] = {}
         once: dict[str, tuple[str | None, int, str]] = {}  # what is the same in every record is one
         for word, text, reason in sorted(pieces, key=lambda piece: piece[0].at):
