@@ -67,10 +67,11 @@ def read_slurm(text: str, beside: Beside | None) -> SiteFile:
     machines = _in_one_network(_with_head(machines, main, names, ledger), names, ledger)
     domain = _domain(names, ledger)
     cluster = _cluster_name(main, ledger)
-    taken = partitions(main, Cluster(machines, names.shown), ledger, settings)
+    workers = [machine for machine in machines if "worker" in machine.functions]
+    taken = partitions(main, Cluster(workers, names.shown), ledger, settings)
     options = cluster_settings(main, ledger, settings)
     left_out = ledger.left_out(lambda word: _reason(word, settings.shown))
-    if not any("worker" in machine.functions for machine in machines):
+    if not workers:
         place = next((f" (line {each.line}: {each.text}: {each.reason})" for each in left_out if each.text), "")
         raise StarterError(f"no machine was found in this file, read as slurm{place}", "give slurm.conf with its nodes")
     return SiteFile(tuple(machines), cluster, taken, options, left_out=left_out, domain=domain)
@@ -229,8 +230,9 @@ def _processors(fields: Fields) -> tuple[int | None, int | None, int | None, tup
     per_board = fields.whole("socketsperboard", _MOST["sockets"])
     sockets = None if per_board else fields.whole("sockets", _MOST["sockets"])
     boards = fields.whole("boards", _MOST["sockets"])
-    if sockets and boards and boards > 1 and (word := fields.get("boards")):
-        fields.ledger.leave(word, "Sockets has those of all boards")
+    if boards and (boards > 1 or not sockets) and not per_board and (word := fields.get("boards")):
+        fields.ledger.leave(word, "SocketsPerBoard is not there")
+        boards = None
     sockets = per_board * (boards or 1) if per_board else sockets
     cores = fields.whole("corespersocket", _MOST["cores"])
     threads = fields.whole("threadspercore", _MOST["threads"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
@@ -114,10 +114,8 @@ def _nodes(fields: Fields, sets: Mapping[str, Sequence[str]], cluster: Cluster, 
     for part in split(re.sub(r"\s+", ",", word.value)):
         if part.upper() == "ALL":
             return ALL
-        names = sets[part] if part in sets else [name.partition(".")[0].lower() for name in names_of(part)]
-        if absent := [name for name in names if name not in known]:
-            text = part if len(absent) == len(names) else ",".join(absent[:20])
-            ledger.leave_part(word, text, "there is no such node in the blueprint")
+        names = sets[part] if part in sets else _short_names(part)
+        _leave_absent(word, part, names, known, ledger)
         named.update(dict.fromkeys(name for name in names if name in known))
     return tuple(machine.name for machine in cluster.machines if machine.name in named)
 
@@ -137,10 +135,29 @@ def _node_sets(records: Sequence[Record], cluster: Cluster, ledger: Ledger) -> I
             for word in record.words.values():
                 ledger.leave(word, "no partition uses this set of nodes")
             continue
-        for word in filter(None, (name, nodes, feature)):
-            ledger.take(word)
-        listed = [each.partition(".")[0].lower() for each in names_of(nodes.value)] if nodes else []
-        if listed and nodes and nodes.value.upper() == "ALL":
-            listed = [machine.name for machine in cluster.machines]
+        ledger.take(name)
+        every = [machine.name for machine in cluster.machines]
         having = [machine.name for machine in cluster.machines if feature and feature.value in machine.features]
-        yield name.value, list(dict.fromkeys([*listed, *having]))
+        if feature and having:
+            ledger.take(feature)
+        elif feature:
+            ledger.leave(feature, "no node has this feature")
+        listed = _short_names(nodes.value) if nodes else []
+        if nodes and nodes.value.upper() == "ALL":
+            listed = every
+        if nodes:
+            ledger.take(nodes)
+            _leave_absent(nodes, nodes.value, listed, set(every), ledger)
+        yield name.value, [each for each in every if each in {*listed, *having}]
+
+
+def _short_names(hostlist: str) -> list[str]:
+    return [name.partition(".")[0].lower() for name in names_of(hostlist)]
+
+
+def _leave_absent(word: Word, part: str, names: Sequence[str], known: Set[str], ledger: Ledger) -> None:
+    """Name the nodes of a part of a word that are not in the blueprint; with no name, the part itself."""
+    absent = [name for name in names if name not in known]
+    if absent or not names:
+        text = part if len(absent) == len(names) else ",".join(absent)
+        ledger.leave_part(word, text, "there is no such node in the blueprint")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpcforge.cli.init import _network_of
@@ -518,3 +518,174 @@ def test_a_form_is_taken_or_named_with_its_line(form: Form, tmp_path: Path) -> N
     assert sorted(left) == sorted(form.left)
     assert all(each.reason for each in site.left_out)
     validated(site, tmp_path)
+
+
+NODES = ("a[1-3]", "a2", "b1", "B9.one.example.org", "c[1-2].two.example.net", "bad_name", "DEFAULT")
+VALUES: Mapping[str, Mapping[str, tuple[str, ...]]] = {  # of each kind of record, by key; the first word is always there
+    "nodename": {
+        "NodeName": NODES,
+        "NodeAddr": ("10.1.0.[1-3]", "10.1.0.7", "192.0.2.9", "b1", "127.0.0.1"),
+        "NodeHostname": ("a2", "b1", "host"),
+        "CPUs": ("1", "24", "64", "many"),
+        "Procs": ("8", "48"),
+        "Boards": ("1", "2"),
+        "SocketsPerBoard": ("1", "2", "60"),
+        "Sockets": ("1", "2", "4"),
+        "CoresPerSocket": ("1", "12", "32", "400"),
+        "ThreadsPerCore": ("1", "2"),
+        "RealMemory": ("500", "64000", "128000", "64G"),
+        "Gres": ("gpu:8", "gpu:a100:4(S:0-1)", "gpu:a100:2,gpu:v100:3,mps:200", "gpu:1g.10gb:7", "nvme:1", "gpu:99"),
+        "Features": ("ib,10g", '"big,x,x"', "a@b"),
+        "Weight": ("1", "50", "-1"),
+        "State": ("UNKNOWN", "DOWN", "CLOUD", "FUTURE", "IDLE+DRAIN"),
+        "TmpDisk": ("1", "2"),
+        "Colour": ("red", "blue"),
+    },
+    "partitionname": {
+        "PartitionName": ("gpu", "std.q", "Long", "a+b", "DEFAULT", "all", "worker", "a1"),
+        "Nodes": ("ALL", "a[1-3]", "b1,c1", "some", "z9", "a1,z9"),
+        "Default": ("YES", "NO"),
+        "MaxTime": ("30", "7-0", "INFINITE", "soon"),
+        "State": ("UP", "DOWN"),
+        "PriorityTier": ("1", "9"),
+        "OverSubscribe": ("FORCE:4", "EXCLUSIVE"),
+        "AllowAccounts": ("phys", "chem"),
+        "QOS": ("p", "q"),
+        "Shape": ("round", "flat"),
+    },
+    "nodeset": {"NodeSet": ("some", "spare"), "Nodes": ("a1", "a[1-2],b1"), "Feature": ("ib", "x")},
+    "name": {
+        "Name": ("gpu", "mps", "shard"),
+        "NodeName": ("a[1-3]", "b1"),
+        "Type": ("a100", "v100", "1g.5gb"),
+        "File": ("/dev/nvidia[0-3]", "/dev/nvidia0"),
+        "Count": ("1", "4"),
+        "Cores": ("0-9", "10-19"),
+        "AutoDetect": ("nvml", "off"),
+    },
+    "": {
+        "ClusterName": ("one", "Two", "x!"),
+        "SlurmctldHost": ("head(10.1.0.9)", "a1", "localhost", "head(192.0.2.1)", "Ctl.one.example.org"),
+        "ControlMachine": ("ctl", "b1"),
+        "ControlAddr": ("10.1.0.10", "ctl-ib"),
+        "BackupController": ("c1", "other"),
+        "TreeWidth": ("50", "60"),
+        "SchedulerParameters": ("bf_window=10", "two words"),
+        "Prolog": ("/etc/a", "/etc/b"),
+        "FastSchedule": ("0", "1"),
+        "NoSuchKey": ("1", "2"),
+        "DownNodes": ("a1", "b1"),
+    },
+}
+Line = tuple[tuple[str, str], ...]
+PROPERTIES = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> Line:
+    """A line of slurm.conf or gres.conf."""
+    values = VALUES[draw(st.sampled_from(("nodename", "nodename", "partitionname", "nodeset", "name", "")))]
+    first, *others = values
+    chosen = draw(st.lists(st.sampled_from(others), unique=True, max_size=7))
+    return tuple((key, draw(st.sampled_from(values[key]))) for key in (first, *chosen))
+
+
+def text_of(written: list[Line]) -> str:
+    return "".join(" ".join(f"{key}={value}" for key, value in line) + "\n" for line in written)
+
+
+def outcome(written: list[Line]) -> SiteFile | str:
+    try:
+        return read("NodeName=z1 CPUs=2 RealMemory=2048\n" + text_of(written), "slurm")
+    except StarterError as error:
+        return str(error)
+
+
+def values_of(line: Line, key: str) -> tuple[str, ...]:
+    return next(values[key] for values in VALUES.values() if line[0][0] in values and key in values)
+
+
+@PROPERTIES
+@given(st.lists(lines(), min_size=1, max_size=7))
+def test_each_word_has_an_effect_or_is_named(written: list[Line]) -> None:
+    """A word that is not named in `left_out` is one whose value counts: with another value, the result differs."""
+    result = outcome(written)
+    if isinstance(result, str):
+        return
+    named = {(each.line, text) for each in result.left_out for text in (each.text, *each.text.split())}
+    for row, line in enumerate(written):
+        for column, (key, value) in enumerate(line):
+            if (row + 2, f"{key}={value}") in named or f'"' in value or " " in value:
+                continue
+            others = [other for other in values_of(line, key) if other != value]
+            changed = (
+                [*written[:row], (*line[:column], (key, other), *line[column + 1 :]), *written[row + 1 :]]
+                for other in others
+            )
+            assert any(outcome(other) != result for other in changed), f"line {row + 2}: {key}={value}"
+
+
+@PROPERTIES
+@given(st.lists(lines(), min_size=1, max_size=9))
+def test_what_is_written_validates(tmp_path_factory: pytest.TempPathFactory, written: list[Line]) -> None:
+    site = outcome(written)
+    if isinstance(site, SiteFile):
+        validated(site, tmp_path_factory.mktemp("site"))
+
+
+@PROPERTIES
+@given(st.text(alphabet="aN=#\"\\\n \t\r[]-,%", max_size=80))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Every token that is not in a comment is in `left_out`, taken, or the file is refused."""
+    try:
+        site = read(f"NodeName=z1 CPUs=2\n{text}", "slurm")
+    except StarterError:
+        return
+    plain = re.sub(r"\\.", "", text, flags=re.DOTALL)
+    tokens = {token for line in plain.split("\n") for token in line.split("#")[0].split() if "=" not in token}
+    if "\\" not in text and '"' not in text and "=" not in text:
+        assert tokens <= {token for each in site.left_out for token in each.text.split()}
+
+
+def test_files_that_include_each_other_end() -> None:
+    main = f"NodeName=c1 {CPU}\nInclude a.conf\n"
+    site = read(main, None, {"a.conf": "Include b.conf\n", "b.conf": "Include a.conf\n"}.get)
+    assert [(each.file, each.line, each.reason) for each in site.left_out] == [
+        ("b.conf", 1, "this file is read already")
+    ]
+
+    def endless_file(name: str) -> str | None:
+        number = name.removesuffix(".conf")
+        return f"Include {int(number) + 1}.conf\n" if number.isdecimal() else None
+
+    endless = read(main.replace("a.conf", "0.conf"), None, endless_file)
+    [last] = endless.left_out
+    assert last.text == f"Include {MOST_FILES}.conf"
+    assert "files include each other" in last.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("NodeName=localhost CPUs=1\nPartitionName=p Nodes=ALL\n", "line 1: NodeName=localhost CPUs=1: .* reserved name"),
+        ("ClusterName=c\nSlurmctldHost=head\nNodeName=c[1-9] State=CLOUD CPUs=2\n", "line 3: .* a node of a cloud"),
+        ("SlurmctldHost=head\nInclude nodes.conf\n", "line 2: Include nodes.conf: give that file, too"),
+        ("Configuration data as of 2026-01-01T00:00:00\nKillWait                = 30 sec\n", "no machine was found"),
+        ("Name=gpu Type=a100 File=/dev/nvidia0\n", "no machine was found"),
+        ("NodeName=a[1-9][1-9999] CPUs=1\n", "more than 10000 machines"),
+        (f"NodeName=a[{'1-999999999,' * 50}1] CPUs=1\n", "more than 10000 machines"),
+        ("NodeName=a1 CPUs=1\nPartitionName=p Nodes=a[1-9999999]\n", "more than 10000 machines"),
+    ],
+)
+def test_a_file_without_machines_says_why(text: str, reason: str) -> None:
+    with pytest.raises(StarterError, match=reason):
+        read(text, "slurm")
+
+
+def test_long_lines_take_no_long_time() -> None:
+    """Each of these took minutes if a pattern looked at its text again and again."""
+    for text in ("a" * 300_000, " " * 300_000, "x=" * 150_000, '="' * 150_000, "\\" * 300_000, "a " * 150_000):
+        assert read(f"NodeName=z1 CPUs=2\n{text}\n", "slurm").machines[0].name == "z1"
+        assert read(f"NodeName=z1 CPUTot=2 {text}\n", "slurm").machines[0].name == "z1"
+    joined = "NodeName=z1 \\\n" + "a \\\n" * 20_000
+    assert read(joined, "slurm").machines[0].name == "z1"
