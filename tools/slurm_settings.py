@@ -1,9 +1,10 @@
-"""Writes hpcforge/catalog/slurm/RELEASE.yaml: the names of settings that a release of Slurm takes in slurm.conf.
+"""Writes hpcforge/catalog/slurm/RELEASE.yaml: what settings a release of Slurm takes in slurm.conf, and their kinds.
 
     python tools/slurm_settings.py slurm-wlm-basic-plugins_22.05.8-4+deb12u3_amd64.deb ...
 
-They are read from the table by which Slurm itself reads slurm.conf: `slurm_conf_options` in libslurmfull.so of the
-distribution's package. Every name there is one that slurmctld takes, and it refuses every other.
+They are read from the tables by which Slurm itself reads slurm.conf, in libslurmfull.so of the distribution's package:
+`slurm_conf_options`, and that of partitions, which has no symbol and begins with AllocNodes. Every name there is one
+that slurmctld takes, and it refuses every other.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import NamedTuple
 CATALOG = Path(__file__).parents[1] / "hpcforge" / "catalog" / "slurm"
 _LIBRARY = "libslurmfull.so"
 _TABLE = b"slurm_conf_options"
+_FIRST_OF_PARTITIONS = "AllocNodes"
+_KINDS = {3: "uint16", 4: "uint32", 5: "uint64", 8: "boolean"}  # slurm_parser_enum of Slurm's; others are text
 _NAME = re.compile(r"[A-Z][A-Za-z0-9]{2,39}")
 _RELA, _NOBITS, _DYNSYM, _ALLOCATED = 4, 8, 11, 2  # of elf(5): sh_type and sh_flags
 _RELATIVE = 8  # R_X86_64_RELATIVE of the ABI for x86-64
@@ -41,19 +44,35 @@ class _Section(NamedTuple):
     entry: int
 
 
-def names(library: bytes) -> tuple[str, ...]:
-    """The names in the table of libslurmfull.so (ELF, 64 bits, little endian). Raises ValueError where it has none."""
+def settings(library: bytes) -> tuple[dict[str, str], dict[str, str]]:
+    """The settings in libslurmfull.so (ELF, 64 bits, little endian) and their kinds, and those of partitions.
+
+    Raises ValueError where it has none.
+    """
     sections = _sections(library)
     start, size = _table(library, sections)
-    found: dict[int, str] = {}
-    for place, target in _pointers(library, sections):
-        text = _text(library, sections, target) if start <= place < start + size else ""
-        if _NAME.fullmatch(text):
-            found[place - start] = text
-    step = min((place for place in found if place), default=0)  # an entry begins with its name; it has other pointers
-    if not step or size % step or set(found) != set(range(0, size - step, step)):  # the last entry is empty
+    texts = {place: _text(library, sections, target) for place, target in _pointers(library, sections)}
+    named = {place: text for place, text in texts.items() if _NAME.fullmatch(text)}
+    inside = sorted(place for place in named if start <= place < start + size)
+    step = inside[1] - start if inside[1:] else 0  # an entry begins with its name; it has other pointers
+    if not step or size % step or inside != [*range(start, start + size - step, step)]:  # the last entry is empty
         raise ValueError(f"{_TABLE.decode()} is not a table of entries that begin with a name")
-    return tuple(sorted(found.values()))
+    tables = [start, *(place for place, text in named.items() if text == _FIRST_OF_PARTITIONS)]
+    if len(tables) != 2:
+        raise ValueError(f"not one table of partitions, which begins with {_FIRST_OF_PARTITIONS}")
+    of_all, of_partitions = (_kinds(library, sections, named, table, step) for table in tables)
+    return of_all, of_partitions
+
+
+def _kinds(library: bytes, sections: list[_Section], named: dict[int, str], start: int, step: int) -> dict[str, str]:
+    """The kind of each setting of the table at an address, in the order of the names."""
+    found: dict[str, str] = {}
+    for place in range(start, max(named) + 1, step):
+        if place not in named:
+            break
+        kind = int.from_bytes(_bytes(library, sections, place + 8, 4), "little")
+        found[named[place]] = _KINDS.get(kind, "text")
+    return dict(sorted(found.items()))
 
 
 def _sections(library: bytes) -> list[_Section]:
@@ -86,11 +105,17 @@ def _pointers(library: bytes, sections: list[_Section]) -> Iterator[tuple[int, i
 
 def _text(library: bytes, sections: list[_Section], address: int) -> str:
     """The text at an address, up to 64 characters; empty where there is none."""
-    for one in sections:
-        if one.kind != _NOBITS and one.flags & _ALLOCATED and one.address <= address < one.address + one.size:
-            at = one.offset + address - one.address
-            return library[at : at + 64].partition(b"\0")[0].decode("ascii", "replace")
-    return ""
+    return _bytes(library, sections, address, 64).partition(b"\0")[0].decode("ascii", "replace")
+
+
+def _bytes(library: bytes, sections: list[_Section], address: int, count: int) -> bytes:
+    """The bytes at an address; empty where there are none."""
+    for section in sections:
+        start, end = section.address, section.address + section.size
+        if section.kind != _NOBITS and section.flags & _ALLOCATED and start <= address < end:
+            at = section.offset + address - start
+            return library[at : at + count]
+    return b""
 
 
 def _library(package: Path) -> bytes:
@@ -110,9 +135,10 @@ def main(packages: list[str]) -> None:
         fields = ["dpkg-deb", "--show", "--showformat", "${Package} ${Version}", str(package)]
         source = subprocess.run(fields, check=True, capture_output=True, text=True).stdout
         release = ".".join(source.split()[1].split(".")[:2])
-        head = f"# Made by tools/slurm_settings.py from the package named below.\nsource: {source}\nsettings:\n"
-        lines = "".join(f"  - {name}\n" for name in names(_library(package)))
-        (CATALOG / f"{release}.yaml").write_text(head + lines)
+        head = f"# Made by tools/slurm_settings.py from the package named below.\nsource: {source}\n"
+        tables = zip(("settings", "partition_settings"), settings(_library(package)), strict=True)
+        parts = (f"{key}:\n" + "".join(f"  {name}: {kind}\n" for name, kind in each.items()) for key, each in tables)
+        (CATALOG / f"{release}.yaml").write_text(head + "".join(parts))
 
 
 if __name__ == "__main__":

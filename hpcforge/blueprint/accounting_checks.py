@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.accounting import AccountSection, Limits
@@ -28,6 +28,7 @@ def accounting_findings(draft: Draft) -> Findings:
         yield from _parents(slurm.accounts)
         yield from _people(draft, slurm.accounts)
         yield from _run_as(draft, slurm.accounts)
+        yield from _accounts_of_partitions(draft, slurm)
     if draft.intact("slurm", "qos"):
         yield from _qos(draft, slurm)
 
@@ -104,6 +105,22 @@ def _run_as(draft: Draft, accounts: Mapping[str, AccountSection]) -> Findings:
         yield Finding(("acceptance", "run_as"), message, f"put it under the `users` of {quote(next(iter(accounts)))}")
 
 
+def _accounts_of_partitions(draft: Draft, slurm: s.SlurmSection) -> Findings:
+    for loc, names in _listed(draft, slurm, ("allowaccounts", "denyaccounts")) if slurm.accounts else ():
+        for name in names:
+            if name not in (*slurm.accounts, ROOT):
+                message = f"{quote(name)} is not an account of this blueprint"
+                yield Finding(loc, message, did_you_mean(name, slurm.accounts))
+
+
+def _listed(draft: Draft, slurm: s.SlurmSection, keys: Collection[str]) -> Iterator[tuple[Loc, list[str]]]:
+    """Yield the names that partitions list in these settings, as Slurm reads them: it ignores their case."""
+    for partition, section in slurm.partitions.items() if draft.intact("slurm", "partitions") else ():
+        for key, value in section.settings.items():
+            if key.lower() in keys and value.lower() != "all":
+                yield ("slurm", "partitions", partition, "settings", key), value.lower().split(",")
+
+
 def _qos(draft: Draft, slurm: s.SlurmSection) -> Findings:
     known = tuple(dict.fromkeys((*slurm.qos, USUAL_QOS)))
     named: list[tuple[Loc, str]] = []
@@ -111,6 +128,8 @@ def _qos(draft: Draft, slurm: s.SlurmSection) -> Findings:
         named += ((("slurm", "qos", name, "preempt", place), other) for place, other in enumerate(qos.preempt))
     for name, partition in slurm.partitions.items() if draft.intact("slurm", "partitions") else ():
         named += [(("slurm", "partitions", name, "qos"), partition.qos)] if partition.qos else []
+    for where, words in _listed(draft, slurm, ("allowqos", "denyqos")) if slurm.qos else ():
+        named += ((where, word) for word in words)
     for name, account in slurm.accounts.items() if draft.intact("slurm", "accounts") else ():
         loc: Loc = ("slurm", "accounts", name)
         limits: list[tuple[Loc, Limits]] = [(loc, account)]

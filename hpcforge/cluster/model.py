@@ -325,7 +325,7 @@ class OperatingSystem:
     def slurm_settings(self) -> tuple[str, ...] | None:
         """The names that its Slurm takes in slurm.conf; None for a release that the catalog does not have."""
         release = load_catalog().slurm.get(self.slurm)
-        return release.settings if release else None
+        return tuple(release.settings) if release else None
 
     @property
     def openssh_version(self) -> tuple[int, ...]:
@@ -431,6 +431,14 @@ class SiteRole:
     on: tuple[str, ...]
 
 
+# Parameters of a partition that keep jobs out, and values with which they do not.
+_SELECTIVE = {
+    "allocnodes", "allowaccounts", "allowgroups", "allowqos", "denyaccounts", "denyqos", "maxcpuspernode",
+    "maxcpuspersocket", "maxmempercpu", "maxmempernode", "maxnodes", "minnodes", "reqresv", "rootonly",
+}  # fmt: skip
+_ALL_JOBS = {"all", "no", "false", "0", "down", "unlimited", "infinite"}
+
+
 @dataclass(frozen=True)
 class Partition:
     """A Slurm partition."""
@@ -443,6 +451,11 @@ class Partition:
     billing_weights: tuple[tuple[str, str], ...] = ()  # as TRESBillingWeights has them; none: Slurm's own
     topology: Plugin | None = None  # of its jobs, where it is not the default one
     settings: tuple[tuple[str, str], ...] = ()  # further parameters of the partition and their values
+
+    @property
+    def selective(self) -> bool:
+        """Whether its settings keep some jobs out."""
+        return any(name.lower() in _SELECTIVE and value.lower() not in _ALL_JOBS for name, value in self.settings)
 
 
 @dataclass(frozen=True)

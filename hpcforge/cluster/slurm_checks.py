@@ -1,34 +1,55 @@
-"""What `slurm.settings` says that the cluster's release of Slurm would not take, and topologies of nothing. Pure."""
+"""Settings of Slurm that the cluster's release of it would not take, and topologies of nothing. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Draft, Finding
-from hpcforge.blueprint.values import may_set
+from hpcforge.blueprint.values import may_set, may_set_of_partition
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import Distribution
+from hpcforge.catalog.slurm import Kind, SlurmRelease, expected, kind_of
 from hpcforge.cluster.model import Cluster
 
-_LOC = ("slurm", "settings")
+
+@dataclass(frozen=True)
+class _Settings:
+    """Settings in a blueprint, and which of Slurm's may be there."""
+
+    loc: Loc
+    settings: Mapping[str, str]
+    known: Callable[[SlurmRelease], Mapping[str, Kind]]
+    may_set: Callable[[str], bool]
+    what: str
 
 
 def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
-    """Yield settings that Slurm does not know, and those that stand there twice: it does not heed their case."""
+    """Yield settings that Slurm does not know, or not with that value, and those that repeat another."""
     slurm: s.SlurmSection | None = draft.sections["slurm"]
-    if slurm is None:
-        return
-    yield from _twice(slurm)
+    places = [place for place in _all_settings(slurm) if place.settings] if slurm else []
+    for place in places:
+        yield from _twice(place)
     software: s.Software | None = draft.sections["software"]
-    if not slurm.settings or not software or not draft.intact("software", "os"):
+    if not places or not software or not draft.intact("software", "os"):
         return
     releases = {software.os.release, *(one.release for one in (draft.sections["overrides"] or {}).values())}
     for found in sorted(filter(None, releases)):
         if system := catalog.distributions.get((software.os.name, found)):
-            yield from _unknown(slurm, system, catalog)
+            for place in places:
+                yield from _refused(place, system, catalog)
+
+
+def _all_settings(slurm: s.SlurmSection) -> Iterator[_Settings]:
+    yield _Settings(("slurm", "settings"), slurm.settings, lambda release: release.settings, may_set, "setting")
+    for name, partition in slurm.partitions.items():
+        loc = ("slurm", "partitions", name, "settings")
+        known, may = (lambda release: release.partition_settings), may_set_of_partition
+        yield _Settings(loc, partition.settings, known, may, "parameter of a partition")
 
 
 def topology_findings(
@@ -55,25 +76,29 @@ def topology_findings(
         yield Finding(("nodes", group, "hardware"), message, "add `rack` to the group, and the racks to `site.racks`")
 
 
-def _unknown(slurm: s.SlurmSection, system: Distribution, catalog: Catalog) -> Iterator[Finding]:
-    """Yield settings that the Slurm of a release does not know."""
+def _refused(place: _Settings, system: Distribution, catalog: Catalog) -> Iterator[Finding]:
+    """Yield settings that the Slurm of a release does not know, or not with that value."""
     release = catalog.slurm.get(system.slurm)
     if release is None:
         known = f"those of {', '.join(catalog.slurm)} are"
-        message = f"the names are not checked: the catalog has no settings of Slurm {system.slurm}"
-        yield Finding(_LOC, message, known, severity="warning", key=True)
+        message = f"settings are not checked: the catalog has no settings of Slurm {system.slurm}"
+        yield Finding(place.loc, message, known, severity="warning", key=True)
         return
-    choice = [name for name in release.settings if may_set(name)]
-    for name in slurm.settings:
-        if not release.knows(name):
-            message = f"Slurm {system.slurm} of {system.name} {system.release} has no setting {quote(name)}"
-            yield Finding((*_LOC, name), message, did_you_mean(name, choice), key=True)
+    settings = place.known(release)
+    where = f"Slurm {system.slurm} of {system.name} {system.release}"
+    for name, value in place.settings.items():
+        kind = kind_of(settings, name)
+        if kind is None:
+            hint = did_you_mean(name, [name for name in settings if place.may_set(name)])
+            yield Finding((*place.loc, name), f"{where} has no {place.what} {quote(name)}", hint, key=True)
+        elif words := expected(name, kind, value):
+            yield Finding((*place.loc, name), f"{where} does not take {quote(value)} for {quote(name)}", f"use {words}")
 
 
-def _twice(slurm: s.SlurmSection) -> Iterator[Finding]:
+def _twice(place: _Settings) -> Iterator[Finding]:
     first: dict[str, str] = {}
-    for name in slurm.settings:
+    for name in place.settings:
         before = first.setdefault(name.lower(), name)
         if before != name:
             message = f"{quote(name)} repeats {quote(before)}: Slurm ignores case in names"
-            yield Finding((*_LOC, name), message, "remove one of them", key=True)
+            yield Finding((*place.loc, name), message, "remove one of them", key=True)

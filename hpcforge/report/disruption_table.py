@@ -121,6 +121,8 @@ MUTATIONS = (
     ),
     Mutation("nodes.<name>.gpus.count", "fewer GPUs", "count: 2", "count: 1"),
     Mutation("nodes.<name>.gpus.*", "no GPUs", ", gpus: {model: fake, count: 2}", ""),
+    Mutation("nodes.<name>.features", "a feature of the workers", _W, f"{_W}, features: [fast]"),
+    Mutation("nodes.<name>.weight", "a weight of the workers", _W, f"{_W}, weight: 5"),
     Mutation("nodes.<name>.addresses", "the workers move", "10.77.0.[11-13]", "10.77.0.[31-33]"),
     Mutation("networks.<name>.cidr", "a larger subnet", "10.77.0.0/24", "10.77.0.0/23"),
     Mutation(
@@ -146,6 +148,12 @@ MUTATIONS = (
     Mutation("slurm.partitions.<name>.nodes", "fewer nodes", "main: {nodes: all", 'main: {nodes: "w[01-02]"'),
     Mutation("slurm.partitions.<name>.default", "no default", "default: true", "default: false"),
     Mutation("slurm.partitions.<name>.max_time", "another limit", "01:00:00", "02:00:00"),
+    Mutation(
+        "slurm.partitions.<name>.settings",
+        "a parameter of Slurm's",
+        "main: {nodes: all",
+        "main: {nodes: all, settings: {PriorityTier: 10}",
+    ),
     Mutation("slurm.settings", "a setting of Slurm's", "slurm:\n", "slurm:\n  settings: {MaxJobCount: 5000}\n"),
     Mutation("users", "one user more", "  tests: {uid: 2002}", "  tests: {uid: 2002}\n  eve: {uid: 2004}"),
     Mutation("users", "one user less", "  bob:   {uid: 2003}\n", ""),

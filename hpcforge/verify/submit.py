@@ -121,8 +121,9 @@ class NotLaunchableError(ExpectedError):
 
 
 def partition_for(cluster: Cluster, names: Sequence[str], time_limit_s: int) -> Partition:
-    """The partition that holds all the nodes and lets a job last long enough, the default one if it does.
+    """The partition that holds all the nodes and lets a job last long enough.
 
+    One that takes all jobs comes first, and then the default one.
     `time_limit_s` is that of the test that must fit. Slurm refuses a job that no partition can ever run; raises
     NotLaunchableError, which says more.
     """
@@ -136,7 +137,7 @@ def partition_for(cluster: Cluster, names: Sequence[str], time_limit_s: int) -> 
         raise NotLaunchableError(
             f"no partition that holds {fold(names)} gives a job the {minutes} minutes that the test asks for: {limits}"
         )
-    return next((partition for partition in fitting if partition.default), fitting[0])
+    return min(fitting, key=lambda partition: (partition.selective, not partition.default))
 
 
 def launch(

@@ -1,4 +1,7 @@
-"""People of a directory in `slurm.accounts`: who is not known on the controller is named, and who is may run jobs."""
+"""People of a directory in `slurm.accounts`, and partitions that are theirs.
+
+Who is not known on the controller is named, and who is may run jobs. A partition's settings decide whose jobs go first.
+"""
 
 from __future__ import annotations
 
@@ -63,3 +66,77 @@ def test_somebody_who_is_not_in_the_directory_is_named_and_who_is_may_run_jobs(s
     assert site.ssh("head", shown) == "research|grace|10\n"
     assert site.ssh("head", "sudo -u grace srun -D / -w w01 id -un") == "grace\n"
     assert site.cli("plan", "BLUEPRINT").returncode == 0
+
+
+PARTITIONS = """  settings: {PreemptType: preempt/partition_prio, PreemptMode: REQUEUE}
+  partitions:
+    main: {nodes: all, default: true, max_time: "30-00:00:00"}
+    Express.q:
+      nodes: w01
+      max_time: "3-00:00:00"
+      settings: {PriorityTier: 10, PreemptMode: "OFF", AllowAccounts: research, OverSubscribe: FORCE}
+  accounts: {research: {users: {ada: {}, grace: {fairshare: 10}}}, guests: {users: {ada: {}}}}
+"""
+
+
+def changed(site: Site, *changes: tuple[str, str]) -> str:
+    """What a plan says of the blueprint with these changes, which are then made."""
+    text = site.blueprint.read_text()
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    site.blueprint.write_text(text)
+    plan = site.cli("plan", "BLUEPRINT").stdout
+    assert site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
+    assert site.cli("plan", "BLUEPRINT").returncode == 0
+    return plan
+
+
+def fields(site: Site, shown: str, *names: str) -> dict[str, str]:
+    """What scontrol shows of these."""
+    words = dict(word.partition("=")[::2] for word in site.ssh("head", f"sudo scontrol -o show {shown}").split())
+    return {name: words[name] for name in names}
+
+
+def test_a_job_makes_way_for_one_of_a_partition_that_goes_first(site: Site) -> None:
+    before = site.blueprint.read_text()
+    start = before.index("  partitions:")
+    told = changed(
+        site,
+        (before[start : before.index("users: {ada: {uid")], PARTITIONS),
+        ("addresses: 10.78.0.11}", "addresses: 10.78.0.11, features: [Fast_disk, ib], weight: 5}"),
+    )
+    print("TOLD", told)
+    assert fields(site, "partition Express.q", "PriorityTier", "PreemptMode", "AllowAccounts", "OverSubscribe") == {
+        "PriorityTier": "10", "PreemptMode": "OFF", "AllowAccounts": "research", "OverSubscribe": "FORCE:4",
+    }  # fmt: skip
+    assert fields(site, "node w01", "AvailableFeatures", "ActiveFeatures", "Weight") == {
+        "AvailableFeatures": "Fast_disk,ib", "ActiveFeatures": "Fast_disk,ib", "Weight": "5",
+    }  # fmt: skip
+    batch = "sbatch --parsable -D / -o /dev/null --exclusive --mem=0"
+    long = site.ssh("head", f"sudo -u ada {batch} --constraint=Fast_disk --wrap 'sleep 900'").strip()
+    state = f"squeue -h -j {long} -o %T"
+    site.becomes("head", state, "RUNNING\n")
+
+    refused = site.cli("rehearse", "ssh", "head", "--", f"sudo -u ada {batch} -p Express.q -A guests --wrap true")
+    assert refused.returncode != 0
+    assert "Invalid account or account/partition combination" in refused.stderr
+    nowhere = site.cli("rehearse", "ssh", "head", "--", f"sudo -u ada {batch} -C slow --wrap true")
+    assert "Invalid feature specification" in nowhere.stderr
+
+    first = site.ssh("head", f"sudo -u grace {batch} -p Express.q --wrap 'sleep 900'").strip()
+    site.becomes("head", f"squeue -h -j {first} -o '%T %P'", "RUNNING Express.q\n")
+    assert site.ssh("head", state) == "PENDING\n"
+    assert fields(site, f"job {long}", "Restarts") == {"Restarts": "1"}
+
+    # A partition's setting needs no other slurmctld, and jobs go on through a node's, which may.
+    pid = "systemctl show -P MainPID slurmctld"
+    main_pid = site.ssh("head", pid)
+    changed(site, ("PriorityTier: 10", "PriorityTier: 11"))
+    assert fields(site, "partition Express.q", "PriorityTier") == {"PriorityTier": "11"}
+    assert site.ssh("head", pid) == main_pid
+    changed(site, ("[Fast_disk, ib], weight: 5", "[ib], weight: 6"))
+    assert fields(site, "node w01", "ActiveFeatures", "Weight") == {"ActiveFeatures": "ib", "Weight": "6"}
+    assert site.ssh("head", f"squeue -h -j {first} -o %T") == "RUNNING\n"
+    site.ssh("head", f"sudo scancel {long} {first}")
+    assert "w01" in site.cli("plan", "BLUEPRINT", "--limit", "Express.q", "--json").stdout

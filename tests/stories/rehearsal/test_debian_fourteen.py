@@ -14,7 +14,7 @@ import pytest
 from hpcforge.catalog import load_catalog
 from tests.support.kills import Events, kill
 from tests.support.site import Site
-from tools.slurm_settings import names
+from tools import slurm_settings
 
 pytestmark = [pytest.mark.lab, pytest.mark.debian_14]
 
@@ -108,7 +108,8 @@ def test_it_is_what_the_catalog_says(site: Site) -> None:
     assert site.ssh("w03", "python3 --version").startswith("Python 3.14")
     assert site.ssh("w03", "findmnt -no FSTYPE /sys/fs/cgroup") == "cgroup2\n"
     library = site.fetch("head", "/usr/lib/*/slurm-wlm/libslurmfull.so")
-    assert names(library) == load_catalog().slurm["26.05"].settings
+    release = load_catalog().slurm["26.05"]
+    assert slurm_settings.settings(library) == (release.settings, release.partition_settings)
     assert "CUDA_VISIBLE_DEVICES=0\n" in site.ssh("head", "sudo -iu ada srun --gres=gpu:1 env")
     log = site.ssh("head", "sudo cat /var/log/slurm/slurmctld.log")
     assert [line for line in log.splitlines() if "defunct" in line or "has been replaced" in line] == []

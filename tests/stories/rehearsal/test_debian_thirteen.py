@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from tests.support.site import Site
-from tools.slurm_settings import names
+from tools import slurm_settings
 
 pytestmark = pytest.mark.lab
 
@@ -37,7 +37,8 @@ def test_it_is_what_the_catalog_says(site: Site) -> None:
 
 def test_the_names_of_settings_are_those_that_its_slurm_has(site: Site) -> None:
     library = site.fetch("head", "/usr/lib/*/slurm-wlm/libslurmfull.so")
-    assert names(library) == load_catalog().slurm["24.11"].settings
+    release = load_catalog().slurm["24.11"]
+    assert slurm_settings.settings(library) == (release.settings, release.partition_settings)
 
 
 def begun(site: Site, name: str, gres: str) -> None:

@@ -27,7 +27,7 @@ from hpcforge.run.site import open_engines
 from hpcforge.verify.verify import verify
 from tests.support.machine import slowness
 from tests.support.site import BECOMES_S, REPOSITORY, Site
-from tools.slurm_settings import names
+from tools import slurm_settings
 
 pytestmark = pytest.mark.lab
 
@@ -178,13 +178,14 @@ def test_a_file_edited_by_hand_is_shown_and_mended_there_alone(site: Site) -> No
 
 def test_the_names_of_settings_are_those_that_its_slurm_has(site: Site) -> None:
     library = site.fetch("head", "/usr/lib/*/slurm-wlm/libslurmfull.so")
-    assert names(library) == load_catalog().slurm["22.05"].settings
+    release = load_catalog().slurm["22.05"]
+    assert slurm_settings.settings(library) == (release.settings, release.partition_settings)
 
 
 @pytest.mark.parametrize(
     ("setting", "why"),
     [
-        ("KillWait: abc", 'KillWait value "abc" is not a valid number'),  # seen before slurm.conf is replaced
+        ("PriorityDecayHalfLife: abc", 'Bad value "abc" for PriorityDecayHalfLife'),  # before slurm.conf is replaced
         ("SchedulerType: sched/none-such", "fatal: Failed to initialize sched plugin"),  # only slurmctld sees it
     ],
 )

@@ -10,8 +10,9 @@ import pytest
 
 from hpcforge.blueprint.values import may_set
 from hpcforge.catalog import load_catalog
+from hpcforge.catalog.slurm import expected, kind_of
 from hpcforge.cluster import load
-from tools.slurm_settings import names
+from tools import slurm_settings
 
 ROOT = Path(__file__).parents[3]
 CATALOG = load_catalog()
@@ -22,6 +23,16 @@ def test_the_names_are_known_for_every_release_of_a_distribution() -> None:
     for release in CATALOG.slurm.values():
         assert len(release.settings) > 200
         assert {"KillWait", "SlurmctldHost", "X11Parameters"} <= set(release.settings)
+        assert release.settings["KillWait"] == "uint16"
+        assert {"Nodes": "text", "Hidden": "boolean", "MaxNodes": "uint32", "PriorityTier": "uint16"}.items() <= (
+            release.partition_settings.items()
+        )
+    new = [
+        name
+        for name in CATALOG.slurm["24.11"].partition_settings
+        if not CATALOG.slurm["22.05"].partition_settings.get(name)
+    ]
+    assert new == ["ExclusiveTopo", "MaxCPUsPerSocket", "PowerDownOnIdle"]
 
 
 def test_names_have_no_case_and_stay_as_they_are_typed() -> None:
@@ -29,6 +40,43 @@ def test_names_have_no_case_and_stay_as_they_are_typed() -> None:
     assert not CATALOG.slurm["22.05"].knows("KillWiat")
     assert may_set("KillWait")
     assert not may_set("prologSlurmctld")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "taken"),
+    [
+        ("PriorityTier", "65535", True),
+        ("PriorityTier", "infinite", True),
+        ("PriorityTier", "65536", False),
+        ("PriorityTier", "1k", False),
+        ("PriorityTier", "high", False),
+        ("MaxNodes", "UNLIMITED", True),
+        ("MaxNodes", "0x10", True),
+        ("MaxNodes", "-1", False),
+        ("MaxMemPerNode", "4096k", True),
+        ("Hidden", "Yes", True),
+        ("Hidden", "on", False),
+        ("PreemptMode", "OFF", True),
+        ("PreemptMode", "suspend,gang", True),
+        ("PreemptMode", "requeu", False),
+        ("OverSubscribe", "FORCE:4", True),
+        ("OverSubscribe", "FORCED", False),
+        ("Shared", "YES:", False),
+        ("DefaultTime", "2-00:00:00", True),
+        ("DefaultTime", "90", True),
+        ("DefaultTime", "2h", False),
+        ("SuspendTime", "-1", True),
+        ("SelectTypeParameters", "CR_Core", True),
+        ("SelectTypeParameters", "CR_CPU", False),
+        ("CpuBind", "cores", True),
+        ("OverTimeLimit", "UNLIMITED", True),
+        ("AllowAccounts", "whatever,else", True),
+    ],
+)
+def test_values_are_those_that_its_parser_takes(name: str, value: str, taken: bool) -> None:
+    kind = kind_of(CATALOG.slurm["22.05"].partition_settings, name.upper())
+    assert kind is not None
+    assert (expected(name, kind, value) is None) == taken
 
 
 def test_nothing_is_refused_for_a_release_that_the_catalog_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,11 +88,11 @@ def test_nothing_is_refused_for_a_release_that_the_catalog_does_not_know(monkeyp
         diagnostic for diagnostic in load(path, instead={path: text}).diagnostics if "settings" in diagnostic.message
     ]
     assert said.severity == "warning"
-    assert said.message == "the names are not checked: the catalog has no settings of Slurm 22.05"
+    assert said.message == "settings are not checked: the catalog has no settings of Slurm 22.05"
     assert said.hint == "those of 99.05 are"
 
 
 @pytest.mark.parametrize(("content", "why"), [(b"#!/bin/sh\n", "not an ELF file"), (None, "no symbol slurm_conf")])
 def test_what_is_no_library_of_slurms_has_no_names(content: bytes | None, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        names(content or Path("/bin/sh").read_bytes())
+        slurm_settings.settings(content or Path("/bin/sh").read_bytes())

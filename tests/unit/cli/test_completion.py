@@ -37,6 +37,7 @@ def tab(line: str, folder: Path = REPOSITORY) -> list[str]:
     [
         ("hpcforge plan blueprints/re", [REHEARSAL]),
         (f"hpcforge plan {REHEARSAL} --limit w", ["w01", "w02", "w03", "worker"]),
+        (f"hpcforge plan {REHEARSAL} --limit ma", ["main"]),
         (f"hpcforge apply {REHEARSAL} --exclude w01,w03,h", ["w01,w03,head"]),
         (f"hpcforge apply {REHEARSAL} --only m", ["metrics_page", "munge"]),
         (f"hpcforge apply {REHEARSAL} --only si", ["site_motd"]),

@@ -84,6 +84,17 @@ def test_a_partition_that_lasts_long_enough_is_chosen(build: Build) -> None:
     assert submit.partition_for(two, names, 600) == long
 
 
+def test_a_partition_that_takes_all_jobs_is_chosen_first(build: Build) -> None:
+    cluster = build(2)
+    names = ("w1", "w2")
+    own = Partition("own", names, True, "INFINITE", settings=(("AllowAccounts", "physics"),))
+    everyone = Partition("all", names, False, "INFINITE", settings=(("PriorityTier", "2"),))
+    two = dataclasses.replace(cluster, slurm=dataclasses.replace(cluster.slurm, partitions=(own, everyone)))
+    assert submit.partition_for(two, names, 600) == everyone
+    alone = dataclasses.replace(cluster, slurm=dataclasses.replace(cluster.slurm, partitions=(own,)))
+    assert submit.partition_for(alone, names, 600) == own
+
+
 def test_memory_stays_within_what_slurm_has_to_give(build: Build) -> None:
     assert launch(build(2, memory_mib=3000)).memory_mib == 3000 - 1024
 
