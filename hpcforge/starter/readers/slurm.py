@@ -269,9 +269,7 @@ def _features(fields: Fields) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _with_head(
-    machines: list[SiteMachine], main: Sequence[Record], names: _Names, ledger: Ledger
-) -> list[SiteMachine]:
+def _with_head(machines: list[SiteMachine], main: Sequence[Record], names: _Names, ledger: Ledger) -> list[SiteMachine]:
     """The machines with the first controller as their head; it may be a node, too."""
     words = [(key, word) for record in main if not record.kind for key, word in record.words.items() if key in HEADS]
     hosts = [word for key, word in words if key.startswith("slurmctldhost")]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
 from hpcforge.blueprint import values as v
 from hpcforge.catalog import load_catalog
-from hpcforge.catalog.slurm import SlurmRelease
+from hpcforge.catalog.slurm import Kind, SlurmRelease, expected, kind_of
 from hpcforge.starter.machines import USUAL_SYSTEM
 from hpcforge.starter.readers.slurm_words import DEFAULTS, STATE, Ledger, Record, Word
 
@@ -38,14 +38,6 @@ _PARTITION_PLACES = {
     r"topology": "`topology` of the partition has a place for it",
     r"alternate|jobdefaults|totalcpus|totalnodes|tres|overtimelimit|nodeindices": "a blueprint has no place for it",
 }
-_PARTITION_KEYS = tuple(
-    """
-AllocNodes AllowAccounts AllowGroups AllowQos Alternate CpuBind DefCPUPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode
-DefaultTime DenyAccounts DenyQos DisableRootJobs ExclusiveUser GraceTime Hidden LLN MaxCPUsPerNode MaxMemPerCPU
-MaxMemPerNode MaxNodes MinNodes OverSubscribe OverTimeLimit PowerDownOnIdle PreemptMode Priority PriorityJobFactor
-PriorityTier QOS ReqResv RootOnly SelectTypeParameters Shared TRESBillingWeights
-""".split()  # noqa: SIM905 - a list of names
-)
 
 
 def problem(kind: TypeAdapter[str], text: str) -> str | None:
@@ -78,7 +70,7 @@ class Settings:
 
     def spelled(self, key: str) -> str:
         """Return the name of a setting as Slurm spells it."""
-        names = (*self.release.settings, *_PARTITION_KEYS)
+        names = (*self.release.settings, *self.release.partition_settings)
         return next((name for name in names if name.lower() == key.lower()), key)
 
     def of_cluster(self, word: Word) -> str | None:
@@ -87,25 +79,28 @@ class Settings:
             return reason
         if not v.may_set(word.key):
             return _ITSELF
-        if not self.release.knows(word.key):
-            return f"Slurm {self.version}, which the draft has, does not know it"
         if word.key.lower() == "preempttype" and word.value.endswith("qos"):
             return _ACCOUNTS
-        return _of_value(word)
+        return self._refused(self.release.settings, word)
 
     def of_partition(self, word: Word) -> str | None:
         """Return why `settings` of a partition does not take a word, or None."""
         if reason := _place(word.key, _PARTITION_PLACES):
             return reason
-        if word.key.lower() not in map(str.lower, _PARTITION_KEYS) or not v.may_set_of_partition(word.key):
+        if not v.may_set_of_partition(word.key):
+            return "another key of the partition has it"
+        return self._refused(self.release.partition_settings, word)
+
+    def _refused(self, known: Mapping[str, Kind], word: Word) -> str | None:
+        kind = kind_of(known, word.key)
+        if kind is None:
             return f"Slurm {self.version}, which the draft has, does not know it"
-        return _of_value(word)
-
-
-def _of_value(word: Word) -> str | None:
-    if word.value.startswith("/"):
-        return "it names a file or a folder of the machines as they are"
-    return problem(_SETTING, word.value)
+        if word.value.startswith("/"):
+            return "it names a file or a folder of the machines as they are"
+        if wrong := problem(_SETTING, word.value):
+            return wrong
+        form = expected(word.key, kind, word.value)
+        return f"Slurm expects {form}" if form else None
 
 
 def cluster_settings(records: Iterable[Record], ledger: Ledger, settings: Settings) -> dict[str, str]:

@@ -24,7 +24,8 @@ from hpcforge.starter.readers.slurm_words import MOST_FILES
 
 @dataclass(frozen=True)
 class Form:
-    """A text, what of it is taken (`node.attribute`, `partition/attribute` or an attribute of the file), and the rest."""
+    """A text, what of it is taken (`node.attribute`, `partition/attribute` or an attribute of the "
+    "file), and the rest."""
 
     name: str
     source: str
@@ -52,7 +53,8 @@ FORMS = (
     Form(
         "two keys on a line, and BackupController",
         "a sample slurm.conf of 2001 on GitHub",
-        f'ControlMachine=lx0   ControlAddr=10.0.0.1\nBackupController=lx1 BackupAddr=10.0.0.2\nNodeName=lx[2-3] {CPU}\n',
+        "ControlMachine=lx0   ControlAddr=10.0.0.1\nBackupController=lx1 BackupAddr=10.0.0.2\n"
+        f"NodeName=lx[2-3] {CPU}\n",
         {"lx0.functions": ("head",), "lx0.address": "10.0.0.1", "machines": ["lx2", "lx3", "lx0"]},
         ("2 BackupController=lx1 BackupAddr=10.0.0.2",),
     ),
@@ -66,7 +68,8 @@ FORMS = (
     Form(
         "several SlurmctldHost, with domains",
         "rahuldhal50/slurm: slurm.conf",
-        f"SlurmctldHost=ctl-1.big.example.net\nSlurmctldHost=ctl-2.big.example.net\nNodeName=p3-a.big.example.net {CPU}\n",
+        "SlurmctldHost=ctl-1.big.example.net\nSlurmctldHost=ctl-2.big.example.net\n"
+        f"NodeName=p3-a.big.example.net {CPU}\n",
         {"machines": ["p3-a", "ctl-1"], "domain": "big.example.net", "ctl-1.functions": ("head",)},
         ("2 SlurmctldHost=ctl-2.big.example.net",),
     ),
@@ -88,7 +91,8 @@ FORMS = (
         "blanks around =, tabs, names in any case",
         "danielmc81/slurm_config_files: slurm.conf, gres.conf",
         "clustername = oco\t\nCONTROLMACHINE=master\nnodename=n[1-2] \tcpus=64 SocketsPerBoard = 8 corespersocket=8  "
-        'ThreadsPerCore=1 Gres=gpu:a100:4 Features="gpu,big"\nPartitionName=general\t    Nodes=n[1-2] \t MaxTime=7-0:00:99'
+        'ThreadsPerCore=1 Gres=gpu:a100:4 Features="gpu,big"\n'
+        "PartitionName=general\t    Nodes=n[1-2] \t MaxTime=7-0:00:99"
         "  Shared=YES State=UP\n",
         {
             "cluster": "oco",
@@ -117,7 +121,13 @@ FORMS = (
         "predictive-analytics-lab/ubuntu-slurm: etc/slurm/slurm.conf",
         "NodeName=g1 Gres=gpu:nvidia_geforce_rtx_3090:8,mps:192 CPUs=24 Boards=1 SocketsPerBoard=1 CoresPerSocket=24 "
         "ThreadsPerCore=1 RealMemory=257626\n",
-        {"g1.sockets": 1, "g1.cores_per_socket": 24, "g1.gpus": 8, "g1.gpu": "nvidia_geforce_rtx_3090", "g1.guesses": ()},
+        {
+            "g1.sockets": 1,
+            "g1.cores_per_socket": 24,
+            "g1.gpus": 8,
+            "g1.gpu": "nvidia_geforce_rtx_3090",
+            "g1.guesses": (),
+        },
         ("1 Gres=mps:192",),
     ),
     Form(
@@ -138,7 +148,8 @@ FORMS = (
     Form(
         "other resources, and no_consume",
         "slurm.schedmd.com/gres.html: Configuration",
-        f"GresTypes=gpu,mps,bandwidth\nNodeName=tux[0-7] {CPU} Gres=gpu:tesla:2,mps:400,bandwidth:lustre:no_consume:4G\n",
+        "GresTypes=gpu,mps,bandwidth\n"
+        f"NodeName=tux[0-7] {CPU} Gres=gpu:tesla:2,mps:400,bandwidth:lustre:no_consume:4G\n",
         {"tux7.gpus": 2, "tux7.gpu": "tesla"},
         ("1 GresTypes=gpu,mps,bandwidth", "2 Gres=mps:400", "2 Gres=bandwidth:lustre:no_consume:4G"),
     ),
@@ -158,14 +169,16 @@ FORMS = (
     Form(
         "sockets follow from CPUs",
         "SchedMD/slurm: src/common/read_config.c, _parse_nodename",
-        "NodeName=a CPUs=64 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000\nNodeName=b Boards=2 SocketsPerBoard=2 "
+        "NodeName=a CPUs=64 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000\n"
+        "NodeName=b Boards=2 SocketsPerBoard=2 "
         "CoresPerSocket=4 ThreadsPerCore=2 RealMemory=2000\n",
         {"a.sockets": 2, "a.guesses": (), "b.sockets": 4},
     ),
     Form(
         "both CPUs and Procs; memory that is kept",
         "rahuldhal50/slurm: slurm.conf",
-        "NodeName=p3 CPUs=96 Sockets=2 CoresPerSocket=24 ThreadsPerCore=2 Procs=48 RealMemory=1469490 MemSpecLimit=32768\n",
+        "NodeName=p3 CPUs=96 Sockets=2 CoresPerSocket=24 ThreadsPerCore=2 Procs=48 RealMemory=1469490 "
+        "MemSpecLimit=32768\n",
         {"p3.cores_per_socket": 24, "p3.memory_gib": 1435},
         ("1 Procs=48", "1 MemSpecLimit=32768"),
     ),
@@ -244,9 +257,11 @@ FORMS = (
     Form(
         "sets of nodes, by names and by feature, over several lines",
         "a program on GitHub that writes slurm.conf with NodeSet; slurm.conf(5): NODESET CONFIGURATION",
-        f"NodeName=a[1-2] {CPU} Feature=ib\nNodeName=b1 {CPU}\nNodeSet=batch Nodes=\\\na1,\\\nb1\nNodeSet=fast Feature=ib\n"
+        f"NodeName=a[1-2] {CPU} Feature=ib\nNodeName=b1 {CPU}\nNodeSet=batch Nodes=\\\na1,\\\nb1\n"
+        "NodeSet=fast Feature=ib\n"
         "NodeSet=both Feature=ib Nodes=b1\nNodeSet=spare Nodes=b1\nPartitionName=Default MaxTime=INFINITE State=UP\n"
-        "PartitionName=batch Default=YES Nodes=\\\nbatch\nPartitionName=fast Nodes=fast,b1\nPartitionName=both Nodes=both\n",
+        "PartitionName=batch Default=YES Nodes=\\\nbatch\nPartitionName=fast Nodes=fast,b1\n"
+        "PartitionName=both Nodes=both\n",
         {
             "batch/nodes": ("a1", "b1"),
             "fast/nodes": ("a1", "a2", "b1"),
@@ -290,7 +305,8 @@ FORMS = (
     Form(
         "settings of the cluster: those that hpcforge writes, programs, and settings that Slurm gave up",
         "danielmc81/slurm_config_files, BioMedIA/salt-cluster, rahuldhal50/slurm: slurm.conf",
-        f"NodeName=c1 {CPU}\nSchedulerType=sched/backfill\nFastSchedule=1\nPriorityWeightAge=100\nPriorityDecayHalfLife=14-0\n"
+        f"NodeName=c1 {CPU}\nSchedulerType=sched/backfill\nFastSchedule=1\nPriorityWeightAge=100\n"
+        "PriorityDecayHalfLife=14-0\n"
         "SelectTypeParameters=CR_CPU_Memory\nProlog=/etc/slurm/prolog.sh\nAccountingStorageHost=db\nTmpFS=/scratch\n"
         'KillWait=30\nkillwait=60\nRebootProgram="/bin/systemctl reboot"\nCacheGroups=0\nMaxArraySize=32000\n'
         "HealthCheckInterval=300\n",
@@ -351,7 +367,8 @@ FORMS = (
     Form(
         "included files: beside it, in a folder, by a pattern, twice, absent",
         "a slurm.conf on GitHub: include nodes.conf, include partitions.conf; slurm.conf(5): INCLUDE MODIFIERS",
-        "ClusterName=linux\ninclude nodes.conf\nInclude /etc/slurm/%c_parts.conf\nInclude nodes.conf\nInclude more/*.conf\n"
+        "ClusterName=linux\ninclude nodes.conf\nInclude /etc/slurm/%c_parts.conf\nInclude nodes.conf\n"
+        "Include more/*.conf\n"
         "INCLUDE absent.conf\n",
         {"machines": ["c1"], "p/nodes": ("all",), "p/default": True},
         (
@@ -454,11 +471,13 @@ FORMS = (
     Form(
         "scontrol show nodes, partitions and config in one file",
         "a test on GitHub with scontrol's output; SchedMD/slurm: scontrol(1)",
-        "NodeName=d1 Arch=x86_64 CoresPerSocket=16\n   CPUAlloc=0 CPUTot=32\n   RealMemory=64000 Sockets=2 ThreadsPerCore=1\n"
+        "NodeName=d1 Arch=x86_64 CoresPerSocket=16\n   CPUAlloc=0 CPUTot=32\n"
+        "   RealMemory=64000 Sockets=2 ThreadsPerCore=1\n"
         "PartitionName=q\n   AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL\n   AllocNodes=ALL Default=YES QoS=N/A\n"
         "   DefaultTime=NONE DisableRootJobs=NO GraceTime=0 Hidden=NO\n   MaxNodes=4 MaxTime=1-00:00:00 MinNodes=0\n"
         "   Nodes=d1\n   PriorityJobFactor=1 PriorityTier=3 OverSubscribe=NO\n   State=UP TotalCPUs=32 TotalNodes=1\n"
-        "Configuration data as of 2026-01-01T00:00:00\nClusterName             = dgx\nSlurmctldHost[0]        = head(10.0.0.1)\n"
+        "Configuration data as of 2026-01-01T00:00:00\nClusterName             = dgx\n"
+        "SlurmctldHost[0]        = head(10.0.0.1)\n"
         "KillWait                = 30 sec\nTreeWidth               = 50\n",
         {
             "cluster": "dgx",
@@ -506,7 +525,11 @@ def reached(site: SiteFile, path: str) -> object:
         name, _, attribute = path.partition("/")
         return getattr(next(each for each in site.partitions if each.name == name), attribute)
     name, _, attribute = path.partition(".")
-    return getattr(next(each for each in site.machines if each.name == name), attribute) if attribute else getattr(site, name)
+    return (
+        getattr(next(each for each in site.machines if each.name == name), attribute)
+        if attribute
+        else getattr(site, name)
+    )
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name.replace(" ", "-"))
@@ -521,7 +544,7 @@ def test_a_form_is_taken_or_named_with_its_line(form: Form, tmp_path: Path) -> N
 
 
 NODES = ("a[1-3]", "a2", "b1", "B9.one.example.org", "c[1-2].two.example.net", "bad_name", "DEFAULT")
-VALUES: Mapping[str, Mapping[str, tuple[str, ...]]] = {  # of each kind of record, by key; the first word is always there
+VALUES: Mapping[str, Mapping[str, tuple[str, ...]]] = {  # of each kind of record; the first is always there
     "nodename": {
         "NodeName": NODES,
         "NodeAddr": ("10.1.0.[1-3]", "10.1.0.7", "192.0.2.9", "b1", "127.0.0.1"),
@@ -615,7 +638,7 @@ def test_each_word_has_an_effect_or_is_named(written: list[Line]) -> None:
     named = {(each.line, text) for each in result.left_out for text in (each.text, *each.text.split())}
     for row, line in enumerate(written):
         for column, (key, value) in enumerate(line):
-            if (row + 2, f"{key}={value}") in named or f'"' in value or " " in value:
+            if (row + 2, f"{key}={value}") in named or '"' in value or " " in value:
                 continue
             others = [other for other in values_of(line, key) if other != value]
             changed = (
@@ -634,7 +657,7 @@ def test_what_is_written_validates(tmp_path_factory: pytest.TempPathFactory, wri
 
 
 @PROPERTIES
-@given(st.text(alphabet="aN=#\"\\\n \t\r[]-,%", max_size=80))
+@given(st.text(alphabet='aN=#"\\\n \t\r[]-,%', max_size=80))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """Every token that is not in a comment is in `left_out`, taken, or the file is refused."""
     try:
@@ -667,7 +690,10 @@ def test_files_that_include_each_other_end() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("NodeName=localhost CPUs=1\nPartitionName=p Nodes=ALL\n", "line 1: NodeName=localhost CPUs=1: .* reserved name"),
+        (
+            "NodeName=localhost CPUs=1\nPartitionName=p Nodes=ALL\n",
+            "line 1: NodeName=localhost CPUs=1: .* reserved name",
+        ),
         ("ClusterName=c\nSlurmctldHost=head\nNodeName=c[1-9] State=CLOUD CPUs=2\n", "line 3: .* a node of a cloud"),
         ("SlurmctldHost=head\nInclude nodes.conf\n", "line 2: Include nodes.conf: give that file, too"),
         ("Configuration data as of 2026-01-01T00:00:00\nKillWait                = 30 sec\n", "no machine was found"),
