@@ -225,7 +225,8 @@ def _partition(partition: SitePartition) -> str:
         keys.append(f"max_time: {quoted(partition.max_time)}")
     if partition.settings:
         keys.append(f"settings: {quoted(dict(partition.settings))}")
-    return f"{{{', '.join(keys)}}}" + ("" if partition.max_time else "   # guess: max_time")
+    guess = "default, max_time" if partition.default else "max_time"
+    return f"{{{', '.join(keys)}}}" + ("" if partition.max_time else f"   # guess: {guess}")
 
 
 def _reserve(machines: Sequence[SiteMachine]) -> str:

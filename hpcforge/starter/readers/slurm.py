@@ -15,9 +15,10 @@ from pydantic import TypeAdapter
 from hpcforge.blueprint import values as v
 from hpcforge.starter.machines import SiteFile, SiteMachine, StarterError
 from hpcforge.starter.readers import slurm_gres
-from hpcforge.starter.readers.slurm_partitions import Cluster, partitions
+from hpcforge.starter.readers.slurm_partitions import NAME as PARTITION
+from hpcforge.starter.readers.slurm_partitions import partitions
 from hpcforge.starter.readers.slurm_settings import HEADS, Settings, cluster_settings, problem
-from hpcforge.starter.readers.slurm_words import STATE, Fields, Ledger, Record, Word, is_shown, names_of, records
+from hpcforge.starter.readers.slurm_words import STATE, Fields, Ledger, Statement, Word, is_shown, names_of, statements
 from hpcforge.starter.readers.words import Beside, is_address
 
 _NAME: TypeAdapter[str] = TypeAdapter(v.NodeName)
@@ -58,17 +59,17 @@ class _Names:
 def read_slurm(text: str, beside: Beside | None) -> SiteFile:
     """Return what slurm.conf says. Raises `StarterError` where no node is left."""
     ledger, names = Ledger(), _Names()
-    main = records(text, beside, ledger)
+    main = statements(text, beside, ledger)
     settings = Settings.of_usual_system(is_shown(text))
     gres = beside("gres.conf") if beside and not is_shown(text) else None
-    apart = records(gres, None, ledger, "gres.conf") if gres else []
+    apart = statements(gres, None, ledger, "gres.conf") if gres else []
     lines = slurm_gres.gres_lines([each for each in (*main, *apart) if each.kind == "name"], ledger)
     machines = list(_machines(main, slurm_gres.by_node(lines), names, ledger))
     machines = _in_one_network(_with_head(machines, main, names, ledger), names, ledger)
     domain = _domain(names, ledger)
     cluster = _cluster_name(main, ledger)
     workers = [machine for machine in machines if "worker" in machine.functions]
-    taken = partitions(main, Cluster(workers, names.shown), ledger, settings)
+    taken = partitions(main, workers, names.shown, ledger, settings)
     options = cluster_settings(main, ledger, settings)
     left_out = ledger.left_out(lambda word: _reason(word, settings.shown))
     if not workers:
@@ -90,7 +91,7 @@ def _reason(word: Word, shown: bool) -> str:
 
 
 def _machines(
-    main: Sequence[Record], gres: Mapping[str | None, Sequence[slurm_gres.GresLine]], names: _Names, ledger: Ledger
+    main: Sequence[Statement], gres: Mapping[str | None, Sequence[slurm_gres.GresLine]], names: _Names, ledger: Ledger
 ) -> Iterator[SiteMachine]:
     """Nodes in their order; `NodeName=DEFAULT` is for those after it, and adds to the defaults before it."""
     usual: dict[str, Word] = {}
@@ -137,7 +138,10 @@ def _of_record(
         fields.ledger.take(host)
     shown = fields.get("partitions")
     for partition in shown.value.split(",") if shown else ():
-        names.shown.setdefault(partition, []).extend(own)
+        if shown and (reason := problem(PARTITION, partition)):
+            fields.ledger.leave_part(shown, partition, reason)
+        else:
+            names.shown.setdefault(partition, []).extend(own)
     for each in own:
         one_gpus = slurm_gres.with_gres_conf(found, [*gres.get(each, ()), *gres.get(None, ())], fields.ledger)
         yield SiteMachine(
@@ -269,7 +273,9 @@ def _features(fields: Fields) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _with_head(machines: list[SiteMachine], main: Sequence[Record], names: _Names, ledger: Ledger) -> list[SiteMachine]:
+def _with_head(
+    machines: list[SiteMachine], main: Sequence[Statement], names: _Names, ledger: Ledger
+) -> list[SiteMachine]:
     """The machines with the first controller as their head; it may be a node, too."""
     words = [(key, word) for record in main if not record.kind for key, word in record.words.items() if key in HEADS]
     hosts = [word for key, word in words if key.startswith("slurmctldhost")]
@@ -315,7 +321,7 @@ def _domain(names: _Names, ledger: Ledger) -> str | None:
     return domain
 
 
-def _cluster_name(main: Sequence[Record], ledger: Ledger) -> str | None:
+def _cluster_name(main: Sequence[Statement], ledger: Ledger) -> str | None:
     words = [record.words["clustername"] for record in main if not record.kind and "clustername" in record.words]
     for word in words[:-1]:
         ledger.leave(word, "it stands there again, and Slurm takes the last")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hpcforge.starter.readers.slurm_words import Ledger, Record, Word, names_of, split
+from hpcforge.starter.readers.slurm_words import Ledger, Statement, Word, names_of, split
 
 MOST_GPUS = 16  # of a node in a blueprint
 _SLICES = 7  # of a GPU with MIG
@@ -24,7 +24,7 @@ _NOT_IN_SLURM_CONF = "slurm.conf gives no node these GPUs"
 
 
 @dataclass(frozen=True)
-class Gpus:
+class GresGpus:
     """GPUs of a node. `guesses` names what their instances say alone."""
 
     model: str | None
@@ -50,7 +50,7 @@ def _part(text: str) -> _Part:
     return _Part(text, name.strip(), ":".join(kept), number, place or ("no_consume" if "no_consume" in fields else ""))
 
 
-def gpus(word: Word | None, ledger: Ledger) -> Gpus | None:
+def gpus(word: Word | None, ledger: Ledger) -> GresGpus | None:
     """Return the GPUs of a `Gres`: those of the type of which there are most; the rest stays out."""
     if word is None:
         return None
@@ -78,7 +78,7 @@ def gpus(word: Word | None, ledger: Ledger) -> Gpus | None:
         if kind != model or count > MOST_GPUS:
             for text in each:
                 ledger.leave_part(word, text, f"a node has GPUs of one model in a blueprint, {MOST_GPUS} at most")
-    return Gpus(model or None, count, ("number of GPUs",) if slices[model] else ()) if count <= MOST_GPUS else None
+    return GresGpus(model or None, count, ("number of GPUs",) if slices[model] else ()) if count <= MOST_GPUS else None
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class GresLine:
     words: Mapping[str, Word]
 
 
-def gres_lines(records: Iterable[Record], ledger: Ledger) -> list[GresLine]:
+def gres_lines(records: Iterable[Statement], ledger: Ledger) -> list[GresLine]:
     """Return the lines of gres.conf that have GPUs. Their words stay in the ledger until a node takes them."""
     lines: list[GresLine] = []
     for record in records:
@@ -128,7 +128,7 @@ def by_node(lines: Sequence[GresLine]) -> dict[str | None, list[GresLine]]:
     return index
 
 
-def with_gres_conf(found: Gpus | None, lines: Sequence[GresLine], ledger: Ledger) -> Gpus | None:
+def with_gres_conf(found: GresGpus | None, lines: Sequence[GresLine], ledger: Ledger) -> GresGpus | None:
     """Return the GPUs of a node with the type that gres.conf has where slurm.conf has none."""
     if found is None or not lines:
         return found

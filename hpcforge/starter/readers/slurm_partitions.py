@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic import TypeAdapter
 
 from hpcforge.blueprint import values as v
 from hpcforge.starter.machines import ALL, SiteMachine, SitePartition
 from hpcforge.starter.readers.slurm_settings import SHOWN_DEFAULTS, Settings, problem
-from hpcforge.starter.readers.slurm_words import Fields, Ledger, Record, Word, names_of, split
+from hpcforge.starter.readers.slurm_words import Fields, Ledger, Statement, Word, names_of, split
 
-_NAME: TypeAdapter[str] = TypeAdapter(v.PartitionName)
+NAME: TypeAdapter[str] = TypeAdapter(v.PartitionName)
 _HERE = ("partitionname", "nodes", "default", "maxtime", "state")
 _TIME = re.compile(r"(?:(\d{1,4})-)?(\d{1,7})(?::(\d{1,5}))?(?::(\d{1,5}))?")
 _LATER = "Slurm takes the last partition with Default=YES"
 _NO_NODES = "it has no node that is in the blueprint"
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """What partitions refer to: the nodes in their order, and the partitions that nodes name themselves."""
-
-    machines: Sequence[SiteMachine]
-    shown: Mapping[str, Sequence[str]]  # by `scontrol show nodes`
-
-
 def partitions(
-    records: Sequence[Record], cluster: Cluster, ledger: Ledger, settings: Settings
+    records: Sequence[Statement],
+    workers: Sequence[SiteMachine],
+    shown: Mapping[str, Sequence[str]],
+    ledger: Ledger,
+    settings: Settings,
 ) -> tuple[SitePartition, ...]:
-    """Return the partitions of a file."""
-    sets = dict(_node_sets(records, cluster, ledger))
+    """Return the partitions of a file, and those that its nodes name themselves (`shown`)."""
+    sets = dict(_node_sets(records, workers, ledger))
     usual: dict[str, Word] = {}
-    taken: dict[str, tuple[SitePartition, Record]] = {}
+    taken: dict[str, SitePartition] = {}
     default: Word | None = None
     for record in records:
         if record.kind != "partitionname":
@@ -45,8 +41,8 @@ def partitions(
             usual |= {key: word for key, word in record.words.items() if key != "partitionname"}
             continue
         fields = Fields(record.words, usual, ledger)
-        reason = "a partition of this name stands before it" if name.value in taken else problem(_NAME, name.value)
-        nodes = () if reason else _nodes(fields, sets, cluster, ledger)
+        reason = "a partition of this name stands before it" if name.value in taken else problem(NAME, name.value)
+        nodes = () if reason else _nodes(fields, sets, workers, ledger)
         if reason or not nodes:
             for word in record.words.values():
                 ledger.leave(word, reason or _NO_NODES)
@@ -56,12 +52,13 @@ def partitions(
         if partition.default and default:
             ledger.leave(default, _LATER)
         default = fields.get("default") if partition.default else default
-        taken[name.value] = partition, record
-    named = [partition for partition, _ in taken.values()]
-    last = next((partition for partition in reversed(named) if partition.default), None)
-    result = [replace(partition, default=partition is last) for partition in named]
-    shown = [SitePartition(name, tuple(nodes)) for name, nodes in cluster.shown.items() if name not in taken]
-    return (*result, *shown)
+        taken[name.value] = partition
+    last = next((name for name, partition in reversed(taken.items()) if partition.default), None)
+    result = [replace(partition, default=name == last) for name, partition in taken.items()]
+    others = [SitePartition(name, tuple(nodes)) for name, nodes in shown.items() if name not in taken]
+    if others and not last:
+        others[0] = replace(others[0], default=True)
+    return (*result, *others)
 
 
 def _partition(name: str, nodes: tuple[str, ...], fields: Fields, settings: Settings) -> SitePartition:
@@ -105,11 +102,13 @@ def max_time(text: str) -> str | None:
     return f"{minutes // 1440}-{minutes // 60 % 24:02}:{minutes % 60:02}:00"
 
 
-def _nodes(fields: Fields, sets: Mapping[str, Sequence[str]], cluster: Cluster, ledger: Ledger) -> tuple[str, ...]:
+def _nodes(
+    fields: Fields, sets: Mapping[str, Sequence[str]], workers: Sequence[SiteMachine], ledger: Ledger
+) -> tuple[str, ...]:
     word = fields.get("nodes")
     if word is None:
         return ()
-    known = {machine.name for machine in cluster.machines}
+    known = {machine.name for machine in workers}
     named: dict[str, None] = {}
     for part in split(re.sub(r"\s+", ",", word.value)):
         if part.upper() == "ALL":
@@ -117,10 +116,12 @@ def _nodes(fields: Fields, sets: Mapping[str, Sequence[str]], cluster: Cluster, 
         names = sets[part] if part in sets else _short_names(part)
         _leave_absent(word, part, names, known, ledger)
         named.update(dict.fromkeys(name for name in names if name in known))
-    return tuple(machine.name for machine in cluster.machines if machine.name in named)
+    return tuple(machine.name for machine in workers if machine.name in named)
 
 
-def _node_sets(records: Sequence[Record], cluster: Cluster, ledger: Ledger) -> Iterator[tuple[str, list[str]]]:
+def _node_sets(
+    records: Sequence[Statement], workers: Sequence[SiteMachine], ledger: Ledger
+) -> Iterator[tuple[str, list[str]]]:
     used = {
         part
         for record in records
@@ -136,8 +137,8 @@ def _node_sets(records: Sequence[Record], cluster: Cluster, ledger: Ledger) -> I
                 ledger.leave(word, "no partition uses this set of nodes")
             continue
         ledger.take(name)
-        every = [machine.name for machine in cluster.machines]
-        having = [machine.name for machine in cluster.machines if feature and feature.value in machine.features]
+        every = [machine.name for machine in workers]
+        having = [machine.name for machine in workers if feature and feature.value in machine.features]
         if feature and having:
             ledger.take(feature)
         elif feature:

@@ -12,7 +12,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.slurm import Kind, SlurmRelease, expected, kind_of
 from hpcforge.starter.machines import USUAL_SYSTEM
-from hpcforge.starter.readers.slurm_words import DEFAULTS, STATE, Ledger, Record, Word
+from hpcforge.starter.readers.slurm_words import DEFAULTS, STATE, Ledger, Statement, Word
 
 SHOWN_DEFAULTS = ("ALL", "NO", "0", "1", "NONE", "UNLIMITED", "OFF", "UP")  # as `scontrol show partitions` prints them
 HEADS = ("slurmctldhost", "slurmctldhost[0]", "controlmachine", "controladdr", "clustername")
@@ -103,7 +103,7 @@ class Settings:
         return f"Slurm expects {form}" if form else None
 
 
-def cluster_settings(records: Iterable[Record], ledger: Ledger, settings: Settings) -> dict[str, str]:
+def cluster_settings(records: Iterable[Statement], ledger: Ledger, settings: Settings) -> dict[str, str]:
     """Return the settings of the whole cluster that a blueprint takes; the last of each name counts, as in Slurm."""
     taken: dict[str, Word] = {}
     for record in records:

@@ -37,7 +37,7 @@ _KEYS = re.compile(
 )
 
 
-class Pair(NamedTuple):
+class KeyValue(NamedTuple):
     """`Key=Value` on a line. The key is empty for text that is none."""
 
     line: int
@@ -60,7 +60,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Record:
+class Statement:
     """What stands on one line, by keys in lower case."""
 
     kind: str
@@ -75,7 +75,7 @@ class Ledger:
     parts: dict[tuple[Word, str], str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
 
-    def add(self, pair: Pair, file: str | None, kind: str, reason: str | None = None) -> Word:
+    def add(self, pair: KeyValue, file: str | None, kind: str, reason: str | None = None) -> Word:
         """Add a word, which is left out until it is taken."""
         word = Word(pair.key, pair.value, pair.text.strip(), pair.line, next(self.numbers), file, kind)
         self.left[word] = reason
@@ -96,7 +96,7 @@ class Ledger:
         self.parts[word, value] = reason
 
     def left_out(self, usual_reason: Callable[[Word], str]) -> tuple[LeftOut, ...]:
-        """Return what is left, by lines: words that stand side by side and have one reason are one."""
+        """Return what is left, by lines: the words of a line that have one reason are together."""
         pieces = [(word, word.text, reason or usual_reason(word)) for word, reason in self.left.items()]
         parts = [(word, value, reason) for (word, value), reason in self.parts.items() if word not in self.left]
         pieces += [(word, f"{word.key}={value}", reason) for word, value, reason in parts]
@@ -179,11 +179,11 @@ def is_shown(text: str) -> bool:
     return _SHOWN.search(text) is not None
 
 
-def records(text: str, beside: Beside | None, ledger: Ledger, file: str | None = None) -> list[Record]:
-    """Return the records of a file and of those that it includes, each file once."""
+def statements(text: str, beside: Beside | None, ledger: Ledger, file: str | None = None) -> list[Statement]:
+    """Return the statements of a file and of those that it includes, each file once."""
     seen: set[str] = {file} if file else set()
     cluster = re.search(r"^\s*ClusterName\s*=\s*([A-Za-z0-9_-]+)", text, re.IGNORECASE | re.MULTILINE)
-    return list(_records(text, file, _Source(beside, ledger, seen, cluster[1].lower() if cluster else None)))
+    return list(_statements(text, file, _Source(beside, ledger, seen, cluster[1].lower() if cluster else None)))
 
 
 @dataclass(frozen=True)
@@ -210,21 +210,21 @@ class _Source:
         return short, text
 
 
-def _records(text: str, file: str | None, source: _Source) -> Iterator[Record]:
+def _statements(text: str, file: str | None, source: _Source) -> Iterator[Statement]:
     pairs = _shown if is_shown(text) else _written
     for line in pairs(text):
         include = _INCLUDE.fullmatch(line[0].text) if len(line) == 1 else None
         if include is None:
-            yield _record(line, file, source.ledger)
+            yield _statement(line, file, source.ledger)
             continue
         content = source.included(include[1])
         word = source.ledger.add(line[0], file, "", content if isinstance(content, str) else None)
         if not isinstance(content, str):
             source.ledger.take(word)
-            yield from _records(content[1], content[0], source)
+            yield from _statements(content[1], content[0], source)
 
 
-def _record(pairs: list[Pair], file: str | None, ledger: Ledger) -> Record:
+def _statement(pairs: list[KeyValue], file: str | None, ledger: Ledger) -> Statement:
     keys = [pair.key.lower() for pair in pairs]
     kind = next((kind for kind in _KINDS if kind in keys), "")
     kind = "name" if kind == "autodetect" else kind
@@ -235,10 +235,10 @@ def _record(pairs: list[Pair], file: str | None, ledger: Ledger) -> Record:
             ledger.leave(words[key], "the same key stands there again, and Slurm takes the last")
         if key:
             words[key] = word
-    return Record(kind, words)
+    return Statement(kind, words)
 
 
-def _written(text: str) -> Iterator[list[Pair]]:
+def _written(text: str) -> Iterator[list[KeyValue]]:
     """The words of each line of a file; a line may continue after a backslash."""
     pieces: list[str] = []
     starts: list[int] = []
@@ -252,34 +252,34 @@ def _written(text: str) -> Iterator[list[Pair]]:
             continue
         whole, first = "".join(pieces), number - len(starts) + 1
         if _INCLUDE.fullmatch(whole):
-            yield [Pair(first, whole, "", "")]
+            yield [KeyValue(first, whole, "", "")]
         elif words := list(_pairs(whole, starts, first)):
             yield words
         pieces, starts = [], []
 
 
-def _pairs(line: str, starts: list[int], first: int) -> Iterator[Pair]:
+def _pairs(line: str, starts: list[int], first: int) -> Iterator[KeyValue]:
     """The words of a line whose parts start at these characters; `first`: the number of the first part."""
     at = 0
     while word := _PAIR.match(line, at) or _TOKEN.match(line, at):
         number = first + bisect_right(starts, word.start(1)) - 1
         key, value = (word[1], word[2]) if word.re is _PAIR else ("", word[1])
         value = re.sub(r"\\(.)", r"\1", value)
-        yield Pair(number, f"{key}={value}" if key else value, key, value.strip('"') if key else value)
+        yield KeyValue(number, f"{key}={value}" if key else value, key, value.strip('"') if key else value)
         at = word.end()
 
 
-def _shown(text: str) -> Iterator[list[Pair]]:
+def _shown(text: str) -> Iterator[list[KeyValue]]:
     """The words of what `scontrol show` prints: a record has further lines, which begin with blanks."""
-    record: list[Pair] = []
+    record: list[KeyValue] = []
     for number, raw in enumerate(text.split("\n"), 1):
         if not raw.startswith((" ", "\t")) and record:
             yield record
             record = []
         line = " ".join(raw.split())
-        words = [Pair(number, found[0], found[1], found[2]) for found in _SHOWN_PAIR.finditer(line)]
+        words = [KeyValue(number, found[0], found[1], found[2]) for found in _SHOWN_PAIR.finditer(line)]
         if line and not words:
-            words = [Pair(number, line, "", line)]
+            words = [KeyValue(number, line, "", line)]
         record += [word for word in words if word.value not in _UNSET]
     if record:
         yield record

@@ -19,7 +19,6 @@ from hpcforge.cluster import load
 from hpcforge.starter.draft import OF_MACHINES, Answers, draft, templates
 from hpcforge.starter.machines import SiteFile, StarterError
 from hpcforge.starter.readers import read, source_of
-from hpcforge.starter.readers.slurm_words import MOST_FILES
 
 
 @dataclass(frozen=True)
@@ -458,6 +457,7 @@ FORMS = (
             "debug/nodes": ("cpu001",),
             "gpu/nodes": ("cpu001", "cpu002"),
             "gpu/max_time": None,
+            "debug/default": True,
         },
         (
             "1 Arch CPUAlloc CPUEfctv CPULoad ActiveFeatures Version OS AllocMem FreeMem",
@@ -670,23 +670,6 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert tokens <= {token for each in site.left_out for token in each.text.split()}
 
 
-def test_files_that_include_each_other_end() -> None:
-    main = f"NodeName=c1 {CPU}\nInclude a.conf\n"
-    site = read(main, None, {"a.conf": "Include b.conf\n", "b.conf": "Include a.conf\n"}.get)
-    assert [(each.file, each.line, each.reason) for each in site.left_out] == [
-        ("b.conf", 1, "this file is read already")
-    ]
-
-    def endless_file(name: str) -> str | None:
-        number = name.removesuffix(".conf")
-        return f"Include {int(number) + 1}.conf\n" if number.isdecimal() else None
-
-    endless = read(main.replace("a.conf", "0.conf"), None, endless_file)
-    [last] = endless.left_out
-    assert last.text == f"Include {MOST_FILES}.conf"
-    assert "files include each other" in last.reason
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -706,12 +689,3 @@ def test_files_that_include_each_other_end() -> None:
 def test_a_file_without_machines_says_why(text: str, reason: str) -> None:
     with pytest.raises(StarterError, match=reason):
         read(text, "slurm")
-
-
-def test_long_lines_take_no_long_time() -> None:
-    """Each of these took minutes if a pattern looked at its text again and again."""
-    for text in ("a" * 300_000, " " * 300_000, "x=" * 150_000, '="' * 150_000, "\\" * 300_000, "a " * 150_000):
-        assert read(f"NodeName=z1 CPUs=2\n{text}\n", "slurm").machines[0].name == "z1"
-        assert read(f"NodeName=z1 CPUTot=2 {text}\n", "slurm").machines[0].name == "z1"
-    joined = "NodeName=z1 \\\n" + "a \\\n" * 20_000
-    assert read(joined, "slurm").machines[0].name == "z1"
