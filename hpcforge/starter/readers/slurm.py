@@ -36,11 +36,12 @@ _NODE_REASONS = {
     r"port": "hpcforge sets the ports of Slurm",
     r"corespeccount|cpuspeclist|memspeclimit": "`slurm.reserve` has a place for it",
     r"reason": "it is the state of a node",
+    r"procs": "CPUs says it, too",
     r"nodehostname": "a node has its host's name in a blueprint",
     r"bcastaddr": "`addresses` of the inventory has a place for it",
     r"tmpdisk|cpubind|gresconf|parameters|restrictedcorespergpu|suspendtime|topology|tresweights": "a blueprint has "
     "no place for it",
-    r"features?|gres|weight|cpus|procs|boards|sockets|socketsperboard|corespersocket|threadspercore|realmemory|state|"
+    r"features?|gres|weight|cpus|boards|sockets|socketsperboard|corespersocket|threadspercore|realmemory|state|"
     r"nodeaddr|nodename": "no node takes it",
 }
 
