@@ -19,18 +19,10 @@ from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.hostlist import expand, fold
-from hpcforge.blueprint.node_sets import EACH_PARTITION
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.catalog.nvidia import bare_name
-from hpcforge.starter.machines import (
-    ALL,
-    USUAL_SYSTEM,
-    SiteFile,
-    SiteMachine,
-    SitePartition,
-    StarterError,
-    guessed_head,
-)
+from hpcforge.starter.machines import USUAL_SYSTEM, SiteFile, SiteMachine, StarterError, guessed_head
+from hpcforge.starter.slurm_lines import node_keys, slurm_words
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
 _HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
@@ -104,9 +96,7 @@ def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: Sit
     system, sure = _system(machines)
     words: dict[str, object] = {**vars(answers), "inventory": inventory, "gpus": gpus}
     words |= {"pytorch": _pytorch(gpus, system), "os": system, "os_known": sure}
-    words |= {"partitions": _partitions(site), "settings": quoted(dict(site.settings)) if site else "{}"}
-    one_has_all = not site or not site.partitions or any(each.nodes == ALL for each in site.partitions)
-    words |= {"tested": "all" if one_has_all else EACH_PARTITION}
+    words |= slurm_words(site)
     if machines:
         machines = _with_head(machines)
         words |= _words_of(machines)
@@ -187,12 +177,12 @@ def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
     catalog = load_catalog()
     hardware: dict[str, str] = {}
     nodes: list[str] = []
-    kinds = groupby(machines, lambda each: (each.functions, _of_slurm(each), *_hardware(each, catalog)))
-    for (functions, of_slurm, entry, guess), group in kinds:
+    kinds = groupby(machines, lambda each: (each.functions, node_keys(each), *_hardware(each, catalog)))
+    for (functions, keys, entry, guess), group in kinds:
         hardware.update([entry])
         names = fold(machine.name for machine in group)
         comment = f"   # {guess}" if guess else ""
-        nodes.append(f'"{names}": {{functions: [{", ".join(functions)}], hardware: {entry[0]}{of_slurm}}}{comment}')
+        nodes.append(f'"{names}": {{functions: [{", ".join(functions)}], hardware: {entry[0]}{keys}}}{comment}')
     return {
         "hardware": [f"{name}: {text}" for name, text in hardware.items() if text] or ["{}"],
         "nodes": nodes,
@@ -201,32 +191,6 @@ def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
         "reserve": _reserve(machines),
         "nvswitch": any(catalog.servers[name].nvswitch for name, text in hardware.items() if not text),
     }
-
-
-def _of_slurm(machine: SiteMachine) -> str:
-    """The keys of a node that are Slurm's."""
-    features = f", features: {quoted(machine.features)}" if machine.features else ""
-    return features + (f", weight: {machine.weight}" if machine.weight is not None else "")
-
-
-def _partitions(site: SiteFile | None) -> list[str]:
-    """A line for each partition; one of all nodes where the site says none, and a default one where none is."""
-    if not site or not site.partitions:
-        return ['main: {nodes: all, default: true, max_time: "2-00:00:00"}']
-    return [f"{quoted(partition.name)}: {_partition(partition)}" for partition in site.partitions]
-
-
-def _partition(partition: SitePartition) -> str:
-    nodes = "all" if partition.nodes == ALL else fold(partition.nodes)
-    keys = [f"nodes: {quoted(nodes)}"]
-    if partition.default:
-        keys.append("default: true")
-    if partition.max_time:
-        keys.append(f"max_time: {quoted(partition.max_time)}")
-    if partition.settings:
-        keys.append(f"settings: {quoted(dict(partition.settings))}")
-    guess = "default, max_time" if partition.default else "max_time"
-    return f"{{{', '.join(keys)}}}" + ("" if partition.max_time else f"   # guess: {guess}")
 
 
 def _reserve(machines: Sequence[SiteMachine]) -> str:

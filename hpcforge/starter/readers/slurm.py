@@ -27,6 +27,7 @@ _CLUSTER: TypeAdapter[str] = TypeAdapter(v.ClusterName)
 _DOMAIN: TypeAdapter[str] = TypeAdapter(v.DomainName)
 _MOST = {"sockets": 65_535, "cores": 512, "threads": 8, "mib": 65_536 * 1024, "weight": 4_294_967_293}
 _MOST_SOCKETS = 16
+_NO_MACHINE = re.compile(r"0\.|127\.|169\.254\.|22[4-9]\.|2[345]\d\.")  # addresses of no machine in a network
 _PROCESSORS = ("cpus", "procs", "cputot", "boards", "socketsperboard", "sockets", "corespersocket", "threadspercore")
 _IN_SERVICE = {"UNKNOWN", "IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED"}
 _NOT_THERE = {"CLOUD", "FUTURE", "DYNAMIC"}
@@ -205,7 +206,7 @@ def _addresses(fields: Fields, own: Mapping[str, int], names: _Names) -> dict[st
 
 def _address(address: str, name: str, word: Word, names: _Names, ledger: Ledger) -> str | None:
     """An address that only this machine has, or None. A machine's own name in its place is what Slurm takes anyway."""
-    if is_address(address) and address not in names.addresses and not address.startswith("127."):
+    if is_address(address) and address not in names.addresses and not _NO_MACHINE.match(address):
         names.addresses[address] = word, name
         return address
     if address.partition(".")[0].lower() != name:

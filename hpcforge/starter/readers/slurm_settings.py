@@ -25,8 +25,9 @@ _PLACES = {  # what has another place in a blueprint, or refers to what a bluepr
     r"topology.*|routeplugin": "`slurm.topology` has a place for it",
     r"(?:suspend|resume).*": "it is for programs that switch nodes off and on, which a blueprint does not name",
     r"healthcheck.*": "it is for a program that checks nodes, which a blueprint does not name",
-    r"reboot.*|(?!task).*plugins?|burstbuffer.*|acctgather.*|mcs.*|cli.*|jobcredential.*|federation.*|scron.*": "it needs a "
-    "program, a plugin or a file that a blueprint does not name",
+    r"reboot.*|(?!task).*plugins?|burstbuffer.*|acctgather.*|mcs.*|cli.*|jobcredential.*|federation.*|scron.*": (
+        "it needs a program, a plugin or a file that a blueprint does not name"
+    ),
     r"fastschedule|cachegroups|checkpoint.*|corespecplugin|extsensors.*|getenvtimeout|power.*|scheduler(?:auth|port)|"
     r"schedulerrootfilter": "Slurm has given it up",
     r"uptime": STATE,

@@ -54,3 +54,29 @@ def test_machines_are_asked_only_with_their_keys_accepted(tmp_path: Path) -> Non
     assert run(["init", file, "--ssh", "127.77.9.1", "--trust-new", "--template", "nvlink"]) == 3
     assert run(["init", file, "--ssh", "nowhere", "--trust-new"]) == 3
     assert not list(tmp_path.iterdir())
+
+
+def test_slurm_conf_is_taken_with_the_files_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Name and domain are the site's; what is left out is named with its file and line."""
+    old = tmp_path / "etc"
+    old.mkdir()
+    (old / "slurm.conf").write_text(
+        "ClusterName=fir\nSlurmctldHost=head.fir.example.org\nSlurmUser=slurm\nInclude nodes.conf\nInclude more.conf\n"
+        "PartitionName=main Nodes=ALL Default=YES PriorityTier=3\n"
+    )
+    (old / "nodes.conf").write_text("# two\nNodeName=g[1-2] CPUs=64 RealMemory=250000 Gres=gpu:4 TmpDisk=9\n")
+    (old / "gres.conf").write_text("AutoDetect=nvml\nName=gpu Type=a100 File=/dev/nvidia[0-3]\n")
+    file = tmp_path / "site.yaml"
+    assert run(["init", str(file), "--from", str(old / "slurm.conf")]) == 0
+    said = capsys.readouterr().err
+    for place in (
+        "slurm.conf:3: left out: SlurmUser=slurm: ",
+        "slurm.conf:5: left out: Include more.conf: give that file, too",
+        "nodes.conf:2: left out: TmpDisk=9: ",
+        "gres.conf:1: left out: AutoDetect=nvml: ",
+    ):
+        assert f"{old}/{place}" in said
+    text = file.read_text()
+    assert text.splitlines()[2:4] == ["name: fir", "domain: fir.example.org"]
+    assert "main: {nodes: all, default: true, max_time: infinite, settings: {PriorityTier: 3}}" in text
+    assert "gpus: {model: a100" in text

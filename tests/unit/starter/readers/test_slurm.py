@@ -514,7 +514,8 @@ def validated(site: SiteFile, folder: Path) -> None:
     assert {node.name: node.features for node in cluster.nodes} == {name: known[name].features for name in known}
     assert {node.name: node.weight for node in cluster.nodes} == {name: known[name].weight for name in known}
     if site.partitions:
-        assert [each.name for each in cluster.slurm.partitions] == [each.name for each in site.partitions]
+        written = {each.name: (each.default, dict(each.settings)) for each in cluster.slurm.partitions}
+        assert written == {each.name: (each.default, dict(each.settings)) for each in site.partitions}
     assert dict(cluster.slurm.settings) == dict(site.settings)
 
 
