@@ -18,7 +18,7 @@ from hpcforge.starter.readers import slurm_gres
 from hpcforge.starter.readers.slurm_partitions import NAME as PARTITION
 from hpcforge.starter.readers.slurm_partitions import partitions
 from hpcforge.starter.readers.slurm_settings import HEADS, Settings, cluster_settings, problem
-from hpcforge.starter.readers.slurm_words import STATE, Fields, Ledger, Statement, Word, is_shown, names_of, statements
+from hpcforge.starter.readers.slurm_words import STATE, Fields, Ledger, Statement, Word, is_shown, statements
 from hpcforge.starter.readers.words import Beside, is_address
 
 _NAME: TypeAdapter[str] = TypeAdapter(v.NodeName)
@@ -75,7 +75,8 @@ def read_slurm(text: str, beside: Beside | None) -> SiteFile:
     options = cluster_settings(main, ledger, settings)
     left_out = ledger.left_out(lambda word: _reason(word, settings.shown))
     if not workers:
-        place = next((f" (line {each.line}: {each.text}: {each.reason})" for each in left_out if each.text), "")
+        nodes = sorted(left_out, key=lambda each: not each.text.lower().startswith(("nodename", "include")))
+        place = next((f" (line {each.line}: {each.text}: {each.reason})" for each in nodes), "")
         raise StarterError(f"no machine was found in this file, read as slurm{place}", "give slurm.conf with its nodes")
     return SiteFile(tuple(machines), cluster, taken, options, left_out=left_out, domain=domain)
 
@@ -132,7 +133,7 @@ def _of_record(
     addresses = _addresses(fields, own, names)
     sockets, cores, threads, guesses = _processors(fields)
     mib = fields.whole("realmemory", _MOST["mib"])
-    found = slurm_gres.gpus(fields.get("gres"), fields.ledger)
+    in_slurm_conf = slurm_gres.gpus(fields.get("gres"), fields.ledger)
     features = _features(fields)
     weight = fields.whole("weight", _MOST["weight"])
     host = fields.words.get("nodehostname")
@@ -145,7 +146,7 @@ def _of_record(
         else:
             names.shown.setdefault(partition, []).extend(own)
     for each in own:
-        one_gpus = slurm_gres.with_gres_conf(found, [*gres.get(each, ()), *gres.get(None, ())], fields.ledger)
+        gpus = slurm_gres.with_gres_conf(in_slurm_conf, [*gres.get(each, ()), *gres.get(None, ())], fields.ledger)
         yield SiteMachine(
             each,
             addresses.get(each),
@@ -153,9 +154,9 @@ def _of_record(
             cores_per_socket=cores,
             threads_per_core=threads,
             memory_gib=None if mib is None else max(1, mib // 1024),
-            gpu=one_gpus.model if one_gpus else None,
-            gpus=one_gpus.count if one_gpus else 0,
-            guesses=(*guesses, *(one_gpus.guesses if one_gpus else ())),
+            gpu=gpus.model if gpus else None,
+            gpus=gpus.count if gpus else 0,
+            guesses=(*guesses, *(gpus.guesses if gpus else ())),
             features=features,
             weight=weight,
         )
@@ -165,7 +166,7 @@ def _own_names(word: Word, names: _Names, ledger: Ledger) -> tuple[dict[str, int
     """The short names of a record that are nodes of a blueprint, with their numbers in its list; why others are not."""
     own: dict[str, int] = {}
     problems: dict[str, str] = {}
-    for number, full in enumerate(names_of(word.value)):
+    for number, full in enumerate(ledger.names(word.value)):
         name, _, domain = full.lower().partition(".")
         reason = problem(_NAME, name) if not is_address(full) else "it is an address, not a name"
         if not reason and name in names.lines:
@@ -193,7 +194,7 @@ def _addresses(fields: Fields, own: Mapping[str, int], names: _Names) -> dict[st
     word = fields.words.get("nodeaddr")
     if word is None:
         return {}
-    listed = names_of(fields.ledger.take(word))
+    listed = fields.ledger.names(fields.ledger.take(word))
     if len(listed) <= max(own.values()):
         fields.ledger.leave(word, f"{len(listed)} addresses are too few for the nodes of this line")
         return {}

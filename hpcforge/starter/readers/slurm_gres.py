@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hpcforge.starter.readers.slurm_words import Ledger, Statement, Word, names_of, split
+from hpcforge.starter.readers.slurm_words import Ledger, Statement, Word, split
 
 MOST_GPUS = 16  # of a node in a blueprint
 _SLICES = 7  # of a GPU with MIG
@@ -107,16 +107,15 @@ def gres_lines(records: Iterable[Statement], ledger: Ledger) -> list[GresLine]:
         number = record.words["count"].value if "count" in record.words else ""
         count = int(number) if number.isdecimal() and len(number) < 10 else 1
         if "file" in record.words:
-            count = len(names_of(record.words["file"].value))
+            count = len(ledger.names(record.words["file"].value))
             if number and number != str(count):
                 ledger.leave(record.words["count"], f"File has {count} files")
-        nodes = frozenset(_short(record.words["nodename"].value)) if "nodename" in record.words else None
+        nodes = None
+        if "nodename" in record.words:
+            listed = ledger.names(record.words["nodename"].value)
+            nodes = frozenset(name.partition(".")[0].lower() for name in listed)
         lines.append(GresLine(nodes, model, count, record.words))
     return lines
-
-
-def _short(hostlist: str) -> list[str]:
-    return [name.partition(".")[0].lower() for name in names_of(hostlist)]
 
 
 def by_node(lines: Sequence[GresLine]) -> dict[str | None, list[GresLine]]:
@@ -128,27 +127,27 @@ def by_node(lines: Sequence[GresLine]) -> dict[str | None, list[GresLine]]:
     return index
 
 
-def with_gres_conf(found: GresGpus | None, lines: Sequence[GresLine], ledger: Ledger) -> GresGpus | None:
+def with_gres_conf(stated: GresGpus | None, lines: Sequence[GresLine], ledger: Ledger) -> GresGpus | None:
     """Return the GPUs of a node with the type that gres.conf has where slurm.conf has none."""
-    if found is None or not lines:
-        return found
+    if stated is None or not lines:
+        return stated
     counts: Counter[str | None] = Counter()
     for line in lines:
         counts[line.model] += line.count
-    model = found.model or counts.most_common(1)[0][0]
+    model = stated.model or counts.most_common(1)[0][0]
     same = [line for line in lines if line.model in (None, model)]
-    if not found.model and len(counts) > 1 and model:
-        found = replace(found, count=min(found.count, counts[model]))
+    if not stated.model and len(counts) > 1 and model:
+        stated = replace(stated, count=min(stated.count, counts[model]))
     for line in same:
         for key in ("nodename", "name", "type", "file", "count"):
             if key in line.words:
                 ledger.take(line.words[key])
-    if (stated := sum(line.count for line in same)) != found.count:
+    if (number := sum(line.count for line in same)) != stated.count:
         for line in same:
             for key in ("file", "count"):
                 if key in line.words:
-                    ledger.leave(line.words[key], f"that is {stated} GPUs, and slurm.conf has {found.count}")
-    return replace(found, model=model)
+                    ledger.leave(line.words[key], f"that is {number} GPUs, and slurm.conf has {stated.count}")
+    return replace(stated, model=model)
 
 
 def reason(word: Word) -> str:

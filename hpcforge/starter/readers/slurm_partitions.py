@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from hpcforge.blueprint import values as v
 from hpcforge.starter.machines import ALL, SiteMachine, SitePartition
 from hpcforge.starter.readers.slurm_settings import SHOWN_DEFAULTS, Settings, problem
-from hpcforge.starter.readers.slurm_words import Fields, Ledger, Statement, Word, names_of, split
+from hpcforge.starter.readers.slurm_words import Fields, Ledger, Statement, Word, split
 
 NAME: TypeAdapter[str] = TypeAdapter(v.PartitionName)
 _HERE = ("partitionname", "nodes", "default", "maxtime", "state")
@@ -89,9 +89,9 @@ def max_time(text: str) -> str | None:
     """Return a time limit of Slurm as a blueprint has it, rounded up to minutes as Slurm does; None: it is none."""
     if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
         return "infinite"
-    if not (found := _TIME.fullmatch(text)):
+    if not (parts := _TIME.fullmatch(text)):
         return None
-    days, first, second, third = (None if part is None else int(part) for part in found.groups())
+    days, first, second, third = (None if part is None else int(part) for part in parts.groups())
     if days is not None or third is not None:
         seconds = (days or 0) * 86_400 + (first or 0) * 3600 + (second or 0) * 60 + (third or 0)
     else:
@@ -113,7 +113,7 @@ def _nodes(
     for part in split(re.sub(r"\s+", ",", word.value)):
         if part.upper() == "ALL":
             return ALL
-        names = sets[part] if part in sets else _short_names(part)
+        names = sets[part] if part in sets else _short_names(part, ledger)
         _leave_absent(word, part, names, known, ledger)
         named.update(dict.fromkeys(name for name in names if name in known))
     return tuple(machine.name for machine in workers if machine.name in named)
@@ -143,7 +143,7 @@ def _node_sets(
             ledger.take(feature)
         elif feature:
             ledger.leave(feature, "no node has this feature")
-        listed = _short_names(nodes.value) if nodes else []
+        listed = _short_names(nodes.value, ledger) if nodes else []
         if nodes and nodes.value.upper() == "ALL":
             listed = every
         if nodes:
@@ -152,8 +152,8 @@ def _node_sets(
         yield name.value, [each for each in every if each in {*listed, *having}]
 
 
-def _short_names(hostlist: str) -> list[str]:
-    return [name.partition(".")[0].lower() for name in names_of(hostlist)]
+def _short_names(hostlist: str, ledger: Ledger) -> list[str]:
+    return [name.partition(".")[0].lower() for name in ledger.names(hostlist)]
 
 
 def _leave_absent(word: Word, part: str, names: Sequence[str], known: Set[str], ledger: Ledger) -> None:

@@ -10,13 +10,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, product
-from math import prod
 from typing import NamedTuple
 
 from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
 from hpcforge.starter.readers.words import Beside
 
 MOST_FILES = 100  # that include each other
+MOST_MENTIONS = 1000 * MOST_MACHINES  # of nodes, in all lines together
 STATE = "it is the state of a node or a partition, not its configuration"
 DEFAULTS = "`scontrol show config` has all defaults, too: give slurm.conf itself"
 
@@ -74,6 +74,15 @@ class Ledger:
     left: dict[Word, str | None] = field(default_factory=dict)
     parts: dict[tuple[Word, str], str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
+    mentions: int = 0
+
+    def names(self, hostlist: str) -> list[str]:
+        """Return the names of a hostlist. Raises `StarterError` for too many, here or in all."""
+        names = names_of(hostlist)
+        self.mentions += len(names)
+        if self.mentions > MOST_MENTIONS:
+            raise StarterError(f"more than {MOST_MENTIONS} mentions of machines")
+        return names
 
     def add(self, pair: KeyValue, file: str | None, kind: str, reason: str | None = None) -> Word:
         """Add a word, which is left out until it is taken."""
@@ -114,7 +123,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Fields:
-    """The words of a record, and the defaults before it. Who gets one has taken it."""
+    """The words of a record, and the defaults before it. A word that a reader gets is taken."""
 
     words: Mapping[str, Word]
     usual: Mapping[str, Word]
@@ -148,13 +157,19 @@ def split(text: str) -> list[str]:
 def names_of(text: str) -> list[str]:
     """Return the names of a hostlist as Slurm reads it, each once. Raises `StarterError` for too many."""
     names: dict[str, None] = {}
+    count = 0
     for part in split(text):
-        choices = [_numbers(piece) if index % 2 else [piece] for index, piece in enumerate(_BRACKETS.split(part))]
-        if prod(map(len, choices)) > MOST_MACHINES:
-            raise StarterError(f"more than {MOST_MACHINES} machines")
+        choices: list[list[str]] = []
+        size = 1
+        for index, piece in enumerate(_BRACKETS.split(part)):
+            choices.append(_numbers(piece) if index % 2 else [piece])
+            size *= len(choices[-1])
+            if size > MOST_MACHINES:
+                raise StarterError(f"more than {MOST_MACHINES} machines")
+        count += size
         names.update(dict.fromkeys(map("".join, product(*choices))))
-        if len(names) > MOST_MACHINES:
-            raise StarterError(f"more than {MOST_MACHINES} machines")
+        if len(names) > MOST_MACHINES or count > 20 * MOST_MACHINES:
+            raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions of them")
     return list(names)
 
 
@@ -182,7 +197,7 @@ def is_shown(text: str) -> bool:
 def statements(text: str, beside: Beside | None, ledger: Ledger, file: str | None = None) -> list[Statement]:
     """Return the statements of a file and of those that it includes, each file once."""
     seen: set[str] = {file} if file else set()
-    cluster = re.search(r"^\s*ClusterName\s*=\s*([A-Za-z0-9_-]+)", text, re.IGNORECASE | re.MULTILINE)
+    cluster = re.search(r"^[ \t]*ClusterName[ \t]*=[ \t]*([A-Za-z0-9_-]+)", text, re.IGNORECASE | re.MULTILINE)
     return list(_statements(text, file, _Source(beside, ledger, seen, cluster[1].lower() if cluster else None)))
 
 
@@ -277,7 +292,7 @@ def _shown(text: str) -> Iterator[list[KeyValue]]:
             yield record
             record = []
         line = " ".join(raw.split())
-        words = [KeyValue(number, found[0], found[1], found[2]) for found in _SHOWN_PAIR.finditer(line)]
+        words = [KeyValue(number, pair[0], pair[1], pair[2]) for pair in _SHOWN_PAIR.finditer(line)]
         if line and not words:
             words = [KeyValue(number, line, "", line)]
         record += [word for word in words if word.value not in _UNSET]

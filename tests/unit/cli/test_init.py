@@ -68,14 +68,14 @@ def test_slurm_conf_is_taken_with_the_files_beside_it(tmp_path: Path, capsys: py
     (old / "gres.conf").write_text("AutoDetect=nvml\nName=gpu Type=a100 File=/dev/nvidia[0-3]\n")
     file = tmp_path / "site.yaml"
     assert run(["init", str(file), "--from", str(old / "slurm.conf")]) == 0
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     for place in (
         "slurm.conf:3: left out: SlurmUser=slurm: ",
         "slurm.conf:5: left out: Include more.conf: give that file, too",
         "nodes.conf:2: left out: TmpDisk=9: ",
         "gres.conf:1: left out: AutoDetect=nvml: ",
     ):
-        assert f"{old}/{place}" in said
+        assert f"{old}/{place}" in output
     text = file.read_text()
     assert text.splitlines()[2:4] == ["name: fir", "domain: fir.example.org"]
     assert "main: {nodes: all, default: true, max_time: infinite, settings: {PriorityTier: 3}}" in text

@@ -8,6 +8,7 @@ from hpcforge.starter.machines import StarterError
 from hpcforge.starter.readers.slurm_words import (
     DEFAULTS,
     MOST_FILES,
+    MOST_MENTIONS,
     STATE,
     Fields,
     Ledger,
@@ -45,9 +46,21 @@ def test_hostlists_are_read_as_slurm_reads_them(hostlist: str, names: list[str])
 
 
 def test_too_many_names_are_refused_at_once() -> None:
-    for text in ("n[1-999999999]", "n[1-9999][1-9999]", ",".join(f"n{number}" for number in range(10_001))):
+    for text in (
+        "n[1-999999999]",
+        "n[1-9999]" * 200_000,
+        "n[1-9999]," * 200_000,
+        ",".join(f"n{number}" for number in range(10_001)),
+    ):
         with pytest.raises(StarterError, match="more than 10000 machines"):
             names_of(text)
+
+
+def test_mentions_of_nodes_have_a_limit() -> None:
+    ledger = Ledger(mentions=MOST_MENTIONS - 1)
+    assert ledger.names("n1") == ["n1"]
+    with pytest.raises(StarterError, match="mentions of machines"):
+        ledger.names("n1")
 
 
 def test_commas_in_brackets_separate_nothing() -> None:
@@ -132,7 +145,15 @@ def test_files_that_include_each_other_end() -> None:
 
 def test_long_lines_take_no_long_time() -> None:
     """Each of these would take minutes with a pattern that reads its text again and again."""
-    for text in ("a" * 300_000, " " * 300_000, "x=" * 150_000, '="' * 150_000, "\\" * 300_000, "a " * 30_000):
+    for text in (
+        "a" * 300_000,
+        " " * 300_000,
+        "x=" * 150_000,
+        '="' * 150_000,
+        "\\" * 300_000,
+        "a " * 30_000,
+        "\n" * 300_000,
+    ):
         assert pairs(f"NodeName=z1 {text}\n")[0][0] == (1, "NodeName", "z1")
         assert pairs(f"NodeName=z1 CPUTot=2 {text}\n")[0][0] == (1, "NodeName", "z1")
     assert len(pairs("NodeName=z1 \\\n" + "a=1 \\\n" * 20_000)) == 1
