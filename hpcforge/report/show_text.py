@@ -95,6 +95,7 @@ def _partitions(cluster: Cluster) -> Iterator[list[str]]:
     for partition in cluster.slurm.partitions:
         more = [*(["default"] if partition.default else []), *([f"QOS {partition.qos}"] if partition.qos else [])]
         more += [f"topology/{partition.topology}"] if partition.topology else []
+        more += (f"{name}={value}" for name, value in partition.settings)
         yield [partition.name, fold(partition.nodes), partition.max_time, ", ".join(more)]
 
 

@@ -106,7 +106,8 @@ def test_a_job_makes_way_for_one_of_a_partition_that_goes_first(site: Site) -> N
         (before[start : before.index("users: {ada: {uid")], PARTITIONS),
         ("addresses: 10.78.0.11}", "addresses: 10.78.0.11, features: [Fast_disk, ib], weight: 5}"),
     )
-    print("TOLD", told)
+    assert " Feature=Fast_disk,ib Weight=5 " in told
+    assert " PriorityTier=10 PreemptMode=OFF AllowAccounts=research OverSubscribe=FORCE " in told
     assert fields(site, "partition Express.q", "PriorityTier", "PreemptMode", "AllowAccounts", "OverSubscribe") == {
         "PriorityTier": "10", "PreemptMode": "OFF", "AllowAccounts": "research", "OverSubscribe": "FORCE:4",
     }  # fmt: skip

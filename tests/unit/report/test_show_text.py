@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,14 @@ def test_nodes_that_are_alike_are_one_row_and_one_that_differs_has_its_own() -> 
     assert "RMA 4711" in rows["gpu017"]
     assert rows["time"].endswith("outside: ntp1.example.org, ntp2.example.org")
     assert "535.261.03, brought by the nodes" in text
+
+
+def test_a_partition_is_shown_with_its_settings() -> None:
+    cluster = load(BLUEPRINTS / "rehearsal.yaml").cluster
+    [main] = cluster.slurm.partitions
+    main = replace(main, settings=(("PriorityTier", "10"), ("Hidden", "YES")))
+    text = show_text(replace(cluster, slurm=replace(cluster.slurm, partitions=(main,))), "more")
+    assert "default, PriorityTier=10, Hidden=YES" in text
 
 
 def test_on_a_narrow_terminal_no_line_is_longer() -> None:
