@@ -128,6 +128,7 @@ def _node_sets(
         if record.kind == "partitionname" and "nodes" in record.words
         for part in split(re.sub(r"\s+", ",", record.words["nodes"].value))
     }
+    every = [machine.name for machine in workers]
     for record in records:
         if record.kind != "nodeset":
             continue
@@ -137,7 +138,6 @@ def _node_sets(
                 ledger.leave(word, "no partition uses this set of nodes")
             continue
         ledger.take(name)
-        every = [machine.name for machine in workers]
         having = [machine.name for machine in workers if feature and feature.value in machine.features]
         if feature and having:
             ledger.take(feature)
@@ -149,7 +149,8 @@ def _node_sets(
         if nodes:
             ledger.take(nodes)
             _leave_absent(nodes, nodes.value, listed, set(every), ledger)
-        yield name.value, [each for each in every if each in {*listed, *having}]
+        members = {*listed, *having}
+        yield name.value, [each for each in every if each in members]
 
 
 def _short_names(hostlist: str, ledger: Ledger) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from hpcforge.blueprint import values as v
 from hpcforge.catalog import load_catalog
-from hpcforge.catalog.slurm import Kind, SlurmRelease, expected, kind_of
+from hpcforge.catalog.slurm import Kind, expected
 from hpcforge.starter.machines import USUAL_SYSTEM
 from hpcforge.starter.readers.slurm_words import DEFAULTS, STATE, Ledger, Statement, Word
 
@@ -54,12 +54,20 @@ def _place(key: str, places: dict[str, str]) -> str | None:
     return next((reason for pattern, reason in places.items() if re.fullmatch(pattern, key.lower())), None)
 
 
+Known = Mapping[str, tuple[str, Kind]]  # name and kind of a setting, by its name in lower case
+
+
+def _by_key(settings: Mapping[str, Kind]) -> Known:
+    return {name.lower(): (name, kind) for name, kind in settings.items()}
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a release of Slurm takes. `shown`: the file is what scontrol prints."""
 
-    release: SlurmRelease
     version: str
+    cluster: Known
+    partition: Known
     shown: bool = False
 
     @classmethod
@@ -67,12 +75,13 @@ class Settings:
         """Return those of the distribution that a draft has where nothing says another."""
         catalog = load_catalog()
         version = catalog.distributions[USUAL_SYSTEM].slurm
-        return cls(catalog.slurm[version], version, shown)
+        release = catalog.slurm[version]
+        return cls(version, _by_key(release.settings), _by_key(release.partition_settings), shown)
 
     def spelled(self, key: str) -> str:
         """Return the name of a setting as Slurm spells it."""
-        names = (*self.release.settings, *self.release.partition_settings)
-        return next((name for name in names if name.lower() == key.lower()), key)
+        name, _ = self.cluster.get(key.lower()) or self.partition.get(key.lower()) or (key, "text")
+        return name
 
     def of_cluster(self, word: Word) -> str | None:
         """Return why `slurm.settings` does not take a word, or None."""
@@ -82,7 +91,7 @@ class Settings:
             return _ITSELF
         if word.key.lower() == "preempttype" and word.value.endswith("qos"):
             return _ACCOUNTS
-        return self._refused(self.release.settings, word)
+        return self._refused(self.cluster, word)
 
     def of_partition(self, word: Word) -> str | None:
         """Return why `settings` of a partition does not take a word, or None."""
@@ -90,16 +99,16 @@ class Settings:
             return reason
         if not v.may_set_of_partition(word.key):
             return "another key of the partition has it"
-        return self._refused(self.release.partition_settings, word)
+        return self._refused(self.partition, word)
 
-    def _refused(self, known: Mapping[str, Kind], word: Word) -> str | None:
-        kind = kind_of(known, word.key)
-        if kind is None:
+    def _refused(self, known: Known, word: Word) -> str | None:
+        if word.key.lower() not in known:
             return f"Slurm {self.version}, which the draft has, does not know it"
         if word.value.startswith("/"):
             return "it names a file or a folder of the machines as they are"
         if wrong := problem(_SETTING, word.value):
             return wrong
+        _, kind = known[word.key.lower()]
         form = expected(word.key, kind, word.value)
         return f"Slurm expects {form}" if form else None
 

@@ -16,6 +16,7 @@ from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
 from hpcforge.starter.readers.words import Beside
 
 MOST_FILES = 100  # that include each other
+MOST_PARTS = 20 * MOST_MACHINES
 MOST_MENTIONS = 1000 * MOST_MACHINES  # of nodes, in all lines together
 STATE = "it is the state of a node or a partition, not its configuration"
 DEFAULTS = "`scontrol show config` has all defaults, too: give slurm.conf itself"
@@ -101,8 +102,10 @@ class Ledger:
         self.left[word] = reason
 
     def leave_part(self, word: Word, value: str, reason: str) -> None:
-        """Leave a part of the value of a word out."""
+        """Leave a part of the value of a word out. Raises `StarterError` for too many."""
         self.parts[word, value] = reason
+        if len(self.parts) > MOST_PARTS:
+            raise StarterError(f"more than {MOST_PARTS} names or values are left out of lines")
 
     def left_out(self, usual_reason: Callable[[Word], str]) -> tuple[LeftOut, ...]:
         """Return what is left, by lines: the words of a line that have one reason are together."""

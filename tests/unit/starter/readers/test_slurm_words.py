@@ -9,6 +9,7 @@ from hpcforge.starter.readers.slurm_words import (
     DEFAULTS,
     MOST_FILES,
     MOST_MENTIONS,
+    MOST_PARTS,
     STATE,
     Fields,
     Ledger,
@@ -61,6 +62,10 @@ def test_mentions_of_nodes_have_a_limit() -> None:
     assert ledger.names("n1") == ["n1"]
     with pytest.raises(StarterError, match="mentions of machines"):
         ledger.names("n1")
+    [statement] = statements("NodeName=n1", None, ledger)
+    with pytest.raises(StarterError, match="are left out of lines"):
+        for number in range(MOST_PARTS + 1):
+            ledger.leave_part(statement.words["nodename"], str(number), "no place")
 
 
 def test_commas_in_brackets_separate_nothing() -> None:
