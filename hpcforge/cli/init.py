@@ -195,7 +195,7 @@ def _chosen(known: dict[str, ClusterTemplate], name: str | None, file: Path) -> 
 
 
 def _answers(given: Given, template: ClusterTemplate, file: Path, site: SiteFile | None) -> Answers:
-    name = given.name or _asked("Name of the cluster", _name_of(file))
+    name = given.name or _asked("Name of the cluster", (site and site.cluster) or _name_of(file))
     workers, server = template.workers, template.server
     if not site:
         asks = "{{ workers }}" in template.text
@@ -205,7 +205,7 @@ def _answers(given: Given, template: ClusterTemplate, file: Path, site: SiteFile
         server = given.server or _asked("Their model (hpcforge catalog list servers)", server)
     return Answers(
         name=name,
-        domain=given.domain or _asked("DNS domain", f"{name}.internal"),
+        domain=given.domain or _asked("DNS domain", (site and site.domain) or f"{name}.internal"),
         user=given.user or _asked("Account on the nodes that may use sudo", _USER),
         network=given.network or _asked("Network of the nodes", _network_of(site.machines if site else ())),
         workers=workers,

@@ -21,7 +21,8 @@ from hpcforge.catalog import load_catalog
 from hpcforge.starter.drivers import installed_driver, present_driver, pytorch_version
 from hpcforge.starter.gpus import own_models
 from hpcforge.starter.hardware import USUAL_CPU, TemplateFabric, machine_hardware, server_hardware
-from hpcforge.starter.machines import SiteFile, SiteMachine, StarterError, guessed_head
+from hpcforge.starter.machines import USUAL_SYSTEM, SiteFile, SiteMachine, StarterError, guessed_head
+from hpcforge.starter.slurm_lines import node_keys, slurm_words
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
 _HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
@@ -88,6 +89,7 @@ def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: Sit
     _check(answers, template)
     machines: Sequence[SiteMachine] = site.machines if site else ()
     words: dict[str, object] = {**vars(answers), "inventory": inventory}
+    words |= slurm_words(site)
     if machines:
         machines = _with_head(machines)
         words |= _words_of(machines)
@@ -110,7 +112,7 @@ def _system(machines: Sequence[SiteMachine]) -> tuple[tuple[str, str], bool]:
     counts = Counter(machine.system for machine in machines if machine.system and machine.system in known)
     for found, count in counts.most_common(1):
         return found, count == len(machines)
-    return ("debian", "12"), False
+    return USUAL_SYSTEM, False
 
 
 def _inventory(
@@ -156,12 +158,12 @@ def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
     hardware = {machine.name: machine_hardware(machine, catalog) for machine in machines}
     entries = {each.name: each.entry for each in hardware.values() if each.entry}
     nodes: list[str] = []
-    for (functions, name, guesses), group in groupby(
-        machines, lambda each: (each.functions, hardware[each.name].name, hardware[each.name].guesses)
+    for (functions, keys, name, guesses), group in groupby(
+        machines, lambda each: (each.functions, node_keys(each), hardware[each.name].name, hardware[each.name].guesses)
     ):
         comment = f"   # guess: {', '.join(guesses)}" if guesses else ""
         names = fold(machine.name for machine in group)
-        nodes.append(f'"{names}": {{functions: [{", ".join(functions)}], hardware: {name}}}{comment}')
+        nodes.append(f'"{names}": {{functions: [{", ".join(functions)}], hardware: {name}{keys}}}{comment}')
     every = list(hardware.values())
     return {
         "hardware": [f"{name}: {text}" for name, text in entries.items()] or ["{}"],

@@ -14,6 +14,8 @@ from hpcforge.blueprint.values import NODE_NAME
 from hpcforge.errors import ExpectedError
 
 MOST_MACHINES = 10_000
+ALL = ("all",)  # the nodes of a partition of all workers
+USUAL_SYSTEM = ("debian", "12")  # where nothing says which distribution the machines have
 _HEADS = ("head", "master", "mgmt", "ctl", "controller", "slurmctld")
 _LOGINS = ("login", "submit", "gateway")
 _STORES = ("stor", "nfs", "nas", "oss", "mds")
@@ -94,6 +96,7 @@ class SiteFile:
     settings: Mapping[str, str] = field(default_factory=dict)  # of slurm.conf
     access: SiteAccess = SiteAccess()
     left_out: tuple[LeftOut, ...] = ()
+    domain: str | None = None  # of the machines' names
 
 
 def checked(machines: list[SiteMachine]) -> list[SiteMachine]:

@@ -6,13 +6,13 @@ what a reader does not take is in `left_out`, with its line.
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from hpcforge.starter.machines import SiteFile, StarterError, checked
 from hpcforge.starter.readers.ansible import read_ansible
 from hpcforge.starter.readers.hosts import read_hosts
 from hpcforge.starter.readers.slurm import read_slurm
+from hpcforge.starter.readers.slurm_words import is_slurm
 from hpcforge.starter.readers.words import Beside, is_address, lines
 
 Source = Literal["hosts", "ansible", "slurm"]
@@ -21,7 +21,7 @@ Source = Literal["hosts", "ansible", "slurm"]
 def source_of(text: str) -> Source:
     """Return which kind of file a text is."""
     for _, line in lines(text):
-        if re.match(r"(NodeName|ClusterName|SlurmctldHost)\s*=", line, re.IGNORECASE):
+        if is_slurm(line):
             return "slurm"
         if line.startswith("[") or line.endswith(":"):
             return "ansible"

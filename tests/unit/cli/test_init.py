@@ -87,3 +87,29 @@ def test_a_name_of_any_file_becomes_one_of_a_cluster(stem: str, name: str, tmp_p
     file = tmp_path / f"{stem}.yaml"
     assert run(["init", str(file), "--template", "mixed"]) == 0
     assert f"\nname: {name}\n" in file.read_text()
+
+
+def test_slurm_conf_is_taken_with_the_files_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Name and domain are the site's; what is left out is named with its file and line."""
+    old = tmp_path / "etc"
+    old.mkdir()
+    (old / "slurm.conf").write_text(
+        "ClusterName=fir\nSlurmctldHost=head.fir.example.org\nSlurmUser=slurm\nInclude nodes.conf\nInclude more.conf\n"
+        "PartitionName=main Nodes=ALL Default=YES PriorityTier=3\n"
+    )
+    (old / "nodes.conf").write_text("# two\nNodeName=g[1-2] CPUs=64 RealMemory=250000 Gres=gpu:4 TmpDisk=9\n")
+    (old / "gres.conf").write_text("AutoDetect=nvml\nName=gpu Type=a100 File=/dev/nvidia[0-3]\n")
+    file = tmp_path / "site.yaml"
+    assert run(["init", str(file), "--from", str(old / "slurm.conf")]) == 0
+    output = capsys.readouterr().err
+    for place in (
+        "slurm.conf:3: left out: SlurmUser=slurm: ",
+        "slurm.conf:5: left out: Include more.conf: give that file, too",
+        "nodes.conf:2: left out: TmpDisk=9: ",
+        "gres.conf:1: left out: AutoDetect=nvml: ",
+    ):
+        assert f"{old}/{place}" in output
+    text = file.read_text()
+    assert text.splitlines()[2:4] == ["name: fir", "domain: fir.example.org"]
+    assert "main: {nodes: all, default: true, max_time: infinite, settings: {PriorityTier: 3}}" in text
+    assert "gpus: {model: a100" in text

@@ -50,7 +50,7 @@ def test_machines_of_a_site_are_a_valid_cluster(text: str, tmp_path: Path) -> No
 
 def test_a_gpu_server_of_the_catalog_is_found() -> None:
     text, _ = draft(TEMPLATES[OF_MACHINES], Answers("a", "a.b", "ops", "10.3.0.0/16", 0, ""), "i.yaml", read(SLURM))
-    assert '"gpu[01-02]": {functions: [worker], hardware: dgx-h100}   # guess: GPU model' in text
+    assert '"gpu[01-02]": {functions: [worker], hardware: dgx-h100, features: [x]}   # guess: GPU model' in text
     assert "fabric_manager: matched" in text
 
 

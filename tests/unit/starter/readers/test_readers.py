@@ -45,7 +45,7 @@ all:
 
 def test_slurm_says_hardware_and_gpus() -> None:
     first, second, cpu, head = read(SLURM).machines
-    assert first == SiteMachine("gpu01", "10.3.1.1", ("worker",), 2, 56, 2, 2014, "h100", 8, ())
+    assert first == SiteMachine("gpu01", "10.3.1.1", ("worker",), 2, 56, 2, 2014, "h100", 8, (), features=("x",))
     assert (second.name, second.address) == ("gpu02", "10.3.1.2")
     assert (cpu.sockets, cpu.cores_per_socket, cpu.threads_per_core, cpu.gpus) == (2, 32, 1, 0)
     assert (head.name, head.address, head.functions) == ("ctl1", "10.3.0.2", ("head",))

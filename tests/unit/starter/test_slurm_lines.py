@@ -1,0 +1,37 @@
+"""What a draft has of Slurm."""
+
+from __future__ import annotations
+
+from hpcforge.starter.machines import ALL, SiteFile, SiteMachine, SitePartition
+from hpcforge.starter.slurm_lines import node_keys, partition_line, slurm_words
+
+NODES = (SiteMachine("a1"), SiteMachine("a2"))
+
+
+def test_a_partition_has_its_settings() -> None:
+    partition = SitePartition("std.q", ("a1", "a2"), True, "1-00:00:00", {"OverSubscribe": "FORCE:4", "Hidden": "YES"})
+    assert partition_line(partition) == (
+        'std.q: {nodes: "a[1-2]", default: true, max_time: "1-00:00:00", '
+        'settings: {OverSubscribe: "FORCE:4", Hidden: YES}}'
+    )
+    assert partition_line(SitePartition("all", ALL)) == "all: {nodes: all}   # guess: max_time"
+    assert partition_line(SitePartition("b", ("a1",), True)).endswith("   # guess: default, max_time")
+
+
+def test_tests_run_in_each_partition_where_none_has_all_nodes() -> None:
+    one, every = SitePartition("p", ("a1",)), SitePartition("q", ALL)
+    assert slurm_words(None)["tested"] == "all"
+    assert slurm_words(SiteFile(NODES, partitions=(one,)))["tested"] == "each partition"
+    assert slurm_words(SiteFile(NODES, partitions=(one, every)))["tested"] == "all"
+
+
+def test_settings_are_one_line() -> None:
+    words = slurm_words(SiteFile(NODES, settings={"KillWait": "60", "PreemptMode": "OFF"}))
+    assert words["settings"] == "{KillWait: 60, PreemptMode: OFF}"
+    assert words["partitions"] == ['main: {nodes: all, default: true, max_time: "2-00:00:00"}']
+    assert slurm_words(SiteFile(NODES))["settings"] == ""
+
+
+def test_a_node_has_its_features_and_its_weight() -> None:
+    assert node_keys(SiteMachine("a1", features=("ib", "on"), weight=0)) == ", features: [ib, on], weight: 0"
+    assert node_keys(SiteMachine("a1")) == ""
