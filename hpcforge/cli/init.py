@@ -103,7 +103,7 @@ def _site(file: Path | None, source: Source | None, ssh: Sequence[str], user: st
         return SiteFile(tuple(_with_head(_probed(ssh, user)))) if ssh else None
     site = read(_text(file), source, partial(_beside, file.parent))
     for left_out in site.left_out:
-        printing.note(f"{_place(file, left_out)}: left out: {one_line(left_out.text)}: {left_out.reason}\n")
+        printing.note(f"{_place(file, left_out)}: left out: {one_line(left_out.text)}: {one_line(left_out.reason)}\n")
     return site
 
 

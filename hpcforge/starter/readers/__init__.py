@@ -18,6 +18,7 @@ from hpcforge.starter.readers.words import Beside, is_address, is_ipv6, lines
 from hpcforge.starter.site_networks import on_one_network
 
 _MARK = "\ufeff"  # of UTF-8, on Windows
+_LONGEST = 300  # characters of what is left out
 _SHOWN = 3  # lines that are left out, where a file has no machine
 
 Source = Literal["hosts", "ansible", "slurm"]
@@ -55,4 +56,9 @@ def read(text: str, source: Source | None = None, beside: Beside | None = None) 
         message = "; ".join([f"no machine was found in this file, read as {kind}", *reasons])
         raise StarterError(message, "--from-format hosts|ansible|slurm")
     checked(list(site.machines))
-    return replace(site, machines=on_one_network(site.machines))
+    left_out = tuple(replace(each, text=_cut(each.text), reason=_cut(each.reason)) for each in site.left_out)
+    return replace(site, machines=on_one_network(site.machines), left_out=left_out)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

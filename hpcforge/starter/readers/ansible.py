@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -76,6 +75,13 @@ def _hosts(groups: HostGroups) -> list[_InventoryHost]:
         for name, (line, variables) in content.hosts.items():
             host = hosts.setdefault(name, _InventoryHost(name, line))
             host.line = min(host.line, line)
+            groups.left_out += [
+                LeftOut(
+                    other.line, f"{name} {key}", f"another value than in line {host.own[key].line}, which is left out"
+                )
+                for key, other in variables.items()
+                if host.own.get(key, other).text != other.text
+            ]
             host.own.update(variables)
             direct.setdefault(name, []).append(group)
         if len(hosts) > MOST_MACHINES:
@@ -145,7 +151,9 @@ def _sorted_out(
             machines.append(host)
         elif any(map(host_names.is_jump_host, [host.name, *groups_of])):
             jumps.append(host)
-        elif word := next(filter(None, map(host_names.device, [host.name, *(_singular(g) for g in groups_of)])), None):
+        elif word := next(
+            filter(None, map(host_names.device, [host.name, *map(host_names.singular, groups_of)])), None
+        ):
             why = f"no machine of a cluster ({word})"
         elif workers and functions_by_name(host.short, "") in (None, ("head",)):
             why = f"no group says what it is for: {', '.join(groups_of) or 'it is in none'}"
@@ -156,10 +164,6 @@ def _sorted_out(
         elif "_" in host.name.partition(".")[0]:
             left_out.append(LeftOut(host.line, host.name, f"host names have no underscore: {host.short} here"))
     return machines, jumps
-
-
-def _singular(name: str) -> str:
-    return re.sub(r"(?<=switch)es\b|(?<=[a-z]{2})s\b", "", name.lower().replace("_", "-"))
 
 
 def _twice(hosts: Iterable[_InventoryHost]) -> None:
@@ -174,23 +178,27 @@ def _twice(hosts: Iterable[_InventoryHost]) -> None:
 def _access(
     groups: HostGroups, machines: list[_InventoryHost], jumps: list[_InventoryHost], left_out: list[LeftOut]
 ) -> SiteAccess:
-    users = _users(groups, machines, left_out)
-    vias = list(_vias(groups, machines, left_out))
-    if vias:
-        [(via, times), *others] = Counter(text for _, text in vias).most_common()
-        if others:
-            line = next(line for line, text in vias if text != via)
-            left_out.append(LeftOut(line, others[0][0], f"another jump host than {via}: access.via has one"))
-        if times < len(machines) and len(machines) - len(vias):
-            line = next(line for line, text in vias if text == via)
-            left_out.append(LeftOut(line, via, "not for every machine here: access.via is, but for the jump host"))
-        access = SiteAccess(users, via)
-    else:
-        access = SiteAccess(users, next((_place(groups, host, left_out) for host in jumps), None))
-    for host in jumps if vias else jumps[1:]:
-        if _place(groups, host, []) != access.via:
-            left_out.append(LeftOut(host.line, host.name, "a second jump host: access.via has one"))
-    return access
+    user = _users(groups, machines, left_out)
+    places = {host.name: _place(groups, host, left_out) for host in jumps}
+    vias = _vias(groups, machines, left_out)
+    via = next((text for text, _ in Counter(text for _, text in vias.values()).most_common(1)), None)
+    for line, other in vias.values():
+        if other != via:
+            left_out.append(LeftOut(line, other, f"another jump host than {via}: access.via has one"))
+    host = (via or "").rpartition("@")[2]
+    straight = [each for each in machines if each.name not in vias and host not in (each.name, *_addresses(each))]
+    if via and straight:
+        line = next(line for line, text in vias.values() if text == via)
+        left_out.append(LeftOut(line, via, f"not for {straight[0].name} here: access.via is for every other machine"))
+    via = places.get(host) or via or next(iter(places.values()), None)
+    for each in jumps:
+        if places[each.name] != via:
+            left_out.append(LeftOut(each.line, each.name, "a second jump host: access.via has one"))
+    return SiteAccess(user, via)
+
+
+def _addresses(host: _InventoryHost) -> list[str]:
+    return [host.own[name].text for name in _HOSTS if name in host.own]
 
 
 def _place(groups: HostGroups, host: _InventoryHost, left_out: list[LeftOut]) -> str | None:
@@ -214,29 +222,32 @@ def _users(groups: HostGroups, machines: list[_InventoryHost], left_out: list[Le
         else:
             accounts[user.text] += 1
     usual = next((user for user, _ in accounts.most_common(1)), None)
+    first = {user.text: (host, user.line) for host, user in reversed(users)}
     for other in accounts:
         if other != usual:
-            host, user = next((host, user) for host, user in users if user.text == other)
+            host, line = first[other]
             reason = f"another account than {usual}: access.user is that of every node"
-            left_out.append(LeftOut(user.line, f"{host.name} ansible_user={other}", reason))
+            left_out.append(LeftOut(line, f"{host.name} ansible_user={other}", reason))
     return usual
 
 
-def _vias(groups: HostGroups, machines: Iterable[_InventoryHost], left_out: list[LeftOut]) -> Iterator[tuple[int, str]]:
-    """The jump hosts of machines, each with its line; problems of a variable once."""
-    known: dict[tuple[str, int, str], ssh_arguments.JumpHost] = {}
+def _vias(
+    groups: HostGroups, machines: Iterable[_InventoryHost], left_out: list[LeftOut]
+) -> dict[str, tuple[int, str]]:
+    """The jump host of each machine that has one, with its line; problems of a variable once."""
+    result: dict[str, tuple[int, str]] = {}
+    known: dict[tuple[str, str], ssh_arguments.JumpHost] = {}
     for host in machines:
         for name in (*_ARGUMENTS, *_COMMANDS):
             if (variable := _value(groups, host, name)) is None:
                 continue
-            key = (name, variable.line, variable.text)
-            if key not in known:
+            if (name, variable.text) not in known:
                 read = ssh_arguments.jump_of if name in _ARGUMENTS else ssh_arguments.proxy_command
-                known[key] = read(variable.text)
-                left_out += [LeftOut(variable.line, name, problem) for problem in known[key].problems]
-            if via := known[key].via:
-                yield variable.line, via
-                break
+                known[name, variable.text] = jump = read(variable.text)
+                left_out += [LeftOut(variable.line, name, problem) for problem in jump.problems]
+            if via := known[name, variable.text].via:
+                result.setdefault(host.name, (variable.line, via))
+    return result
 
 
 def _machines(
@@ -275,7 +286,7 @@ def _address(
         line = host.own[name].line if name in host.own else host.line
         if "{{" in text or not is_plain(text):
             kind = "a template, which is not filled in here" if "{{" in text else "not the address of one machine"
-            left_out.append(LeftOut(line, f"{host.name} {name}", kind))
+            left_out.append(LeftOut(line, f"{name}={text}", kind))
         elif _is_free(text, host, name, line, owners, left_out):
             return text
     fallback = [host.own[name].text for name in ("access_ip", "ip") if name in host.own]

@@ -13,9 +13,10 @@ _KUBERNETES = re.compile(r"kube|k8s|k3s|rke|etcd|calico|openshift", re.IGNORECAS
 _HEAD = re.compile(
     r"head|frontend|(?:slurm)?(?:master|control|ctl|manage)|mgmt|mgt|admin|sms|(?:slurm)?ctld|slurmserver"
 )
+_CONTROLLER = re.compile(r"(?:slurm)?(?:master|control|ctl|ctld)|slurmserver")  # of groups of heads, those to go by
 _LOGIN = re.compile(r"login|submit")
 _STORAGE = re.compile(r"stor|(?:nfs|nas|oss|mds|osd|ost)s?$")
-_WORKER = re.compile(r"(?:compute|node|worker|gpu|cpu|dgx|hgx|exec|slurmd|slurmexec|slurmnode)(?!bd)")
+_WORKER = re.compile(r"(?:cn$|cnode|compute|node|worker|gpu|cpu|dgx|hgx|exec|slurmd|slurmexec|slurmnode)(?!bd)")
 _USERS = re.compile(r"clients?|mounts?|exporters?|monitor.*|metrics|stats|backup|db|dbd|slurmdb.*|database|users?")
 
 
@@ -57,4 +58,6 @@ def _most(groups: Mapping[str, set[str]], function: str, least: int) -> dict[str
     """The groups of a function at its highest level."""
     ours = {name: hosts for name, hosts in groups.items() if function_of(name) == function and level(name) >= least}
     highest = max(map(level, ours), default=0)
-    return {name: hosts for name, hosts in ours.items() if level(name) == highest}
+    ours = {name: hosts for name, hosts in ours.items() if level(name) == highest}
+    controllers = {name: hosts for name, hosts in ours.items() if any(map(_CONTROLLER.match, tokens(name)))}
+    return (controllers or ours) if function == "head" else ours

@@ -22,6 +22,9 @@ _NETWORK = re.compile(
     r"mgmt|mgt|adm|admin|data|stor|storage|nfs|san|iscsi|lustre|gpfs|ceph|mpi|rdma\d*|roce\d*|rail\d*|vlan\d*|hs|fast|"
     r"priv|private|int|internal|pub|public|ext|external|wan|lan\d*|nic\d*|net\d*|boot|pxe|prov|cluster|default"
 )
+_MACHINE = re.compile(
+    r"gpu|cpu|nodes?|worker|compute|fat|vm|host|server|srv|test|dev|blade|slot|[a-z]"
+)  # not a network
 _LETTERS = re.compile(r"(.*\d)(i|ib|ipmi|bmc|ilo|idrac|eth\d)")  # node01i: without a hyphen, after a digit
 
 
@@ -73,17 +76,23 @@ def splits(name: str) -> Iterator[tuple[str, str]]:
 def owner(name: str, names: Collection[str]) -> tuple[str, str] | None:
     """Return whose other address a name is, and the word for the network; None: it is a machine's own name.
 
-    A word that is none of the known ones counts after a name with a number, and does not begin with a number:
-    `node1-hd` is `node1`'s, but `rack1-2` and `demo-login` are machines. The owner may be none of `names` where the
-    word leaves no doubt.
+    A word that is none of the known ones counts after a name with a number, and has none itself: `node1-hd` is
+    `node1`'s, but `rack1-n2` and `demo-login` are machines. The owner may be none of `names` where the word leaves no
+    doubt.
     """
     alone: tuple[str, str] | None = None
     for base, word in sorted(splits(name), key=lambda pair: -len(pair[0])):
-        if base in names and (is_network(word) or (base[-1].isdigit() and word[0].isalpha() and word.isalnum())):
+        unknown = base[-1].isdigit() and word.isalpha() and not _MACHINE.fullmatch(word)
+        if base in names and (is_network(word) or unknown):
             return base, word
         if needs_owner(word):
             alone = alone or (base, word)
     return alone
+
+
+def singular(name: str) -> str:
+    """Return a name with its words in the singular: switch of switches."""
+    return re.sub(r"(?<=switch)es\b|(?<=[a-z]{2})s\b", "", name.lower().replace("_", "-"))
 
 
 def host_name(text: str) -> str | None:

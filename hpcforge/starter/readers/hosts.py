@@ -6,8 +6,11 @@ import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 
 from hpcforge.starter.machines import (
+    MOST_MACHINES,
     LeftOut,
     SiteAccess,
     SiteFile,
@@ -22,7 +25,8 @@ from hpcforge.starter.readers.words import NO_NAME, at_most, by_name, domains, i
 _USUAL = re.compile(r"localhost[\w.-]*|ip6-[\w-]+|broadcasthost|[\w.-]+\.localdomain\d?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _WORKER = re.compile(r"(?:node|compute|gpu|worker|cn|dgx|hgx|[ncwg])-?\d.*")
-_HINT_WORDS = 4  # a longer comment is a sentence
+_MOST_LINES = 10 * MOST_MACHINES  # with addresses: each machine may have several
+_HINT_WORDS = 3  # a longer comment is a sentence
 
 
 @dataclass(eq=False)
@@ -40,7 +44,7 @@ class _HostsLine:
     def short(self) -> str:
         return self.names[0].partition(".")[0].lower()
 
-    @property
+    @cached_property
     def label(self) -> str:
         """What follows the name in the longest one: `ipmi` of node1.ipmi.example.org."""
         labels = max(self.names, key=lambda name: name.count(".")).lower().split(".")
@@ -56,7 +60,10 @@ def read_hosts(text: str) -> SiteFile:
     Raises `StarterError` where two addresses of one network have the same name.
     """
     left_out: list[LeftOut] = []
-    rows = list(_for_machines(list(_usable(list(_rows(text, left_out)), left_out)), left_out))
+    rows = list(islice(_rows(text, left_out), _MOST_LINES + 1))
+    if len(rows) > _MOST_LINES:
+        raise StarterError(f"more than {MOST_MACHINES} machines, or {_MOST_LINES} lines")
+    rows = list(_for_machines(list(_usable(rows, left_out)), left_out))
     access, rows = _access(rows, left_out)
     machines = at_most(_machines(rows, left_out))
     names = {machine.name for machine in machines}
@@ -150,12 +157,15 @@ def _device(row: _HostsLine) -> str | None:
         return word
     if functions_by_name(row.short, "") or _WORKER.fullmatch(row.short) or host_names.is_jump_host(row.short):
         return None
-    comments = [row.comment, row.heading]
-    hints = [word for text in comments if len(text.split()) <= _HINT_WORDS for word in text.split()]
-    for name in [*row.names[1:], *hints]:
-        if word := host_names.device(name.lower().partition(".")[0].removesuffix("es").removesuffix("s")):
-            return word
-    return None
+    hints = [*row.names[1:], *_few_words(row.comment), *_few_words(row.heading)]
+    names = [name.lower().partition(".")[0] for name in hints]
+    both = [form for name in names for form in (name, host_names.singular(name))]
+    return next(filter(None, map(host_names.device, both)), None)
+
+
+def _few_words(comment: str) -> list[str]:
+    words = comment.split()
+    return words if len(words) <= _HINT_WORDS else []
 
 
 def _access(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> tuple[SiteAccess, list[_HostsLine]]:
@@ -182,12 +192,15 @@ def _machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[S
     names: dict[str, _HostsLine] = {}
     for row in rows:
         names.setdefault(row.short, row)
+    for row in rows:
+        for alias in row.aliases:
+            names.setdefault(alias.partition(".")[0].lower(), row)
     own: dict[str, _HostsLine] = {}
     others: dict[str, list[tuple[str, _HostsLine]]] = {}
-    for row in sorted(rows, key=lambda row: host_names.is_bmc(row.label)):  # after the machine that it belongs to
+    for row in sorted(rows, key=lambda row: host_names.needs_owner(row.label)):  # after the machine that it belongs to
         base, word = _owner(row, names, own) or ("", "")
-        if base in own or (base and base in names):
-            others.setdefault(base, []).append((word, row))
+        if base in names:
+            others.setdefault(names[base].short, []).append((word, row))
         elif base:
             left_out.append(row.out(f"an address of {base}, which this file does not have"))
         else:
@@ -250,5 +263,4 @@ def _machine(row: _HostsLine, others: Sequence[tuple[str, _HostsLine]], left_out
 
 def _hints(row: _HostsLine) -> list[str]:
     """What may say the function of a machine whose name does not."""
-    words = row.comment.split()
-    return [*row.aliases, *(words if len(words) <= _HINT_WORDS else [])]
+    return [*row.aliases, *_few_words(row.comment)]

@@ -11,11 +11,12 @@ from itertools import count, islice, product
 import yaml
 
 from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
-from hpcforge.starter.readers.words import expanded, lines
+from hpcforge.starter.readers.words import NO_NAME, expanded, lines
 
 _MOST_GROUPS = 1_000
 _MOST_NODES = 500_000  # of YAML, with those that aliases repeat
 _DEEPEST = 20
+_LONGEST_NAME = 500  # characters, with ranges
 SECRET = re.compile(r"pass|secret|token|vault|credential|(?:^|_)key(?!board)|private_key|api_?key", re.IGNORECASE)
 _RANGE = re.compile(r"\[([0-9]{1,9}|[a-zA-Z]):([0-9]{1,9}|[a-zA-Z])(?::([0-9]{1,9}))?\]")
 _SECTION = re.compile(r"\[([^\]:]+)(?::(vars|children))?\]\s*(?:[#;].*)?")
@@ -62,11 +63,20 @@ class HostGroups:
 
     def add(self, group: HostGroup, pattern: str, line: int, variables: Mapping[str, HostVariable]) -> None:
         """Add the hosts of a pattern to a group. Raises `StarterError` for too many."""
+        if len(pattern) > _LONGEST_NAME:
+            self.left_out.append(LeftOut(line, pattern, NO_NAME))
+            return
         for name in _names(pattern):
             self.mentions += 1
             if len(group.hosts) > MOST_MACHINES or self.mentions > 20 * MOST_MACHINES:
                 raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions of them")
-            group.hosts.setdefault(name, (line, {}))[1].update(variables)
+            known = group.hosts.setdefault(name, (line, {}))[1]
+            self.left_out += [
+                LeftOut(other.line, f"{name} {key}", f"another value than in line {known[key].line}, which is left out")
+                for key, other in variables.items()
+                if known.get(key, other).text != other.text
+            ]
+            known.update(variables)
 
 
 def _names(pattern: str) -> Iterator[str]:
@@ -101,6 +111,8 @@ def parse(text: str) -> HostGroups:
     if re.search(r"^\s*\[[^\],{}\"']+\]\s*(?:[#;].*)?$", text, re.MULTILINE) and not text.lstrip().startswith("{"):
         return _ini(text)
     root = _composed(text)
+    if isinstance(root, yaml.SequenceNode):
+        raise StarterError("the file is a list, as playbooks are, and not an inventory")
     return _InventoryTree().groups(root) if isinstance(root, yaml.MappingNode) else _ini(text)
 
 

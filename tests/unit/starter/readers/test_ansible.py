@@ -155,6 +155,34 @@ FORMS = {
         {"c1": "- head", "c2": "- head", "n1": "- worker", "n2": "- worker"},
         {3: "second controller"},
     ),
+    "a controller and a head of logins": Form(
+        "[slurm_controller]\ncontroller\n[slurm_headnode]\nlogin\n[slurm_compute]\nn[1:2]\n[ldap]\nldap\n",
+        {"controller": "- head", "login": "- login", "n1": "- worker", "n2": "- worker"},
+        {8: "no group says"},
+    ),
+    "a jump host by its name": Form(
+        "[gateways]\nbastion ansible_host=192.0.2.1 ansible_user=ada\njump2\n[compute]\nn[1:2]\n"
+        "[compute:vars]\nansible_ssh_common_args=-J bastion\n",
+        {"n1": "- worker", "n2": "- worker"},
+        {3: "second jump host"},
+        "ada@192.0.2.1",
+    ),
+    "a login node as the jump host": Form(
+        "[login]\nl1 ansible_host=10.0.0.9\n[compute]\nn[1:2]\n[compute:vars]\n"
+        "ansible_ssh_common_args='-J ops@10.0.0.9'\n",
+        {"l1": "10.0.0.9 login", "n1": "- worker", "n2": "- worker"},
+        via="ops@10.0.0.9",
+    ),
+    "two values": Form(
+        "[compute]\nn1 ansible_host=10.0.0.1\n[gpu]\nn1 ansible_host=10.0.0.2\nn1 ansible_host=10.0.0.3\n",
+        {"n1": "10.0.0.3 worker"},
+        {5: "another value than in line [24], which"},
+    ),
+    "a range of addresses": Form(
+        "[compute]\nn[1:3] ansible_host=10.0.0.[1:3]\n",
+        {"n1": "- worker", "n2": "- worker", "n3": "- worker"},
+        {2: "not the address of one machine"},
+    ),
     "without groups": Form(
         "head ansible_host=10.0.0.1\n10.0.0.2\n10.0.0.3:2222\n",
         {"head": "10.0.0.1 head", "node-10-0-0-2": "10.0.0.2 worker", "node-10-0-0-3": "10.0.0.3 worker"},
@@ -230,7 +258,7 @@ def test_jump_hosts_of_a_group_of_a_host_and_of_all() -> None:
     assert [(each.line, each.text) for each in site.left_out] == [(4, "ada@10.9.0.9")]
     part = read("[a]\nn1\nn2\n[b]\nn1\n[b:vars]\nansible_ssh_proxy_command='ssh -W %h:%p 10.9.0.1'\n", "ansible")
     assert part.access.via == "10.9.0.1"
-    assert [(each.line, each.reason.partition(":")[0]) for each in part.left_out] == [(7, "not for every machine here")]
+    assert [(each.line, each.reason.partition(":")[0]) for each in part.left_out] == [(7, "not for n2 here")]
 
 
 def test_groups_of_ansible_say_functions() -> None:
@@ -287,6 +315,7 @@ def test_folders_of_variables_beside_an_inventory_are_named() -> None:
         ("[g]\nw[1:99999999]\n", "more than 10000 machines"),
         ("[g]\n[a:z][a:z][a:z][a:z]\n", "more than 10000 machines"),
         ("[g]\nn1.a.org\nn1.b.org\n", "n1 is there twice: n1.a.org in line 2, n1.b.org in line 3"),
+        ("- hosts: all\n  tasks: []\n", "a list, as playbooks are"),
         ("[g]\n\n{{ x }}\n", "line 3: .*no host and its variables"),
     ],
 )

@@ -87,14 +87,19 @@ FORMS = {
         {"node1": "10.5.0.1 worker public=192.168.30.1"},
         {1: "domain", 2: "domain"},
     ),
+    "owners by their other names": Form(
+        "10.0.0.5 gpu-a n5\n10.1.0.5 n5-ipmi\n10.2.0.5 gpu-a-ib\n",
+        {"gpu-a": "10.0.0.5 worker ib=10.2.0.5 bmc=10.1.0.5 (also n5)"},
+    ),
     "numbers are no words": Form(
         "10.1.255.254 compute-0-0.local compute-0-0 c0-0\n10.1.255.253 compute-0\n10.1.255.252 rack1\n"
-        "10.1.255.251 rack1-gpu\n10.1.1.1 demo\n10.1.1.2 demo-control\n",
+        "10.1.255.251 rack1-gpu\n10.9.0.1 rack1-n3\n10.1.1.1 demo\n10.1.1.2 demo-control\n",
         {
             "compute-0-0": "10.1.255.254 worker (also c0-0)",
             "compute-0": "10.1.255.253 worker",
             "rack1": "10.1.255.252 worker",
             "rack1-gpu": "10.1.255.251 worker",
+            "rack1-n3": "10.9.0.1 worker",
             "demo": "10.1.1.1 worker",
             "demo-control": "10.1.1.2 head",
         },

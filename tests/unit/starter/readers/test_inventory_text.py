@@ -25,6 +25,12 @@ def test_ranges_of_hosts(pattern: str, names: str) -> None:
     assert " ".join(hosts) == names
 
 
+def test_a_name_of_thousands_of_brackets_is_left_out() -> None:
+    groups = parse("[g]\n" + "[1:" * 100_000 + "\nn1\n")
+    assert list(groups.by_name["g"].hosts) == ["n1"]
+    assert [left_out.line for left_out in groups.left_out] == [2]
+
+
 def test_ini_has_hosts_variables_and_children() -> None:
     text = "n0\n[g]  # of g\nn1:2222 a=\"b c\" d='e'  # f\n;n2\n[g:vars]\nx = 'y z'\n[all:children]\ng ; h\n"
     groups = parse(text).by_name

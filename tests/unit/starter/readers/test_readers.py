@@ -53,6 +53,11 @@ def test_a_file_is_recognised(text: str, kind: str) -> None:
     assert source_of(text) == kind
 
 
+def test_what_is_left_out_is_shown_in_part_where_it_is_long() -> None:
+    [left_out] = read("10.0.0.1 n1\n10.0.0.2 sw1 " + "x" * 5000 + "\n").left_out
+    assert len(left_out.text) == 300
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
