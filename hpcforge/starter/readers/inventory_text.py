@@ -16,6 +16,7 @@ from hpcforge.starter.readers.words import NO_NAME, expanded, lines
 _MOST_GROUPS = 1_000
 _MOST_NODES = 500_000  # of YAML, with those that aliases repeat
 _DEEPEST = 20
+_LONGEST_LINE = 20_000
 _LONGEST_NAME = 500  # characters, with ranges
 SECRET = re.compile(r"pass|secret|token|vault|credential|(?:^|_)key(?!board)|private_key|api_?key", re.IGNORECASE)
 _RANGE = re.compile(r"\[([0-9]{1,9}|[a-zA-Z]):([0-9]{1,9}|[a-zA-Z])(?::([0-9]{1,9}))?\]")
@@ -144,6 +145,9 @@ def _unquoted(value: str) -> str:
 
 
 def _ini_host(groups: HostGroups, group: HostGroup, number: int, line: str) -> None:
+    if len(line) > _LONGEST_LINE:  # which takes squares of time
+        groups.left_out.append(LeftOut(number, line.split(maxsplit=1)[0], f"more than {_LONGEST_LINE} characters"))
+        return
     try:
         name, *words = shlex.split(line, comments=True)
     except ValueError as error:

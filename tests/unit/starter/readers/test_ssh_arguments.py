@@ -35,6 +35,11 @@ def test_a_jump_host_becomes_the_way_in_and_no_command_is_run(arguments: str) ->
     assert bool(jump.problems) == bool(problem)
 
 
+def test_endless_arguments_are_not_read() -> None:
+    assert jump_of("-J " + "a" * 1_000_000) == JumpHost(problems=("more than 20000 characters",))
+    assert proxy_command("ssh -W %h:%p " + "a" * 1_000_000).via is None
+
+
 def test_a_proxy_command_is_read_alone() -> None:
     assert proxy_command("ssh -W %h:%p ada@10.0.0.1") == JumpHost("ada@10.0.0.1")
     assert proxy_command("{{ command }}").via is None
