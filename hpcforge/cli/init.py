@@ -116,7 +116,8 @@ def _beside(folder: Path, name: str) -> str | None:
     """The text of a file in a folder, or the names in a folder there; None where it is elsewhere, or not there."""
     path = folder / name
     if name.endswith("/") and Path(name).name == name[:-1]:
-        return " ".join(sorted(each.name for each in path.iterdir())[:_MOST_NAMES]) if path.is_dir() else None
+        names = sorted(each.name for each in path.iterdir()) if path.is_dir() else None
+        return None if names is None else " ".join(names[:_MOST_NAMES])
     return _text(path) if Path(name).name == name and path.is_file() and not path.is_symlink() else None
 
 

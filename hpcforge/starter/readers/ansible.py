@@ -47,6 +47,11 @@ class _InventoryHost:
     groups: list[str] = field(default_factory=list)
 
     @property
+    def words(self) -> list[str]:
+        """Its own name, and those of its groups but for Ansible's own."""
+        return [self.name, *(name for name in self.groups if name not in ("all", "ungrouped"))]
+
+    @property
     def short(self) -> str:
         """The name in a blueprint: of an address made from it."""
         return f"node-{self.name.replace('.', '-')}" if is_address(self.name) else host_names.host_name(self.name) or ""
@@ -139,31 +144,39 @@ def _sorted_out(
     workers = any("worker" in each for each in functions.values())
     for host in hosts:
         connection = _value(groups, host, "ansible_connection")
-        groups_of = [name for name in host.groups if name not in ("all", "ungrouped")]
-        why = None
-        if host.name in ("localhost", "127.0.0.1", "::1") or (connection and connection.text == "local"):
-            why = "the machine that Ansible runs on"
-        elif connection and connection.text and connection.text not in _SSH:
-            why = f"its connection is {connection.text[:40]!r}, and hpcforge uses SSH"
-        elif not host.short:
-            why = f"{host.name[:80]!r} {NO_NAME}"
+        if why := _unreachable(host, connection.text if connection else "", host.name in functions, left_out):
+            left_out.append(LeftOut(host.line, host.name, why))
         elif host.name in functions:
             machines.append(host)
-        elif any(map(host_names.is_jump_host, [host.name, *groups_of])):
+        elif any(map(host_names.is_jump_host, host.words)):
             jumps.append(host)
-        elif word := next(
-            filter(None, map(host_names.device, [host.name, *map(host_names.singular, groups_of)])), None
-        ):
-            why = f"no machine of a cluster ({word})"
+        elif word := next(filter(None, map(host_names.device, map(host_names.singular, host.words))), None):
+            left_out.append(LeftOut(host.line, host.name, f"no machine of a cluster ({word})"))
         elif workers and functions_by_name(host.short, "") in (None, ("head",)):
-            why = f"no group says what it is for: {', '.join(groups_of) or 'it is in none'}"
+            why = f"no group says what it is for: {', '.join(host.words[1:]) or 'it is in none'}"
+            left_out.append(LeftOut(host.line, host.name, why))
         else:
             machines.append(host)
-        if why:
-            left_out.append(LeftOut(host.line, host.name, why))
-        elif "_" in host.name.partition(".")[0]:
-            left_out.append(LeftOut(host.line, host.name, f"host names have no underscore: {host.short} here"))
+    left_out += [
+        LeftOut(host.line, host.name, f"host names have no underscore: {host.short} here")
+        for host in machines
+        if "_" in host.name.partition(".")[0]
+    ]
     return machines, jumps
+
+
+def _unreachable(host: _InventoryHost, connection: str, has_function: bool, left_out: list[LeftOut]) -> str | None:
+    """Why a host is none that hpcforge reaches by a name of a blueprint and SSH; None: it is one."""
+    local = connection in ("local", "ansible.builtin.local")
+    if host.name in ("localhost", "127.0.0.1", "::1") or (local and not has_function):
+        return "the machine that Ansible runs on"
+    if connection and not local and connection not in _SSH:
+        return f"its connection is {connection[:40]!r}, and hpcforge uses SSH"
+    if not host.short:
+        return f"{host.name[:80]!r} {NO_NAME}"
+    if local:
+        left_out.append(LeftOut(host.line, f"{host.name} ansible_connection", "hpcforge uses SSH there, too"))
+    return None
 
 
 def _twice(hosts: Iterable[_InventoryHost]) -> None:

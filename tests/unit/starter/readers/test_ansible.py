@@ -189,11 +189,11 @@ FORMS = {
         {3: "no place"},
     ),
     "what is no node": Form(
-        "[compute]\nn1\n[local]\nme ansible_connection=local\n[switches]\n"
+        "[compute]\nn1 ansible_connection=local\n[local]\nme ansible_connection=local\n[switches]\n"
         "leaf-a ansible_connection=network_cli\ncore1\n"
         "[windows]\nw1 ansible_connection=winrm\n[other]\npdu3\nldap1\n",
         {"n1": "- worker"},
-        {4: "runs on", 6: "'network_cli'", 7: "switch", 9: "'winrm'", 11: "pdu", 12: "no group says"},
+        {2: "too", 4: "runs on", 6: "'network_cli'", 7: "switch", 9: "'winrm'", 11: "pdu", 12: "no group says"},
     ),
     "ports, keys and passwords": Form(
         "[compute]\nn1 ansible_port=2222\nn2 ansible_port=22\n[all:vars]\nansible_become=true\n"
