@@ -100,7 +100,7 @@ def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: Sit
     if machines:
         networks, machines = with_networks(_with_head(machines), answers.network)
         words |= _words_of(machines)
-        words |= {"networks": networks, "boot": any("external" not in network for network in networks)}
+        words |= {"other_networks": networks, "boot": any("external" not in network for network in networks)}
         words["via"] = way_in(site.access, answers.user, machines) if site else ""
     else:
         width = max(2, len(str(answers.workers)))

@@ -150,7 +150,7 @@ def _sorted_out(
             machines.append(host)
         elif any(map(host_names.is_jump_host, host.words)):
             jumps.append(host)
-        elif word := next(filter(None, map(host_names.device, map(host_names.singular, host.words))), None):
+        elif word := next(filter(None, map(host_names.device, host.words)), None):
             left_out.append(LeftOut(host.line, host.name, f"no machine of a cluster ({word})"))
         elif workers and functions_by_name(host.short, "") in (None, ("head",)):
             why = f"no group says what it is for: {', '.join(host.words[1:]) or 'it is in none'}"

@@ -10,9 +10,9 @@ from hpcforge.blueprint.values import NODE_NAME
 # Words of names that are no machines for a cluster: network, power, printing, cooling and control of racks.
 _DEVICES = re.compile(
     "sw|swt|switch|pdu|ups|rtr|router|fw|firewall|gw|gateway|printer|prn|kvm|ap|wap|wifi|camera|cam|nvr|apc|ats|sts|"
-    "crac|leaf|spine|tor|cmc|enclosure|ts|termserver|console|sensor|vip|nat|lb|modem"
+    "crac|leaf|spine|tor|cmc|enclosure|ts|termserver|console|sensor|vip|nat|lb|modem|"
+    ".*(?:switch|router|firewall|printer|gateway|pdu)"  # as in ibswitch and rackpdu
 )
-_DEVICE_PARTS = ("switch", "router", "firewall", "printer", "gateway", "pdu")  # also within a word: ibswitch, rackpdu
 _ROCKS_DEVICE = re.compile(r"(?:network|power|switch)-\d+-\d+")  # Rocks' appliances that are not hosts
 _JUMP = re.compile(r"(?:ssh)?(?:bastion|jump|gate(?!way))[a-z]*")
 _BMC = re.compile(r"(?:bmc|ipmi|ilo|ilom|idrac|drac|rsa|imm2?|xcc|irmc|cimc|rmm|alom|lom|oob|redfish|ipkvm|sp|rac)\d*")
@@ -34,11 +34,11 @@ def tokens(text: str) -> list[str]:
 
 
 def device(name: str) -> str | None:
-    """Return the word by which a name is a switch, a PDU or the like; None for other names."""
+    """Return the word by which a name is a switch, a PDU or the like, or several; None for other names."""
     if _ROCKS_DEVICE.fullmatch(name.lower()):
         return name.lower().partition("-")[0]
-    words = tokens(name)
-    return next((word for word in words if _DEVICES.fullmatch(word) or word.endswith(_DEVICE_PARTS)), None)
+    words = [*tokens(name), *tokens(_singular(name))]
+    return next((word for word in words if _DEVICES.fullmatch(word)), None)
 
 
 def is_jump_host(name: str) -> bool:
@@ -90,8 +90,8 @@ def owner(name: str, names: Collection[str]) -> tuple[str, str] | None:
     return alone
 
 
-def singular(name: str) -> str:
-    """Return a name with its words in the singular: switch of switches."""
+def _singular(name: str) -> str:
+    """A name with its words in the singular: switch of switches."""
     return re.sub(r"(?<=switch)es\b|(?<=[a-z]{2})s\b", "", name.lower().replace("_", "-"))
 
 

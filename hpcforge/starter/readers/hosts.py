@@ -158,9 +158,7 @@ def _device(row: _HostsLine) -> str | None:
     if functions_by_name(row.short, "") or _WORKER.fullmatch(row.short) or host_names.is_jump_host(row.short):
         return None
     hints = [*row.names[1:], *_few_words(row.comment), *_few_words(row.heading)]
-    names = [name.lower().partition(".")[0] for name in hints]
-    both = [form for name in names for form in (name, host_names.singular(name))]
-    return next(filter(None, map(host_names.device, both)), None)
+    return next(filter(None, (host_names.device(name.lower().partition(".")[0]) for name in hints)), None)
 
 
 def _few_words(comment: str) -> list[str]:

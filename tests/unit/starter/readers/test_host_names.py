@@ -22,7 +22,20 @@ def test_words_and_numbers_of_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sw1", "ib-sw-2", "coreswitch", "rackpdu3", "ups", "network-0-0", "gw", "fw01a", "tor-r1"]
+    "name",
+    [
+        "sw1",
+        "ib-sw-2",
+        "coreswitch",
+        "rackpdu3",
+        "ups",
+        "network-0-0",
+        "gw",
+        "fw01a",
+        "tor-r1",
+        "switches",
+        "rack_pdus",
+    ],
 )
 def test_a_device_is_known_by_a_word(name: str) -> None:
     assert device(name)
