@@ -67,7 +67,8 @@ def with_networks(machines: Sequence[SiteMachine], nodes: str) -> tuple[list[str
             continue
         taken.append(network)
         names[word] = _free_name(word, {*names.values()})
-        outside = ", external: true" if _OUTSIDE.fullmatch(word) else ""
+        public = _OUTSIDE.fullmatch(word) or not network.is_private  # which the nodes' firewalls must not trust
+        outside = ", external: true" if public else ""
         on = fold(addresses)
         lines.append(f"{names[word]}: {{cidr: {network}, nodes: {quoted(on)}{outside}}}   # guess: the prefix")
     return lines, [_fitted(machine, names) for machine in machines]

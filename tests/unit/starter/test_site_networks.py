@@ -109,6 +109,12 @@ def test_addresses_without_a_network_of_their_own_are_notes() -> None:
     assert inventory_parts(fitted) == parts
 
 
+def test_a_public_network_is_the_sites() -> None:
+    machine = SiteMachine("n1", "10.0.0.1", addresses={"uni": "130.1.2.3", "ib": "10.1.0.7"})
+    lines, _ = with_networks([machine], "10.0.0.0/24")
+    assert ["external: true" in line for line in lines] == [True, False]
+
+
 def test_a_note_is_one_line_of_bounded_length() -> None:
     assert note_of(["", "a\x1b[2J\n", ""]) == "a [2J "
     assert note_of([""]) is None
