@@ -25,8 +25,10 @@ from hpcforge.report.text import one_line, table
 from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, draft, templates
 from hpcforge.starter.machines import LeftOut, SiteFile, SiteMachine, guessed_head, with_head
 from hpcforge.starter.readers import Source, read
+from hpcforge.starter.site_networks import around
 
 _MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
+_MOST_NAMES = 20  # of a folder beside it
 _NETWORK = "10.20.0.0/22"
 _USER = "ops"
 
@@ -100,17 +102,21 @@ def _site(file: Path | None, source: Source | None, ssh: Sequence[str], user: st
         return SiteFile(tuple(_with_head(_probed(ssh, user)))) if ssh else None
     site = read(_text(file), source, partial(_beside, file.parent))
     for left_out in site.left_out:
-        printing.note(f"{_place(file, left_out)}: left out: {one_line(left_out.text)}: {left_out.reason}\n")
+        printing.note(f"{_place(file, left_out)}: left out: {one_line(left_out.text)}: {one_line(left_out.reason)}\n")
     return site
 
 
 def _place(file: Path, left_out: LeftOut) -> str:
-    return f"{file.with_name(left_out.file) if left_out.file else file}:{left_out.line}"
+    place = file.with_name(left_out.file) if left_out.file else file
+    return f"{place}:{left_out.line}" if left_out.line else str(place)
 
 
 def _beside(folder: Path, name: str) -> str | None:
-    """The text of a file in a folder; None where it is elsewhere, or not there."""
+    """The text of a file in a folder, or the names in a folder there; None where it is elsewhere, or not there."""
     path = folder / name
+    if name.endswith("/") and Path(name).name == name[:-1]:
+        names = sorted(each.name for each in path.iterdir()) if path.is_dir() else None
+        return None if names is None else " ".join(names[:_MOST_NAMES])
     return _text(path) if Path(name).name == name and path.is_file() and not path.is_symlink() else None
 
 
@@ -206,7 +212,7 @@ def _answers(given: Given, template: ClusterTemplate, file: Path, site: SiteFile
     return Answers(
         name=name,
         domain=given.domain or _asked("DNS domain", (site and site.domain) or f"{name}.internal"),
-        user=given.user or _asked("Account on the nodes that may use sudo", _USER),
+        user=given.user or _asked("Account on the nodes that may use sudo", (site and site.access.user) or _USER),
         network=given.network or _asked("Network of the nodes", _network_of(site.machines if site else ())),
         workers=workers,
         server=server,
@@ -233,10 +239,7 @@ def _network_of(machines: Sequence[SiteMachine]) -> str:
     addresses = [ipaddress.IPv4Address(machine.address) for machine in machines if machine.address]
     if not addresses:
         return _NETWORK
-    network = ipaddress.IPv4Network((min(addresses), 24), strict=False)
-    while max(addresses) not in network and network.prefixlen > 8:
-        network = network.supernet()
-    return str(network)
+    return str(around(map(str, addresses)) or ipaddress.IPv4Network((min(addresses), 8), strict=False))
 
 
 def _text(path: Path) -> str:

@@ -22,9 +22,11 @@ from hpcforge.starter.drivers import installed_driver, present_driver, pytorch_v
 from hpcforge.starter.gpus import own_models
 from hpcforge.starter.hardware import USUAL_CPU, TemplateFabric, machine_hardware, server_hardware
 from hpcforge.starter.machines import USUAL_SYSTEM, SiteFile, SiteMachine, StarterError, guessed_head
+from hpcforge.starter.site_networks import inventory_parts, way_in, with_networks
 from hpcforge.starter.slurm_lines import node_keys, slurm_words
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
+_FUNCTIONS = ("head", "login", "storage", "worker")
 _HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
 _KINDS = {"name": v.ClusterName, "domain": v.DomainName, "user": v.LoginName, "network": v.Cidr}
 
@@ -91,8 +93,10 @@ def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: Sit
     words: dict[str, object] = {**vars(answers), "inventory": inventory}
     words |= slurm_words(site)
     if machines:
-        machines = _with_head(machines)
+        networks, machines = with_networks(_with_head(machines), answers.network)
         words |= _words_of(machines)
+        words |= {"other_networks": networks, "boot": any("external" not in network for network in networks)}
+        words["via"] = way_in(site.access, answers.user, machines) if site else ""
     else:
         width = max(2, len(str(answers.workers)))
         words["workers"] = fold(f"g{number:0{width}d}" for number in range(1, answers.workers + 1))
@@ -101,9 +105,7 @@ def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: Sit
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     text = environment.from_string(template.text).render(words)
-    known = {machine.name: machine.address for machine in machines}
-    keys = {machine.name: machine.host_keys for machine in machines}
-    return text, _inventory(text, ipaddress.IPv4Network(answers.network), known, keys)
+    return text, _inventory(text, ipaddress.IPv4Network(answers.network), machines)
 
 
 def _system(machines: Sequence[SiteMachine]) -> tuple[tuple[str, str], bool]:
@@ -118,12 +120,12 @@ def _system(machines: Sequence[SiteMachine]) -> tuple[tuple[str, str], bool]:
 def _inventory(
     blueprint: str,
     network: ipaddress.IPv4Network,
-    known: Mapping[str, str | None],
-    keys: Mapping[str, Sequence[str]],
+    machines: Sequence[SiteMachine],
 ) -> str:
     """An inventory line for each node: the address that is known, or the next free one."""
+    known = {machine.name: machine for machine in machines}
     nodes = yaml.load(blueprint, Loader=yaml.CSafeLoader)["nodes"]
-    taken = {address for address in known.values() if address}
+    taken = {address for machine in machines for address in (machine.address, machine.bmc) if address}
     heads = (str(network[number]) for number in range(_HEAD_AT, network.num_addresses - 1))
     workers = (str(network[number]) for number in range(_WORKERS_AT, network.num_addresses - 1))
     lines = [
@@ -134,23 +136,28 @@ def _inventory(
     for names, node in nodes.items():
         free = workers if node["functions"] == ["worker"] else heads
         for name in expand(names):
-            given = known.get(name)
+            machine = known.get(name, SiteMachine(name))
+            given = machine.address
             address = given or next((address for address in free if address not in taken), None)
             if address is None:
                 raise StarterError(f"network: {network} has no address left for {name}", "choose a shorter prefix")
             taken.add(address)
-            shown = f", host_keys: {quoted(keys[name])}" if keys.get(name) else ""
+            shown = f", host_keys: {quoted(machine.host_keys)}" if machine.host_keys else ""
+            shown += inventory_parts(machine)
             lines.append(f"  {name}: {{address: {address}{shown}}}" + ("" if given else "   # guess"))
     return "\n".join(lines) + "\n"
 
 
 def _with_head(machines: Sequence[SiteMachine]) -> list[SiteMachine]:
-    """The machines with a head: the first of them runs the services if no name says which."""
-    if any("head" in machine.functions for machine in machines):
-        return list(machines)
-    guesses = dict.fromkeys(("functions", *machines[0].guesses))
-    first = replace(machines[0], functions=("head", *machines[0].functions), guesses=tuple(guesses))
-    return [first, *machines[1:]]
+    """The machines with a head and a worker: the first runs the services, and the head jobs, if nothing says which."""
+    result = list(machines)
+    for function, position in (("head", 0), ("worker", machines.index(guessed_head(machines)))):
+        if not any(function in machine.functions for machine in result):
+            chosen = result[position]
+            functions = sorted((function, *chosen.functions), key=_FUNCTIONS.index)
+            guesses = tuple(dict.fromkeys(("functions", *chosen.guesses)))
+            result[position] = replace(chosen, functions=tuple(functions), guesses=guesses)
+    return result
 
 
 def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:

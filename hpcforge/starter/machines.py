@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hpcforge.blueprint.values import NODE_NAME
@@ -16,9 +16,23 @@ from hpcforge.errors import ExpectedError
 MOST_MACHINES = 10_000
 ALL = ("all",)  # the nodes of a partition of all workers
 USUAL_SYSTEM = ("debian", "12")  # where nothing says which distribution the machines have
-_HEADS = ("head", "master", "mgmt", "ctl", "controller", "slurmctld")
+_HEADS = (
+    "head",
+    "master",
+    "mgmt",
+    "mgt",
+    "ctl",
+    "control",
+    "slurmctld",
+    "admin",
+    "sms",
+    "xcat",
+    "frontend",
+    "warewulf",
+)
 _LOGINS = ("login", "submit", "gateway")
 _STORES = ("stor", "nfs", "nas", "oss", "mds")
+_LONGEST_NOTE = 200  # characters, in an inventory
 _BY_ADDRESS = re.compile(r"node(-[0-9]{1,3}){4}")
 _MOST: Mapping[str, int] = {  # as hardware of a blueprint may have
     "sockets": 16,
@@ -53,6 +67,7 @@ class SiteMachine:
     system: tuple[str, str] | None = None  # distribution and release
     addresses: Mapping[str, str] = field(default_factory=dict)  # on other networks, by the network in the file's words
     bmc: str | None = None  # address of its management controller
+    note: str | None = None  # for people: other names, comments
     features: tuple[str, ...] = ()
     weight: int | None = None
 
@@ -78,7 +93,7 @@ class SiteAccess:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What a file says and a draft does not have. `line` counts from 1; `file`: another one than was given."""
+    """What a file says and a draft does not have. `line` counts from 1, 0: no line; `file`: another than was given."""
 
     line: int
     text: str
@@ -97,6 +112,12 @@ class SiteFile:
     access: SiteAccess = SiteAccess()
     left_out: tuple[LeftOut, ...] = ()
     domain: str | None = None  # of the machines' names
+
+
+def note_of(texts: Iterable[str]) -> str | None:
+    """Return texts as the note of a machine in an inventory, in one line; None without any."""
+    text = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", "; ".join(filter(None, texts)))
+    return None if not text else text if len(text) <= _LONGEST_NOTE else f"{text[: _LONGEST_NOTE - 3]}..."
 
 
 def checked(machines: list[SiteMachine]) -> list[SiteMachine]:
@@ -200,6 +221,8 @@ def _installed_gib(memory_kib: int) -> int:
 def functions_by_name(name: str, group: str) -> tuple[str, ...] | None:
     """Return what a machine is for by its own name, else by its group's; None if neither says so."""
     for functions, words in ((("head",), _HEADS), (("login",), _LOGINS), (("storage",), _STORES)):
-        if name.startswith(words) or any(word in group.lower() for word in words):
+        ends = re.split(r"[-_.]", re.sub(r"\d+$", "", name))[1:]  # demo-login-0, demo-control; but node01-mgmt is none
+        whole = set(ends) & set(words) and not re.match(r"[a-z]+\d", name)
+        if name.startswith(words) or whole or any(word in group.lower() for word in words):
             return functions
     return None

@@ -6,6 +6,7 @@ what a reader does not take is in `left_out`, with its line.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from hpcforge.starter.machines import SiteFile, StarterError, checked
@@ -13,20 +14,27 @@ from hpcforge.starter.readers.ansible import read_ansible
 from hpcforge.starter.readers.hosts import read_hosts
 from hpcforge.starter.readers.slurm import read_slurm
 from hpcforge.starter.readers.slurm_words import is_slurm
-from hpcforge.starter.readers.words import Beside, is_address, lines
+from hpcforge.starter.readers.words import Beside, is_address, is_ipv6, lines
+from hpcforge.starter.site_networks import on_one_network
+
+_MARK = "\ufeff"  # of UTF-8, on Windows
+_LONGEST = 300  # characters of what is left out
+_SHOWN = 3  # lines that are left out, where a file has no machine
 
 Source = Literal["hosts", "ansible", "slurm"]
 
 
 def source_of(text: str) -> Source:
     """Return which kind of file a text is."""
+    text = text.removeprefix(_MARK)
     for _, line in lines(text):
         if is_slurm(line):
             return "slurm"
         if line.startswith("[") or line.endswith(":"):
             return "ansible"
-    first = next((line for _, line in lines(text)), "").split()
-    return "hosts" if first and is_address(first[0]) else "ansible"
+    address, *names = next((line for _, line in lines(text)), "-").split()
+    named = names and "=" not in names[0] and (is_address(address) or is_ipv6(address))
+    return "hosts" if named else "ansible"
 
 
 def read(text: str, source: Source | None = None, beside: Beside | None = None) -> SiteFile:
@@ -34,9 +42,23 @@ def read(text: str, source: Source | None = None, beside: Beside | None = None) 
 
     Raises `StarterError` where it has no machines, too many, or the same name twice.
     """
+    text = text.removeprefix(_MARK)
     kind = source or source_of(text)
-    site = read_slurm(text, beside) if kind == "slurm" else read_hosts(text) if kind == "hosts" else read_ansible(text)
+    site = (
+        read_slurm(text, beside)
+        if kind == "slurm"
+        else read_hosts(text)
+        if kind == "hosts"
+        else read_ansible(text, beside)
+    )
     if not site.machines:
-        raise StarterError(f"no machine was found in this file, read as {kind}", "--from-format hosts|ansible|slurm")
+        reasons = [f"line {each.line}: {each.text[:80]}: {each.reason}" for each in site.left_out[:_SHOWN]]
+        message = "; ".join([f"no machine was found in this file, read as {kind}", *reasons])
+        raise StarterError(message, "--from-format hosts|ansible|slurm")
     checked(list(site.machines))
-    return site
+    left_out = tuple(replace(each, text=_cut(each.text), reason=_cut(each.reason)) for each in site.left_out)
+    return replace(site, machines=on_one_network(site.machines), left_out=left_out)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 
-from hpcforge.blueprint.hostlist import HostlistError, expand
-from hpcforge.starter.machines import MOST_MACHINES, SiteMachine, functions_by_name
+from pydantic import TypeAdapter, ValidationError
 
-Beside = Callable[[str], str | None]  # the text of a file in the same folder, by its name
+from hpcforge.blueprint.hostlist import HostlistError, expand
+from hpcforge.starter.machines import MOST_MACHINES, LeftOut, SiteMachine, functions_by_name
+
+# The text of a file in the same folder, by its name; of a folder, by its name with /, the names of its files.
+Beside = Callable[[str], str | None]
+NO_NAME = "is not a host name that a blueprint accepts: lower-case letters, digits, -"
+_NOT_PLAIN = re.compile(r"(?:0|127|22[4-9]|2[345]\d)\..*|169\.254\..*|.*\.(?:0\.0\.0|255\.255\.255)")
+_MOST_DOMAINS = 20
 
 
 def lines(text: str, comments: str = "#") -> Iterator[tuple[int, str]]:
@@ -37,6 +44,34 @@ def is_address(text: str) -> bool:
     return True
 
 
+def is_ipv6(text: str) -> bool:
+    """Whether a text is an IPv6 address, maybe with an interface after %."""
+    try:
+        ipaddress.IPv6Address(text.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is an IPv4 address of one machine in a network: no loopback, link-local, multicast, broadcast."""
+    return is_address(text) and not _NOT_PLAIN.fullmatch(text)
+
+
+@cache
+def _adapter(kind: type[str]) -> TypeAdapter[str]:
+    return TypeAdapter(kind)
+
+
+def accepts(kind: type[str], text: str) -> bool:
+    """Whether a text is one that a blueprint's type accepts."""
+    try:
+        _adapter(kind).validate_python(text)
+    except ValidationError:
+        return False
+    return True
+
+
 def whole(text: str | None) -> int | None:
     """Return the number that a text is, or None."""
     return int(text) if text and text.isdecimal() and len(text) < 12 else None
@@ -47,6 +82,27 @@ def at_most(machines: Iterator[SiteMachine]) -> tuple[SiteMachine, ...]:
     return tuple(islice(machines, MOST_MACHINES + 1))
 
 
-def by_name(name: str, address: str | None, functions: tuple[str, ...] | None = None) -> SiteMachine:
-    """Return a machine whose function follows from its name, else from its groups."""
-    return SiteMachine(name, address, functions_by_name(name, "") or functions or ("worker",))
+def by_name(
+    name: str,
+    address: str | None,
+    functions: tuple[str, ...] | None = None,
+    addresses: Mapping[str, str] | None = None,
+    bmc: str | None = None,
+    note: str | None = None,
+) -> SiteMachine:
+    """Return a machine whose functions follow from its name, else are those given."""
+    functions = functions_by_name(name, "") or functions or ("worker",)
+    return SiteMachine(name, address, functions, addresses=addresses or {}, bmc=bmc, note=note)
+
+
+def domains(names: Iterable[tuple[int, str]]) -> list[LeftOut]:
+    """Return the domains that the names of machines are in, each with its first line, as left out."""
+    lines: dict[str, int] = {}
+    for line, name in names:
+        if not is_address(name):
+            lines.setdefault(name.partition(".")[2].lower(), line)
+    return [
+        LeftOut(line, domain, "a domain of machines: --domain names the cluster's")
+        for domain, line in lines.items()
+        if domain and "." in domain
+    ][:_MOST_DOMAINS]

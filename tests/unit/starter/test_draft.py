@@ -10,7 +10,9 @@ from hpcforge.cluster import load
 from hpcforge.starter.draft import OF_MACHINES, Answers, draft, templates
 from hpcforge.starter.machines import SiteFile, StarterError, of_facts, with_head
 from hpcforge.starter.readers import read
-from tests.unit.starter.readers.test_readers import HOSTS, INI, SLURM, YAML
+from tests.unit.starter.readers.test_ansible import INI, YAML
+from tests.unit.starter.readers.test_hosts import HOSTS
+from tests.unit.starter.readers.test_readers import SLURM
 from tests.unit.starter.test_machines import FACTS, TOPOLOGY
 
 TEMPLATES = templates()

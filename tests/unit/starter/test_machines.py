@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.starter.machines import SiteMachine, StarterError, distinct, guessed_head, of_facts, with_head
+from hpcforge.starter.machines import (
+    SiteMachine,
+    StarterError,
+    distinct,
+    functions_by_name,
+    guessed_head,
+    of_facts,
+    with_head,
+)
 
 FACTS = {
     "hostname": "GPU07.site.example",
@@ -54,3 +62,11 @@ def test_machines_of_one_name_are_named_by_their_addresses() -> None:
         SiteMachine("debian", "10.3.0.8"),
     ]
     assert [machine.name for machine in distinct(machines)] == ["node-10-3-0-6", "head", "node-10-3-0-8"]
+
+
+def test_a_name_says_a_function_by_its_beginning_or_a_word_after_a_hyphen() -> None:
+    heads = ("head1", "mgt", "xcat", "sms", "control", "admin01", "hpc-mgmt", "demo-control", "demo-control-0")
+    assert {functions_by_name(name, "") for name in heads} == {("head",)}
+    assert functions_by_name("demo-login-12", "") == ("login",)
+    assert functions_by_name("fs-nfs", "") == ("storage",)
+    assert {functions_by_name(name, "") for name in ("node01-mgmt", "n1", "gpu-a", "overhead")} == {None}

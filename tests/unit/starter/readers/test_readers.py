@@ -6,6 +6,8 @@ import pytest
 
 from hpcforge.starter.machines import SiteMachine, StarterError
 from hpcforge.starter.readers import read, source_of
+from tests.unit.starter.readers.test_ansible import INI, YAML
+from tests.unit.starter.readers.test_hosts import HOSTS
 
 SLURM = """\
 ClusterName=old
@@ -14,32 +16,6 @@ NodeName=DEFAULT Sockets=2 CoresPerSocket=56 ThreadsPerCore=2 RealMemory=2063000
 NodeName=gpu[01-02] NodeAddr=10.3.1.[1-2] Gres=nvme:1,gpu:h100:8(S:0-1) \\
   Feature=x
 NodeName=cpu1 NodeAddr=10.3.2.1 CPUs=64 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000
-"""
-HOSTS = """\
-127.0.0.1 localhost
-::1 localhost
-10.4.0.10 head1 head1.example.org
-10.4.0.21 w1.example.org   # spare
-10.4.0.30 login
-"""
-INI = """\
-[slurm_controller]
-ctl ansible_host=10.5.0.1
-[gpu]
-g[01:03]
-g03 ansible_host=10.5.1.3 ansible_user=root
-[gpu:vars]
-x=1
-"""
-YAML = """\
-all:
-  children:
-    workers:
-      hosts:
-        a1: {ansible_host: 10.6.0.1}
-        a2:
-    nfs:
-      hosts: {store: }
 """
 
 
@@ -51,26 +27,6 @@ def test_slurm_says_hardware_and_gpus() -> None:
     assert (head.name, head.address, head.functions) == ("ctl1", "10.3.0.2", ("head",))
 
 
-def test_names_say_functions_of_hosts() -> None:
-    assert [(machine.name, machine.functions) for machine in read(HOSTS).machines] == [
-        ("head1", ("head",)),
-        ("w1", ("worker",)),
-        ("login", ("login",)),
-    ]
-
-
-def test_groups_of_ansible_say_functions() -> None:
-    machines = {machine.name: machine for machine in read(INI).machines}
-    assert list(machines) == ["ctl", "g01", "g02", "g03"]
-    assert machines["ctl"].functions == ("head",)
-    assert machines["g03"].address == "10.5.1.3"
-    assert [(machine.name, machine.address, machine.functions) for machine in read(YAML).machines] == [
-        ("a1", "10.6.0.1", ("worker",)),
-        ("a2", None, ("worker",)),
-        ("store", None, ("storage",)),
-    ]
-
-
 def test_only_addresses_are_addresses() -> None:
     """What stands in their place becomes no part of the inventory."""
     hostile = """w1: {hosts: {a1: {ansible_host: "10.0.0.1, host_keys: ['x']"}, a2: {ansible_host: a2.example.org}}}"""
@@ -79,9 +35,27 @@ def test_only_addresses_are_addresses() -> None:
     assert read("all:\n  hosts:\n    w1: {since: 2024-13-45, secret: !vault x}\n").machines[0].name == "w1"
 
 
-@pytest.mark.parametrize(("text", "kind"), [(SLURM, "slurm"), (HOSTS, "hosts"), (INI, "ansible"), (YAML, "ansible")])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (SLURM, "slurm"),
+        (HOSTS, "hosts"),
+        ("\ufeff::1\tlocalhost\r\n10.0.0.1\tw1\r\n", "hosts"),
+        (INI, "ansible"),
+        (YAML, "ansible"),
+        ('{"all": {"hosts": ["w1"]}}', "ansible"),
+        ("10.0.0.1\n10.0.0.2\n", "ansible"),
+        ("10.0.0.1 ansible_user=ops\n", "ansible"),
+        ("a: &a [*a]\n", "ansible"),
+    ],
+)
 def test_a_file_is_recognised(text: str, kind: str) -> None:
     assert source_of(text) == kind
+
+
+def test_what_is_left_out_is_shown_in_part_where_it_is_long() -> None:
+    [left_out] = read("10.0.0.1 n1\n10.0.0.2 sw1 " + "x" * 5000 + "\n").left_out
+    assert len(left_out.text) == 300
 
 
 @pytest.mark.parametrize(
@@ -93,7 +67,6 @@ def test_a_file_is_recognised(text: str, kind: str) -> None:
         ("NodeName=w[1-99999] CPUs=1\n", "more than 10000 machines"),
         ("all: [1, 2]\nx: {hosts: [a, }\n", "not YAML"),
         ("all:\n  hosts:\n    '{{ 7 * 7 }}':\n", "not a host name"),
-        ("all: &a\n  hosts: {a1: }\nb: *a\n", "aliases"),
         (
             "".join(f"a{number}[1-131072]\n" for number in range(50)).replace("a0", "[g]\na0", 1),
             "more than 10000 machines",

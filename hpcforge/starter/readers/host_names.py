@@ -1,0 +1,101 @@
+"""What a host's name says: a switch, a jump host, or another address of a machine. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from hpcforge.blueprint.values import NODE_NAME
+
+# Words of names that are no machines for a cluster: network, power, printing, cooling and control of racks.
+_DEVICES = re.compile(
+    "sw|swt|switch|pdu|ups|rtr|router|fw|firewall|gw|gateway|printer|prn|kvm|ap|wap|wifi|camera|cam|nvr|apc|ats|sts|"
+    "crac|leaf|spine|tor|cmc|enclosure|ts|termserver|console|sensor|vip|nat|lb|modem|"
+    ".*(?:switch|router|firewall|printer|gateway|pdu)"  # as in ibswitch and rackpdu
+)
+_ROCKS_DEVICE = re.compile(r"(?:network|power|switch)-\d+-\d+")  # Rocks' appliances that are not hosts
+_JUMP = re.compile(r"(?:ssh)?(?:bastion|jump|gate(?!way))[a-z]*")
+_BMC = re.compile(r"(?:bmc|ipmi|ilo|ilom|idrac|drac|rsa|imm2?|xcc|irmc|cimc|rmm|alom|lom|oob|redfish|ipkvm|sp|rac)\d*")
+_MAYBE_BMC = ("sp", "rac", "lom", "oob", "rsa")  # words that also stand for other things
+_SURE_NETWORK = re.compile(r"(?:ib|ipoib|opa|eth|hsn|bond)\d*|\d+g(?:be|e)?|en[ops]\d\w*")
+_NETWORK = re.compile(
+    r"mgmt|mgt|adm|admin|data|stor|storage|nfs|san|iscsi|lustre|gpfs|ceph|mpi|rdma\d*|roce\d*|rail\d*|vlan\d*|hs|fast|"
+    r"priv|private|int|internal|pub|public|ext|external|wan|lan\d*|nic\d*|net\d*|boot|pxe|prov|cluster|default"
+)
+_MACHINE = re.compile(
+    r"gpu|cpu|nodes?|worker|compute|fat|vm|host|server|srv|test|dev|blade|slot|[a-z]"
+)  # not a network
+_LETTERS = re.compile(r"(.*\d)(i|ib|ipmi|bmc|ilo|idrac|eth\d)")  # node01i: without a hyphen, after a digit
+
+
+def tokens(text: str) -> list[str]:
+    """Return the words and numbers of a name: `ib-sw01a` has ib, sw, 01 and a."""
+    return re.findall(r"[a-z]+|\d+", text.lower())
+
+
+def device(name: str) -> str | None:
+    """Return the word by which a name is a switch, a PDU or the like, or several; None for other names."""
+    if _ROCKS_DEVICE.fullmatch(name.lower()):
+        return name.lower().partition("-")[0]
+    words = [*tokens(name), *tokens(_singular(name))]
+    return next((word for word in words if _DEVICES.fullmatch(word)), None)
+
+
+def is_jump_host(name: str) -> bool:
+    """Whether a name says that people log in through this machine."""
+    return any(_JUMP.fullmatch(word) for word in tokens(name))
+
+
+def is_bmc(word: str) -> bool:
+    """Whether a word stands for a management controller."""
+    return bool(_BMC.fullmatch(word.lower()))
+
+
+def is_network(word: str) -> bool:
+    """Whether a word stands for a network or an interface, or for a management controller."""
+    return is_bmc(word) or bool(_SURE_NETWORK.fullmatch(word) or _NETWORK.fullmatch(word))
+
+
+def needs_owner(word: str) -> bool:
+    """Whether a name with this word is an address of a machine, even where no line has that machine."""
+    return (is_bmc(word) and word not in _MAYBE_BMC) or bool(_SURE_NETWORK.fullmatch(word))
+
+
+def splits(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the ways to read a name as an address of a machine: the machine's name, and the word for the network."""
+    for match in re.finditer(r"[-_]", name):
+        before, after = name[: match.start()], name[match.end() :]
+        if before and after:
+            yield before, after
+            if is_network(before) and after[-1].isdigit():
+                yield after, before
+    if letters := _LETTERS.fullmatch(name):
+        yield letters[1], "ib" if letters[2] == "i" else letters[2]
+
+
+def owner(name: str, names: Collection[str]) -> tuple[str, str] | None:
+    """Return whose other address a name is, and the word for the network; None: it is a machine's own name.
+
+    A word that is none of the known ones counts after a name with a number, and has none itself: `node1-hd` is
+    `node1`'s, but `rack1-n2` and `demo-login` are machines. The owner may be none of `names` where the word leaves no
+    doubt.
+    """
+    alone: tuple[str, str] | None = None
+    for base, word in sorted(splits(name), key=lambda pair: -len(pair[0])):
+        unknown = base[-1].isdigit() and word.isalpha() and not _MACHINE.fullmatch(word)
+        if base in names and (is_network(word) or unknown):
+            return base, word
+        if needs_owner(word):
+            alone = alone or (base, word)
+    return alone
+
+
+def _singular(name: str) -> str:
+    """A name with its words in the singular: switch of switches."""
+    return re.sub(r"(?<=switch)es\b|(?<=[a-z]{2})s\b", "", name.lower().replace("_", "-"))
+
+
+def host_name(text: str) -> str | None:
+    """Return a host's name for a blueprint, its first label in lower case with hyphens; None where that is none."""
+    name = text.partition(".")[0].lower().replace("_", "-")
+    return name if re.fullmatch(NODE_NAME.pattern, name) and name not in NODE_NAME.reserved else None
