@@ -15,6 +15,7 @@ import typer
 
 from hpcforge.atomic import rewrite_all
 from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.command_hint import command_line
@@ -216,11 +217,7 @@ def _network_of(machines: Sequence[FoundMachine]) -> str:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
-            content = stream.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise UsageError(f"{path} is larger than {_MOST_BYTES // 1024**2} MiB")
-        return content.decode("utf-8")
+        return read_named(path, _MOST_BYTES).decode("utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "name a file that you can read") from error
     except UnicodeDecodeError as error:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.model import Network, Node
 from hpcforge.errors import UsageError
@@ -176,8 +177,9 @@ def default_key(site: Site) -> Path:
 
 def public_key(key: Path) -> str:
     """The public key that belongs to a private one, or is in a .pub file. Raises UsageError."""
+    content = read_named(key)
     if key.suffix == ".pub":
-        text = key.read_text(encoding="utf-8")
+        text = content.decode(errors="replace")
     else:
         done = subprocess.run(
             ["ssh-keygen", "-y", "-P", "", "-f", str(key)], capture_output=True, text=True, check=False
