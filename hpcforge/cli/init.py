@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -24,7 +25,8 @@ from hpcforge.locks import folder_lock
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, table
 from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, draft, templates
-from hpcforge.starter.machines import FoundMachine, Source, guessed_head, read, with_head
+from hpcforge.starter.machines import LeftOut, SiteFile, SiteMachine, guessed_head, with_head
+from hpcforge.starter.readers import Source, read
 
 _MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
 _NETWORK = "10.20.0.0/22"
@@ -66,9 +68,9 @@ def init(
         raise UsageError("the host keys of these machines are not known", "add --trust-new to accept what they show")
     inventory = file.with_name(f"{file.stem}.inventory.yaml")
     _refuse_existing(file, inventory)
-    found = read(_text(machines), source) if machines else _with_head(_probed(ssh, given.user)) if ssh else []
-    chosen = known[OF_MACHINES] if found else _chosen(known, template, file)
-    texts = draft(chosen, _answers(given, chosen, file, found), inventory.name, found)
+    site = _site(machines, source, ssh, given.user)
+    chosen = known[OF_MACHINES] if site else _chosen(known, template, file)
+    texts = draft(chosen, _answers(given, chosen, file, site), inventory.name, site)
     nodes = _nodes_of(dict(zip((file.name, inventory.name), texts, strict=True)), file.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     with folder_lock(file.parent):
@@ -81,6 +83,7 @@ def init(
             "blueprint": str(file),
             "inventory": str(inventory),
             "nodes": nodes,
+            "left_out": [vars(left_out) for left_out in site.left_out] if site else [],
             "next": follow,
         }
         printing.result(json.dumps(result, indent=2) + "\n")
@@ -93,7 +96,27 @@ def init(
     return Exit.DONE
 
 
-def _probed(ssh: Sequence[str], user: str | None) -> list[FoundMachine]:
+def _site(file: Path | None, source: Source | None, ssh: Sequence[str], user: str | None) -> SiteFile | None:
+    """What a file or the machines themselves say; None where neither is given. Names what is left out of a file."""
+    if not file:
+        return SiteFile(tuple(_with_head(_probed(ssh, user)))) if ssh else None
+    site = read(_text(file), source, partial(_beside, file.parent))
+    for left_out in site.left_out:
+        printing.note(f"{_place(file, left_out)}: left out: {one_line(left_out.text)}: {left_out.reason}\n")
+    return site
+
+
+def _place(file: Path, left_out: LeftOut) -> str:
+    return f"{file.with_name(left_out.file) if left_out.file else file}:{left_out.line}"
+
+
+def _beside(folder: Path, name: str) -> str | None:
+    """The text of a file in a folder; None where it is elsewhere, or not there."""
+    path = folder / name
+    return _text(path) if Path(name).name == name and path.is_file() and not path.is_symlink() else None
+
+
+def _probed(ssh: Sequence[str], user: str | None) -> list[SiteMachine]:
     """The machines of these addresses; those that do not answer are named."""
     from hpcforge.cli.trust import kind_and_fingerprint  # noqa: PLC0415 - connections take a while to load
     from hpcforge.report.unreachable_text import by_reason  # noqa: PLC0415
@@ -122,7 +145,7 @@ def _probed(ssh: Sequence[str], user: str | None) -> list[FoundMachine]:
     return found.machines
 
 
-def _with_head(machines: list[FoundMachine]) -> list[FoundMachine]:
+def _with_head(machines: list[SiteMachine]) -> list[SiteMachine]:
     """Ask which machine is the head: what a machine calls itself is a guess, and stays one without a terminal."""
     guess = guessed_head(machines)
     why = "by the name that it gives itself" if "head" in guess.functions else "the first that answered"
@@ -171,10 +194,10 @@ def _chosen(known: dict[str, ClusterTemplate], name: str | None, file: Path) -> 
     return known[name]
 
 
-def _answers(given: Given, template: ClusterTemplate, file: Path, machines: Sequence[FoundMachine]) -> Answers:
+def _answers(given: Given, template: ClusterTemplate, file: Path, site: SiteFile | None) -> Answers:
     name = given.name or _asked("Name of the cluster", _name_of(file))
     workers, server = template.workers, template.server
-    if not machines:
+    if not site:
         asks = "{{ workers }}" in template.text
         workers = given.workers or (
             int(_asked("Number of GPU workers", str(workers), number=True)) if asks else workers
@@ -184,7 +207,7 @@ def _answers(given: Given, template: ClusterTemplate, file: Path, machines: Sequ
         name=name,
         domain=given.domain or _asked("DNS domain", f"{name}.internal"),
         user=given.user or _asked("Account on the nodes that may use sudo", _USER),
-        network=given.network or _asked("Network of the nodes", _network_of(machines)),
+        network=given.network or _asked("Network of the nodes", _network_of(site.machines if site else ())),
         workers=workers,
         server=server,
     )
@@ -204,7 +227,7 @@ def _name_of(file: Path) -> str:
     return re.sub(r"[^a-z0-9-]+", "-", file.stem.lower()).strip("-")[:31] or "cluster"
 
 
-def _network_of(machines: Sequence[FoundMachine]) -> str:
+def _network_of(machines: Sequence[SiteMachine]) -> str:
     """The smallest network of at least 256 addresses that has the addresses of all machines."""
     addresses = [ipaddress.IPv4Address(machine.address) for machine in machines if machine.address]
     if not addresses:

@@ -16,7 +16,7 @@ from hpcforge.plan.observation import Observation
 from hpcforge.run.observe import CPU_TOPOLOGY, observe_machines
 from hpcforge.run.trust import ask_for_keys
 from hpcforge.run.wait_messages import Waits
-from hpcforge.starter.machines import FoundMachine, StarterError, checked, distinct, of_facts
+from hpcforge.starter.machines import SiteMachine, StarterError, checked, distinct, of_facts
 
 MOST = 1024  # addresses
 
@@ -25,7 +25,7 @@ MOST = 1024  # addresses
 class Probed:
     """The machines that answered, and why others are left out, by address."""
 
-    machines: list[FoundMachine]
+    machines: list[SiteMachine]
     silent: Mapping[str, str]
 
 

@@ -21,7 +21,7 @@ from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.hostlist import expand, fold
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.catalog.nvidia import bare_name
-from hpcforge.starter.machines import FoundMachine, StarterError, guessed_head
+from hpcforge.starter.machines import SiteFile, SiteMachine, StarterError, guessed_head
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
 _HEAD_AT, _WORKERS_AT = 10, 101  # where addresses begin in the network
@@ -84,14 +84,13 @@ def _own_models() -> set[str]:
     return {template.server for template in templates().values()}
 
 
-def draft(
-    template: ClusterTemplate, answers: Answers, inventory: str, machines: Sequence[FoundMachine] = ()
-) -> tuple[str, str]:
+def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: SiteFile | None = None) -> tuple[str, str]:
     """Return the texts of a blueprint and of its inventory. `inventory`: the file's name, as the blueprint has it.
 
     Raises `StarterError` for answers or machines that make no blueprint.
     """
     _check(answers)
+    machines: Sequence[SiteMachine] = site.machines if site else ()
     gpus = not machines or any(machine.gpus for machine in machines)
     system, sure = _system(machines)
     words: dict[str, object] = {**vars(answers), "inventory": inventory, "gpus": gpus}
@@ -111,7 +110,7 @@ def draft(
     return text, _inventory(text, ipaddress.IPv4Network(answers.network), known, keys)
 
 
-def _system(machines: Sequence[FoundMachine]) -> tuple[tuple[str, str], bool]:
+def _system(machines: Sequence[SiteMachine]) -> tuple[tuple[str, str], bool]:
     """The distribution that most machines have, if hpcforge supports it, and whether that is sure; else Debian 12."""
     known = load_catalog().distributions
     counts = Counter(machine.system for machine in machines if machine.system and machine.system in known)
@@ -163,7 +162,7 @@ def _inventory(
     return "\n".join(lines) + "\n"
 
 
-def _with_head(machines: Sequence[FoundMachine]) -> list[FoundMachine]:
+def _with_head(machines: Sequence[SiteMachine]) -> list[SiteMachine]:
     """The machines with a head: the first of them runs the services if no name says which."""
     if any("head" in machine.functions for machine in machines):
         return list(machines)
@@ -172,7 +171,7 @@ def _with_head(machines: Sequence[FoundMachine]) -> list[FoundMachine]:
     return [first, *machines[1:]]
 
 
-def _words_of(machines: Sequence[FoundMachine]) -> dict[str, object]:
+def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
     catalog = load_catalog()
     hardware: dict[str, str] = {}
     nodes: list[str] = []
@@ -191,7 +190,7 @@ def _words_of(machines: Sequence[FoundMachine]) -> dict[str, object]:
     }
 
 
-def _reserve(machines: Sequence[FoundMachine]) -> str:
+def _reserve(machines: Sequence[SiteMachine]) -> str:
     """What is kept from jobs: 2 cores and 8 GiB, less where a worker has little."""
     workers = [machine for machine in machines if "worker" in machine.functions] or machines
     cores = min((each.sockets or 1) * (each.cores_per_socket or _USUAL_CPU["cores_per_socket"]) for each in workers)
@@ -199,7 +198,7 @@ def _reserve(machines: Sequence[FoundMachine]) -> str:
     return f"{{cores: {min(2, cores // 2)}, memory_gib: {min(8, memory_gib // 4)}}}"
 
 
-def _hardware(machine: FoundMachine, catalog: Catalog) -> tuple[tuple[str, str], str]:
+def _hardware(machine: SiteMachine, catalog: Catalog) -> tuple[tuple[str, str], str]:
     """Name and text of the hardware of a machine (no text: a model of the catalog), and what was guessed."""
     values = {name: getattr(machine, name) or usual for name, usual in _USUAL_CPU.items()}
     guesses = [*machine.guesses, *(["hardware"] if any(getattr(machine, name) is None for name in _USUAL_CPU) else [])]
@@ -223,7 +222,7 @@ def _size(values: Mapping[str, int]) -> str:
     return f"{values['sockets']}x{values['cores_per_socket']}x{values['threads_per_core']}-{values['memory_gib']}"
 
 
-def _agrees(machine: FoundMachine, server: Server) -> bool:
+def _agrees(machine: SiteMachine, server: Server) -> bool:
     """Whether a model has the processors that a file states, and about its memory."""
     cores = machine.cores_per_socket in (None, server.cores_per_socket) and machine.sockets in (None, server.sockets)
     known, stated = server.memory_gib, machine.memory_gib
@@ -234,7 +233,7 @@ def _guess(guesses: Sequence[str]) -> str:
     return f"guess: {', '.join(guesses)}" if guesses else ""
 
 
-def _gpu(machine: FoundMachine, catalog: Catalog) -> tuple[str, bool]:
+def _gpu(machine: SiteMachine, catalog: Catalog) -> tuple[str, bool]:
     """The catalog's model for a GPU's type, and whether the name leaves no choice."""
     told = {bare_name(called): name for name, gpu in catalog.gpus.items() for called in gpu.driver_names or ()}
     if (called := bare_name(machine.gpu or "")) in told:

@@ -1,28 +1,19 @@
-"""The machines of a file that a site has (a hosts file, an Ansible inventory, slurm.conf), or their own facts. Pure.
+"""What a draft is made from: machines, and what else a file of a site says. Pure.
 
-Each reader takes the whole text and returns machines in the order of the file. What a file does not say is None, and
-the draft marks its guess. Nothing of a file is evaluated: words that hpcforge does not know are skipped.
+What nothing says is None, and the draft marks its guess.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import Literal
 
-import yaml
-
-from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.blueprint.values import NODE_NAME
 from hpcforge.errors import ExpectedError
 
-Source = Literal["hosts", "ansible", "slurm"]
 MOST_MACHINES = 10_000
-_GRES = re.compile(r"(?:^|,)gpu(?::([A-Za-z0-9_.-]{1,40}))?(?::(\d{1,2}))?(?:\(|,|$)")
 _HEADS = ("head", "master", "mgmt", "ctl", "controller", "slurmctld")
 _LOGINS = ("login", "submit", "gateway")
 _STORES = ("stor", "nfs", "nas", "oss", "mds")
@@ -43,7 +34,7 @@ class StarterError(ExpectedError):
 
 
 @dataclass(frozen=True)
-class FoundMachine:
+class SiteMachine:
     """What is known of a machine. Memory is in GiB; `guesses` names what the file did not say."""
 
     name: str
@@ -58,29 +49,54 @@ class FoundMachine:
     guesses: tuple[str, ...] = field(default=("functions",))
     host_keys: tuple[str, ...] = ()  # that the machine showed
     system: tuple[str, str] | None = None  # distribution and release
+    addresses: Mapping[str, str] = field(default_factory=dict)  # on other networks, by the network in the file's words
+    bmc: str | None = None  # address of its management controller
+    features: tuple[str, ...] = ()
+    weight: int | None = None
 
 
-def source_of(text: str) -> Source:
-    """Return which kind of file a text is."""
-    for line in _lines(text):
-        if re.match(r"(NodeName|ClusterName|SlurmctldHost)\s*=", line, re.IGNORECASE):
-            return "slurm"
-        if line.startswith("[") or line.endswith(":"):
-            return "ansible"
-    first = next(_lines(text), "").split()
-    return "hosts" if first and _address(first[0]) else "ansible"
+@dataclass(frozen=True)
+class SitePartition:
+    """A partition of slurm.conf. `settings` are its other parameters, as slurm.conf writes them."""
+
+    name: str
+    nodes: tuple[str, ...]
+    default: bool = False
+    max_time: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def read(text: str, source: Source | None = None) -> list[FoundMachine]:
-    """Return the machines of a file. Raises `StarterError` where it has none, too many, or the same name twice."""
-    kind = source or source_of(text)
-    machines = list(islice(_READERS[kind](text), MOST_MACHINES + 1))
-    if not machines:
-        raise StarterError(f"no machine was found in this file, read as {kind}", "--from-format hosts|ansible|slurm")
-    return checked(machines)
+@dataclass(frozen=True)
+class SiteAccess:
+    """How a site logs in; `via` is a jump host as `user@address` or an address."""
+
+    user: str | None = None
+    via: str | None = None
 
 
-def checked(machines: list[FoundMachine]) -> list[FoundMachine]:
+@dataclass(frozen=True)
+class LeftOut:
+    """What a file says and a draft does not have. `line` counts from 1; `file`: another one than was given."""
+
+    line: int
+    text: str
+    reason: str
+    file: str | None = None
+
+
+@dataclass(frozen=True)
+class SiteFile:
+    """What a file of a site says: machines in its order, and all else that a blueprint has a place for."""
+
+    machines: tuple[SiteMachine, ...]
+    cluster: str | None = None
+    partitions: tuple[SitePartition, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)  # of slurm.conf
+    access: SiteAccess = SiteAccess()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def checked(machines: list[SiteMachine]) -> list[SiteMachine]:
     """Return the machines. Raises `StarterError` for too many, a name that is not one, or the same name twice."""
     names = [machine.name for machine in machines]
     if len(machines) > MOST_MACHINES:
@@ -99,7 +115,7 @@ def _by_address(address: str) -> str:
     return f"node-{address.replace('.', '-')}"
 
 
-def distinct(machines: Sequence[FoundMachine]) -> list[FoundMachine]:
+def distinct(machines: Sequence[SiteMachine]) -> list[SiteMachine]:
     """Machines of one name by their addresses: freshly installed ones are often all called `debian`."""
     times = Counter(machine.name for machine in machines)
     return [
@@ -108,7 +124,7 @@ def distinct(machines: Sequence[FoundMachine]) -> list[FoundMachine]:
     ]
 
 
-def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys: tuple[str, ...]) -> FoundMachine:
+def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys: tuple[str, ...]) -> SiteMachine:
     """Return a machine as it describes itself; `topology` is the output of `lscpu --parse=SOCKET,CORE,CPU`.
 
     Raises `StarterError` for a description that no machine has.
@@ -123,10 +139,10 @@ def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys
     counts = facts.get("gpus")
     counts = counts if isinstance(counts, dict) else {}
     system = str(facts.get("os_id", "")), str(facts.get("os_release", ""))
-    machine = FoundMachine(
+    machine = SiteMachine(
         name,
         address,
-        _function(name, "") or ("worker",),
+        functions_by_name(name, "") or ("worker",),
         sockets=sockets or None,
         cores_per_socket=cores // sockets if sockets else None,
         threads_per_core=max(1, len(rows) // cores) if cores else None,
@@ -151,46 +167,26 @@ def _number(facts: Mapping[str, object], name: str) -> int:
     return value
 
 
-def guessed_head(machines: Sequence[FoundMachine]) -> FoundMachine:
+def guessed_head(machines: Sequence[SiteMachine]) -> SiteMachine:
     """Return the machine that is the head by its name, else the first."""
     return next((machine for machine in machines if "head" in machine.functions), machines[0])
 
 
-def with_head(machines: Sequence[FoundMachine], name: str) -> list[FoundMachine]:
+def with_head(machines: Sequence[SiteMachine], name: str) -> list[SiteMachine]:
     """Return the machines with the named one as their only head, which is no guess. Raises `StarterError`."""
     if name not in {machine.name for machine in machines}:
         raise StarterError(f"{name[:80]!r} is none of these machines")
     return [_as_head(machine) if machine.name == name else _as_other(machine) for machine in machines]
 
 
-def _as_head(machine: FoundMachine) -> FoundMachine:
+def _as_head(machine: SiteMachine) -> SiteMachine:
     functions = machine.functions if "head" in machine.functions else ("head", *machine.functions)
     return replace(machine, functions=functions, guesses=())
 
 
-def _as_other(machine: FoundMachine) -> FoundMachine:
+def _as_other(machine: SiteMachine) -> SiteMachine:
     functions = tuple(function for function in machine.functions if function != "head")
     return replace(machine, functions=functions or ("worker",))
-
-
-def _hosts(text: str) -> Iterator[FoundMachine]:
-    for line in _lines(text):
-        address, *names = line.split()
-        if _address(address) and names and not ipaddress.ip_address(address).is_loopback:
-            yield _guessed(names[0].partition(".")[0].lower(), address)
-
-
-def _ansible(text: str) -> Iterator[FoundMachine]:
-    """An inventory in INI or YAML: hosts of all groups; a group's name says the functions of its hosts."""
-    found: dict[str, tuple[str | None, tuple[str, ...] | None]] = {}
-    for count, (name, address, group) in enumerate(_ansible_yaml(text) if _is_yaml(text) else _ansible_ini(text)):
-        if len(found) > MOST_MACHINES or count > 20 * MOST_MACHINES:
-            raise StarterError(f"more than {MOST_MACHINES} machines, or {20 * MOST_MACHINES} mentions of them")
-        known = found.get(name, (None, None))
-        found[name] = (address if address and _address(address) else known[0], known[1] or _function("", group))
-    for name, (address, functions) in found.items():
-        short = name.partition(".")[0].lower() if not _address(name) else f"node-{name.replace('.', '-')}"
-        yield _guessed(short, address or (name if _address(name) else None), functions)
 
 
 def _installed_gib(memory_kib: int) -> int:
@@ -198,131 +194,9 @@ def _installed_gib(memory_kib: int) -> int:
     return -(-memory_kib >> 20) if memory_kib >= 8 << 20 else max(1, memory_kib >> 20)
 
 
-def _is_yaml(text: str) -> bool:
-    return not any(line.startswith("[") for line in _lines(text))
-
-
-def _ansible_ini(text: str) -> Iterator[tuple[str, str | None, str]]:
-    group = ""
-    for line in _lines(text):
-        if line.startswith("["):
-            group = line.strip("[]")
-        elif not group.endswith((":vars", ":children")):
-            name, *words = line.split()
-            values = dict(word.split("=", 1) for word in words if "=" in word)
-            for host in _expanded(name):
-                yield host, values.get("ansible_host"), group
-
-
-def _ansible_yaml(text: str) -> Iterator[tuple[str, str | None, str]]:
-    try:  # texts alone, whatever tags say; an alias may stand for endless many
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.CBaseLoader)):
-            raise StarterError("its YAML has aliases (*name), which are not read here", "write what they stand for")
-        tree = yaml.load(text, Loader=yaml.CBaseLoader)  # noqa: S506 - which makes texts, lists and mappings alone
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise StarterError(f"it is not YAML: {' '.join(str(error).split())[:300]}") from error
-    yield from _of_groups(tree, 0)
-
-
-def _of_groups(groups: object, depth: int) -> Iterator[tuple[str, str | None, str]]:
-    for group, content in (groups if isinstance(groups, dict) and depth < 20 else {}).items():
-        body = content if isinstance(content, dict) else {}
-        hosts = body.get("hosts")
-        for name, values in (hosts if isinstance(hosts, dict) else {}).items():
-            address = values.get("ansible_host") if isinstance(values, dict) else None
-            for host in _expanded(str(name)):
-                yield host, address if isinstance(address, str) else None, str(group)
-        yield from _of_groups(body.get("children"), depth + 1)
-
-
-def _slurm(text: str) -> Iterator[FoundMachine]:
-    """NodeName lines, with `NodeName=DEFAULT`; SlurmctldHost becomes the head if it is not a node."""
-    usual: dict[str, str] = {}
-    names: set[str] = set()
-    control: list[str] = []
-    for line in _lines(text.replace("\\\n", " ")):
-        words = {key.lower(): value for key, _, value in (word.partition("=") for word in line.split()) if value}
-        if "slurmctldhost" in words:
-            control.append(words["slurmctldhost"])
-        if "nodename" not in words:
-            continue
-        if words["nodename"].upper() == "DEFAULT":
-            usual.update(words)
-            continue
-        for machine in _of_slurm({**usual, **words}):
-            names.add(machine.name)
-            yield machine
-    for host in control:
-        name, _, address = host.lower().partition("(")
-        if name not in names:
-            place = address.rstrip(")")
-            yield FoundMachine(name, place if _address(place) else None, ("head",), guesses=())
-
-
-def _of_slurm(words: Mapping[str, str]) -> Iterator[FoundMachine]:
-    names = _expanded(words["nodename"].lower())
-    addresses = _expanded(words["nodeaddr"]) if "nodeaddr" in words else []
-    gres = _GRES.search(words.get("gres", "").lower())
-    memory = _whole(words.get("realmemory"))
-    cpus, sockets, threads = (_whole(words.get(key)) for key in ("cpus", "sockets", "threadspercore"))
-    cores = _whole(words.get("corespersocket"))
-    if cores is None and cpus is not None:  # Slurm's own reading of a line with CPUs alone: one socket, one thread
-        sockets, threads = sockets or 1, threads or 1
-        cores = max(1, cpus // (sockets * threads))
-    for number, name in enumerate(names):
-        yield FoundMachine(
-            name,
-            addresses[number] if number < len(addresses) and _address(addresses[number]) else None,
-            sockets=sockets,
-            cores_per_socket=cores,
-            threads_per_core=threads,
-            memory_gib=None if memory is None else max(1, memory // 1024),
-            gpu=gres[1] if gres else None,
-            gpus=int(gres[2] or 1) if gres else 0,
-            guesses=(),
-        )
-
-
-def _guessed(name: str, address: str | None, functions: tuple[str, ...] | None = None) -> FoundMachine:
-    """A machine whose function follows from its name, else from its groups."""
-    return FoundMachine(name, address, _function(name, "") or functions or ("worker",))
-
-
-def _function(name: str, group: str) -> tuple[str, ...] | None:
+def functions_by_name(name: str, group: str) -> tuple[str, ...] | None:
+    """Return what a machine is for by its own name, else by its group's; None if neither says so."""
     for functions, words in ((("head",), _HEADS), (("login",), _LOGINS), (("storage",), _STORES)):
         if name.startswith(words) or any(word in group.lower() for word in words):
             return functions
     return None
-
-
-def _lines(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        if stripped := line.partition("#")[0].strip():
-            yield stripped
-
-
-def _expanded(name: str) -> list[str]:
-    """Names of a hostlist. `w[01:04]` is Ansible's way to write `w[01-04]`."""
-    try:
-        return list(expand(re.sub(r"\[(\d{1,9}):(\d{1,9})\]", r"[\1-\2]", name)))
-    except HostlistError:
-        return [name]
-
-
-def _address(text: str) -> bool:
-    try:
-        ipaddress.IPv4Address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() and len(text) < 12 else None
-
-
-_READERS: Mapping[Source, Callable[[str], Iterator[FoundMachine]]] = {
-    "hosts": _hosts,
-    "ansible": _ansible,
-    "slurm": _slurm,
-}

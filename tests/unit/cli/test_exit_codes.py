@@ -75,3 +75,9 @@ def test_the_readme_has_the_table() -> None:
 def test_message_and_hint_are_shown() -> None:
     assert failures.explain(ExpectedError("no", "do so")) == ("error: no\nhint: do so\n", Exit.ERROR)
     assert failures.explain(ExpectedError("no")) == ("error: no\n", Exit.ERROR)
+
+
+def test_a_full_disk_is_named_with_its_file_where_the_error_has_it() -> None:
+    hint = "No space left on device\nhint: make room, then run it again\n"
+    assert failures.explain(OSError(28, "No space left on device")) == (f"error: on this machine: {hint}", Exit.ERROR)
+    assert failures.explain(OSError(28, "No space left on device", "a/b")) == (f"error: a/b: {hint}", Exit.ERROR)

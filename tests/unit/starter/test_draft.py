@@ -8,8 +8,10 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.starter.draft import OF_MACHINES, Answers, draft, templates
-from hpcforge.starter.machines import StarterError, of_facts, read, with_head
-from tests.unit.starter.test_machines import FACTS, HOSTS, INI, SLURM, TOPOLOGY, YAML
+from hpcforge.starter.machines import SiteFile, StarterError, of_facts, with_head
+from hpcforge.starter.readers import read
+from tests.unit.starter.readers.test_readers import HOSTS, INI, SLURM, YAML
+from tests.unit.starter.test_machines import FACTS, TOPOLOGY
 
 TEMPLATES = templates()
 ANSWERS = Answers("first", "first.internal", "ops", "10.20.0.0/22", 4, "")
@@ -35,10 +37,11 @@ def test_each_template_is_a_valid_cluster(name: str, workers: int, tmp_path: Pat
 
 @pytest.mark.parametrize("text", [SLURM, HOSTS, INI, YAML])
 def test_machines_of_a_site_are_a_valid_cluster(text: str, tmp_path: Path) -> None:
-    machines = read(text)
+    site = read(text)
+    machines = site.machines
     network = f"10.{machines[0].address.split('.')[1]}.0.0/16" if machines[0].address else "10.5.0.0/16"
     answers = Answers("first", "first.internal", "ops", network, 0, "")
-    cluster = load(written(tmp_path, draft(TEMPLATES[OF_MACHINES], answers, "first.inventory.yaml", machines))).cluster
+    cluster = load(written(tmp_path, draft(TEMPLATES[OF_MACHINES], answers, "first.inventory.yaml", site))).cluster
     assert {node.name for node in cluster.nodes} == {machine.name for machine in machines}
     known = {machine.name: machine.address for machine in machines if machine.address}
     assert known.items() <= {node.name: node.address for node in cluster.nodes}.items()
@@ -80,7 +83,10 @@ def test_machines_that_described_themselves_leave_little_to_guess(tmp_path: Path
         of_facts("10.3.0.7", FACTS | {"hostname": "gpu07"}, TOPOLOGY, (key,)),
     ]
     texts = draft(
-        TEMPLATES[OF_MACHINES], Answers("a", "a.b", "ops", "10.3.0.0/24", 0, ""), "first.inventory.yaml", machines
+        TEMPLATES[OF_MACHINES],
+        Answers("a", "a.b", "ops", "10.3.0.0/24", 0, ""),
+        "first.inventory.yaml",
+        SiteFile(tuple(machines)),
     )
     cluster = load(written(tmp_path, texts)).cluster
     assert cluster.by_name["gpu07"].hardware == "dgx-h100"
@@ -93,7 +99,7 @@ def test_machines_that_described_themselves_leave_little_to_guess(tmp_path: Path
         TEMPLATES[OF_MACHINES],
         Answers("a", "a.b", "ops", "10.3.0.0/24", 0, ""),
         "first.inventory.yaml",
-        with_head(machines, "head"),
+        SiteFile(tuple(with_head(machines, "head"))),
     )
     assert "controller: head\n" in known[0]
 
@@ -104,7 +110,10 @@ def test_without_gpus_there_is_a_pytorch_for_each_debian(tmp_path: Path, release
     topology = "".join(f"0,{core},{core}\n" for core in range(8))
     machines = [of_facts(f"10.3.0.{host}", plain | {"hostname": f"n{host}"}, topology, ()) for host in (6, 7)]
     texts = draft(
-        TEMPLATES[OF_MACHINES], Answers("a", "a.b", "ops", "10.3.0.0/24", 0, ""), "first.inventory.yaml", machines
+        TEMPLATES[OF_MACHINES],
+        Answers("a", "a.b", "ops", "10.3.0.0/24", 0, ""),
+        "first.inventory.yaml",
+        SiteFile(tuple(machines)),
     )
     assert load(written(tmp_path, texts)).cluster.os.release == release
     assert "frameworks: {pytorch:" in texts[0]
