@@ -16,7 +16,7 @@ from tests.support.in_process import hpcforge
 from tests.support.site import REPOSITORY
 
 SITE = REPOSITORY / "blueprints" / "rehearsal.yaml"
-REAL = REPOSITORY / "blueprints" / "dgx-h100-unit.yaml"
+REAL = REPOSITORY / "blueprints" / "roce-pair-16.yaml"
 READING = {
     "init --from": ["init", "NEW", "--from", "PIPE"],
     "nodes import": ["nodes", "import", str(REAL), "PIPE", "--yes"],
@@ -27,9 +27,9 @@ READING = {
     "key of a user": ["validate", "KEYS"],
     "role": ["role", "check", "ROLE"],
     "identity": ["secrets", "list", "SECRETS", "--identity", "PIPE"],
-    "secrets": ["secrets", "list", "SITE"],
-    "key of nodes": ["export", "installer", str(REAL), "--key", "PIPE", "--output", "OUT", "--format", "preseed"],
-    "public key": ["export", "installer", str(REAL), "--key", "PIPE.pub", "--output", "OUT", "--format", "preseed"],
+    "secrets": ["secrets", "list", "SITE", "--identity", "SECRETS.age"],
+    "key of nodes": ["export", str(REAL), "--key", "PIPE", "--output", "OUT", "--preseed"],
+    "public key": ["export", str(REAL), "--key", "PIPE.pub", "--output", "OUT", "--preseed"],
     "manifest": ["image", "build", str(SITE), "--locked", "PIPE"],
     "a device": ["init", "NEW", "--from", "/dev/zero"],
     "a terminal": ["init", "NEW", "--from", "/dev/tty"],
@@ -39,13 +39,14 @@ READING = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Blueprints that name pipes, in each place where one can."""
-    text = SITE.read_text()
+    text = SITE.read_text().replace("  site_roles:", "  # site_roles:")
     for name in ("PIPE", "PIPE.pub", "FOLDER/switch.lldp.json", "ROLE/role.yaml", "SITE.age"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        os.mkfifo(tmp_path / name)
+        os.mkfifo(tmp_path / name, 0o600)
     (tmp_path / "SITE").write_text(text)
     (tmp_path / "SECRETS").write_text(text)
     (tmp_path / "SECRETS.age").write_bytes(b"sealed")
+    (tmp_path / "SECRETS.age").chmod(0o600)
     (tmp_path / "INCLUDES").write_text(f"{text}\ninclude: [PIPE]\n")
     (tmp_path / "KEYS").write_text(text.replace("users:\n", "users:\n  zoe: {uid: 4444, keys: [PIPE.pub]}\n", 1))
     return tmp_path
@@ -88,7 +89,7 @@ def test_a_role_that_is_a_link_is_an_error_at_its_line(key: str, tmp_path: Path)
     shutil.copy(REPOSITORY / "blueprints" / "site_roles" / "motd" / "role.yaml", tmp_path / "elsewhere")
     (tmp_path / "roles").mkdir()
     (tmp_path / "roles" / "linked").symlink_to("../elsewhere")
-    text = SITE.read_text()
+    text = SITE.read_text().replace("  site_roles:", "  # site_roles:")
     wrong = "role_folders: [roles]\n"
     if key == "software":
         wrong = "  site_roles:\n    - {path: roles/linked, on: all}\n"
