@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import groupby
+from typing import Literal
 
 import yaml
 from jinja2 import Environment, StrictUndefined
@@ -21,6 +22,7 @@ from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.hostlist import expand, fold
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.catalog.nvidia import bare_name
+from hpcforge.starter.accounts import SiteAccounts, usual_accounts
 from hpcforge.starter.machines import SiteFile, SiteMachine, StarterError, guessed_head
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
@@ -39,6 +41,7 @@ class Answers:
     network: str
     workers: int
     server: str
+    network_guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,16 @@ def _own_models() -> set[str]:
     return {template.server for template in templates().values()}
 
 
-def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: SiteFile | None = None) -> tuple[str, str]:
+def draft(
+    template: ClusterTemplate,
+    answers: Answers,
+    inventory: str,
+    site: SiteFile | None = None,
+    accounts: SiteAccounts | None = None,
+) -> tuple[str, str]:
     """Return the texts of a blueprint and of its inventory. `inventory`: the file's name, as the blueprint has it.
+
+    `accounts` are those of machines that were asked for them.
 
     Raises `StarterError` for answers or machines that make no blueprint.
     """
@@ -95,6 +106,7 @@ def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: Sit
     system, sure = _system(machines)
     words: dict[str, object] = {**vars(answers), "inventory": inventory, "gpus": gpus}
     words |= {"pytorch": _pytorch(gpus, system), "os": system, "os_known": sure}
+    words |= {"accounts": accounts or usual_accounts(answers.user), "become": become(answers.user)}
     if machines:
         machines = _with_head(machines)
         words |= _words_of(machines)
@@ -105,9 +117,12 @@ def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: Sit
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     text = environment.from_string(template.text).render(words)
-    known = {machine.name: machine.address for machine in machines}
-    keys = {machine.name: machine.host_keys for machine in machines}
-    return text, _inventory(text, ipaddress.IPv4Network(answers.network), known, keys)
+    return text, _inventory(text, ipaddress.IPv4Network(answers.network), machines)
+
+
+def become(user: str) -> Literal["sudo", "none"]:
+    """Return how a login account becomes root."""
+    return "none" if user == "root" else "sudo"
 
 
 def _system(machines: Sequence[SiteMachine]) -> tuple[tuple[str, str], bool]:
@@ -136,12 +151,12 @@ def _pytorch(gpus: bool, system: tuple[str, str]) -> str | None:
 def _inventory(
     blueprint: str,
     network: ipaddress.IPv4Network,
-    known: Mapping[str, str | None],
-    keys: Mapping[str, Sequence[str]],
+    machines: Sequence[SiteMachine],
 ) -> str:
     """An inventory line for each node: the address that is known, or the next free one."""
+    known = {machine.name: machine for machine in machines}
     nodes = yaml.load(blueprint, Loader=yaml.CSafeLoader)["nodes"]
-    taken = {address for address in known.values() if address}
+    taken = {machine.address for machine in machines if machine.address}
     heads = (str(network[number]) for number in range(_HEAD_AT, network.num_addresses - 1))
     workers = (str(network[number]) for number in range(_WORKERS_AT, network.num_addresses - 1))
     lines = [
@@ -152,13 +167,15 @@ def _inventory(
     for names, node in nodes.items():
         free = workers if node["functions"] == ["worker"] else heads
         for name in expand(names):
-            given = known.get(name)
+            machine = known.get(name, SiteMachine(name))
+            given = machine.address
             address = given or next((address for address in free if address not in taken), None)
             if address is None:
                 raise StarterError(f"network: {network} has no address left for {name}", "choose a shorter prefix")
             taken.add(address)
-            shown = f", host_keys: {quoted(keys[name])}" if keys.get(name) else ""
-            lines.append(f"  {name}: {{address: {address}{shown}}}" + ("" if given else "   # guess"))
+            shown = f", host_keys: {quoted(machine.host_keys)}" if machine.host_keys else ""
+            remarks = "; ".join((*([] if given else ["guess"]), *machine.remarks))
+            lines.append(f"  {name}: {{address: {address}{shown}}}" + (f"   # {remarks}" if remarks else ""))
     return "\n".join(lines) + "\n"
 
 
