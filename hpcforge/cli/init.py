@@ -239,9 +239,9 @@ def _network_of(machines: Sequence[SiteMachine]) -> tuple[str, bool]:
 
     A network of a few addresses is a cloud's, which has one for each machine.
     """
-    if machines and machines[0].network and len({machine.network for machine in machines}) == 1:
-        if ipaddress.IPv4Network(machines[0].network).prefixlen <= _LONGEST_PREFIX:
-            return machines[0].network, True
+    [shared, *others] = {machine.network for machine in machines} or {None}
+    if shared and not others and ipaddress.IPv4Network(shared).prefixlen <= _LONGEST_PREFIX:
+        return shared, True
     addresses = [ipaddress.IPv4Address(machine.address) for machine in machines if machine.address]
     if not addresses:
         return _NETWORK, False

@@ -26,6 +26,7 @@ from hpcforge.starter.machines import SiteMachine, StarterError, checked, distin
 MOST = 1024  # addresses
 _DESCRIBE_S = 60.0
 _NO_DESCRIPTION = Description()
+_RENAMED = "name, for "  # the guess of a machine whose hostname cannot be a node name, or is another's, too
 
 
 @dataclass(frozen=True)
@@ -164,10 +165,11 @@ def _with_remarks(
 def _of_names(machines: Sequence[SiteMachine]) -> list[str]:
     """Notes on machines whose hostname is not a node name, or not theirs alone: `apply` gives them another."""
     return [
-        f"{machine.address} is {machine.name} here, a guess: {guess}; `apply` sets this hostname"
+        f"{machine.address} calls itself {guess.removeprefix(_RENAMED)}: it is {machine.name} here, and `apply` makes "
+        "that its hostname"
         for machine in machines
         for guess in machine.guesses
-        if guess.startswith("name, for ")
+        if guess.startswith(_RENAMED)
     ]
 
 

@@ -1,4 +1,4 @@
-"""A machine's description of itself to a shell, whether or not it has Python: the script, and its output parsed. Pure."""
+"""A machine's description of itself, which needs no Python there: the script, and its output parsed. Pure."""
 
 from __future__ import annotations
 
