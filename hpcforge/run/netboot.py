@@ -14,6 +14,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.model import Network, Node
+from hpcforge.cluster.people import number_of
 from hpcforge.errors import UsageError
 from hpcforge.image import disk, store
 from hpcforge.image.manifest import Manifest
@@ -130,6 +131,7 @@ def _identities(site: Site, network: Network, authorized: str) -> dict[str, str]
                 "prefix": str(prefix),
                 "gateway": network.gateway or "",
                 "user": site.cluster.access.user,
+                "number": str(number_of(site.cluster.users, site.cluster.access.user) or ""),
                 "authorized_key": authorized,
                 "console": "ttyS0,115200",
                 "partitions": " ".join(f"{mount}={gib}" for mount, gib in node.system_disk.partitions_gib.items()),
