@@ -89,13 +89,13 @@ def compare(
     if with_gone is not goal:
         found, goal = look(with_gone), with_gone
     plan = diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head)
-    plan = replace(plan, obstacles=tuple(_with_line(site, obstacle) for obstacle in plan.obstacles))
+    plan = replace(plan, obstacles=tuple(with_line(site, obstacle) for obstacle in plan.obstacles))
     recorded = load(found.head.reads.get(VERDICTS_PATH))
     out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))
     return Comparison(found, planned(site.cluster, plan, recorded, choice.verify, out), goal)
 
 
-def _with_line(site: Site, obstacle: Obstacle) -> Obstacle:
+def with_line(site: Site, obstacle: Obstacle) -> Obstacle:
     """An account in the way, with the line of the blueprint that has its number."""
     if obstacle.kind != "account":
         return obstacle

@@ -102,43 +102,47 @@ def described(
     machines: list[SiteMachine] = []
     silent: dict[str, str] = {}
     notes: list[str] = []
-    read: dict[str, Description] = {}
     for address, found in seen.items():
-        description = descriptions.get(address, _NO_DESCRIPTION)
-        if found.unreachable or isinstance(description, str):
-            silent[address] = found.unreachable or str(description)
-            continue
-        if not found.python and (found.facts["os_id"], found.facts["os_release"]) not in load_catalog().distributions:
-            system = f"{found.facts['os_id']} {found.facts['os_release']}"
-            silent[address] = f"it has no Python 3, and hpcforge does not configure {system}: install python3"
-            continue
         try:
-            machines.append(_machine(address, found, description, keys[address]))
+            machines.append(_machine(address, found, descriptions.get(address, _NO_DESCRIPTION), keys[address]))
         except StarterError as error:
             silent[address] = str(error)
             continue
-        read[address] = description
         if not found.python:
             notes.append(f"{address} has no Python 3: `apply` installs it")
+    if not machines:
+        return Probed([], silent, usual_accounts(user))
+    read = {address: _description(descriptions, address) for address in (machine.address or "" for machine in machines)}
     second = second_addresses(read)
-    notes += [
-        f"{address} and {first} are one machine: it is listed once, at {first}" for address, first in second.items()
-    ]
+    notes += [f"{other} and {first} are one machine: it is listed once, at {first}" for other, first in second.items()]
     read = {address: description for address, description in read.items() if address not in second}
     machines = distinct([machine for machine in machines if machine.address not in second])
     machines, of_clones = _with_remarks(machines, second, clones(read, keys))
     notes += [*of_clones, *_of_names(machines), *_of_systems(machines)]
-    names = {machine.address: machine.name for machine in machines}
-    accounts = (
-        accounts_of(user, {names[address]: description for address, description in read.items()})
-        if any(description.users for description in read.values())
-        else usual_accounts(user)
-    )
+    accounts = _accounts(user, {machine.name: read[machine.address or ""] for machine in machines})
     return Probed(checked(machines), silent, accounts, (*notes, *accounts.notes))
 
 
-def _machine(address: str, found: Observation, description: Description, key: str) -> SiteMachine:
-    facts = found.facts if found.python else {**found.facts, "gpus": description.gpus}
+def _description(descriptions: Mapping[str, Description | str], address: str) -> Description:
+    found = descriptions.get(address)
+    return found if isinstance(found, Description) else _NO_DESCRIPTION
+
+
+def _accounts(user: str, read: Mapping[str, Description]) -> SiteAccounts:
+    asked = any(description.users for description in read.values())
+    return accounts_of(user, read) if asked else usual_accounts(user)
+
+
+def _machine(address: str, found: Observation, description: Description | str, key: str) -> SiteMachine:
+    """Return a machine; raise `StarterError` with the reason where it is left out."""
+    if found.unreachable or isinstance(description, str):
+        raise StarterError(found.unreachable or str(description))
+    facts = found.facts
+    if not found.python:
+        if (facts["os_id"], facts["os_release"]) not in load_catalog().distributions:
+            system = f"{facts['os_id']} {facts['os_release']}"
+            raise StarterError(f"it has no Python 3, and hpcforge does not configure {system}: install python3")
+        facts = {**facts, "gpus": description.gpus}
     machine = of_facts(address, facts, description.topology, (key,))
     return replace(machine, network=description.networks.get(address))
 

@@ -72,8 +72,9 @@ def _login(user: str, described: Mapping[str, Description]) -> tuple[str | None,
         [(number, shell)] = numbers
         shown = f", shell: {shell}" if shell != "bash" else ""
         return f"{user}: {{uid: {number}, admin: true{shown}}}", "", []
-    for (number, shell), names in numbers.items():
-        unfit.setdefault(f"account {user} has number {number} and shell {shell}", []).extend(names)
+    alike = len({shell for _, shell in numbers}) == 1
+    for (number, shell), names in numbers.items() if len(numbers) > 1 else ():
+        unfit.setdefault(f"account {user} has number {number}" + ("" if alike else f" and shell {shell}"), names)
     missing = "; ".join(f"{fold(names)}: {problem}" for problem, names in unfit.items())
     common = max(numbers, key=lambda number: len(numbers[number]))[0] if numbers else _FIRST
     notes = [

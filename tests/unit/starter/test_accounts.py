@@ -31,7 +31,7 @@ def test_the_number_that_all_machines_have_is_written() -> None:
 
 # What one of three machines has, and what is said of it.
 UNFIT = {
-    "another number": (node(("ops", 1001)), "n3: account ops has number 1001 and shell bash"),
+    "another number": (node(("ops", 1001)), "n3: account ops has number 1001"),
     "a group of all": (
         Description({"ops": UnixAccount(1000, 100, "/home/ops", "/bin/bash")}, {"users": 100}),
         "account ops has uid 1000 and gid 100, and no group of its own name and number",
