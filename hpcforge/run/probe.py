@@ -144,7 +144,7 @@ def _machine(address: str, found: Observation, description: Description | str, k
             raise StarterError(f"it has no Python 3, and hpcforge does not configure {system}: install python3")
         facts = {**facts, "gpus": description.gpus}
     machine = of_facts(address, facts, description.topology, (key,))
-    return replace(machine, network=description.networks.get(address))
+    return replace(machine, network=description.networks.get(address), container=description.container)
 
 
 def _with_remarks(

@@ -52,7 +52,7 @@ def usual_accounts(user: str) -> SiteAccounts:
 def accounts_of(user: str, described: Mapping[str, Description]) -> SiteAccounts:
     """Return the accounts for machines that described themselves, by name. Raises `StarterError`."""
     if user == "root":
-        login, missing, notes = None, "", []
+        login, missing, notes = None, "", list[str]()
     else:
         login, missing, notes = _login(user, described)
     tests, number, guess, remarks = _tests(user, described)

@@ -20,6 +20,7 @@ cat /proc/sys/kernel/random/boot_id 2>/dev/null | lines boot-id
 cat /sys/class/dmi/id/product_serial 2>/dev/null | lines serial
 cat /sys/class/net/*/address 2>/dev/null | lines mac
 ip -o -4 addr show 2>/dev/null | lines address
+systemd-detect-virt --container 2>/dev/null | lines container
 lscpu --parse=SOCKET,CORE,CPU 2>/dev/null | lines cpu
 for device in /sys/bus/pci/devices/*; do
     read -r vendor <"$device/vendor" && read -r class <"$device/class" && echo "pci $vendor $class"
@@ -50,6 +51,7 @@ class Description:
     machine_id: str = ""
     boot_id: str = ""
     serial: str = ""
+    container: str = ""  # the kind of container that it is; "" for a machine of its own
     topology: str = ""
 
 
@@ -73,6 +75,7 @@ def parsed(text: str) -> Description:
         machine_id=first("machine-id"),
         boot_id=first("boot-id"),
         serial=first("serial"),
+        container=kind if re.fullmatch(r"[a-z-]{1,40}", kind := first("container")) and kind != "none" else "",
         topology="".join(f"{line}\n" for line in lines.get("cpu", ())),
     )
 
@@ -125,13 +128,13 @@ def second_addresses(described: Mapping[str, Description]) -> dict[str, str]:
     return first
 
 
-def _is_same(one: Description, other: Description) -> bool:
-    if one is other:
+def _is_same(first: Description, other: Description) -> bool:
+    if first is other:
         return True
-    shared = bool(one.macs & other.macs)
-    if one.boot_id or other.boot_id:
-        return one.boot_id == other.boot_id and (shared or not (one.macs and other.macs))
-    return shared and one.serial == other.serial
+    shared = bool(first.macs & other.macs)
+    if first.boot_id or other.boot_id:
+        return first.boot_id == other.boot_id and (shared or not (first.macs and other.macs))
+    return shared and first.serial == other.serial
 
 
 def clones(described: Mapping[str, Description], keys: Mapping[str, str]) -> dict[tuple[str, ...], str]:

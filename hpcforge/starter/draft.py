@@ -203,6 +203,7 @@ def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
         "head": guessed_head(machines).name,
         "head_known": "functions" not in guessed_head(machines).guesses,
         "reserve": _reserve(machines),
+        "container": next((machine.container for machine in machines if machine.container), ""),
         "nvswitch": any(catalog.servers[name].nvswitch for name, text in hardware.items() if not text),
     }
 

@@ -56,6 +56,7 @@ class SiteMachine:
     features: tuple[str, ...] = ()
     weight: int | None = None
     network: str | None = None  # that its address is in, by its own configuration
+    container: str = ""  # the kind of container that it is; "" for a machine of its own
     remarks: tuple[str, ...] = ()  # comments for the inventory
 
 

@@ -65,10 +65,10 @@ class Machines:
         print(f"$ hpcforge {' '.join(words)}\n{end_of(said)}exit status {done.returncode}\n")
         return done.returncode, said
 
-    def init(self, name: str, *addresses: str) -> tuple[int, str]:
+    def init(self, name: str, *addresses: str, user: str = "debian") -> tuple[int, str]:
         """`init --ssh` of these addresses."""
         chosen = [word for address in addresses for word in ("--ssh", address)]
-        return self.cli("init", str(self.site.with_name(name)), *chosen, "--user", "debian", "--trust-new")
+        return self.cli("init", str(self.site.with_name(name)), *chosen, "--user", user, "--trust-new")
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +106,28 @@ def test_one_machine_at_two_addresses_is_listed_once_and_clones_are_named(machin
     assert inventory.count(": {address: 10.78.0.") == 4 and "   # also at 10.78.0.21; a clone: " in inventory
     machines.lab.ssh("m2", "sudo ip addr del 10.78.0.21/24 dev host0")
     machines.lab.ssh("m3", "sudo cp /etc/kept-id /etc/machine-id && sudo rm /etc/kept-id")
+
+
+CLOUD = 'command="echo Please login as the user debian;exit 142" '
+NO_PASSWORD = """
+sudo useradd --create-home --groups sudo olga && sudo mkdir /home/olga/.ssh
+sudo cp /home/debian/.ssh/authorized_keys /home/olga/.ssh/ && sudo chown -R olga: /home/olga
+"""
+
+
+def test_a_login_that_cannot_become_root_is_named_with_what_the_machine_says(machines: Machines) -> None:
+    key = machines.lab.ssh("m1", "cat .ssh/authorized_keys")
+    machines.lab.ssh(
+        "m1", f"sudo mkdir -p /root/.ssh && echo '{CLOUD}{key.strip()}' | sudo tee /root/.ssh/authorized_keys"
+    )
+    machines.lab.ssh("m2", NO_PASSWORD)
+    code, said = machines.init("root.yaml", "10.78.0.10", user="root")
+    assert code == 3 and "10.78.0.10: exit status 142 on 10.78.0.10: Please login as the user debian\n" in said
+    code, said = machines.init("olga.yaml", "10.78.0.11", user="olga")
+    assert code == 3
+    assert "olga cannot become root: sudo: a password is required (allow olga sudo without a password)\n" in said
+    machines.lab.ssh("m1", "sudo rm -r /root/.ssh")
+    machines.lab.ssh("m2", "sudo userdel --remove olga")
 
 
 def test_numbers_that_differ_or_are_taken_are_named_and_not_written(machines: Machines) -> None:
@@ -146,5 +168,5 @@ def test_another_number_than_the_machines_have_is_refused_with_its_line(machines
     line = next(number for number, each in enumerate(other.read_text().splitlines(), 1) if "uid: 1900" in each)
     code, said = machines.cli("plan", str(other))
     assert code == 5
-    assert f"write 1000 in the blueprint: debian: {{uid: 1000}}; or renumber it by hand" in said
+    assert "write 1000 in the blueprint: debian: {uid: 1000}; or renumber it by hand" in said
     assert f"({other}:{line})" in said

@@ -158,7 +158,9 @@ def test_one_machine_is_listed_once_and_clones_are_named() -> None:
     assert [machine.address for machine in found.machines] == ["10.3.0.6", "10.3.0.7"]
     assert "10.3.0.8 and 10.3.0.6 are one machine: it is listed once, at 10.3.0.6" in found.notes
     shared = "the same host key and machine-id"
-    assert any(note.startswith(f"10.3.0.6, 10.3.0.7 are clones: different machines with {shared}") for note in found.notes)
+    assert any(
+        note.startswith(f"10.3.0.6, 10.3.0.7 are clones: different machines with {shared}") for note in found.notes
+    )
     assert found.machines[0].remarks == ("also at 10.3.0.8", f"a clone: 2 machines have {shared}")
 
 

@@ -25,6 +25,7 @@ mac 80:00:02:08:fe:80:00:00:00:00:00:00:b8:3f:d2:03:00:4a:1c:80
 address 1: lo    inet 127.0.0.1/8 scope host lo
 address 2: eno1    inet 10.3.0.7/22 brd 10.3.3.255 scope global dynamic eno1
 address 3: eno2    inet 192.0.2.7/99 scope global eno2
+container none
 cpu # CPU
 cpu 0,0,0
 pci 0x10de 0x030200
@@ -56,7 +57,8 @@ def test_output_is_read_and_what_is_odd_is_left_out() -> None:
     assert found.macs == {"3c:ec:ef:12:34:56"}
     assert found.networks == {"127.0.0.1": "127.0.0.0/8", "10.3.0.7": "10.3.0.0/22"}
     assert found.gpus == {"nvidia": 1, "amd": 1}
-    assert (found.serial, found.topology) == ("ABC123", "# CPU\n0,0,0\n")
+    assert (found.serial, found.container, found.topology) == ("ABC123", "", "# CPU\n0,0,0\n")
+    assert parsed("container systemd-nspawn\n").container == "systemd-nspawn"
 
 
 @pytest.mark.parametrize("text", ["", "\0\x1b[31m\n" * 50_000, "passwd a:x:1:1:\u2028b:/home/\x85c:/bin/sh"])

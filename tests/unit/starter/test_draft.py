@@ -139,7 +139,7 @@ def test_any_login_account_makes_a_valid_cluster(name: str, user: str, tmp_path:
 
 def test_accounts_and_remarks_of_machines_are_written(tmp_path: Path) -> None:
     machines = read(HOSTS).machines
-    odd = SiteFile((replace(machines[0], remarks=("also at 10.1.9.9",)), *machines[1:]))
+    odd = SiteFile((replace(machines[0], container="lxc", remarks=("also at 10.1.9.9",)), *machines[1:]))
     accounts = SiteAccounts(None, "acceptance", 1905, tests_guess="guess: it exists", missing="n1: another number")
     answers = Answers("first", "first.internal", "ops", f"{machines[0].address}/16", 0, "", network_guessed=True)
     answers = replace(answers, network=str(ipaddress.IPv4Network(answers.network, strict=False)))
@@ -149,5 +149,6 @@ def test_accounts_and_remarks_of_machines_are_written(tmp_path: Path) -> None:
     assert "# guess: ops is left out, and hpcforge logs in with it all the same: n1: another number\n" in texts[0]
     assert "acceptance jobs run as this user; guess: it exists\n" in texts[0]
     assert "   # guess: the prefix length\n" in texts[0]
+    assert "  enforce: []   # guess: there are containers (lxc)" in texts[0]
     assert "   # also at 10.1.9.9\n" in texts[1]
     assert become("ops") == "sudo"

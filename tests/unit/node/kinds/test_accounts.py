@@ -156,9 +156,15 @@ def test_a_plan_says_where_a_home_is_to_be() -> None:
 
 
 IN_THE_WAY = {
-    "another number": ("useradd -u 43007 -U hf-guest", "write 43007 in the blueprint: hf-guest: {uid: 43007}; or renumber"),
+    "another number": (
+        "useradd -u 43007 -U hf-guest",
+        "write 43007 in the blueprint: hf-guest: {uid: 43007}; or renumber",
+    ),
     "a group of all": ("useradd -u 43007 -g users hf-guest", "no number fits while its group is not 'hf-guest'"),
-    "a number of the system": ("useradd -u 843 -U hf-guest", "(groupmod --gid 43001; usermod --uid 43001): a blueprint has"),
+    "a number of the system": (
+        "useradd -u 843 -U hf-guest",
+        "(groupmod --gid 43001; usermod --uid 43001): a blueprint has",
+    ),
     "its number is another's": (
         f"useradd -u {UID} -U hf-other; groupadd -g {UID + 1} hf-third",
         f"belongs to 'hf-other' on this node; choose another number in the blueprint ({UID + 2} is free here), or",
