@@ -156,7 +156,7 @@ def test_they_become_a_cluster_whose_tests_pass(machines: Machines) -> None:
     code, said = machines.cli("apply", str(machines.site), "--yes")
     assert code == 0
     passed = re.findall(r"^(\w+)  passed  ", said, flags=re.MULTILINE)
-    assert sorted(passed) == ["allreduce", "memory_copy", "train_ddp"]
+    assert sorted(set(passed)) == ["allreduce", "memory_copy", "train_ddp"]
     code, said = machines.cli("apply", str(machines.site), "--yes")
     assert (code, "Nothing to do on 4 nodes." in said) == (0, True)
 
