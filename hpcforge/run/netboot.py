@@ -131,7 +131,7 @@ def _identities(site: Site, network: Network, authorized: str) -> dict[str, str]
                 "prefix": str(prefix),
                 "gateway": network.gateway or "",
                 "user": site.cluster.access.user,
-                "number": str(number_of(site.cluster.users, site.cluster.access.user) or ""),
+                "uid": str(number_of(site.cluster.users, site.cluster.access.user) or ""),
                 "authorized_key": authorized,
                 "console": "ttyS0,115200",
                 "partitions": " ".join(f"{mount}={gib}" for mount, gib in node.system_disk.partitions_gib.items()),
