@@ -147,7 +147,7 @@ def test_accounts_and_remarks_of_machines_are_written(tmp_path: Path) -> None:
     cluster = load(written(tmp_path, texts)).cluster
     assert [(user.name, user.uid) for user in cluster.users] == [("acceptance", 1905)]
     assert "# guess: ops is left out, and hpcforge logs in with it all the same: n1: another number\n" in texts[0]
-    assert "acceptance jobs run as this user; guess: it exists\n" in texts[0]
+    assert "  # guess: it exists; acceptance jobs run as this user\n" in texts[0]
     assert "   # guess: the prefix length\n" in texts[0]
     assert "  enforce: []   # guess: there are containers (lxc)" in texts[0]
     assert "   # also at 10.1.9.9\n" in texts[1]
