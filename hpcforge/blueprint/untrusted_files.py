@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from hpcforge.errors import UsageError
+
 MAX_YAML = 1 << 20  # bytes of role.yaml and test.yaml: the largest shipped one has 6 KiB
 MAX_TEXT = 16 << 20  # bytes of any other file: a node looks at no larger one
 MAX_FILES = 10_000  # in one folder, with all that are below it
@@ -43,6 +45,23 @@ def read_inside(folder: Path, name: str, most: int = MAX_TEXT) -> bytes:
             content = file.read(most + 1)
     if len(content) > most:
         raise OutsideError(f"it is larger than {most >> 10:,} KiB")
+    return content
+
+
+def read_named(path: Path, most: int = MAX_TEXT) -> bytes:
+    """Return the content of a file that the operator names; the path may lead over links.
+
+    Raises:
+        UsageError: it is not a regular file of at most `most` bytes. A pipe or a device is not opened.
+        OSError: it does not exist, or may not be read.
+    """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        raise UsageError(f"{path} is {_kind(mode)}, not a regular file", "name a file; save the output of a command")
+    with os.fdopen(os.open(path, _FILE & ~os.O_NOFOLLOW), "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise UsageError(f"{path} is larger than {most >> 10:,} KiB", "is this the right file?")
     return content
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import lab_kind
 from hpcforge.cluster import Loaded, load
@@ -101,8 +102,8 @@ def image_request(loaded: Loaded) -> ImageRequest:
 
 def _lock(path: Path) -> Lock:
     try:
-        return from_text(path.read_text(), str(path)).lock
-    except (FileNotFoundError, IsADirectoryError):
+        return from_text(read_named(path).decode(errors="replace"), str(path)).lock
+    except FileNotFoundError:
         raise UsageError(
             f"manifest {path} does not exist", "the folder of an image has it: `image list --json`"
         ) from None

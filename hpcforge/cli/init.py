@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import typer
 
 from hpcforge.atomic import rewrite_all
 from hpcforge.blueprint.diagnostics import InvalidInput, did_you_mean
+from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.command_hint import command_line
@@ -22,7 +23,8 @@ from hpcforge.errors import UsageError
 from hpcforge.locks import folder_lock
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, table
-from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, draft, templates
+from hpcforge.starter.accounts import SiteAccounts
+from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, become, draft, templates
 from hpcforge.starter.machines import LeftOut, SiteFile, SiteMachine, guessed_head, with_head
 from hpcforge.starter.readers import Source, read
 from hpcforge.starter.site_networks import around
@@ -31,6 +33,7 @@ _MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
 _MOST_NAMES = 20  # of a folder beside it
 _NETWORK = "10.20.0.0/22"
 _USER = "ops"
+_LONGEST_PREFIX = 29
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,10 @@ def init(
         raise UsageError("the host keys of these machines are not known", "add --trust-new to accept what they show")
     inventory = file.with_name(f"{file.stem}.inventory.yaml")
     _refuse_existing(file, inventory)
-    site = _site(machines, source, ssh, given.user)
+    site, accounts = _probed(ssh, given.user or _USER) if ssh else (_site(machines, source), None)
     chosen = known[OF_MACHINES] if site else _chosen(known, template, file)
-    texts = draft(chosen, _answers(given, chosen, file, site), inventory.name, site)
+    given = replace(given, user=given.user or _USER) if ssh else given
+    texts = draft(chosen, _answers(given, chosen, file, site), inventory.name, site, accounts)
     nodes = _nodes_of(dict(zip((file, inventory), texts, strict=True)), file, machines)
     file.parent.mkdir(parents=True, exist_ok=True)
     with folder_lock(file.parent):
@@ -96,10 +100,10 @@ def init(
     return Exit.DONE
 
 
-def _site(file: Path | None, source: Source | None, ssh: Sequence[str], user: str | None) -> SiteFile | None:
-    """What a file or the machines themselves say; None where neither is given. Names what is left out of a file."""
+def _site(file: Path | None, source: Source | None) -> SiteFile | None:
+    """What a file says; None where none is given. Names what is left out of it."""
     if not file:
-        return SiteFile(tuple(_with_head(_probed(ssh, user)))) if ssh else None
+        return None
     site = read(_text(file), source, partial(_beside, file.parent))
     for left_out in site.left_out:
         printing.note(f"{_place(file, left_out)}: left out: {one_line(left_out.text)}: {one_line(left_out.reason)}\n")
@@ -120,16 +124,16 @@ def _beside(folder: Path, name: str) -> str | None:
     return _text(path) if Path(name).name == name and path.is_file() and not path.is_symlink() else None
 
 
-def _probed(ssh: Sequence[str], user: str | None) -> list[SiteMachine]:
-    """The machines of these addresses; those that do not answer are named."""
+def _probed(ssh: Sequence[str], user: str) -> tuple[SiteFile, SiteAccounts]:
+    """The machines of these addresses, and the accounts for them; those that do not answer are named."""
     from hpcforge.cli.trust import kind_and_fingerprint  # noqa: PLC0415 - connections take a while to load
     from hpcforge.report.unreachable_text import by_reason  # noqa: PLC0415
     from hpcforge.run import probe as probing  # noqa: PLC0415
 
     found = probing.probe(
         probing.addresses(ssh),
-        user or _USER,
-        "none" if user == "root" else "sudo",
+        user,
+        become(user),
         lambda text: printing.note(f"{text}\n"),
     )
     for addresses, _, why in by_reason(found.silent):
@@ -146,7 +150,9 @@ def _probed(ssh: Sequence[str], user: str | None) -> list[SiteMachine]:
     ]  # fmt: skip
     header = ("address", "name", "cores", "memory", "GPUs", "accepted host key")
     printing.note(table(header, rows, columns=None))
-    return found.machines
+    for note in found.notes:
+        printing.note(f"{one_line(note)}\n")
+    return SiteFile(tuple(_with_head(found.machines))), found.accounts
 
 
 def _with_head(machines: list[SiteMachine]) -> list[SiteMachine]:
@@ -209,11 +215,13 @@ def _answers(given: Given, template: ClusterTemplate, file: Path, site: SiteFile
             int(_asked("Number of GPU workers", str(workers), number=True)) if asks else workers
         )
         server = given.server or _asked("Their model (hpcforge catalog list servers)", server)
+    network, network_known = _network_of(site.machines if site else ())
     return Answers(
         name=name,
         domain=given.domain or _asked("DNS domain", (site and site.domain) or f"{name}.internal"),
         user=given.user or _asked("Account on the nodes that may use sudo", (site and site.access.user) or _USER),
-        network=given.network or _asked("Network of the nodes", _network_of(site.machines if site else ())),
+        network=given.network or _asked("Network of the nodes", network),
+        network_guessed=not (given.network or network_known or sys.stdin.isatty()),
         workers=workers,
         server=server,
     )
@@ -234,21 +242,23 @@ def _name_of(file: Path) -> str:
     return re.sub(r"^[0-9-]+", "", plain)[:31].rstrip("-") or "cluster"
 
 
-def _network_of(machines: Sequence[SiteMachine]) -> str:
-    """The smallest network of at least 256 addresses that has the addresses of all machines."""
+def _network_of(machines: Sequence[SiteMachine]) -> tuple[str, bool]:
+    """The network that all machines are in, else the smallest of 256 addresses or more for theirs; whether it is sure.
+
+    A network of a few addresses is a cloud's, which has one for each machine.
+    """
+    [shared, *others] = {machine.network for machine in machines} or {None}
+    if shared and not others and ipaddress.IPv4Network(shared).prefixlen <= _LONGEST_PREFIX:
+        return shared, True
     addresses = [ipaddress.IPv4Address(machine.address) for machine in machines if machine.address]
     if not addresses:
-        return _NETWORK
-    return str(around(map(str, addresses)) or ipaddress.IPv4Network((min(addresses), 8), strict=False))
+        return _NETWORK, False
+    return str(around(map(str, addresses)) or ipaddress.IPv4Network((min(addresses), 8), strict=False)), False
 
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
-            content = stream.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise UsageError(f"{path} is larger than {_MOST_BYTES // 1024**2} MiB")
-        return content.decode("utf-8")
+        return read_named(path, _MOST_BYTES).decode("utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "name a file that you can read") from error
     except UnicodeDecodeError as error:

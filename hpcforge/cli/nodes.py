@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.membership import Edits, Newcomers, added, dropped, removed, replaced
+from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.edit_checks import Proposed, propose, propose_machines
@@ -119,7 +119,7 @@ def replace(
 def import_(*, blueprint: Path, file: Path, inventory: Path | None, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Run `hpcforge nodes import`. Returns the exit status."""
     loaded = load(blueprint, inventory)
-    found = listed_machines(_content(file), str(file), loaded.cluster.by_name, loaded.inventory or _EMPTY)
+    found = listed_machines(read_named(file, MOST_BYTES), str(file), loaded.cluster.by_name, loaded.inventory or _EMPTY)
     if found.wrong:
         printing.note("nothing was written\n")
         raise InvalidInput(found.wrong)
@@ -154,16 +154,6 @@ def import_(*, blueprint: Path, file: Path, inventory: Path | None, dry_run: boo
         command_line("validate", blueprint, inventory=inventory))  # fmt: skip
     printing.note(f"{said}\nNext: {follow}\n")
     return Exit.DONE
-
-
-def _content(file: Path) -> bytes:
-    if file.exists() and not stat.S_ISREG(file.stat().st_mode):
-        raise UsageError(f"{file} is not a regular file", "name a file with comma-separated values")
-    with file.open("rb") as stream:
-        content = stream.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise UsageError(f"{file} is larger than {MOST_BYTES >> 20} MiB", "is this the right file?")
-    return content
 
 
 def _expand(text: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from hpcforge.cli.image import bootable, image_request
 from hpcforge.cli.rehearsals import named, named_one, one_of_all, parted, take
 from hpcforge.cli.site import lab_kind, open_site, package_origins, real_networks, say_not_rehearsed, stood_in
 from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.people import number_of
 from hpcforge.command_hint import command_line, from_here
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.image import store
@@ -63,7 +64,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
             blueprint=blueprint.resolve(),
             network_name=cluster.network.name,
             progress=progress.say,
-            login_uid=next((cluster_user.uid for cluster_user in cluster.users if cluster_user.name == user), None),
+            login_uid=number_of(cluster.users, user),
             avoid=real_networks(cluster) if real else (),
             kind=kind,
             image=(disk_of if KINDS[kind].BOOTS else tree_of)(found, progress.say) if found else None,

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from hpcforge.cluster.model import Cluster, Network, Node
+from hpcforge.cluster.people import number_of
 
 Format = Literal["preseed", "cloud-init"]
 _PACKAGES = ("openssh-server", "python3", "sudo")
@@ -50,6 +51,8 @@ def user_data(cluster: Cluster, node: Node, choices: InstallerChoices) -> Mappin
     user = cluster.access.user
     account: dict[str, object] = {"name": user, "ssh_authorized_keys": [choices.key]}
     if user != "root":
+        number = number_of(cluster.users, user)
+        account |= {"uid": str(number)} if number else {}  # older releases ignore one that is no text
         account |= {"shell": "/bin/bash", "lock_passwd": True, "sudo": "ALL=(ALL) NOPASSWD:ALL"}
     return {
         "hostname": node.name,
@@ -102,7 +105,7 @@ def preseed(cluster: Cluster, node: Node, network: Network, choices: InstallerCh
         f"d-i mirror/{mirror.scheme}/hostname string {mirror.netloc}",
         f"d-i mirror/{mirror.scheme}/directory string {mirror.path or '/'}",
         f"d-i mirror/{mirror.scheme}/proxy string",
-        *_account(user),
+        *_account(user, number_of(cluster.users, user)),
         "d-i clock-setup/utc boolean true",
         "d-i time/zone string Etc/UTC",
         "tasksel tasksel/first multiselect",
@@ -123,7 +126,7 @@ def preseed(cluster: Cluster, node: Node, network: Network, choices: InstallerCh
     return "".join(f"{line}\n" for line in lines)
 
 
-def _account(user: str) -> list[str]:
+def _account(user: str, number: int | None) -> list[str]:
     if user == "root":
         return [
             "d-i passwd/root-login boolean true",
@@ -134,6 +137,7 @@ def _account(user: str) -> list[str]:
         "d-i passwd/root-login boolean false",
         f"d-i passwd/user-fullname string {user}",
         f"d-i passwd/username string {user}",
+        *([f"d-i passwd/user-uid string {number}"] if number else []),
         "d-i passwd/user-password-crypted password !",
     ]
 

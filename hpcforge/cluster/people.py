@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -22,6 +23,11 @@ class User:
     def home(self) -> str:
         """Home directory."""
         return f"{self.homes}/{self.name}"
+
+
+def number_of(users: Iterable[User], name: str) -> int | None:
+    """Return the number of a user; None where the blueprint has no such user."""
+    return next((user.uid for user in users if user.name == name), None)
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,8 @@ def _exec(link: Connection, task: Json, emit: Any) -> Json:
     elif ended.flooded:
         error = f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output on {target.name}: stopped listening"
     else:
-        error = explain(target, ended.rc, ended.stderr, task["timeout_s"], ended.wall_s) or hearing.error(target.name)
+        said = ended.stderr or ("" if text else out.text())  # a login that is turned away is often told so on stdout
+        error = explain(target, ended.rc, said, task["timeout_s"], ended.wall_s) or hearing.error(target.name)
     ok, stdout = error is None, out.text()
     return result(ok=ok, rc=ended.rc, stdout=stdout, stderr=ended.stderr, error=error, changed=hearing.changed)
 

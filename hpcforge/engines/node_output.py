@@ -57,7 +57,10 @@ def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
 def complaint(kind: str, data: dict[str, Any]) -> str | None:
     """What an event says against the whole task; a role that failed is for who reads the events."""
     if kind == "no_root":
-        return f"{str(data.get('user')).strip()} cannot become root: {data.get('error')}"
+        user, why = str(data.get("user")).strip(), str(data.get("error"))
+        refused = any(words in why for words in ("password", "sudoers", "no sudo on"))
+        remedy = f"; as root there: install sudo, and in /etc/sudoers.d/{user}: {user} ALL=(ALL) NOPASSWD: ALL"
+        return f"{user} cannot become root: {why}" + (remedy if refused else "")
     if kind == "failed" and data.get("role") is None:
         return f"{data.get('name')}: {data.get('error')}"
     return None

@@ -182,7 +182,10 @@ printf '[Match]\nPermanentMACAddress=%s\n\n[Network]\nAddress=%s/%s\n%sLinkLocal
 }" > /target/etc/systemd/network/10-hpcforge.network
 ln -sf /lib/systemd/system/systemd-networkd.service /target/etc/systemd/system/multi-user.target.wants/systemd-networkd.service
 if [ "$user" != root ]; then
-  chroot /target /usr/sbin/useradd --create-home --shell /bin/bash "$user" || die "user $user cannot be made"
+  # The blueprint's number, which `apply` does not change later; without one, the next that is free.
+  [ -z "$uid" ] || chroot /target /usr/sbin/groupadd --gid "$uid" "$user" || die "group $uid cannot be made"
+  chroot /target /usr/sbin/useradd --create-home --shell /bin/bash \
+    ${uid:+--uid "$uid" --gid "$uid"} "$user" || die "user $user cannot be made"
   mkdir -p /target/etc/sudoers.d
   printf '%s ALL=(ALL) NOPASSWD: ALL\n' "$user" > /target/etc/sudoers.d/hpcforge-first
   chmod 0440 /target/etc/sudoers.d/hpcforge-first

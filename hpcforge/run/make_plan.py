@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from hpcforge import __version__
+from hpcforge.blueprint.reader import find, mark_of
 from hpcforge.command_hint import command_line
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
@@ -13,7 +14,7 @@ from hpcforge.errors import UsageError
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.observation import Observation, taken_back
-from hpcforge.plan.plan import Plan
+from hpcforge.plan.plan import Obstacle, Plan
 from hpcforge.plan.roster import KnownMachine, Roster, gone_keys, renamed, without
 from hpcforge.plan.test_selection import Verify
 from hpcforge.run import leftover
@@ -88,9 +89,22 @@ def compare(
     if with_gone is not goal:
         found, goal = look(with_gone), with_gone
     plan = diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head)
+    plan = replace(plan, obstacles=tuple(with_line(site, obstacle) for obstacle in plan.obstacles))
     recorded = load(found.head.reads.get(VERDICTS_PATH))
     out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))
     return Comparison(found, planned(site.cluster, plan, recorded, choice.verify, out), goal)
+
+
+def with_line(site: Site, obstacle: Obstacle) -> Obstacle:
+    """An account in the way, with the line of the blueprint that has its number."""
+    if obstacle.kind != "account":
+        return obstacle
+    document = site.loaded.draft.document
+    loc = ("users", obstacle.name, "uid")
+    if find(document.root, loc) is None:
+        return obstacle
+    mark = mark_of(document.root, loc)
+    return replace(obstacle, why=f"{obstacle.why} ({(mark.source or document.source).name}:{mark.line})")
 
 
 def look(site: Site, goal: Goal, choice: Selection, say: Callable[[str], None]) -> Comparison:

@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.model import Network, Node
+from hpcforge.cluster.people import number_of
 from hpcforge.errors import UsageError
 from hpcforge.image import disk, store
 from hpcforge.image.manifest import Manifest
@@ -129,6 +131,7 @@ def _identities(site: Site, network: Network, authorized: str) -> dict[str, str]
                 "prefix": str(prefix),
                 "gateway": network.gateway or "",
                 "user": site.cluster.access.user,
+                "uid": str(number_of(site.cluster.users, site.cluster.access.user) or ""),
                 "authorized_key": authorized,
                 "console": "ttyS0,115200",
                 "partitions": " ".join(f"{mount}={gib}" for mount, gib in node.system_disk.partitions_gib.items()),
@@ -176,8 +179,9 @@ def default_key(site: Site) -> Path:
 
 def public_key(key: Path) -> str:
     """The public key that belongs to a private one, or is in a .pub file. Raises UsageError."""
+    content = read_named(key)
     if key.suffix == ".pub":
-        text = key.read_text(encoding="utf-8")
+        text = content.decode(errors="replace")
     else:
         done = subprocess.run(
             ["ssh-keygen", "-y", "-P", "", "-f", str(key)], capture_output=True, text=True, check=False

@@ -27,8 +27,6 @@ from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm
 from hpcforge.verify.verdict_records import VERDICTS_PATH
 
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
-CPU_TOPOLOGY = "cpu topology"  # the name of what `observe_machines` asks
-CPU_TOPOLOGY_COMMAND = ("lscpu", "--parse=SOCKET,CORE,CPU")
 NO_SECRETS: Mapping[str, bytes] = {}
 NO_FILES: Mapping[str, Sequence[str]] = {}
 _TIMEOUT_S = 120.0
@@ -76,8 +74,8 @@ def observe_leaving(engine: Engine, nodes: Collection[str], waits: Waits) -> dic
 
 
 def observe_machines(engine: Engine, names: Collection[str], waits: Waits) -> dict[str, Observation]:
-    """What machines are that no blueprint has yet: facts, and the topology of their processors."""
-    request: Request = {"verb": "observe", "wanted": [], "asks": {CPU_TOPOLOGY: list(CPU_TOPOLOGY_COMMAND)}}
+    """Return the facts of machines that no blueprint has yet."""
+    request: Request = {"verb": "observe", "wanted": []}
     return _ask(engine, dict.fromkeys(names, request), waits)
 
 

@@ -23,6 +23,7 @@ import pyrage
 from pyrage import x25519
 
 from hpcforge.atomic import sync_folder, write_atomically
+from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.errors import ExpectedError
 from hpcforge.locks import folder_lock
 from hpcforge.plan.secrets import LETTERS, PLAN_KEY, Secret, SecretSpec
@@ -117,7 +118,7 @@ def read_secrets(file: Path, identity_file: Path) -> dict[str, bytes]:
             "get the key file from its creator and give it with --identity or HPCFORGE_IDENTITY",
         )
     try:
-        plain = pyrage.decrypt(file.read_bytes(), [_read_identity(identity_file)])
+        plain = pyrage.decrypt(read_named(file), [_read_identity(identity_file)])
         return {name: base64.b64decode(value) for name, value in json.loads(plain).items()}
     except (pyrage.DecryptError, ValueError) as error:
         # from None: the cause could quote what was decrypted
@@ -231,7 +232,7 @@ def _read_identity(file: Path) -> x25519.Identity:
             f"other users can access the key file {file} (mode {mode:04o})",
             f"chmod 600 {shlex.quote(str(file))}",
         )
-    lines = [line.strip() for line in file.read_text().splitlines() if line.startswith("AGE-SECRET-KEY-")]
+    lines = [line.strip() for line in read_named(file).decode().splitlines() if line.startswith("AGE-SECRET-KEY-")]
     try:
         return x25519.Identity.from_str(lines[0])
     except (IndexError, pyrage.IdentityError):

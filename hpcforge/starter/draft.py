@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import groupby
+from typing import Literal
 
 import yaml
 from jinja2 import Environment, StrictUndefined
@@ -18,6 +19,7 @@ from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.hostlist import expand, fold
 from hpcforge.catalog import load_catalog
+from hpcforge.starter.accounts import SiteAccounts, usual_accounts
 from hpcforge.starter.drivers import installed_driver, present_driver, pytorch_version
 from hpcforge.starter.gpus import own_models
 from hpcforge.starter.hardware import USUAL_CPU, TemplateFabric, machine_hardware, server_hardware
@@ -41,6 +43,7 @@ class Answers:
     network: str
     workers: int
     server: str
+    network_guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,16 @@ def _check(answers: Answers, template: ClusterTemplate) -> None:
         raise StarterError(f"the catalog has no server {answers.server}", hint)
 
 
-def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: SiteFile | None = None) -> tuple[str, str]:
+def draft(
+    template: ClusterTemplate,
+    answers: Answers,
+    inventory: str,
+    site: SiteFile | None = None,
+    accounts: SiteAccounts | None = None,
+) -> tuple[str, str]:
     """Return the texts of a blueprint and of its inventory. `inventory`: the file's name, as the blueprint has it.
+
+    `accounts` are those of machines that were asked for them.
 
     Raises `StarterError` for answers or machines that make no blueprint.
     """
@@ -92,6 +103,7 @@ def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: Sit
     machines: Sequence[SiteMachine] = site.machines if site else ()
     words: dict[str, object] = {**vars(answers), "inventory": inventory}
     words |= slurm_words(site)
+    words |= {"accounts": accounts or usual_accounts(answers.user), "become": become(answers.user)}
     if machines:
         networks, machines = with_networks(_with_head(machines), answers.network)
         words |= _words_of(machines)
@@ -106,6 +118,11 @@ def draft(template: ClusterTemplate, answers: Answers, inventory: str, site: Sit
     )
     text = environment.from_string(template.text).render(words)
     return text, _inventory(text, ipaddress.IPv4Network(answers.network), machines)
+
+
+def become(user: str) -> Literal["sudo", "none"]:
+    """Return how a login account becomes root."""
+    return "none" if user == "root" else "sudo"
 
 
 def _system(machines: Sequence[SiteMachine]) -> tuple[tuple[str, str], bool]:
@@ -144,7 +161,8 @@ def _inventory(
             taken.add(address)
             shown = f", host_keys: {quoted(machine.host_keys)}" if machine.host_keys else ""
             shown += inventory_parts(machine)
-            lines.append(f"  {name}: {{address: {address}{shown}}}" + ("" if given else "   # guess"))
+            remarks = "; ".join((*([] if given else ["guess"]), *machine.remarks))
+            lines.append(f"  {name}: {{address: {address}{shown}}}" + (f"   # {remarks}" if remarks else ""))
     return "\n".join(lines) + "\n"
 
 
@@ -179,6 +197,7 @@ def _words_of(machines: Sequence[SiteMachine]) -> dict[str, object]:
         "head": guessed_head(machines).name,
         "head_known": "functions" not in guessed_head(machines).guesses,
         "reserve": _reserve(machines),
+        "container": next((machine.container for machine in machines if machine.container), ""),
         "gpus": any(each.choice for each in every),
         "driver": present_driver(every, system, catalog),
         "pytorch": pytorch_version(every, system, catalog),

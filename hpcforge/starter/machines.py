@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pydantic_core import PydanticCustomError
+
 from hpcforge.blueprint.values import NODE_NAME
 from hpcforge.errors import ExpectedError
 
@@ -70,6 +72,9 @@ class SiteMachine:
     note: str | None = None  # for people: other names, comments
     features: tuple[str, ...] = ()
     weight: int | None = None
+    network: str | None = None  # that its address is in, by its own configuration
+    container: str = ""  # the kind of container that it is; "" for a machine of its own
+    remarks: tuple[str, ...] = ()  # comments for the inventory
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,20 @@ def checked(machines: list[SiteMachine]) -> list[SiteMachine]:
     return machines
 
 
+def _node_name(hostname: str) -> str | None:
+    """A hostname as a node name; None where it names no single machine, or may be the address of another."""
+    name = hostname.lower().replace("_", "-").strip("-")
+    try:
+        NODE_NAME.check(name)
+    except PydanticCustomError:
+        return None
+    return None if name == "localhost" or _BY_ADDRESS.fullmatch(name) else name
+
+
+def _printable(hostname: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "?", hostname)[:63] or "none"
+
+
 def _by_address(address: str) -> str:
     return f"node-{address.replace('.', '-')}"
 
@@ -143,9 +162,14 @@ def distinct(machines: Sequence[SiteMachine]) -> list[SiteMachine]:
     """Machines of one name by their addresses: freshly installed ones are often all called `debian`."""
     times = Counter(machine.name for machine in machines)
     return [
-        replace(machine, name=_by_address(machine.address)) if machine.address and times[machine.name] > 1 else machine
+        _renamed(machine, machine.address) if machine.address and times[machine.name] > 1 else machine
         for machine in machines
     ]
+
+
+def _renamed(machine: SiteMachine, address: str) -> SiteMachine:
+    guesses = [guess for guess in machine.guesses if not guess.startswith("name")]
+    return replace(machine, name=_by_address(address), guesses=(*guesses, f"name, for {machine.name}"))
 
 
 def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys: tuple[str, ...]) -> SiteMachine:
@@ -153,9 +177,8 @@ def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys
 
     Raises `StarterError` for a description that no machine has.
     """
-    name = str(facts.get("hostname", "")).partition(".")[0].lower()
-    if not re.fullmatch(NODE_NAME.pattern, name) or _BY_ADDRESS.fullmatch(name):  # which may be another's address
-        name = _by_address(address)
+    hostname = str(facts.get("hostname", "")).partition(".")[0]
+    name = _node_name(hostname) or _by_address(address)
     rows = {tuple(line.split(",")[:3]) for line in topology.splitlines() if re.fullmatch(r"\d+,\d+,\d+", line)}
     sockets, cores = len({row[0] for row in rows}), len({row[:2] for row in rows})
     told = facts.get("nvml") or facts.get("amdgpu")
@@ -173,6 +196,7 @@ def of_facts(address: str, facts: Mapping[str, object], topology: str, host_keys
         memory_gib=_installed_gib(_number(facts, "memory_kib")),
         gpu=models[0] if models else None,
         gpus=max(_number(counts, "nvidia"), _number(counts, "amd")),
+        guesses=("functions",) if name == hostname.lower() else ("functions", f"name, for {_printable(hostname)}"),
         host_keys=host_keys,
         system=system if all(system) else None,
     )
@@ -205,7 +229,7 @@ def with_head(machines: Sequence[SiteMachine], name: str) -> list[SiteMachine]:
 
 def _as_head(machine: SiteMachine) -> SiteMachine:
     functions = machine.functions if "head" in machine.functions else ("head", *machine.functions)
-    return replace(machine, functions=functions, guesses=())
+    return replace(machine, functions=functions, guesses=tuple(sorted({*machine.guesses} - {"functions"})))
 
 
 def _as_other(machine: SiteMachine) -> SiteMachine:

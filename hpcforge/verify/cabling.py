@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.errors import ExpectedError
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.neighbour_matching import Heard, ReportedEnd
@@ -125,6 +126,6 @@ def _discovered(files: Sequence[Path], fabrics: Sequence[Fabric]) -> Iterator[tu
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_named(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CablingError(f"{path.name} cannot be read: {error}") from error

@@ -37,7 +37,7 @@ networks: {cluster: {cidr: 10.99.78.0/24}}
 services: {dns: {on: w1}, time: {on: w1}}
 software: {os: {name: debian, release: "12"}}
 rollout: {confirm_wait: 10min}
-users: {ada: {uid: 2001}}
+users: {ada: {uid: 2001}, ops: {uid: 1900, admin: true}}
 slurm:
   controller: w1
   reserve: {cores: 0, memory_gib: 0}

@@ -32,6 +32,7 @@ _UNFINISHED = ".new."  # before a home's name, until it is whole
 _MAKE_S = 60
 _SHADOW = Path("/etc/shadow")
 _EPOCH = datetime.date(1970, 1, 1)
+_LEAST, _MOST = 1000, 59_999  # numbers that a blueprint accepts
 _LOCKED = "1"  # our mark: the day of 1970 on which the account expired
 
 
@@ -156,8 +157,7 @@ def obstacle(wanted: Account, known: bool | None) -> str | None:  # noqa: ARG001
     if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
         return (
             f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, but {number} in the "
-            "blueprint; a new number would change the owner of its files, so renumber it by hand or change the "
-            "blueprint"
+            f"blueprint; a new number would change the owner of its files, so {_remedy(wanted, user, gid)}"
         )
     if gid is not None and gid != number:
         return (
@@ -168,9 +168,19 @@ def obstacle(wanted: Account, known: bool | None) -> str | None:  # noqa: ARG001
         if other is not None and other != name:
             return (
                 f"{what} {number} for {name!r} belongs to {other!r} on this node; choose another number in "
-                f"the blueprint, or renumber {other!r} by hand ({tool} --{what})"
+                f"the blueprint{_free_number(number)}, or renumber {other!r} by hand ({tool} --{what})"
             )
     return None
+
+
+def _remedy(wanted: Account, user: pwd.struct_passwd, gid: int | None) -> str:
+    """The number that fits an account as it is, else how to give it the blueprint's."""
+    by_hand = f"renumber it by hand (groupmod --gid {wanted.uid}; usermod --uid {wanted.uid})"
+    if not _LEAST <= user.pw_uid <= _MOST:
+        return f"{by_hand}: a blueprint has {_LEAST} to {_MOST}"
+    if (user.pw_gid, gid) != (user.pw_uid, user.pw_uid):
+        return f"{by_hand}: no number fits while its group is not {wanted.name!r} with the number of the account"
+    return f"write {user.pw_uid} in the blueprint: {wanted.name}: {{uid: {user.pw_uid}}}; or {by_hand}"
 
 
 def own(name: str, change: Account | None, made: set[str]) -> bool:  # noqa: ARG001
@@ -256,6 +266,14 @@ def _name_of_user(uid: int) -> str | None:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return None
+
+
+def _free_number(number: int) -> str:
+    """The next number that is neither a user's nor a group's here, for a message."""
+    for free in range(number + 1, min(number + 100, _MOST + 1)):
+        if _name_of_user(free) is None and _name_of_group(free) is None:
+            return f" ({free} is free here)"
+    return ""
 
 
 def _name_of_group(gid: int) -> str | None:

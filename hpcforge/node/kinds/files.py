@@ -11,13 +11,15 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from hpcforge.node import backups, files, paths, receipt
+from hpcforge.node import backups, commands, files, paths, receipt
 from hpcforge.node.events import EventReporter, Json, NodeError
 from hpcforge.node.kinds import BLOCK, UNKNOWN, SpaceNeed
 
 if TYPE_CHECKING:
     from hpcforge.kinds.files import File, FileWithContent
 
+_HOSTNAME = "/etc/hostname"
+_HOSTNAME_S = 10
 compare = files.compare_file
 
 
@@ -29,7 +31,10 @@ def obstacle(wanted: File, known: Json | None) -> str | None:
 
 def put(wanted: FileWithContent) -> str | None:
     """With the content that was sent. NodeError where that is not the one that was planned."""
-    return files.put_file(wanted, _content(wanted))
+    detail = files.put_file(wanted, _content(wanted))
+    if detail and wanted.path == _HOSTNAME:  # the kernel reads it when the machine starts, and daemons ask the kernel
+        commands.succeed(["hostname", "-F", _HOSTNAME], _HOSTNAME_S)
+    return detail
 
 
 def own(name: str, change: File | None, made: set[str]) -> Json | None:

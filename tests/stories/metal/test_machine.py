@@ -87,6 +87,7 @@ def test_apply_makes_a_cluster_of_a_machine_and_of_the_next_with_its_name(tmp_pa
         assert "install  w1\n" in said and "writes a blank disk; nothing is written where none is blank" in said
         there.hpcforge("apply", "SITE", *install, "--yes")
         assert there.ssh("hostname && sudo -n id -u && systemctl is-system-running") == "w1\n0\nrunning\n"
+        assert there.ssh("id -u; id -g") == "1900\n1900\n"  # as the blueprint has it
         assert there.ssh("sinfo -h -o %T") == "idle\n"
         assert there.ssh("cd / && sudo -u ada srun -n 2 hostname") == "w1\nw1\n"
         assert "not installed: its host key is recorded" in there.hpcforge("plan", "SITE", *install)

@@ -13,6 +13,7 @@ import yaml
 from hpcforge.cluster import load
 from hpcforge.cluster.installer_files import Format, InstallerChoices, files_of
 from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.people import User, number_of
 from tests.support.fake_bmc import Serving
 from tests.support.metal_site import metal_site
 
@@ -130,3 +131,12 @@ def test_a_site_that_logs_in_as_root_gets_no_other_account(cluster: Cluster) -> 
     assert "passwd/root-login boolean true" in text and "sudoers.d" not in text and "/target/root/.ssh" in text
     said = yaml.safe_load(files(by_root, "w1", "cloud-init")["w1/user-data"])
     assert said["users"] == [{"name": "root", "ssh_authorized_keys": [CHOICES.key]}] and said["disable_root"] is False
+
+
+def test_the_login_account_gets_the_blueprints_number(cluster: Cluster) -> None:
+    numbered = replace(cluster, users=(User(cluster.access.user, 1900, True, ()),))
+    assert "d-i passwd/user-uid string 1900\n" in files(numbered, "w1", "preseed")["w1.cfg"]
+    [account] = yaml.safe_load(files(numbered, "w1", "cloud-init")["w1/user-data"])["users"]
+    assert account["uid"] == "1900"  # text: cloud-init 21 gave useradd no number that is none
+    assert number_of(numbered.users, cluster.access.user) == 1900
+    assert number_of(numbered.users, "eve") is None

@@ -74,6 +74,10 @@ def test_only_a_failure_without_a_role_is_the_tasks_own() -> None:
     assert complaint("failed", {"role": "munge", "name": "x", "error": "y"}) is None
     assert complaint("failed", {"role": None, "name": "lock", "error": "held"}) == "lock: held"
     assert complaint("no_root", {"user": "ops", "error": "no sudo"}) == "ops cannot become root: no sudo"
+    assert complaint("no_root", {"user": "ops", "error": "there is no sudo on this node"}) == (
+        "ops cannot become root: there is no sudo on this node; as root there: install sudo, and in "
+        "/etc/sudoers.d/ops: ops ALL=(ALL) NOPASSWD: ALL"
+    )
     assert complaint("done", {}) is None
 
 

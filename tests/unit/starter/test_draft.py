@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpcforge.cluster import load
-from hpcforge.starter.draft import OF_MACHINES, Answers, draft, templates
+from hpcforge.starter.accounts import SiteAccounts
+from hpcforge.starter.draft import OF_MACHINES, Answers, become, draft, templates
 from hpcforge.starter.machines import SiteFile, StarterError, of_facts, with_head
 from hpcforge.starter.readers import read
 from tests.unit.starter.readers.test_ansible import INI, YAML
@@ -119,3 +122,35 @@ def test_without_gpus_there_is_a_pytorch_for_each_debian(tmp_path: Path, release
     )
     assert load(written(tmp_path, texts)).cluster.os.release == release
     assert "frameworks: {pytorch:" in texts[0]
+
+
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if name != OF_MACHINES])
+@pytest.mark.parametrize("user", ["ops", "root", "tests"])
+def test_any_login_account_makes_a_valid_cluster(name: str, user: str, tmp_path: Path) -> None:
+    template = TEMPLATES[name]
+    answers = Answers("first", "first.internal", user, "10.20.0.0/22", 2, template.server)
+    texts = draft(template, answers, "first.inventory.yaml")
+    cluster = load(written(tmp_path, texts)).cluster
+    assert cluster.access.become == ("none" if user == "root" else "sudo")
+    assert {each.name for each in cluster.users} == {"root": {"tests"}, "tests": {"tests", "acceptance"}}.get(
+        user, {"ops", "tests"}
+    )
+    guess = f"  {user}: {{uid: 1000, admin: true}}   # guess: the number that {user} has on the nodes: id -u {user}\n"
+    assert (guess in texts[0]) == (user != "root")
+
+
+def test_accounts_and_remarks_of_machines_are_written(tmp_path: Path) -> None:
+    machines = read(HOSTS).machines
+    odd = SiteFile((replace(machines[0], container="lxc", remarks=("also at 10.1.9.9",)), *machines[1:]))
+    accounts = SiteAccounts(None, "acceptance", 1905, tests_guess="guess: it exists", missing="n1: another number")
+    answers = Answers("first", "first.internal", "ops", f"{machines[0].address}/16", 0, "", network_guessed=True)
+    answers = replace(answers, network=str(ipaddress.IPv4Network(answers.network, strict=False)))
+    texts = draft(TEMPLATES[OF_MACHINES], answers, "first.inventory.yaml", odd, accounts)
+    cluster = load(written(tmp_path, texts)).cluster
+    assert [(user.name, user.uid) for user in cluster.users] == [("acceptance", 1905)]
+    assert "# guess: ops is left out, and hpcforge logs in with it all the same: n1: another number\n" in texts[0]
+    assert "  # guess: it exists; acceptance jobs run as this user\n" in texts[0]
+    assert "   # guess: the prefix length\n" in texts[0]
+    assert "  enforce: []   # guess: there are containers (lxc)" in texts[0]
+    assert "   # also at 10.1.9.9\n" in texts[1]
+    assert become("ops") == "sudo"

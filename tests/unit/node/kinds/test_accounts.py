@@ -153,3 +153,27 @@ def test_a_plan_says_where_a_home_is_to_be() -> None:
     assert wanted.line({"exists": True, "home": None}) == f"{line}; /homes/ada is made)"
     assert wanted.line({"exists": True, "home": "/homes/ada"}) == f"{line})"
     assert wanted.line({"exists": False, "home": None}) == f"{line})"
+
+
+IN_THE_WAY = {
+    "another number": (
+        "useradd -u 43007 -U hf-guest",
+        "write 43007 in the blueprint: hf-guest: {uid: 43007}; or renumber",
+    ),
+    "a group of all": ("useradd -u 43007 -g users hf-guest", "no number fits while its group is not 'hf-guest'"),
+    "a number of the system": (
+        "useradd -u 843 -U hf-guest",
+        "(groupmod --gid 43001; usermod --uid 43001): a blueprint has",
+    ),
+    "its number is another's": (
+        f"useradd -u {UID} -U hf-other; groupadd -g {UID + 1} hf-third",
+        f"belongs to 'hf-other' on this node; choose another number in the blueprint ({UID + 2} is free here), or",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IN_THE_WAY)
+def test_what_is_in_the_way_is_named_with_the_number_that_fits(case: str, root: Path) -> None:
+    before, remedy = IN_THE_WAY[case]
+    [error] = told(done(root, {"sh": before}, guest()), "failed", "error")
+    assert remedy in error

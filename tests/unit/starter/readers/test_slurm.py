@@ -503,7 +503,7 @@ def read_form(form: Form) -> SiteFile:
 def validated(site: SiteFile, folder: Path) -> None:
     """Write and load the blueprint of what a file says."""
     answers = Answers(
-        site.cluster or "first", site.domain or "first.internal", "ops", _network_of(site.machines), 0, ""
+        site.cluster or "first", site.domain or "first.internal", "ops", _network_of(site.machines)[0], 0, ""
     )
     texts = draft(templates()[OF_MACHINES], answers, "first.inventory.yaml", site)
     (folder / "first.yaml").write_text(texts[0])

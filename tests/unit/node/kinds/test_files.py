@@ -1,0 +1,44 @@
+"""Files that take effect as they are written, with an /etc and a host name apart."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="changes the host name, in a namespace")
+
+APART = """
+mkdir "$0/etc"
+cp -a /etc/. "$0/etc"
+mount --bind "$0/etc" /etc
+hostname GPU-07.old.example.org
+exec "$@"
+"""
+RUN = """
+import json, os, sys
+from hpcforge.kinds.files import FileWithContent
+from hpcforge.node.kinds import files
+
+told = [[files.put(FileWithContent(**item)), os.uname().nodename] for item in json.loads(sys.argv[1])]
+print(json.dumps(told))
+"""
+
+
+def test_a_host_name_is_the_kernels_at_once(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    root = {"mode": "0644", "owner": "root", "group": "root", "digest": None, "secret": False, "early": False}
+    name = {**root, "path": "/etc/hostname", "content_base64": base64.b64encode(b"gpu07\n").decode()}
+    other = {**root, "path": "/etc/other", "content_base64": base64.b64encode(b"gpu08\n").decode()}
+    python = [sys.executable, "-c", RUN, json.dumps([other, name, name])]
+    words = ["unshare", "--mount", "--uts", "sh", "-ec", APART, str(tmp_path), *python]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    (_, before), (did, after), again = json.loads(ran.stdout)
+    assert (before, after) == ("GPU-07.old.example.org", "gpu07")
+    assert did and again == [None, "gpu07"]
