@@ -7,25 +7,29 @@ any of their ports at the other. Everything else is told by its port.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
 
 from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
 from hpcforge.fabric.recabling import PlugMove, assign, plugs, swaps
 
-Kind = Literal["ambiguous", "exchanged", "swapped", "wrong", "absent", "missing", "extra"]
-KINDS: tuple[Kind, ...] = ("ambiguous", "exchanged", "swapped", "wrong", "absent", "missing", "extra")
+Kind = Literal["ambiguous", "exchanged", "swapped", "wrong", "unknown", "absent", "missing", "extra"]
+KINDS: tuple[Kind, ...] = ("ambiguous", "exchanged", "swapped", "wrong", "unknown", "absent", "missing", "extra")
 _DEVICE_KINDS = ("node", "endpoint", "leaf", "spine", "core")
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was found. `looked_at` has fabric and device: who said what the neighbours there are, or was asked."""
+    """What was found. `looked_at` has fabric and device: who said what the neighbours there are, or was asked.
+
+    `unknown` has the devices with ports that cannot be read, and why; such a port has the name "?".
+    """
 
     links: tuple[CableEnds, ...]
     looked_at: frozenset[tuple[str, str]]
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ class CablingReport:
 
 def compare(drawn: Drawn, seen: Seen) -> CablingReport:
     """Compare what was seen with what is drawn."""
-    links, crowded = _one_cable_a_port(drawn, seen.links)
+    unread, unread_ports = _unread(drawn, seen)
+    links, crowded = _one_cable_a_port(drawn, [link for link in seen.links if not _is_unread(drawn, link)])
     right = [link for link in links if drawn.right(link)]
     filled = {port for link in right for port in link}
     wrong = [link for link in links if not drawn.right(link)]
@@ -82,30 +87,57 @@ def compare(drawn: Drawn, seen: Seen) -> CablingReport:
     kept = assign(wrong, _empty(drawn, filled), drawn)
     moved = [_moved(drawn, group) for group in swaps(plugs(wrong, kept, filled, drawn), drawn)]
     extra = _extra(drawn, [link for link in wrong if link not in kept])
-    aside = {port for finding in crowded for port in finding.moves[0].cable}
+    aside = unread_ports | {port for finding in crowded for port in finding.moves[0].cable}
     empty = [link for link in _still_empty(drawn, filled) if not set(link) & aside]
     checked = [link for link in empty if any((drawn.fabric(link), port.device) in seen.looked_at for port in link)]
     missing = _missing(drawn, checked, links)
     findings = sorted(
-        chain(crowded, exchanged, moved, extra, missing),
+        chain(crowded, exchanged, moved, unread, extra, missing),
         key=lambda finding: (KINDS.index(finding.kind), finding.message),
     )
     return CablingReport(tuple(findings), len(right), len(empty) - len(checked))
 
 
-def _one_cable_a_port(drawn: Drawn, seen: Iterable[CableEnds]) -> tuple[list[CableEnds], list[CablingFinding]]:
-    """Drop what is said twice and what is none of ours, and set ports aside that see more than one neighbour.
+def _is_unread(drawn: Drawn, link: CableEnds) -> bool:
+    return any(port.name == "?" and port.device in drawn.kinds for port in link)
 
-    A far end whose port nobody could tell is taken as drawn if the device is the right one.
+
+def _unread(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortName]]:
+    """Return what is known of cables with an end in a port that cannot be read, and the ports drawn for them.
+
+    Such a cable is wrong at most for its device; nothing is to be moved before the ports are known.
     """
-    known = (CableEnds(_told(drawn, link.a, link.b), _told(drawn, link.b, link.a)) for link in seen)
-    ours = [link for link in known if link.a.device in drawn.kinds or link.b.device in drawn.kinds]
+    unread = {link: None for link in seen.links if _is_unread(drawn, link)}
+    read = {port: link.other(port).device for link in seen.links if link not in unread for port in link}
+    groups: dict[str, dict[CableEnds, None]] = {}
+    findings: list[CablingFinding] = []
+    ports: set[PortName] = set()
+    for link in unread:
+        far, near = (link.a, link.b) if link.a.name == "?" and link.a.device in drawn.kinds else (link.b, link.a)
+        peer = drawn.peer.get(near)
+        if read.get(near) == far.device:
+            continue  # another report of the cable has both ports
+        if peer and peer.device != far.device:
+            message = f"{near} leads to {far.device}, not to {peer}; its port there is unknown"
+            findings.append(CablingFinding("wrong", message, (CableMove("look", link),)))
+        drawn_here = peer is not None and peer.device == far.device
+        groups.setdefault(far.device, {})[CableEnds(near, peer) if peer and drawn_here else link] = None
+        ports |= {near, peer} if peer else {near}
+    for device, cables in groups.items():
+        count = "the port of 1 cable is" if len(cables) == 1 else f"the ports of {len(cables)} cables are"
+        message = f"{device}: {count} unknown: {seen.unknown.get(device, 'no report names a port')}"
+        findings.append(CablingFinding("unknown", message, tuple(CableMove("look", cable) for cable in cables)))
+    return findings, ports
+
+
+def _one_cable_a_port(drawn: Drawn, seen: Iterable[CableEnds]) -> tuple[list[CableEnds], list[CablingFinding]]:
+    """Drop what is said twice and what is none of ours, and set ports aside that see more than one neighbour."""
+    ours = [link for link in seen if link.a.device in drawn.kinds or link.b.device in drawn.kinds]
     links = list(dict.fromkeys(_ordered(drawn, link) for link in ours))
     at: dict[PortName, list[CableEnds]] = {}
     for link in links:
         for port in link:
-            if port.name != "?":
-                at.setdefault(port, []).append(link)
+            at.setdefault(port, []).append(link)
     crowded = {port: found for port, found in at.items() if len(found) > 1}
     aside = {link for found in crowded.values() for link in found if not drawn.right(link)}
     return [link for link in links if link not in aside], [
@@ -122,11 +154,6 @@ def _one_cable_a_port(drawn: Drawn, seen: Iterable[CableEnds]) -> tuple[list[Cab
         for port, found in crowded.items()
         if port in drawn.peer and not any(drawn.right(link) for link in found)
     ]
-
-
-def _told(drawn: Drawn, port: PortName, other: PortName) -> PortName:
-    peer = drawn.peer.get(other)
-    return peer if port.name == "?" and peer is not None and peer.device == port.device else port
 
 
 def _ordered(drawn: Drawn, link: CableEnds) -> CableEnds:

@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.fabric.as_built import CablingReport, Seen, compare
 from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
-from tests.support.as_plugged import check, drawn, exchanged, mended, pair, rails, replug, swapped
+from tests.support.as_plugged import check, drawn, everything, exchanged, mended, pair, rails, replug, swapped
 
 
 @pytest.fixture(scope="module")
@@ -190,12 +190,36 @@ def test_two_neighbours_on_one_port(design: Drawn) -> None:
     assert check(design, [*design.links, *others]).findings == ()
 
 
-def test_a_port_that_nobody_could_tell(design: Drawn) -> None:
+def unread(design: Drawn, *links: CableEnds) -> CablingReport:
+    rest = [link for link in design.links if link.a not in {each.a for each in links}]
+    seen = Seen((*rest, *links), everything(design), {"inband-leaf-001": "two numberings fit"})
+    return compare(design, seen)
+
+
+def test_a_port_that_cannot_be_read_is_unknown_not_as_drawn(design: Drawn) -> None:
     port = at(design, "gpu001", "inband link 1")
-    links = [link for link in design.links if link.a != port]
-    assert check(design, [*links, CableEnds(port, PortName("inband-leaf-001", "?"))]).findings == ()
-    [finding] = check(design, [*links, CableEnds(port, PortName("inband-leaf-002", "?"))]).findings
-    assert finding.kind == "wrong"
+    report = unread(design, CableEnds(port, PortName("inband-leaf-001", "?")))
+    assert said(report) == [("unknown", "inband-leaf-001: the port of 1 cable is unknown: two numberings fit")]
+    assert (report.as_drawn, report.moves, report.unchecked) == (len(design.links) - 1, 1, 0)
+    assert [move.action for finding in report.findings for move in finding.moves] == ["look"]
+
+
+def test_a_cable_at_another_device_is_wrong_though_its_port_is_unknown(design: Drawn) -> None:
+    port = at(design, "gpu001", "inband link 1")
+    report = unread(design, CableEnds(PortName("inband-leaf-002", "?"), port))
+    assert [finding.kind for finding in report.findings] == ["wrong", "unknown"]
+    assert report.findings[0].message == (
+        f"gpu001 inband link 1 leads to inband-leaf-002, not to {design.peer[port]}; its port there is unknown"
+    )
+    assert {move.action for finding in report.findings for move in finding.moves} == {"look"}
+
+
+def test_another_report_of_the_same_cable_makes_its_port_known(design: Drawn) -> None:
+    [link] = [link for link in design.links if link.a == PortName("gpu001", "inband link 1")]
+    both = unread(
+        design, link, CableEnds(link.a, PortName(link.b.device, "?")), CableEnds(PortName("gpu001", "?"), link.b)
+    )
+    assert both.findings == ()
 
 
 @pytest.mark.parametrize("seed", range(40))

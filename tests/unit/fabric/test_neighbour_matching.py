@@ -189,7 +189,7 @@ def test_the_inventory_says_who_is_who(told_as: str) -> None:
         ("7", "7"),
         ("#7", "7"),
         ("etp7", "7"),
-        ("Ethernet24", "?"),  # port 24, or lane 24 of port 7
+        ("Ethernet12", "?"),  # port 12, or 13 counted from 0, or lane 12 of port 4
         ("mgmt0", "?"),
         ("swp99", "?"),
     ],
@@ -197,7 +197,7 @@ def test_the_inventory_says_who_is_who(told_as: str) -> None:
 def test_ports(text: str, port: str) -> None:
     found = heard(pair(), [(ReportedEnd(("gpu001",), ("eno1",)), ReportedEnd(("inband-leaf-001",), (text,)))])
     assert found.seen.links[0].b == PortName("inband-leaf-001", port)
-    assert bool(found.doubts) == (port == "?")
+    assert bool(found.seen.unknown) == (port == "?")
 
 
 @pytest.mark.parametrize(
