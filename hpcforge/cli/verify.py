@@ -227,6 +227,7 @@ def _with_fabrics(loaded: Loaded, blueprint: Path) -> Loaded:
 def _recognised(loaded: Loaded, heard: Heard) -> Recognised:
     specs = loaded.blueprint.fabrics
     models = {device.model for fabric in loaded.fabrics for device in fabric.devices if device.model}
+    named = loaded.inventory.switches.items() if loaded.inventory else ()
     return recognise(
         loaded.fabrics,
         heard,
@@ -234,7 +235,7 @@ def _recognised(loaded: Loaded, heard: Heard) -> Recognised:
         {node.name: node.hardware for node in loaded.cluster.nodes},
         {name: spec.interfaces for name, spec in specs.items() if spec.interfaces},
         [fabric.name for fabric in loaded.cluster.fabrics if fabric.lldp],
-        PortFacts({model: _lanes(loaded, model) for model in models}),
+        PortFacts({model: _lanes(loaded, model) for model in models}, {name: each.ports for name, each in named}),
     )
 
 

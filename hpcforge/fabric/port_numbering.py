@@ -215,10 +215,16 @@ class SwitchNumbering:
         others = sorted({_texts(report) for report in reports if report not in labels})
         some = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
         if len(outcomes) > 1:
-            return NumberedPorts({}, _ambiguous(outcomes))
+            return NumberedPorts({}, f"{_ambiguous(outcomes)}; {self._way_out}")
         if labels or not any(sources):
             return NumberedPorts(labels, f"not names of its ports: {some}" if others else "")
-        return NumberedPorts({}, f"no numbering of the {self.machine.ports} ports of {self.machine.model} fits {some}")
+        model = f"{self.machine.ports} ports of {self.machine.model}"
+        return NumberedPorts({}, f"no numbering of the {model} fits {some}; {self._way_out}")
+
+    @property
+    def _way_out(self) -> str:
+        line = f"switches: {{{self.machine.name}: {{ports: {{PORT: NAME}}}}}}"
+        return f"settle it in the inventory for one or two ports as printed on the switch, {line}"
 
     def _fitting(
         self, named: Mapping[tuple[str, ...], InterfaceName], reports: Mapping[tuple[str, ...], str]
