@@ -97,8 +97,7 @@ class InventorySwitch(Section):
     ) = Field(None, description="Its InfiniBand node GUID, as in 0xb83fd203004a1c80.")
     mac: v.Mac | None = Field(None, description="Its chassis MAC address in LLDP.")
     ports: dict[PortLabel, v.Sentence] = Field(
-        {},
-        description="Names of some of its ports in LLDP, by the port as printed on it; they settle how it numbers them.",
+        {}, description="Names of some of its ports in LLDP, by the port as printed on it; they settle its numbering."
     )
 
 

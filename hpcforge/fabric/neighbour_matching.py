@@ -259,7 +259,7 @@ class _Interfaces:
 
     def count(self, end: _Place, switch: _Place) -> None:
         """Note that an interface leads to a switch."""
-        if end.kind in ENDS and switch.fabric is not None:
+        if end.kind in ENDS and switch.fabric is not None and end.port != "?":
             kind = self.alike.get(end.device, end.device)
             self.seen.setdefault((kind, end.port), {}).setdefault(switch.fabric, []).append((end.device, switch.device))
 

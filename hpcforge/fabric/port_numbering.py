@@ -211,13 +211,19 @@ class SwitchNumbering:
             }
             sources.append({report: name for report, name in named.items() if name})
         outcomes = _joined([self._fitting(named, reports) if named else [] for named in sources])
-        labels = outcomes[0] if len(outcomes) == 1 else {}
+        labels = {
+            report: label
+            for report, label in (outcomes[0].items() if outcomes else ())
+            if all(each.get(report) == label for each in outcomes)
+        }
         others = sorted({_texts(report) for report in reports if report not in labels})
         some = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
+        if not others:
+            return NumberedPorts(labels)
         if len(outcomes) > 1:
-            return NumberedPorts({}, f"{_ambiguous(outcomes)}; {self._way_out}")
+            return NumberedPorts(labels, f"{_ambiguous(outcomes)}; {self._way_out}")
         if labels or not any(sources):
-            return NumberedPorts(labels, f"not names of its ports: {some}" if others else "")
+            return NumberedPorts(labels, f"not names of its ports: {some}")
         model = f"{self.machine.ports} ports of {self.machine.model}"
         return NumberedPorts({}, f"no numbering of the {model} fits {some}; {self._way_out}")
 
@@ -256,8 +262,10 @@ class SwitchNumbering:
                 continue
             kinds = list(dict.fromkeys(self.lanes))
             for chosen in product(*kinds):
-                of = dict(zip(kinds, chosen, strict=True))
-                yield Numbering(before, counting, tuple(of[possible] for possible in self.lanes))
+                lanes = dict(zip(kinds, chosen, strict=True))
+                numbering = Numbering(before, counting, tuple(lanes[possible] for possible in self.lanes))
+                if counting == "lanes from 0" or numbering.step > 1:  # one lane a port, from 1, is "from 1"
+                    yield numbering
 
 
 def _places(fabric: Fabric, device: int) -> Iterator[tuple[Place, str]]:

@@ -185,7 +185,7 @@ def _ib_end(described: Mapping[str, tuple[str, str, int]], identity: str, port: 
     chip = model.partition("/")[2]
     name = f"{name}/{chip}" if chip not in ("", "U1") else name
     if kind == "Switch":
-        return ReportedEnd((name, guid), (f"#{port} of {ports}" if ports else f"#{port}",))
+        return ReportedEnd((name or guid, guid), (f"#{port} of {ports}" if ports else f"#{port}",))
     host, _, adapter = name.partition(" ")  # "gpu001 mlx5_0"
     adapter = adapter or guid
     return ReportedEnd((host or guid, guid), (adapter if port == 1 else f"{adapter}/{port}",))

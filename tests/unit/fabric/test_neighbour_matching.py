@@ -209,6 +209,32 @@ def test_lanes(text: str, port: str) -> None:
     assert found.seen.links[0].b == PortName("compute-leaf-001", port)
 
 
+@pytest.mark.parametrize(
+    ("text", "breakout", "port"),
+    [
+        ("#6 of 17", 1, "6"),
+        ("#7 of 33", 1, "4"),  # its ports are split, and drawn whole
+        ("#8 of 33", 1, "?"),
+        ("#6 of 33", 2, "3/2"),
+        ("#6 of 17", 2, "?"),  # its ports are drawn split, and are not
+        ("#99", 1, "?"),
+    ],
+)
+def test_ports_as_infiniband_counts_them(text: str, breakout: int, port: str) -> None:
+    fabric = rails(nodes=8, breakout=breakout, **({"uplink_rate_gbps": 800.0} if breakout > 1 else {}))
+    found = heard(fabric, [(ReportedEnd(("gpu001",), ("mlx5_0",)), ReportedEnd(("compute-leaf-001",), (text,)))])
+    assert found.seen.links[0].b == PortName("compute-leaf-001", port)
+    assert found.seen.unknown.get("compute-leaf-001", "") == ("" if port != "?" else f"not among its ports: {text}")
+
+
+def test_a_node_whose_neighbour_names_no_port_is_unknown() -> None:
+    """A switch's own report of an adapter that sends its MAC address only."""
+    pairs = [(ReportedEnd(("inband-leaf-001",), ("", "", "swp1")), ReportedEnd(("gpu001",), ("",)))]
+    found = heard(pair(), pairs)
+    assert found.seen.links == (CableEnds(PortName("inband-leaf-001", "1"), PortName("gpu001", "?")),)
+    assert found.seen.unknown == {"gpu001": "its neighbour reports no name of a port"}
+
+
 def test_whose_cables_are_looked_at() -> None:
     """A node that was asked by LLDP says nothing of InfiniBand; a switch says all of its own fabric."""
     wired, compute = pair(), rails(nodes=4)
