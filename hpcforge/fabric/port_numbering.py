@@ -27,7 +27,7 @@ _CHANCE = 200  # that numbers have wide gaps by chance is one in as many; then t
 _SHOWN = 4  # names in one message
 _DESCRIPTION = 1  # the source that may have free text
 _NAME = re.compile(
-    r"(?P<word>q?sfp[0-9]{2}-|(?:unit: 1 )?slot: 0 port: (?=[0-9])|[^0-9.]*?|[0-9]{1,3}ge)"
+    r"(?P<word>q?sfp[0-9]{2}-|(?:unit: 1 )?slot: 0 port: (?=[0-9])|[^0-9.]*?|[0-9]{1,3}g(?:e|igabitethernet))"
     r"(?P<numbers>[0-9]{1,6}(?:[/:-][0-9]{1,6})*)(?P<lane>s[0-9]{1,2}|[a-h])?(?P<unit>\.[0-9]{1,5})?"
     r"(?: interface| [0-9a-z]+ - level)?"
 )
@@ -150,15 +150,23 @@ def _countings(name: InterfaceName, system: str) -> frozenset[Counting]:
         ways = _EVERY
     elif gige and before in ((), (0,)):  # FTOS, and SONiC's aliases of the same switches, count lanes
         ways = _EVERY if before else _EVERY - {"from 0"}
-    elif word in _ETHERNET | _PLAIN or word.startswith(("sfp", "qsfp")) or (_vendor(word) and before[:1] == (1,)):
+    elif _from_one(word, before):
         ways = frozenset({"from 1"})
     else:
         ways = frozenset({"from 1", "from 0"})
     return next((ways & of for text, of in _SYSTEMS if text in system.lower()), ways) or ways
 
 
+def _from_one(word: str, before: Place) -> bool:
+    if word == "":
+        return before[:1] != (0,)
+    if word in _PLAIN or word.startswith(("sfp", "qsfp")):
+        return True
+    return bool(before) and (word in _ETHERNET or (before[0] == 1 and _vendor(word)))
+
+
 def _vendor(word: str) -> bool:
-    return bool(_GIGABIT.fullmatch(word) or re.fullmatch("([a-z-]*gig|[0-9]*g)e", word))
+    return bool(_GIGABIT.fullmatch(word) or re.fullmatch("([a-z-]*gig|[0-9]*g)e|[0-9]+gigabitethernet", word))
 
 
 def _kind(name: InterfaceName) -> str:
@@ -171,8 +179,8 @@ def _kind(name: InterfaceName) -> str:
 def _plausible(before: Place, word: str) -> bool:
     """Whether numbers before the port's may be those of the only unit and slot; others may be of a second module."""
     highest = 0 if word in _JUNOS else 1
-    gigabit = bool(_GIGABIT.fullmatch(word)) and len(before) > 1
-    return all(number <= highest for number in before) and not (gigabit and before[-1] != 0)
+    module = len(before) > 1 and before[-1] and re.fullmatch(f"{_GIGABIT.pattern}|[a-z-]*gige", word)
+    return all(number <= highest for number in before) and not module
 
 
 class SwitchNumbering:

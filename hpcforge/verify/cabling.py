@@ -34,12 +34,12 @@ _PORT = re.compile(
     r'(?:[^"]*"(?P<text>.*)")?'
 )
 _IB_END = r"(SW|CA|RT) +[0-9]+ +([0-9]{1,6}) 0x([0-9a-f]{1,16})"
-_PORTS_LINE = re.compile(rf"\s*{_IB_END} +\S+ +\S+ +- +{_IB_END} +\( '(.*)' - '(.*)' \)")
+_PORTS_LINE = re.compile(rf"\s*{_IB_END} +\S+ +\S+ +- +{_IB_END} +\( '(.{{0,256}})' - '(.{{0,256}})' \)")
 _NO_CABLE = re.compile(
     r"\s*(#.*|[a-z]+=.*|Chassis [0-9].*|Hostname: .*|Non-Chassis Nodes|"
     r"(SW|CA|RT) +[0-9]+ +[0-9]+ 0x\S+ +\S+ +\S+ +'.*')?"
 )
-_OTHER_LISTS = re.compile(r"(Switch|Ca|Router)\s+: 0x|[<>] ", re.MULTILINE)
+_OTHER_LISTS = re.compile(r"^((Switch|Ca|Router)\s+: 0x|[<>] )", re.MULTILINE)
 _KINDS = {"S": "Switch", "H": "Ca", "C": "Ca", "R": "Rt"}
 _AGGREGATION = "Aggregation Node"  # of in-switch reduction: a port inside the switch, not a cable
 

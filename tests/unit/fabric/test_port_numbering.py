@@ -103,6 +103,8 @@ FORMS = {
     "comware": Form(lambda p: (f"Ten-GigabitEthernet1/0/{p}", f"Ten-GigabitEthernet1/0/{p} Interface")),
     "comware 100G": Form(lambda p: (f"HundredGigE1/0/{p}",)),
     "icx": Form(lambda p: (f"ethernet1/1/{p}", f"100GigabitEthernet1/1/{p}")),
+    "icx by mac": Form(lambda p: ("", f"10GigabitEthernet1/1/{p}")),
+    "sr linux": Form(lambda p: (f"ethernet-1/{p}",)),
     # support.hpe.com, AOS-CX: show lldp neighbor-info
     "aos-cx": Form(lambda p: (f"1/1/{p}",)),
     # an inventory agent's test: PROCURVE J9450A
@@ -118,6 +120,7 @@ FORMS = {
     "ios xr": Form(lambda p: (f"HundredGigE0/0/0/{p - 1}",)),
     # a switch whose words this program does not know may count from 0 or from 1
     "unknown words": Form(lambda p: (f"xyz{p}",), settled=False),
+    "linux": Form(lambda p: (f"eth{p}",), settled=False),
     "catalyst 2960": Form(lambda p: (f"GigabitEthernet0/{p}",), lanes=1, settled=False),
     "eos, by an unknown system": Form(lambda p: (f"Ethernet{p}",), lanes=1, settled=False),
     "free text": Form(lambda p: ("", f"gpu{p:03}"), settled=False),
@@ -167,6 +170,9 @@ def test_lanes_of_ports_that_are_broken_out(spell: Callable[[int, int], str], la
         (["ether1", "sfp-sfpplus1"], ["?", "?"]),  # each kind begins with the first port
         (["xe-0/0/4", "xe-0/1/0"], ["?", "?"]),  # a second module, whose place is not known
         (["Ethernet2/4", "Ethernet2/5"], ["?", "?"]),
+        (["TwentyFiveGigE1/1/1", "TwentyFiveGigE1/1/2"], ["?", "?"]),
+        (["0/3", "0/4"], ["?", "?"]),
+        (["1/1/c3/1", "port1.0.4", "A3"], ["?", "?", "?"]),
         (["swp3", "swp40"], ["?", "?"]),  # the model has 32
         (["swp3", "mgmt0"], ["3", "?"]),
         (["swp3", "Port-Channel4", "bond1", "vlan.7", "eth0"], ["3", "?", "?", "?", "?"]),

@@ -223,7 +223,9 @@ DISCOVERED = {
     "blanks in a name": Discovered(
         leaf("SUN DCS 36P QDR sw-ib1 10.0.0.66", 36), ("SUN DCS 36P QDR sw-ib1 10.0.0.66 #1 of 36", "gpu001 mlx5_0")
     ),
-    "quotes in a name": Discovered(leaf('the "top" switch', 36), ('the "top" switch #1 of 36', "gpu001 mlx5_0")),
+    "quotes in a name": Discovered(
+        leaf('the "top" switch > r1', 36), ('the "top" switch > r1 #1 of 36', "gpu001 mlx5_0")
+    ),
     "a chip of a director": Discovered(leaf("MF0;core1:CS7500/L01/U2", 36), ("core1/L01/U2 #1 of 36", "gpu001 mlx5_0")),
     "indented, with 0x": Discovered(
         "    " + LEAF + '\n    [1] "H-0xb83fd20300000002"[1](0xb83fd20300000002)  # "gpu001 mlx5_0" lid 7 4xNDR\n'
