@@ -150,7 +150,7 @@ def _neighbour(entry: Mapping[str, object]) -> ReportedEnd:
 
 def parse_ibnetdiscover(text: str) -> Reports:
     """Return all cables of a fabric, each once. Raises CablingError."""
-    described: dict[str, tuple[str, str, int]] = {}  # id to kind, what it says of itself, and its ports
+    described: dict[str, tuple[str, str, int]] = {}  # by id: kind, description, number of ports
     ports: list[tuple[str, int, str, int]] = []
     left_out: list[str] = []
     current = None
