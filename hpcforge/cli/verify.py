@@ -210,10 +210,11 @@ def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Pa
         raise UsageError(str(error), "see docs/cabling.md") from error
     seen = _recognised(loaded, heard)
     report = compare(Drawn.of(cables.labels for cables in loaded.cables), seen.seen)
+    doubts = (*seen.doubts, *report.notes)
     if as_json:
-        printing.result(json.dumps(cabling_json(report, seen.doubts, silent, heard.left_out), indent=2) + "\n")
+        printing.result(json.dumps(cabling_json(report, doubts, silent, heard.left_out), indent=2) + "\n")
     else:
-        printing.result(cabling_text(report, seen.doubts, silent, heard.left_out))
+        printing.result(cabling_text(report, doubts, silent, heard.left_out))
     codes = [Exit.BELOW] * bool(report.findings or heard.left_out) + [Exit.FAILED] * bool(set(silent) - unreachable)
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
 

@@ -64,11 +64,15 @@ class CablingFinding:
 
 @dataclass(frozen=True)
 class CablingReport:
-    """What a comparison came to. `unchecked` are the cables of which neither end was looked at."""
+    """What a comparison came to. `unchecked` are the cables of which neither end was looked at.
+
+    `notes` name the reports that change nothing.
+    """
 
     findings: tuple[CablingFinding, ...]
     as_drawn: int
     unchecked: int
+    notes: tuple[str, ...] = ()
 
     @property
     def moves(self) -> int:
@@ -79,7 +83,7 @@ class CablingReport:
 def compare(drawn: Drawn, seen: Seen) -> CablingReport:
     """Compare what was seen with what is drawn."""
     unread, unread_ports = _unread(drawn, seen)
-    links, crowded = _one_cable_a_port(drawn, [link for link in seen.links if not _is_unread(drawn, link)])
+    links, crowded, notes = _one_cable_a_port(drawn, [link for link in seen.links if not _is_unread(drawn, link)])
     right = [link for link in links if drawn.right(link)]
     filled = {port for link in right for port in link}
     wrong = [link for link in links if not drawn.right(link)]
@@ -87,7 +91,7 @@ def compare(drawn: Drawn, seen: Seen) -> CablingReport:
     kept = assign(wrong, _empty(drawn, filled), drawn)
     moved = [_moved(drawn, group) for group in swaps(plugs(wrong, kept, filled, drawn), drawn)]
     extra = _extra(drawn, [link for link in wrong if link not in kept])
-    aside = unread_ports | {port for finding in crowded for port in finding.moves[0].cable}
+    aside = unread_ports | _ports(crowded)
     empty = [link for link in _still_empty(drawn, filled) if not set(link) & aside]
     checked = [link for link in empty if any((drawn.fabric(link), port.device) in seen.looked_at for port in link)]
     missing = _missing(drawn, checked, links)
@@ -95,7 +99,7 @@ def compare(drawn: Drawn, seen: Seen) -> CablingReport:
         chain(crowded, exchanged, moved, unread, extra, missing),
         key=lambda finding: (KINDS.index(finding.kind), finding.message),
     )
-    return CablingReport(tuple(findings), len(right), len(empty) - len(checked))
+    return CablingReport(tuple(findings), len(right), len(empty) - len(checked), tuple(notes))
 
 
 def _is_unread(drawn: Drawn, link: CableEnds) -> bool:
@@ -130,30 +134,49 @@ def _unread(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortNam
     return findings, ports
 
 
-def _one_cable_a_port(drawn: Drawn, seen: Iterable[CableEnds]) -> tuple[list[CableEnds], list[CablingFinding]]:
+def _one_cable_a_port(
+    drawn: Drawn, seen: Iterable[CableEnds]
+) -> tuple[list[CableEnds], list[CablingFinding], list[str]]:
     """Drop what is said twice and what is none of ours, and set ports aside that see more than one neighbour."""
-    ours = [link for link in seen if link.a.device in drawn.kinds or link.b.device in drawn.kinds]
-    links = list(dict.fromkeys(_ordered(drawn, link) for link in ours))
+    reported = list(dict.fromkeys(_ordered(drawn, link) for link in seen))
+    links = [link for link in reported if link.a.device in drawn.kinds or link.b.device in drawn.kinds]
+    foreign = [link for link in reported if not {link.a.device, link.b.device} & drawn.kinds.keys()]
     at: dict[PortName, list[CableEnds]] = {}
     for link in links:
         for port in link:
             at.setdefault(port, []).append(link)
     crowded = {port: found for port, found in at.items() if len(found) > 1}
     aside = {link for found in crowded.values() for link in found if not drawn.right(link)}
-    return [link for link in links if link not in aside], [
-        CablingFinding(
-            "ambiguous",
-            f"{port} has {len(found)} neighbours ({', '.join(str(link.other(port)) for link in found)}): something "
-            f"between them passes their messages on, or a report is old",
-            (
-                CableMove(
-                    "look", CableEnds(port, drawn.peer[port]), labels=drawn.labels(CableEnds(port, drawn.peer[port]))
-                ),
-            ),
-        )
+    ambiguous = [
+        _ambiguous(drawn, port, found)
         for port, found in crowded.items()
-        if port in drawn.peer and not any(drawn.right(link) for link in found)
+        if not any(drawn.right(link) for link in found)
     ]
+    named = _ports(ambiguous)
+    beside = [link for link in links if link in aside and not named.intersection(link)]
+    notes = [f"{link} is reported beside another neighbour of the port; one of them may be old" for link in beside]
+    if foreign:
+        notes.append(f"not compared: {foreign[0]}{_and_more(foreign)}, between devices that the design does not know")
+    return [link for link in links if link not in aside], ambiguous, notes
+
+
+def _ports(findings: Iterable[CablingFinding]) -> set[PortName]:
+    return {port for finding in findings for move in finding.moves for port in move.cable}
+
+
+def _and_more(links: Sequence[CableEnds]) -> str:
+    return f" and {len(links) - 1} more" if len(links) > 1 else ""
+
+
+def _ambiguous(drawn: Drawn, port: PortName, links: Sequence[CableEnds]) -> CablingFinding:
+    message = (
+        f"{port} has {len(links)} neighbours ({', '.join(str(link.other(port)) for link in links)}): something "
+        f"between them passes their messages on, or a report is old"
+    )
+    if port not in drawn.peer:
+        return CablingFinding("ambiguous", message, tuple(CableMove("look", link) for link in links))
+    cable = CableEnds(port, drawn.peer[port])
+    return CablingFinding("ambiguous", message, (CableMove("look", cable, labels=drawn.labels(cable)),))
 
 
 def _ordered(drawn: Drawn, link: CableEnds) -> CableEnds:

@@ -186,8 +186,27 @@ def test_two_neighbours_on_one_port(design: Drawn) -> None:
     [finding, *missing] = check(design, [*rest, *others]).findings
     assert finding.kind == "ambiguous" and "has 2 neighbours" in finding.message
     assert {one.kind for one in missing} == {"missing"}
-    # a report beside the right one changes nothing
-    assert check(design, [*design.links, *others]).findings == ()
+    # a report beside the right one changes nothing, and is named
+    beside = check(design, [*design.links, *others])
+    assert (beside.findings, beside.as_drawn, len(beside.notes)) == ((), len(design.links), 2)
+    assert beside.notes[0] == f"{others[0]} is reported beside another neighbour of the port; one of them may be old"
+
+
+def test_reports_that_are_not_compared_are_named(design: Drawn) -> None:
+    foreign = [CableEnds(PortName(f"sw{n}", "1"), PortName("router", "2")) for n in (1, 2)]
+    report = check(design, [*design.links, *foreign])
+    assert report.findings == ()
+    assert report.notes == (
+        "not compared: router port 2 -- sw1 port 1 and 1 more, between devices that the design does not know",
+    )
+
+
+def test_two_neighbours_on_a_port_that_is_drawn_free(design: Drawn) -> None:
+    free = PortName("inband-leaf-001", "20")
+    report = check(design, [*design.links, *(CableEnds(free, PortName(name, "1")) for name in ("router", "phone"))])
+    [finding] = report.findings
+    assert (finding.kind, report.notes, report.as_drawn) == ("ambiguous", (), len(design.links))
+    assert finding.message.startswith("inband-leaf-001 port 20 has 2 neighbours (router port 1, phone port 1)")
 
 
 def unread(design: Drawn, *links: CableEnds) -> CablingReport:
