@@ -228,7 +228,7 @@ def _with_fabrics(loaded: Loaded, blueprint: Path) -> Loaded:
 def _recognised(loaded: Loaded, heard: Heard) -> Recognised:
     specs = loaded.blueprint.fabrics
     models = {device.model for fabric in loaded.fabrics for device in fabric.devices if device.model}
-    named = loaded.inventory.switches.items() if loaded.inventory else ()
+    switches = loaded.inventory.switches if loaded.inventory else {}
     return recognise(
         loaded.fabrics,
         heard,
@@ -236,11 +236,14 @@ def _recognised(loaded: Loaded, heard: Heard) -> Recognised:
         {node.name: node.hardware for node in loaded.cluster.nodes},
         {name: spec.interfaces for name, spec in specs.items() if spec.interfaces},
         [fabric.name for fabric in loaded.cluster.fabrics if fabric.lldp],
-        PortFacts({model: _lanes(loaded, model) for model in models}, {name: each.ports for name, each in named}),
+        PortFacts(
+            {model: _lanes(loaded, model) for model in models},
+            {name: switch.ports for name, switch in switches.items()},
+        ),
     )
 
 
 def _lanes(loaded: Loaded, model: str) -> list[tuple[int, ...]]:
-    """How many lanes each port of a switch model may have."""
+    """Return how many lanes each port of a switch model may have."""
     ports = loaded.room.catalog.switches[model].ports or ()
     return [possible_lanes(some.rate_gbps, some.connector) for some in ports for _ in range(some.count)]

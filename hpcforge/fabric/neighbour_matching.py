@@ -139,9 +139,9 @@ class _Matching:
         self._ports: dict[str, Mapping[tuple[str, ...], str]] = {}
 
     def device(self, names: Iterable[str]) -> str | None:
-        """The device of the design that one of these names is of; a domain after it does not count."""
+        """The device of the design that one of these names is of; a domain, or CDP's serial number, does not count."""
         for name in names:
-            for spelled in (name, name.lower(), name.lower().partition(".")[0]):
+            for spelled in (name, name.lower(), name.lower().partition("(")[0].partition(".")[0]):
                 known = self.said.get(spelled, spelled)
                 if known in self.kinds:
                     return known
@@ -171,12 +171,12 @@ class _Matching:
         numbered = SwitchNumbering(fabric, index, self.facts).settle(
             {report: system for report, system in reports.items() if report not in counted}
         )
-        known = dict(_counted_ports(fabric, index, counted))
-        strange = sorted(text for report, text in counted.items() if report not in known)
+        labels = dict(_counted_ports(fabric, index, counted))
+        strange = sorted(text for report, text in counted.items() if report not in labels)
         reasons = [numbered.unknown, f"not among its ports: {', '.join(strange)}" if strange else ""]
         if any(reasons):
             self.unknown[device] = "; ".join(filter(None, reasons))
-        return {**numbered.labels, **known}
+        return {**numbered.labels, **labels}
 
     def _stranger(self, end: ReportedEnd) -> str:
         """A device that the design does not know, told from others of its name."""
@@ -193,8 +193,8 @@ class _Matching:
                     known.add(place.device)
                     if self.device(end.device) is None:
                         beside.setdefault(end.device, []).append(place)
-        for settled in (self.unknown, self._reports, self._ports):  # a switch may have more reports once it has a name
-            settled.clear()
+        for cache in (self.unknown, self._reports, self._ports):  # a switch may have more reports once it has a name
+            cache.clear()
         for names, places in beside.items():
             fitting = set.intersection(*(self._expected(place) for place in places)) - known
             if len(places) > 1 and len(fitting) == 1:
@@ -230,16 +230,16 @@ def _counted_ports(
     """
     machine = fabric.devices[device]
     drawn = fabric.breakout if machine.kind == "leaf" else 1
-    known = {}
+    labels = {}
     for port in range(1, logical_ports(fabric, machine) + 1):
         number, lane = fabric.physical_port(device, port)
-        known[number, max(lane, 1)] = fabric.port_label(device, port)
+        labels[number, max(lane, 1)] = fabric.port_label(device, port)
     for report, text in reports.items():
         place, _, ports = text.lstrip("#").partition(" of ")
         count = int(ports) if ports else 0  # with one or two that are not on the front
         split = next((way for way in (1, 2, 4) if 0 <= count - way * machine.ports <= 2), drawn)
         number, lane = divmod(int(place) - 1, split) if split >= drawn else (-1, 0)
-        if label := known.get((number + 1, lane + 1)):
+        if label := labels.get((number + 1, lane + 1)):
             yield report, label
 
 

@@ -120,14 +120,14 @@ def possible_lanes(rate_gbps: float, connector: str | None) -> tuple[int, ...]:
 def interface_name(text: str) -> InterfaceName | None:
     """Take a port's name apart; None: it is not the name of a port on the front."""
     lower = re.sub(r"^[^/]*[a-z][^/]*/(?=[a-z])", "", text[: _LONGEST + 1].strip().lower())  # MikroTik: bridge/ether3
-    found = _NAME.fullmatch(lower) if len(lower) <= _LONGEST else None
-    if found is None or _NOT_FRONT.fullmatch(lower):
+    parts = _NAME.fullmatch(lower) if len(lower) <= _LONGEST else None
+    if parts is None or _NOT_FRONT.fullmatch(lower):
         return None
-    word, numbers = found["word"].rstrip(" #"), [int(number) for number in re.split("[/:-]", found["numbers"])]
+    word, numbers = parts["word"].rstrip(" #"), [int(number) for number in re.split("[/:-]", parts["numbers"])]
     lane = None
-    if found["lane"]:
-        lane = int(found["lane"][1:]) + 1 if found["lane"][0] == "s" else ord(found["lane"]) - ord("a") + 1
-    elif ":" in found["numbers"] and len(numbers) > 2:
+    if parts["lane"]:
+        lane = int(parts["lane"][1:]) + 1 if parts["lane"][0] == "s" else ord(parts["lane"]) - ord("a") + 1
+    elif ":" in parts["numbers"] and len(numbers) > 2:
         lane = numbers.pop() + (word in _JUNOS)
     word = word.rstrip("-") if word not in _JUNOS else word
     return InterfaceName(word, tuple(numbers), lane)
@@ -202,10 +202,10 @@ class SwitchNumbering:
         own = {report for report in reports if len(report) > 2}
         reasons = []
         for of_switch in (True, False):
-            left = reports.keys() - labels.keys()
-            settled = self._settle({report: reports[report] for report in left if (report in own) is of_switch})
-            labels |= settled.labels
-            reasons += [settled.unknown] if settled.unknown else []
+            rest = reports.keys() - labels.keys()
+            numbered = self._settle({report: reports[report] for report in rest if (report in own) is of_switch})
+            labels |= numbered.labels
+            reasons += [numbered.unknown] if numbered.unknown else []
         return NumberedPorts(labels, "; ".join(reasons))
 
     def _settle(self, reports: Mapping[tuple[str, ...], str]) -> NumberedPorts:

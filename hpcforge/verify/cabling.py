@@ -69,9 +69,9 @@ def parse_lldp(text: str, name: str) -> Reports:
     for interface, end, why in ends:
         if not why:  # a VLAN is on the cable of its interface
             pairs[ReportedEnd((name,), ("", "", interface.partition(".")[0])), end] = None
-    known = {end for _, end in pairs}  # a bond repeats the neighbours of its interfaces
+    repeated = {end for _, end in pairs}  # a bond repeats the neighbours of its interfaces
     left_out = [
-        f"{name}: the neighbour on {interface}: {why}" for interface, end, why in ends if why and end not in known
+        f"{name}: the neighbour on {interface}: {why}" for interface, end, why in ends if why and end not in repeated
     ]
     return Reports(tuple(pairs), tuple(left_out))
 

@@ -166,9 +166,13 @@ def test_a_stranger_with_a_cable_of_someone_else_stays_one() -> None:
 def test_domains_and_capitals_do_not_count() -> None:
     fabric = pair()
     pairs = [
-        (ReportedEnd(("GPU001.hpc.example.org",), ("eno1",)), ReportedEnd(("Inband-Leaf-001.example.org",), ("swp1",)))
+        (ReportedEnd(("GPU001.hpc.example.org",), ("eno1",)), ReportedEnd(("Inband-Leaf-001.example.org",), ("swp1",))),
+        (ReportedEnd(("gpu002",), ("eno1",)), ReportedEnd(("inband-leaf-001(FDO2013)",), ("swp2",))),
     ]
-    assert heard(fabric, pairs).seen.links[0].b == PortName("inband-leaf-001", "1")
+    assert [link.b for link in heard(fabric, pairs).seen.links] == [
+        PortName("inband-leaf-001", "1"),
+        PortName("inband-leaf-001", "2"),
+    ]
     assert heard(fabric, pairs).seen.links[0].a.device == "gpu001"
 
 

@@ -184,8 +184,8 @@ def test_neighbours_that_are_not_understood_are_named_and_not_exit_0(tmp_path: P
         "not certain: not read: gpu004.lldp",
         "not understood: gpu003: the neighbour on eno9: it has no chassis",
     ]
-    told = json.loads(verify(tmp_path, "--json").stdout)
-    assert (told["findings"], told["left_out"]) == ([], ["gpu003: the neighbour on eno9: it has no chassis"])
+    report = json.loads(verify(tmp_path, "--json").stdout)
+    assert (report["findings"], report["left_out"]) == ([], ["gpu003: the neighbour on eno9: it has no chassis"])
 
 
 def test_json(tmp_path: Path) -> None:
