@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Literal
 
 from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
+from hpcforge.fabric.port_numbering import MANAGEMENT
 from hpcforge.fabric.recabling import PlugMove, assign, plugs, swaps
 
 Kind = Literal["ambiguous", "exchanged", "swapped", "wrong", "unknown", "absent", "missing", "extra"]
@@ -141,6 +142,8 @@ def _one_cable_a_port(
     reported = list(dict.fromkeys(_ordered(drawn, link) for link in seen))
     links = [link for link in reported if link.a.device in drawn.kinds or link.b.device in drawn.kinds]
     foreign = [link for link in reported if not {link.a.device, link.b.device} & drawn.kinds.keys()]
+    management = [link for link in links if _is_management(drawn, link)]
+    links = [link for link in links if not _is_management(drawn, link)]
     at: dict[PortName, list[CableEnds]] = {}
     for link in links:
         for port in link:
@@ -157,7 +160,14 @@ def _one_cable_a_port(
     notes = [f"{link} is reported beside another neighbour of the port; one of them may be old" for link in beside]
     if foreign:
         notes.append(f"not compared: {foreign[0]}{_and_more(foreign)}, between devices that the design does not know")
+    if management:
+        notes.append(f"not compared: {management[0]}{_and_more(management)}, of management ports")
     return [link for link in links if link not in aside], ambiguous, notes
+
+
+def _is_management(drawn: Drawn, link: CableEnds) -> bool:
+    """Whether a cable is of a switch's management port, which no design has, and fills no place that is drawn."""
+    return any(port.name.startswith(MANAGEMENT) and link.other(port) not in drawn.peer for port in link)
 
 
 def _ports(findings: Iterable[CablingFinding]) -> set[PortName]:

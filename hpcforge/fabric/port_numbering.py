@@ -12,7 +12,7 @@ cables right would hide a swap.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal
@@ -36,6 +36,8 @@ _NOT_FRONT = re.compile(
     r"(meth|fxp|em|me|vme|irb|vl(an)?|bond|lag|ae|po|port-?channel|bundle-ether|eth-trunk|bridge-aggregation|trunk|"
     r"br(idge)?|lo(opback)?|dummy|docker|veth|virbr|tap|tun|team|oob|usb|wlan|local)[^a-z]*"
 )
+_MANAGEMENT = re.compile(r"(mgmt|management|m-gigabitethernet|mgmteth).*|fxp0|me0", re.IGNORECASE)
+MANAGEMENT = "management "  # before the name of a port that is not on the front
 _JUNOS = frozenset({"et-", "xe-", "ge-", "mge-", "fte-"})
 _ETHERNET = frozenset({"ethernet", "eth", "et", "e"})
 _GIGABIT = re.compile(r"gi|te|twe|fo|hu|tw|fi|(x|m-|ten|two|five|forty|hundred|tf|twentyfive)?-?gigabitethernet")
@@ -200,6 +202,7 @@ class SwitchNumbering:
         exact = {name: label for label, name in self.names.items()}
         labels = {report: exact[text] for report in reports for text in report[::-1] if text in exact}
         own = {report for report in reports if len(report) > 2}
+        labels |= _management_ports(reports)
         reasons = []
         for of_switch in (True, False):
             rest = reports.keys() - labels.keys()
@@ -274,6 +277,18 @@ class SwitchNumbering:
                 numbering = Numbering(before, counting, tuple(lanes[possible] for possible in self.lanes))
                 if counting == "lanes from 0" or numbering.step > 1:  # one lane a port, from 1, is "from 1"
                     yield numbering
+
+
+def _management_ports(reports: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Return the reports of management ports; a switch's own `eth0` is one if no other of its ports is an `eth`."""
+    names = {report: report[-1] if len(report) > 2 else "".join(report[:1]) for report in reports}
+    others = {name for report, name in names.items() if len(report) > 2} - {"eth0"}
+    alone = {"eth0"} if others and not any(re.fullmatch("eth[0-9]+", name) for name in others) else set()
+    return {
+        report: f"{MANAGEMENT}{name}"
+        for report, name in names.items()
+        if _MANAGEMENT.fullmatch(name) or (len(report) > 2 and name in alone)
+    }
 
 
 def _places(fabric: Fabric, device: int) -> Iterator[tuple[Place, str]]:

@@ -201,6 +201,18 @@ def test_reports_that_are_not_compared_are_named(design: Drawn) -> None:
     )
 
 
+def test_management_ports_of_switches_are_not_drawn(design: Drawn) -> None:
+    eth0 = PortName("inband-leaf-001", "management eth0")
+    report = check(design, [*design.links, CableEnds(eth0, PortName("oob-switch", "swp10"))])
+    assert (report.findings, report.as_drawn) == ((), len(design.links))
+    cable = "inband-leaf-001 management eth0 -- oob-switch port swp10"
+    assert report.notes == (f"not compared: {cable}, of management ports",)
+    port = at(design, "gpu001", "inband link 1")  # a node's cable is wrong there
+    links = replug(design.links, {design.peer[port]: eth0})
+    [finding] = check(design, links).findings
+    assert (finding.kind, finding.message) == ("wrong", f"{port} leads to {eth0}, not to {design.peer[port]}")
+
+
 def test_two_neighbours_on_a_port_that_is_drawn_free(design: Drawn) -> None:
     free = PortName("inband-leaf-001", "20")
     report = check(design, [*design.links, *(CableEnds(free, PortName(name, "1")) for name in ("router", "phone"))])

@@ -194,7 +194,7 @@ def test_the_inventory_says_who_is_who(told_as: str) -> None:
         ("#7", "7"),
         ("etp7", "7"),
         ("Ethernet12", "?"),  # port 12, or 13 counted from 0, or lane 12 of port 4
-        ("mgmt0", "?"),
+        ("mgmt0", "management mgmt0"),
         ("swp99", "?"),
     ],
 )

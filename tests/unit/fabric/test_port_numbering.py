@@ -174,13 +174,25 @@ def test_lanes_of_ports_that_are_broken_out(spell: Callable[[int, int], str], la
         (["0/3", "0/4"], ["?", "?"]),
         (["1/1/c3/1", "port1.0.4", "A3"], ["?", "?", "?"]),
         (["swp3", "swp40"], ["?", "?"]),  # the model has 32
-        (["swp3", "mgmt0"], ["3", "?"]),
+        (["swp3", "mgmt0"], ["3", "management mgmt0"]),
         (["swp3", "Port-Channel4", "bond1", "vlan.7", "eth0"], ["3", "?", "?", "?", "?"]),
         (["Ethernet1/1", "Ethernet1/01"], ["1", "1"]),
     ],
 )
 def test_names_together(texts: list[str], ports: list[str]) -> None:
     assert settle((text,) for text in texts) == ports
+
+
+@pytest.mark.parametrize(
+    ("texts", "ports"),
+    [
+        (["eth0", "swp3"], ["management eth0", "3"]),
+        (["eth0", "eth3"], ["?", "?"]),  # a system that names its front ports so
+        (["eth0"], ["?"]),
+    ],
+)
+def test_a_switch_reports_its_own_management_port(texts: list[str], ports: list[str]) -> None:
+    assert settle(("", "", text) for text in texts) == ports
 
 
 def test_sources_that_agree_settle_what_each_alone_does_not() -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hpcforge.fabric.neighbour_matching import ReportedEnd
 from hpcforge.verify.cabling import CablingError, heard, parse_ibnetdiscover, parse_lldp, read_saved
@@ -280,6 +282,27 @@ def test_ibnetdiscover_forms(form: str) -> None:
 def test_what_ibnetdiscover_does_not_write_is_refused(text: str) -> None:
     with pytest.raises(CablingError, match="this is not what `ibnetdiscover` writes"):
         parse_ibnetdiscover(text)
+
+
+KEYS = st.sampled_from(
+    ["interface", "name", "via", "chassis", "port", "id", "type", "value", "descr", "ttl", "eno1", ""]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.sampled_from(["0", "local", "swp1"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(value=VALUES)
+def test_any_json_is_read_or_refused(value: object) -> None:
+    try:
+        reports = parse_lldp(json.dumps({"lldp": value}), "n1")
+    except CablingError:
+        return
+    ends = [end for pair in reports.pairs for end in pair]
+    assert all(isinstance(text, str) for end in ends for text in (*end.device, *end.port, end.system))
 
 
 def test_left_out_lines_have_the_names_of_their_files(tmp_path: Path) -> None:
