@@ -141,7 +141,8 @@ def _neighbour(entry: Mapping[str, object]) -> ReportedEnd:
         chassis = _first(chassis, name)
     port_id = _first(port, "id")
     kind, text, descr = _value(port_id.get("type")), _value(port_id.get("value")), _value(port.get("descr"))
-    if kind == "ifalias" or (kind == "local" and text.isdigit()):  # free text, or the number of an ifIndex
+    ifindex = kind == "local" and text.isdigit() and text != descr  # else the port's own name is a number
+    if kind == "ifalias" or ifindex:
         text = text if is_common_name(text) else f"{kind} {text}"
     named = text if kind in ("ifname", "ifalias", "local", "") else ""
     device = (*([name] if name else []), _value(_first(chassis, "id").get("value")) or "?")

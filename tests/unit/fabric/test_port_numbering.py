@@ -109,6 +109,7 @@ FORMS = {
     "aos-cx": Form(lambda p: (f"1/1/{p}",)),
     # an inventory agent's test: PROCURVE J9450A
     "procurve": Form(lambda p: (f"local {p}", f"Port #{p}")),
+    "procurve by number": Form(lambda p: (str(p), str(p))),
     # a Meraki switch and UniFi switches, in tests of a firewall's LLDP page
     "meraki": Form(lambda p: (f"ifalias {p}", f"Port {p}")),
     "unifi": Form(lambda p: (f"Port {p}", "uplink")),

@@ -127,6 +127,7 @@ LLDP = {
     "mac": Lldp(port("mac", "3c:2c:99:00:00:01", "swp1"), one_end("", "swp1")),
     "mac alone": Lldp(port("mac", "3c:2c:99:00:00:01"), one_end("")),
     "ifindex": Lldp(port("local", "508", "ge-0/0/11.0"), one_end("local 508", "ge-0/0/11.0")),
+    "number as name": Lldp(port("local", "7", "7"), one_end("7", "7")),  # ProCurve
     "local name": Lldp(port("local", "hundredGigE1/2"), one_end("hundredGigE1/2")),
     "ifalias": Lldp(port("ifalias", "22", "Port 22"), one_end("ifalias 22", "Port 22")),
     "unhandled": Lldp(port("unhandled", "46 45", "{E1FE}"), one_end("", "{E1FE}")),
