@@ -75,6 +75,11 @@ class InventoryNode(Section):
     note: v.Sentence | None = Field(None, description="Notes for people.")
 
 
+PortLabel = Annotated[
+    str, v.Matches("[0-9]{1,4}(?:/[0-9]{1,4}){0,2}", "a port, and its lane if it is broken out", "7 or 7/2")
+]
+
+
 class InventorySwitch(Section):
     """What a switch says of itself, where that is not the name that the design gives it."""
 
@@ -91,6 +96,9 @@ class InventorySwitch(Section):
         | None
     ) = Field(None, description="Its InfiniBand node GUID, as in 0xb83fd203004a1c80.")
     mac: v.Mac | None = Field(None, description="Its chassis MAC address in LLDP.")
+    ports: dict[PortLabel, v.Sentence] = Field(
+        {}, description="Names of some of its ports in LLDP, by the port as printed on it; they settle its numbering."
+    )
 
 
 class PinnedPosition(Section):

@@ -25,6 +25,7 @@ from hpcforge.errors import UsageError
 from hpcforge.fabric.as_built import compare
 from hpcforge.fabric.cable_index import Drawn
 from hpcforge.fabric.neighbour_matching import Heard, Recognised, recognise
+from hpcforge.fabric.port_numbering import PortFacts, possible_lanes
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.cabling_text import cabling_json, cabling_text
@@ -209,11 +210,12 @@ def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Pa
         raise UsageError(str(error), "see docs/cabling.md") from error
     seen = _recognised(loaded, heard)
     report = compare(Drawn.of(cables.labels for cables in loaded.cables), seen.seen)
+    doubts = (*seen.doubts, *report.notes)
     if as_json:
-        printing.result(json.dumps(cabling_json(report, seen.doubts, silent), indent=2) + "\n")
+        printing.result(json.dumps(cabling_json(report, doubts, silent, heard.left_out), indent=2) + "\n")
     else:
-        printing.result(cabling_text(report, seen.doubts, silent))
-    codes = [Exit.BELOW] * bool(report.findings) + [Exit.FAILED] * bool(set(silent) - unreachable)
+        printing.result(cabling_text(report, doubts, silent, heard.left_out))
+    codes = [Exit.BELOW] * bool(report.findings or heard.left_out) + [Exit.FAILED] * bool(set(silent) - unreachable)
     return worst(codes + [Exit.UNREACHABLE] * bool(unreachable))
 
 
@@ -225,6 +227,8 @@ def _with_fabrics(loaded: Loaded, blueprint: Path) -> Loaded:
 
 def _recognised(loaded: Loaded, heard: Heard) -> Recognised:
     specs = loaded.blueprint.fabrics
+    models = {device.model for fabric in loaded.fabrics for device in fabric.devices if device.model}
+    switches = loaded.inventory.switches if loaded.inventory else {}
     return recognise(
         loaded.fabrics,
         heard,
@@ -232,4 +236,14 @@ def _recognised(loaded: Loaded, heard: Heard) -> Recognised:
         {node.name: node.hardware for node in loaded.cluster.nodes},
         {name: spec.interfaces for name, spec in specs.items() if spec.interfaces},
         [fabric.name for fabric in loaded.cluster.fabrics if fabric.lldp],
+        PortFacts(
+            {model: _lanes(loaded, model) for model in models},
+            {name: switch.ports for name, switch in switches.items()},
+        ),
     )
+
+
+def _lanes(loaded: Loaded, model: str) -> list[tuple[int, ...]]:
+    """Return how many lanes each port of a switch model may have."""
+    ports = loaded.room.catalog.switches[model].ports or ()
+    return [possible_lanes(some.rate_gbps, some.connector) for some in ports for _ in range(some.count)]

@@ -47,6 +47,7 @@ from hpcforge.fabric.cabling import Cabled
 from hpcforge.fabric.fabrics import Fabrics, fabrics
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.placement import lay, mounts
+from hpcforge.fabric.ports import PortMaps
 from hpcforge.facility.design import Remark
 from hpcforge.facility.design_of_room import Facility, facility
 from hpcforge.facility.layout import Layout
@@ -362,12 +363,19 @@ def _said(inventory: Inventory | None) -> dict[str, str]:
 
 
 def _unknown_switches(inventory: Inventory, built: Iterable[Fabric]) -> Iterator[Finding]:
-    """Yield switches of the inventory that no fabric has."""
-    known = [device.name for fabric in built for device in fabric.devices if device.model is not None]
-    for name in inventory.switches:
-        if name not in set(known):
+    """Yield switches of the inventory that no fabric has, and ports that a switch does not have."""
+    places = {each.name: (fabric, at) for fabric in built for at, each in enumerate(fabric.devices) if each.model}
+    known = list(places)
+    for name, switch in inventory.switches.items():
+        if name not in places:
             hint = did_you_mean(name, known) or "`hpcforge design` lists the names of switches"
             yield Finding(("switches", name), f"{quote(name)} is not a switch of the design", hint, key=True)
+        elif switch.ports:
+            fabric, at = places[name]
+            labels = [port.label for port in PortMaps(fabric).of(at).ports]
+            for label in switch.ports.keys() - set(labels):
+                message, hint = f"{name} has no port {label}", f"its ports are {labels[0]} to {labels[-1]}"
+                yield Finding(("switches", name, "ports", label), message, hint, key=True)
 
 
 def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:

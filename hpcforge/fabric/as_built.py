@@ -7,25 +7,30 @@ any of their ports at the other. Everything else is told by its port.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
 
 from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
+from hpcforge.fabric.port_numbering import MANAGEMENT
 from hpcforge.fabric.recabling import PlugMove, assign, plugs, swaps
 
-Kind = Literal["ambiguous", "exchanged", "swapped", "wrong", "absent", "missing", "extra"]
-KINDS: tuple[Kind, ...] = ("ambiguous", "exchanged", "swapped", "wrong", "absent", "missing", "extra")
+Kind = Literal["ambiguous", "exchanged", "swapped", "wrong", "unknown", "absent", "missing", "extra"]
+KINDS: tuple[Kind, ...] = ("ambiguous", "exchanged", "swapped", "wrong", "unknown", "absent", "missing", "extra")
 _DEVICE_KINDS = ("node", "endpoint", "leaf", "spine", "core")
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was found. `looked_at` has fabric and device: who said what the neighbours there are, or was asked."""
+    """What was found. `looked_at` has fabric and device: who said what the neighbours there are, or was asked.
+
+    `unknown` has the devices with ports that cannot be read, and why; such a port has the name "?".
+    """
 
     links: tuple[CableEnds, ...]
     looked_at: frozenset[tuple[str, str]]
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,15 @@ class CablingFinding:
 
 @dataclass(frozen=True)
 class CablingReport:
-    """What a comparison came to. `unchecked` are the cables of which neither end was looked at."""
+    """What a comparison came to. `unchecked` are the cables of which neither end was looked at.
+
+    `notes` name the reports that change nothing.
+    """
 
     findings: tuple[CablingFinding, ...]
     as_drawn: int
     unchecked: int
+    notes: tuple[str, ...] = ()
 
     @property
     def moves(self) -> int:
@@ -74,7 +83,8 @@ class CablingReport:
 
 def compare(drawn: Drawn, seen: Seen) -> CablingReport:
     """Compare what was seen with what is drawn."""
-    links, crowded = _one_cable_a_port(drawn, seen.links)
+    unread, unread_ports = _unread(drawn, seen)
+    links, crowded, notes = _one_cable_a_port(drawn, [link for link in seen.links if not _is_unread(drawn, link)])
     right = [link for link in links if drawn.right(link)]
     filled = {port for link in right for port in link}
     wrong = [link for link in links if not drawn.right(link)]
@@ -82,51 +92,101 @@ def compare(drawn: Drawn, seen: Seen) -> CablingReport:
     kept = assign(wrong, _empty(drawn, filled), drawn)
     moved = [_moved(drawn, group) for group in swaps(plugs(wrong, kept, filled, drawn), drawn)]
     extra = _extra(drawn, [link for link in wrong if link not in kept])
-    aside = {port for finding in crowded for port in finding.moves[0].cable}
+    aside = unread_ports | _ports(crowded)
     empty = [link for link in _still_empty(drawn, filled) if not set(link) & aside]
     checked = [link for link in empty if any((drawn.fabric(link), port.device) in seen.looked_at for port in link)]
     missing = _missing(drawn, checked, links)
     findings = sorted(
-        chain(crowded, exchanged, moved, extra, missing),
+        chain(crowded, exchanged, moved, unread, extra, missing),
         key=lambda finding: (KINDS.index(finding.kind), finding.message),
     )
-    return CablingReport(tuple(findings), len(right), len(empty) - len(checked))
+    return CablingReport(tuple(findings), len(right), len(empty) - len(checked), tuple(notes))
 
 
-def _one_cable_a_port(drawn: Drawn, seen: Iterable[CableEnds]) -> tuple[list[CableEnds], list[CablingFinding]]:
-    """Drop what is said twice and what is none of ours, and set ports aside that see more than one neighbour.
+def _is_unread(drawn: Drawn, link: CableEnds) -> bool:
+    return any(port.name == "?" and port.device in drawn.kinds for port in link)
 
-    A far end whose port nobody could tell is taken as drawn if the device is the right one.
+
+def _unread(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortName]]:
+    """Return what is known of cables with an end in a port that cannot be read, and the ports drawn for them.
+
+    Such a cable is wrong at most for its device; nothing is to be moved before the ports are known.
     """
-    known = (CableEnds(_told(drawn, link.a, link.b), _told(drawn, link.b, link.a)) for link in seen)
-    ours = [link for link in known if link.a.device in drawn.kinds or link.b.device in drawn.kinds]
-    links = list(dict.fromkeys(_ordered(drawn, link) for link in ours))
+    unread = {link: None for link in seen.links if _is_unread(drawn, link)}
+    read = {port: link.other(port).device for link in seen.links if link not in unread for port in link}
+    groups: dict[str, dict[CableEnds, None]] = {}
+    findings: list[CablingFinding] = []
+    ports: set[PortName] = set()
+    for link in unread:
+        far, near = (link.a, link.b) if link.a.name == "?" and link.a.device in drawn.kinds else (link.b, link.a)
+        peer = drawn.peer.get(near)
+        if read.get(near) == far.device:
+            continue  # another report of the cable has both ports
+        if peer and peer.device != far.device:
+            message = f"{near} leads to {far.device}, not to {peer}; its port there is unknown"
+            findings.append(CablingFinding("wrong", message, (CableMove("look", link),)))
+        drawn_here = peer is not None and peer.device == far.device
+        groups.setdefault(far.device, {})[CableEnds(near, peer) if peer and drawn_here else link] = None
+        ports |= {near, peer} if peer else {near}
+    for device, cables in groups.items():
+        count = "the port of 1 cable is" if len(cables) == 1 else f"the ports of {len(cables)} cables are"
+        message = f"{device}: {count} unknown: {seen.unknown.get(device, 'no report names a port')}"
+        findings.append(CablingFinding("unknown", message, tuple(CableMove("look", cable) for cable in cables)))
+    return findings, ports
+
+
+def _one_cable_a_port(
+    drawn: Drawn, seen: Iterable[CableEnds]
+) -> tuple[list[CableEnds], list[CablingFinding], list[str]]:
+    """Drop what is said twice and what is none of ours, and set ports aside that see more than one neighbour."""
+    reported = list(dict.fromkeys(_ordered(drawn, link) for link in seen))
+    links = [link for link in reported if link.a.device in drawn.kinds or link.b.device in drawn.kinds]
+    foreign = [link for link in reported if not {link.a.device, link.b.device} & drawn.kinds.keys()]
+    management = [link for link in links if _is_management(drawn, link)]
+    links = [link for link in links if not _is_management(drawn, link)]
     at: dict[PortName, list[CableEnds]] = {}
     for link in links:
         for port in link:
-            if port.name != "?":
-                at.setdefault(port, []).append(link)
+            at.setdefault(port, []).append(link)
     crowded = {port: found for port, found in at.items() if len(found) > 1}
     aside = {link for found in crowded.values() for link in found if not drawn.right(link)}
-    return [link for link in links if link not in aside], [
-        CablingFinding(
-            "ambiguous",
-            f"{port} has {len(found)} neighbours ({', '.join(str(link.other(port)) for link in found)}): something "
-            f"between them passes their messages on, or a report is old",
-            (
-                CableMove(
-                    "look", CableEnds(port, drawn.peer[port]), labels=drawn.labels(CableEnds(port, drawn.peer[port]))
-                ),
-            ),
-        )
+    ambiguous = [
+        _ambiguous(drawn, port, found)
         for port, found in crowded.items()
-        if port in drawn.peer and not any(drawn.right(link) for link in found)
+        if not any(drawn.right(link) for link in found)
     ]
+    named = _ports(ambiguous)
+    beside = [link for link in links if link in aside and not named.intersection(link)]
+    notes = [f"{link} is reported beside another neighbour of the port; one of them may be old" for link in beside]
+    if foreign:
+        notes.append(f"not compared: {foreign[0]}{_and_more(foreign)}, between devices that the design does not know")
+    if management:
+        notes.append(f"not compared: {management[0]}{_and_more(management)}, of management ports")
+    return [link for link in links if link not in aside], ambiguous, notes
 
 
-def _told(drawn: Drawn, port: PortName, other: PortName) -> PortName:
-    peer = drawn.peer.get(other)
-    return peer if port.name == "?" and peer is not None and peer.device == port.device else port
+def _is_management(drawn: Drawn, link: CableEnds) -> bool:
+    """Whether a cable is of a switch's management port, which no design has, and fills no place that is drawn."""
+    return any(port.name.startswith(MANAGEMENT) and link.other(port) not in drawn.peer for port in link)
+
+
+def _ports(findings: Iterable[CablingFinding]) -> set[PortName]:
+    return {port for finding in findings for move in finding.moves for port in move.cable}
+
+
+def _and_more(links: Sequence[CableEnds]) -> str:
+    return f" and {len(links) - 1} more" if len(links) > 1 else ""
+
+
+def _ambiguous(drawn: Drawn, port: PortName, links: Sequence[CableEnds]) -> CablingFinding:
+    message = (
+        f"{port} has {len(links)} neighbours ({', '.join(str(link.other(port)) for link in links)}): something "
+        f"between them passes their messages on, or a report is old"
+    )
+    if port not in drawn.peer:
+        return CablingFinding("ambiguous", message, tuple(CableMove("look", link) for link in links))
+    cable = CableEnds(port, drawn.peer[port])
+    return CablingFinding("ambiguous", message, (CableMove("look", cable, labels=drawn.labels(cable)),))
 
 
 def _ordered(drawn: Drawn, link: CableEnds) -> CableEnds:

@@ -1,8 +1,7 @@
 """From what devices say of their neighbours to cables between ports of the design. Pure.
 
-A switch is known by its name in the design, or by what the inventory says that it says of itself. Its ports are read in
-the ways in which switches spell them: `swp7`, `swp7s1` (lanes from 0), `Eth1/7`, `Ethernet7/2`, `7/2`, and the plain
-numbers of InfiniBand, which count the ports behind all cages.
+A switch is known by its name in the design, or by what the inventory says that it says of itself. `port_numbering`
+reads the names of its Ethernet ports; InfiniBand's numbers count the ports behind all cages.
 
 Which of a node's interfaces is which link, nobody says. Among nodes of the same hardware the interfaces that lead to a
 fabric are as many as its links, and in their natural order (mlx5_2 before mlx5_10) they are its links; where three or
@@ -14,33 +13,51 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hpcforge.fabric.as_built import Seen
 from hpcforge.fabric.cable_index import CableEnds, PortName
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.labels import ENDS
+from hpcforge.fabric.port_numbering import PortFacts, SwitchNumbering
+from hpcforge.fabric.ports import logical_ports
 
+_NO_FACTS = PortFacts()
+_COUNTED = re.compile("#[0-9]{1,6}( of [0-9]{1,6})?")
 _AGREE = 3  # nodes that must agree before their order counts more than the natural one
-_LONGEST_PORT = 100  # characters of the name of a port; what says more is no name
 
 
 @dataclass(frozen=True)
 class ReportedEnd:
-    """One end of a cable as it is told: everything that names the device, and everything that names the port."""
+    """One end of a cable as a machine reports it: the names of the device, and those of the port by their source.
+
+    The sources are the port's identifier, its description, and the machine's own name of its interface; a name that is
+    missing before another is empty. `system` is the description of the device's system.
+    """
 
     device: tuple[str, ...]
     port: tuple[str, ...]
+    system: str = ""
+
+    @property
+    def port_text(self) -> str:
+        """The first name of the port."""
+        return next((text for text in self.port if text), "?").partition(" of ")[0].lstrip("#")
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What was told. `asked` are the devices that told (or should have); `fabrics` those discovered as a whole."""
+    """What was told. `asked` are the devices that told (or should have); `fabrics` those discovered as a whole.
+
+    `left_out` has the reports and lines that are not understood, `unread` the files of other names.
+    """
 
     neighbours: tuple[tuple[ReportedEnd, ReportedEnd], ...]
     asked: frozenset[str]
     fabrics: frozenset[str] = frozenset()
+    left_out: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,14 +75,15 @@ def recognise(
     alike: Mapping[str, str],
     interfaces: Mapping[str, Sequence[str]],
     by_lldp: Collection[str],
+    facts: PortFacts = _NO_FACTS,
 ) -> Recognised:
     """Return the cables.
 
     `said` has the device for what a switch says of itself (name, GUID or MAC), `alike` the hardware of each node,
     `interfaces` the order of a fabric's interfaces where the blueprint says it, `by_lldp` the fabrics whose cables
-    nodes see by LLDP: not InfiniBand, and not those of management controllers.
+    nodes see by LLDP: not InfiniBand, and not those of management controllers; `facts` is on the ports of switches.
     """
-    work = _Matching(fabrics, said, heard)
+    work = _Matching(fabrics, said, heard, facts)
     work.guess()
     pairs = [(work.place(end), work.place(other)) for end, other in heard.neighbours]
     names = _Interfaces(work, alike, interfaces)
@@ -74,7 +92,8 @@ def recognise(
         names.count(other, place)
     names.settle()
     links = tuple(CableEnds(names.port(place), names.port(other)) for place, other in pairs)
-    return Recognised(Seen(links, work.looked_at(heard, by_lldp)), (*work.doubts, *names.doubts))
+    seen = Seen(links, work.looked_at(heard, by_lldp), work.unknown)
+    return Recognised(seen, (*work.doubts, *names.doubts, *(f"not read: {file}" for file in heard.unread)))
 
 
 @dataclass(frozen=True)
@@ -88,9 +107,11 @@ class _Place:
 
 
 class _Matching:
-    def __init__(self, fabrics: Sequence[Fabric], said: Mapping[str, str], heard: Heard) -> None:
+    def __init__(
+        self, fabrics: Sequence[Fabric], said: Mapping[str, str], heard: Heard, facts: PortFacts = _NO_FACTS
+    ) -> None:
         self.said, self.fabrics = dict(said), {fabric.name: fabric for fabric in fabrics}
-        self.heard = heard
+        self.heard, self.facts = heard, facts
         self.calls: dict[str, set[tuple[str, ...]]] = {}  # who goes by a name: unmanaged switches all have the same
         for end in (end for pair in heard.neighbours for end in pair):
             self.calls.setdefault(end.device[0], set()).add(end.device)
@@ -113,12 +134,14 @@ class _Matching:
                 else:
                     self.drawn[near.name, fabric.port_label(cable.a, cable.a_port)] = far
                 self.drawn[far, fabric.port_label(cable.b, cable.b_port)] = near.name
-        self._ports: dict[str, dict[str, str]] = {}
+        self.unknown: dict[str, str] = {}  # devices with ports that cannot be read, and why
+        self._reports: dict[str, dict[tuple[str, ...], str]] = {}  # of a switch's ports, to its system's description
+        self._ports: dict[str, Mapping[tuple[str, ...], str]] = {}
 
     def device(self, names: Iterable[str]) -> str | None:
-        """The device of the design that one of these names is of; a domain after it does not count."""
+        """The device of the design that one of these names is of; a domain, or CDP's serial number, does not count."""
         for name in names:
-            for spelled in (name, name.lower(), name.lower().partition(".")[0]):
+            for spelled in (name, name.lower(), name.lower().partition("(")[0].partition(".")[0]):
                 known = self.said.get(spelled, spelled)
                 if known in self.kinds:
                     return known
@@ -127,18 +150,33 @@ class _Matching:
     def place(self, end: ReportedEnd) -> _Place:
         device = self.device(end.device)
         if device is None:
-            return _Place(self._stranger(end), None, end.port[0].lstrip("#") if end.port else "?")
+            return _Place(self._stranger(end), None, end.port_text)
         if device not in self.switches:
-            return _Place(device, self.kinds[device], end.port[0] if end.port else "?")
-        fabric, index = self.switches[device]
-        known = self._ports.setdefault(device, _port_names(fabric, index))
-        for text in end.port:
-            for spelled in _spellings(text):
-                if spelled in known:
-                    return _Place(device, self.kinds[device], known[spelled], fabric.name)
-        told = f" ({' or '.join(end.port)})" if end.port else ""
-        self.doubts[f"{device}: a port that it does not have{told}; taken as drawn if the device is right"] = None
-        return _Place(device, self.kinds[device], "?", fabric.name)
+            if end.port_text == "?":
+                self.unknown[device] = "its neighbour reports no name of a port"
+            return _Place(device, self.kinds[device], end.port_text)
+        if device not in self._ports:
+            self._ports[device] = self._number(device)
+        label = self._ports[device].get(end.port, "?")
+        return _Place(device, self.kinds[device], label, self.switches[device][0].name)
+
+    def _number(self, device: str) -> Mapping[tuple[str, ...], str]:
+        """The labels of all ports of a switch that are reported."""
+        if not self._reports:
+            for end in (end for pair in self.heard.neighbours for end in pair):
+                if (switch := self.device(end.device)) in self.switches:
+                    self._reports.setdefault(str(switch), {})[end.port] = end.system
+        (fabric, index), reports = self.switches[device], self._reports[device]
+        counted = {report: report[0] for report in reports if report and _COUNTED.fullmatch(report[0])}
+        numbered = SwitchNumbering(fabric, index, self.facts).settle(
+            {report: system for report, system in reports.items() if report not in counted}
+        )
+        labels = dict(_counted_ports(fabric, index, counted))
+        strange = sorted(text for report, text in counted.items() if report not in labels)
+        reasons = [numbered.unknown, f"not among its ports: {', '.join(strange)}" if strange else ""]
+        if any(reasons):
+            self.unknown[device] = "; ".join(filter(None, reasons))
+        return {**numbered.labels, **labels}
 
     def _stranger(self, end: ReportedEnd) -> str:
         """A device that the design does not know, told from others of its name."""
@@ -155,7 +193,8 @@ class _Matching:
                     known.add(place.device)
                     if self.device(end.device) is None:
                         beside.setdefault(end.device, []).append(place)
-        self.doubts.clear()  # what is wrong with ports will be said once names are settled
+        for cache in (self.unknown, self._reports, self._ports):  # a switch may have more reports once it has a name
+            cache.clear()
         for names, places in beside.items():
             fitting = set.intersection(*(self._expected(place) for place in places)) - known
             if len(places) > 1 and len(fitting) == 1:
@@ -182,35 +221,26 @@ class _Matching:
         return frozenset(found)
 
 
-def _port_names(fabric: Fabric, device: int) -> dict[str, str]:
-    """Every label of a switch's ports, by itself and by `#` and the number that InfiniBand counts it by."""
+def _counted_ports(
+    fabric: Fabric, device: int, reports: Mapping[tuple[str, ...], str]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the labels of ports as InfiniBand counts them: `#7`, or `#7 of 81` with the ports that the switch has.
+
+    A switch whose ports are split counts two for each; a port that is drawn whole is the first of the two.
+    """
     machine = fabric.devices[device]
-    lanes = fabric.breakout if machine.kind == "leaf" else 1
-    known = {}
-    for port in range(1, machine.ports + (fabric.end_ports * (lanes - 1) if lanes > 1 else 0) + 1):
-        label = fabric.port_label(device, port)
+    drawn = fabric.breakout if machine.kind == "leaf" else 1
+    labels = {}
+    for port in range(1, logical_ports(fabric, machine) + 1):
         number, lane = fabric.physical_port(device, port)
-        known[label] = label
-        known[f"#{(number - 1) * lanes + max(lane, 1)}"] = label
-    return known
-
-
-def _spellings(text: str) -> Iterable[str]:
-    """The ways to read a port's name: "swp7s1" is 7/2, "Eth1/7" is 7 of slot 1, "#7" is InfiniBand's seventh."""
-    yield text
-    numbers = re.findall("[0-9]+", text[:_LONGEST_PORT])
-    if not numbers or text.startswith("#") or len(text) > _LONGEST_PORT:
-        return
-    if found := re.fullmatch(r"swp([0-9]+)s([0-9]+)", text):
-        yield f"{found[1]}/{int(found[2]) + 1}"
-        return
-    if "Ethernet" in text and "/" not in text and int(numbers[0]) % 4 == 0:
-        return  # SONiC numbers lanes, Arista ports: it cannot be told
-    yield "/".join(numbers)
-    if len(numbers) > 1:
-        if numbers[-1] == "1":
-            yield "/".join(numbers[:-1])  # the first lane of a port that is not broken out
-        yield "/".join(numbers[1:])  # a slot first
+        labels[number, max(lane, 1)] = fabric.port_label(device, port)
+    for report, text in reports.items():
+        place, _, ports = text.lstrip("#").partition(" of ")
+        count = int(ports) if ports else 0  # with one or two that are not on the front
+        split = next((way for way in (1, 2, 4) if 0 <= count - way * machine.ports <= 2), drawn)
+        number, lane = divmod(int(place) - 1, split) if split >= drawn else (-1, 0)
+        if label := labels.get((number + 1, lane + 1)):
+            yield report, label
 
 
 @dataclass
@@ -229,7 +259,7 @@ class _Interfaces:
 
     def count(self, end: _Place, switch: _Place) -> None:
         """Note that an interface leads to a switch."""
-        if end.kind in ENDS and switch.fabric is not None:
+        if end.kind in ENDS and switch.fabric is not None and end.port != "?":
             kind = self.alike.get(end.device, end.device)
             self.seen.setdefault((kind, end.port), {}).setdefault(switch.fabric, []).append((end.device, switch.device))
 

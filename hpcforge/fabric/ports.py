@@ -80,7 +80,7 @@ class PortMaps:
         plugged, fabric = self._plugged.get(switch, {}), self.fabric
         kinds = fabric.cables.kind
         ports = []
-        for number in range(1, _logical_ports(fabric, fabric.devices[switch]) + 1):
+        for number in range(1, logical_ports(fabric, fabric.devices[switch]) + 1):
             label = fabric.port_label(switch, number)
             found = plugged.get(number)
             ports.append(SwitchPort(label, CABLE_KINDS[kinds[found[0]]], *found) if found else SwitchPort(label, None))
@@ -104,7 +104,7 @@ class PortMaps:
         return f", {most} each" if len(far) > 1 and most > 1 else ""
 
 
-def _logical_ports(fabric: Fabric, device: Device) -> int:
-    """Ports of a switch, where each lane of a broken-out port is one."""
+def logical_ports(fabric: Fabric, device: Device) -> int:
+    """Return the number of a switch's ports, where each lane of a broken-out port is one."""
     broken_out = fabric.end_ports if device.kind == "leaf" and fabric.breakout > 1 else 0
     return device.ports + broken_out * (fabric.breakout - 1)

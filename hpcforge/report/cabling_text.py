@@ -12,12 +12,16 @@ from hpcforge.report.text import one_line
 _SHOWN = 8  # moves of one finding; --json has all
 
 
-def cabling_text(report: CablingReport, doubts: Sequence[str], silent: Mapping[str, str]) -> str:
+def cabling_text(
+    report: CablingReport, doubts: Sequence[str], silent: Mapping[str, str], left_out: Sequence[str] = ()
+) -> str:
     """Findings, each with its fix and the resulting labels of cables; last, the totals."""
     lines: list[str] = []
     for finding in report.findings:
         lines += [f"{finding.kind}: {finding.message}", *_moves(finding)]
     lines += [f"not certain: {doubt}" for doubt in doubts]
+    lines += [f"not understood: {entry}" for entry in left_out[:_SHOWN]]
+    lines += [f"not understood: {len(left_out) - _SHOWN} more, in --json"] if len(left_out) > _SHOWN else []
     reasons: dict[str, list[str]] = {}
     for name, why in silent.items():
         reasons.setdefault(why, []).append(name)
@@ -61,7 +65,9 @@ def _move(move: CableMove) -> str:
     }[move.action]
 
 
-def cabling_json(report: CablingReport, doubts: Sequence[str], silent: Mapping[str, str]) -> dict[str, Any]:
+def cabling_json(
+    report: CablingReport, doubts: Sequence[str], silent: Mapping[str, str], left_out: Sequence[str] = ()
+) -> dict[str, Any]:
     """The same as data."""
     return {
         "schema_version": 1,
@@ -78,6 +84,7 @@ def cabling_json(report: CablingReport, doubts: Sequence[str], silent: Mapping[s
             for finding in report.findings
         ],
         "doubts": list(doubts),
+        "left_out": list(left_out),
         "silent": dict(silent),
     }
 

@@ -1,8 +1,8 @@
 """What was really plugged in: LLDP neighbours and InfiniBand discovery, parsed and compared with the design.
 
-LLDP: `lldpctl -f json` of each node (or switch), as lldpd 1.0 writes it. InfiniBand: `ibnetdiscover`, one file for the
-whole fabric. Saved files are `NAME.lldp.json`, NAME being the machine that it was written on, and
-`FABRIC.ibnetdiscover`.
+LLDP: `lldpctl -f json` (or json0, keyvalue) of each node or switch. InfiniBand: `ibnetdiscover`, with any of its
+options that list cables, one file for the whole fabric. Saved files are `NAME.lldp.json`, NAME being the machine that
+it was written on, and `FABRIC.ibnetdiscover`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,38 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.errors import ExpectedError
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.neighbour_matching import Heard, ReportedEnd
+from hpcforge.fabric.port_numbering import is_common_name
 
 LLDP_COMMAND = ("lldpctl", "-f", "json")
 IB_COMMAND = ("ibnetdiscover",)
 _LLDP, _IB = ".lldp.json", ".ibnetdiscover"
 _MOST = 4 << 20  # characters of a machine's neighbours, which any machine on its cables can announce
 
-_RECORD = re.compile(r'(Switch|Ca|Rt)\s+\d+ "(?P<id>[^"]+)"\s*# "(?P<said>[^"]*)"')
-_PORT = re.compile(r'\[(?P<port>[0-9]{1,6})\](?:\([0-9a-f]+\))?\s+"(?P<peer>[^"]+)"\[(?P<peer_port>[0-9]{1,6})\]')
+_KEYVALUE = re.compile(
+    r"lldp\.(?P<interface>.+?)\.(?:(?P<first>via)|chassis\.(?P<chassis>name|descr|mac|local|ifname|ip)|"
+    r"port\.(?P<port>descr|ttl|ifname|ifalias|local|mac|ip|unhandled))=(?P<value>.*)"
+)
+_LOGICAL = re.compile("(bond|team|br|vlan|docker|veth|virbr|vmbr|vnet|tap|tun|fwln|fwpr|cali|lxc|dummy)")
+_RECORD = re.compile(r'\s*(?P<kind>Switch|Ca|Rt)\s+(?P<ports>[0-9]{1,6}) "(?P<id>[^"]+)"\s*# "(?P<text>.*)"')
+_PORT = re.compile(
+    r'\s*\[(?P<port>[0-9]{1,6})\](?:\[ext [0-9]+\])?(?:\([^)"]*\))?\s+"(?P<peer>[^"]+)"\[(?P<peer_port>[0-9]{1,6})\]'
+    r'(?:[^"]*"(?P<text>.*)")?'
+)
+_IB_END = r"(SW|CA|RT) +[0-9]+ +([0-9]{1,6}) 0x([0-9a-f]{1,16})"
+_PORTS_LINE = re.compile(rf"\s*{_IB_END} +\S+ +\S+ +- +{_IB_END} +\( '(.{{0,256}})' - '(.{{0,256}})' \)")
+_NO_CABLE = re.compile(
+    r"\s*(#.*|[a-z]+=.*|Chassis [0-9].*|Hostname: .*|Non-Chassis Nodes|"
+    r"(SW|CA|RT) +[0-9]+ +[0-9]+ 0x\S+ +\S+ +\S+ +'.*')?"
+)
+_OTHER_LISTS = re.compile(r"^((Switch|Ca|Router)\s+: 0x|[<>] )", re.MULTILINE)
+_KINDS = {"S": "Switch", "H": "Ca", "C": "Ca", "R": "Rt"}
 _AGGREGATION = "Aggregation Node"  # of in-switch reduction: a port inside the switch, not a cable
 
 
@@ -32,76 +49,164 @@ class CablingError(ExpectedError):
     """What was read says nothing of cables."""
 
 
-def parse_lldp(text: str, name: str) -> list[tuple[ReportedEnd, ReportedEnd]]:
-    """Return the neighbours of one machine from `lldpctl -f json`. Raises CablingError."""
+@dataclass(frozen=True)
+class Reports:
+    """The cables in one answer, and the neighbours or lines in it that are not understood."""
+
+    pairs: tuple[tuple[ReportedEnd, ReportedEnd], ...]
+    left_out: tuple[str, ...]
+
+
+def parse_lldp(text: str, name: str) -> Reports:
+    """Return the neighbours of one machine from lldpctl's formats json, json0 or keyvalue. Raises CablingError."""
     if len(text) > _MOST:
         raise CablingError(f"{name}: more than {_MOST} characters from `lldpctl -f json`")
     try:
-        interfaces = json.loads(text)["lldp"].get("interface", [])
-        entries = interfaces if isinstance(interfaces, list) else [interfaces]
-        return [
-            (ReportedEnd((name,), (interface,)), _neighbour(told))
-            for entry in entries
-            for interface, told in entry.items()
-            if told.get("via") == "LLDP"
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        entries = list(_keyvalue(text) if text.lstrip().startswith("lldp.") else _json(text))
+        ends = [(interface, _neighbour(entry), _left_out(interface, entry)) for interface, entry in entries]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CablingError(f"{name}: this is not what `lldpctl -f json` writes ({error!r:.200})") from error
+    pairs: dict[tuple[ReportedEnd, ReportedEnd], None] = {}
+    for interface, end, why in ends:
+        if not why:  # a VLAN is on the cable of its interface
+            pairs[ReportedEnd((name,), ("", "", interface.partition(".")[0])), end] = None
+    repeated = {end for _, end in pairs}  # a bond repeats the neighbours of its interfaces
+    left_out = [
+        f"{name}: the neighbour on {interface}: {why}" for interface, end, why in ends if why and end not in repeated
+    ]
+    return Reports(tuple(pairs), tuple(left_out))
 
 
-def _neighbour(told: Mapping[str, Any]) -> ReportedEnd:
-    """The far end: a chassis is under its name, one that says no name is not."""
-    chassis = told.get("chassis", {})
-    names = [] if "id" in chassis else list(chassis)
-    inner = chassis if "id" in chassis else next(iter(chassis.values()), {})
-    identity = inner.get("id", {})
-    port = told.get("port", {})
-    port_id = port.get("id", {})
-    by_id = [str(port_id["value"])] if port_id.get("type") in ("ifname", "ifalias", "local") else []
-    descr = [str(port["descr"])] if port.get("descr") else []
-    return ReportedEnd((*names, str(identity.get("value", "?"))), (*by_id, *descr))
+def _left_out(interface: str, entry: Mapping[str, object]) -> str:
+    """Why a neighbour tells nothing of a cable; empty: it does."""
+    if _LOGICAL.match(interface):
+        return f"{interface} is not a port"
+    if _value(_first(entry, "port").get("ttl")) == "0":
+        return "it has shut down (ttl 0)"
+    return "" if _first(entry, "chassis") else "it has no chassis"
 
 
-def parse_ibnetdiscover(text: str) -> list[tuple[ReportedEnd, ReportedEnd]]:
+def _json(text: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield interface and neighbour; `json` has interfaces as keys, `json0` as values of `name`."""
+    for part in _listed(json.loads(text)["lldp"]):
+        for entry in map(_mapping, _listed(_mapping(part).get("interface", []))):
+            if isinstance(entry.get("name"), str):
+                yield str(entry["name"]), entry
+                continue
+            for interface, neighbours in entry.items():
+                yield from ((interface, _mapping(neighbour)) for neighbour in _listed(neighbours))
+
+
+def _keyvalue(text: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield interface and neighbour, each as `json` has it."""
+    entries: list[tuple[str, dict[str, dict[str, object]]]] = []
+    for line in filter(None, map(_KEYVALUE.match, text.splitlines())):
+        if line["first"] or not entries or entries[-1][0] != line["interface"]:
+            entries.append((line["interface"], {"chassis": {}, "port": {}}))
+        part, key = ("chassis", line["chassis"]) if line["chassis"] else ("port", line["port"])
+        if key in ("name", "descr", "ttl"):
+            entries[-1][1][part][key] = line["value"]
+        elif key:
+            entries[-1][1][part]["id"] = {"type": key, "value": line["value"]}
+    return iter(entries)
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.80} is not a mapping")
+    return value
+
+
+def _first(parent: Mapping[str, object], key: str) -> Mapping[str, object]:
+    """The mapping under a key, or the first in a list there; empty if there is none."""
+    values = [value for value in _listed(parent.get(key)) if value]
+    return _mapping(values[0]) if values else {}
+
+
+def _value(value: object) -> str:
+    """A text, which `json0` has in a list of mappings."""
+    inner = _listed(value)[0] if value else ""
+    return str(inner.get("value", "") if isinstance(inner, dict) else inner)
+
+
+def _neighbour(entry: Mapping[str, object]) -> ReportedEnd:
+    """The far end: `json` has a chassis under its name if it has one."""
+    chassis, port = _first(entry, "chassis"), _first(entry, "port")
+    name = _value(chassis.get("name"))
+    if chassis and "id" not in chassis and "name" not in chassis:
+        name = next(iter(chassis))
+        chassis = _first(chassis, name)
+    port_id = _first(port, "id")
+    kind, text, descr = _value(port_id.get("type")), _value(port_id.get("value")), _value(port.get("descr"))
+    ifindex = kind == "local" and text.isdigit() and text != descr  # else the port's own name is a number
+    if kind == "ifalias" or ifindex:
+        text = text if is_common_name(text) else f"{kind} {text}"
+    named = text if kind in ("ifname", "ifalias", "local", "") else ""
+    device = (*([name] if name else []), _value(_first(chassis, "id").get("value")) or "?")
+    return ReportedEnd(device, (named, descr) if descr else (named,), _value(chassis.get("descr")))
+
+
+def parse_ibnetdiscover(text: str) -> Reports:
     """Return all cables of a fabric, each once. Raises CablingError."""
-    described: dict[str, tuple[str, str]] = {}  # id to kind and what it says of itself
+    described: dict[str, tuple[str, str, int]] = {}  # by id: kind, description, number of ports
     ports: list[tuple[str, int, str, int]] = []
+    left_out: list[str] = []
     current = None
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), start=1):
         if record := _RECORD.match(line):
-            current = record["id"]
-            described[current] = record[1], record["said"]
+            current = record["id"].replace("-0x", "-")
+            described[current] = record["kind"], record["text"], int(record["ports"])
         elif current and (port := _PORT.match(line)):
-            ports.append((current, int(port["port"]), port["peer"], int(port["peer_port"])))
-    if not described:
+            peer = port["peer"].replace("-0x", "-")
+            described.setdefault(peer, (_KINDS.get(peer[:1], "Ca"), port["text"] or "", 0))
+            ports.append((current, int(port["port"]), peer, int(port["peer_port"])))
+        elif both := _PORTS_LINE.fullmatch(line):
+            kind, place, guid, far_kind, far_place, far_guid, name, far_name = both.groups()
+            described |= {guid: (_KINDS[kind[:1]], name, 0), far_guid: (_KINDS[far_kind[:1]], far_name, 0)}
+            ports.append((guid, int(place), far_guid, int(far_place)))
+        elif not _NO_CABLE.fullmatch(line):
+            left_out.append(f"line {number}: {line.strip():.200}")
+    if not described or _OTHER_LISTS.search(text):
         raise CablingError("this is not what `ibnetdiscover` writes: there is no switch and no adapter in it")
     once = {tuple(sorted([(device, port), (peer, peer_port)])) for device, port, peer, peer_port in ports}
-    both = [(_ib_end(described, *end), _ib_end(described, *other)) for end, other in sorted(once)]
-    return [(end, other) for end, other in both if end and other]
+    both_ends = [(_ib_end(described, *end), _ib_end(described, *other)) for end, other in sorted(once)]
+    return Reports(tuple((end, other) for end, other in both_ends if end and other), tuple(left_out))
 
 
-def _ib_end(described: Mapping[str, tuple[str, str]], identity: str, port: int) -> ReportedEnd | None:
-    kind, said = described.get(identity, ("Switch" if identity.startswith("S-") else "Ca", ""))
-    guid = f"0x{identity.partition('-')[2]}"
-    if _AGGREGATION in said:
+def _ib_end(described: Mapping[str, tuple[str, str, int]], identity: str, port: int) -> ReportedEnd | None:
+    kind, text, ports = described[identity]
+    guid = f"0x{identity.rpartition('-')[2]}"
+    if _AGGREGATION in text:
         return None
-    if kind == "Switch":  # "MF0;compute-leaf-001:MQM9700/U1" of a managed one, else what it was called
-        name = said.partition(";")[2].partition(":")[0] if ";" in said else said
-        return ReportedEnd((name, guid), (f"#{port}",))
-    host, _, adapter = said.partition(" ")  # "gpu001 mlx5_0"
-    name = adapter or guid
-    return ReportedEnd((host, guid), (name if port == 1 else f"{name}/{port}",))
+    # "MF0;compute-leaf-001:MQM9700/U1" of a managed switch, or of one of the chips in it
+    name, _, model = text.partition(";")[2].rpartition(":") if ";" in text else (text, "", "")
+    chip = model.partition("/")[2]
+    name = f"{name}/{chip}" if chip not in ("", "U1") else name
+    if kind == "Switch":
+        return ReportedEnd((name or guid, guid), (f"#{port} of {ports}" if ports else f"#{port}",))
+    host, _, adapter = name.partition(" ")  # "gpu001 mlx5_0"
+    adapter = adapter or guid
+    return ReportedEnd((host or guid, guid), (adapter if port == 1 else f"{adapter}/{port}",))
 
 
-def heard(lldp: Mapping[str, str], discovered: Mapping[str, str], asked: Iterable[str]) -> Heard:
+def heard(
+    lldp: Mapping[str, str], discovered: Mapping[str, str], asked: Iterable[str], unread: Iterable[str] = ()
+) -> Heard:
     """Put together what machines said: `lldp` by machine, `discovered` by fabric. Raises CablingError."""
-    neighbours = [pair for name, text in lldp.items() for pair in parse_lldp(text, name)]
+    reports = [parse_lldp(text, name) for name, text in lldp.items()]
+    left_out = [line for report in reports for line in report.left_out]
     for fabric, text in discovered.items():
         try:
-            neighbours += parse_ibnetdiscover(text)
+            reports.append(parse_ibnetdiscover(text))
         except CablingError as error:
             raise CablingError(f"{fabric}: {error}") from error
-    return Heard(tuple(neighbours), frozenset(asked), frozenset(discovered))
+        left_out += [f"{fabric}, {line}" for line in reports[-1].left_out]
+    pairs = tuple(pair for report in reports for pair in report.pairs)
+    return Heard(pairs, frozenset(asked), frozenset(discovered), tuple(left_out), tuple(unread))
 
 
 def read_saved(folder: Path, fabrics: Sequence[Fabric]) -> Heard:
@@ -111,7 +216,10 @@ def read_saved(folder: Path, fabrics: Sequence[Fabric]) -> Heard:
     discovered = dict(_discovered([path for path in files if path.suffix == _IB], fabrics))
     if not lldp and not discovered:
         raise CablingError(f"{folder}: no NAME{_LLDP} and no FABRIC{_IB} there")
-    return heard(lldp, discovered, lldp)
+    names = {name for fabric in fabrics for name in (fabric.name, *fabric.index)}
+    others = [path.name for path in files if not path.name.endswith((_LLDP, _IB))]
+    unread = [name for name in others if name.partition(".")[0] in names or "lldp" in name or "ibnet" in name]
+    return heard(lldp, discovered, lldp, unread)
 
 
 def _discovered(files: Sequence[Path], fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:

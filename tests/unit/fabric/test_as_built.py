@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.fabric.as_built import CablingReport, Seen, compare
 from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
-from tests.support.as_plugged import check, drawn, exchanged, mended, pair, rails, replug, swapped
+from tests.support.as_plugged import check, drawn, everything, exchanged, mended, pair, rails, replug, swapped
 
 
 @pytest.fixture(scope="module")
@@ -186,16 +186,71 @@ def test_two_neighbours_on_one_port(design: Drawn) -> None:
     [finding, *missing] = check(design, [*rest, *others]).findings
     assert finding.kind == "ambiguous" and "has 2 neighbours" in finding.message
     assert {one.kind for one in missing} == {"missing"}
-    # a report beside the right one changes nothing
-    assert check(design, [*design.links, *others]).findings == ()
+    # a report beside the right one changes nothing, and is named
+    beside = check(design, [*design.links, *others])
+    assert (beside.findings, beside.as_drawn, len(beside.notes)) == ((), len(design.links), 2)
+    assert beside.notes[0] == f"{others[0]} is reported beside another neighbour of the port; one of them may be old"
 
 
-def test_a_port_that_nobody_could_tell(design: Drawn) -> None:
+def test_reports_that_are_not_compared_are_named(design: Drawn) -> None:
+    foreign = [CableEnds(PortName(f"sw{n}", "1"), PortName("router", "2")) for n in (1, 2)]
+    report = check(design, [*design.links, *foreign])
+    assert report.findings == ()
+    assert report.notes == (
+        "not compared: router port 2 -- sw1 port 1 and 1 more, between devices that the design does not know",
+    )
+
+
+def test_management_ports_of_switches_are_not_drawn(design: Drawn) -> None:
+    eth0 = PortName("inband-leaf-001", "management eth0")
+    report = check(design, [*design.links, CableEnds(eth0, PortName("oob-switch", "swp10"))])
+    assert (report.findings, report.as_drawn) == ((), len(design.links))
+    cable = "inband-leaf-001 management eth0 -- oob-switch port swp10"
+    assert report.notes == (f"not compared: {cable}, of management ports",)
+    port = at(design, "gpu001", "inband link 1")  # a node's cable is wrong there
+    links = replug(design.links, {design.peer[port]: eth0})
+    [finding] = check(design, links).findings
+    assert (finding.kind, finding.message) == ("wrong", f"{port} leads to {eth0}, not to {design.peer[port]}")
+
+
+def test_two_neighbours_on_a_port_that_is_drawn_free(design: Drawn) -> None:
+    free = PortName("inband-leaf-001", "20")
+    report = check(design, [*design.links, *(CableEnds(free, PortName(name, "1")) for name in ("router", "phone"))])
+    [finding] = report.findings
+    assert (finding.kind, report.notes, report.as_drawn) == ("ambiguous", (), len(design.links))
+    assert finding.message.startswith("inband-leaf-001 port 20 has 2 neighbours (router port 1, phone port 1)")
+
+
+def unread(design: Drawn, *links: CableEnds) -> CablingReport:
+    rest = [link for link in design.links if link.a not in {each.a for each in links}]
+    seen = Seen((*rest, *links), everything(design), {"inband-leaf-001": "two numberings fit"})
+    return compare(design, seen)
+
+
+def test_a_port_that_cannot_be_read_is_unknown_not_as_drawn(design: Drawn) -> None:
     port = at(design, "gpu001", "inband link 1")
-    links = [link for link in design.links if link.a != port]
-    assert check(design, [*links, CableEnds(port, PortName("inband-leaf-001", "?"))]).findings == ()
-    [finding] = check(design, [*links, CableEnds(port, PortName("inband-leaf-002", "?"))]).findings
-    assert finding.kind == "wrong"
+    report = unread(design, CableEnds(port, PortName("inband-leaf-001", "?")))
+    assert said(report) == [("unknown", "inband-leaf-001: the port of 1 cable is unknown: two numberings fit")]
+    assert (report.as_drawn, report.moves, report.unchecked) == (len(design.links) - 1, 1, 0)
+    assert [move.action for finding in report.findings for move in finding.moves] == ["look"]
+
+
+def test_a_cable_at_another_device_is_wrong_though_its_port_is_unknown(design: Drawn) -> None:
+    port = at(design, "gpu001", "inband link 1")
+    report = unread(design, CableEnds(PortName("inband-leaf-002", "?"), port))
+    assert [finding.kind for finding in report.findings] == ["wrong", "unknown"]
+    assert report.findings[0].message == (
+        f"gpu001 inband link 1 leads to inband-leaf-002, not to {design.peer[port]}; its port there is unknown"
+    )
+    assert {move.action for finding in report.findings for move in finding.moves} == {"look"}
+
+
+def test_another_report_of_the_same_cable_makes_its_port_known(design: Drawn) -> None:
+    [link] = [link for link in design.links if link.a == PortName("gpu001", "inband link 1")]
+    both = unread(
+        design, link, CableEnds(link.a, PortName(link.b.device, "?")), CableEnds(PortName("gpu001", "?"), link.b)
+    )
+    assert both.findings == ()
 
 
 @pytest.mark.parametrize("seed", range(40))

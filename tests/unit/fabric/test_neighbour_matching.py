@@ -166,9 +166,13 @@ def test_a_stranger_with_a_cable_of_someone_else_stays_one() -> None:
 def test_domains_and_capitals_do_not_count() -> None:
     fabric = pair()
     pairs = [
-        (ReportedEnd(("GPU001.hpc.example.org",), ("eno1",)), ReportedEnd(("Inband-Leaf-001.example.org",), ("swp1",)))
+        (ReportedEnd(("GPU001.hpc.example.org",), ("eno1",)), ReportedEnd(("Inband-Leaf-001.example.org",), ("swp1",))),
+        (ReportedEnd(("gpu002",), ("eno1",)), ReportedEnd(("inband-leaf-001(FDO2013)",), ("swp2",))),
     ]
-    assert heard(fabric, pairs).seen.links[0].b == PortName("inband-leaf-001", "1")
+    assert [link.b for link in heard(fabric, pairs).seen.links] == [
+        PortName("inband-leaf-001", "1"),
+        PortName("inband-leaf-001", "2"),
+    ]
     assert heard(fabric, pairs).seen.links[0].a.device == "gpu001"
 
 
@@ -189,15 +193,15 @@ def test_the_inventory_says_who_is_who(told_as: str) -> None:
         ("7", "7"),
         ("#7", "7"),
         ("etp7", "7"),
-        ("Ethernet24", "?"),  # port 24, or lane 24 of port 7
-        ("mgmt0", "?"),
+        ("Ethernet12", "?"),  # port 12, or 13 counted from 0, or lane 12 of port 4
+        ("mgmt0", "management mgmt0"),
         ("swp99", "?"),
     ],
 )
 def test_ports(text: str, port: str) -> None:
     found = heard(pair(), [(ReportedEnd(("gpu001",), ("eno1",)), ReportedEnd(("inband-leaf-001",), (text,)))])
     assert found.seen.links[0].b == PortName("inband-leaf-001", port)
-    assert bool(found.doubts) == (port == "?")
+    assert bool(found.seen.unknown) == (port == "?")
 
 
 @pytest.mark.parametrize(
@@ -207,6 +211,32 @@ def test_lanes(text: str, port: str) -> None:
     fabric = rails(nodes=8, breakout=2, uplink_rate_gbps=800.0)
     found = heard(fabric, [(ReportedEnd(("gpu001",), ("mlx5_0",)), ReportedEnd(("compute-leaf-001",), (text,)))])
     assert found.seen.links[0].b == PortName("compute-leaf-001", port)
+
+
+@pytest.mark.parametrize(
+    ("text", "breakout", "port"),
+    [
+        ("#6 of 17", 1, "6"),
+        ("#7 of 33", 1, "4"),  # its ports are split, and drawn whole
+        ("#8 of 33", 1, "?"),
+        ("#6 of 33", 2, "3/2"),
+        ("#6 of 17", 2, "?"),  # its ports are drawn split, and are not
+        ("#99", 1, "?"),
+    ],
+)
+def test_ports_as_infiniband_counts_them(text: str, breakout: int, port: str) -> None:
+    fabric = rails(nodes=8, breakout=breakout, **({"uplink_rate_gbps": 800.0} if breakout > 1 else {}))
+    found = heard(fabric, [(ReportedEnd(("gpu001",), ("mlx5_0",)), ReportedEnd(("compute-leaf-001",), (text,)))])
+    assert found.seen.links[0].b == PortName("compute-leaf-001", port)
+    assert found.seen.unknown.get("compute-leaf-001", "") == ("" if port != "?" else f"not among its ports: {text}")
+
+
+def test_a_node_whose_neighbour_names_no_port_is_unknown() -> None:
+    """A switch's own report of an adapter that sends its MAC address only."""
+    pairs = [(ReportedEnd(("inband-leaf-001",), ("", "", "swp1")), ReportedEnd(("gpu001",), ("",)))]
+    found = heard(pair(), pairs)
+    assert found.seen.links == (CableEnds(PortName("inband-leaf-001", "1"), PortName("gpu001", "?")),)
+    assert found.seen.unknown == {"gpu001": "its neighbour reports no name of a port"}
 
 
 def test_whose_cables_are_looked_at() -> None:

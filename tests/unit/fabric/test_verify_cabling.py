@@ -6,6 +6,7 @@ What is said of each fault is cabled/FAULT.txt.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -110,6 +111,81 @@ def test_clean(port: str, managed: bool, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     # the two peer links are between switches, which nobody asked
     assert done.stdout == f"{len(DESIGN.links) - 2} cables are as drawn, 2 not checked: neither end was asked\n"
+
+
+def spell(folder: Path, name: Callable[[int], str]) -> None:
+    """Write the names of the Ethernet switches' ports in another way."""
+    for path in folder.glob("*.lldp.json"):
+        path.write_text(re.sub('"swp([0-9]+)"', lambda found: json.dumps(name(int(found[1]))), path.read_text()))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        lambda p: f"et-0/0/{p - 1}",
+        lambda p: f"ethernet1/1/{p}",
+        lambda p: f"Ethernet{p - 1}",
+        lambda p: f"TenGigabitEthernet 0/{p - 1}",
+    ],
+)
+def test_right_cables_are_right_and_a_swap_is_named_in_any_numbering(
+    name: Callable[[int], str], tmp_path: Path
+) -> None:
+    write(tmp_path, DESIGN.links)
+    spell(tmp_path, name)
+    done = verify(tmp_path)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1), done.stdout
+    write(tmp_path, _swap_of_two_nodes_on_one_leaf())
+    spell(tmp_path, name)
+    done = verify(tmp_path)
+    assert done.returncode == 7
+    assert done.stdout.startswith(
+        "swapped: the cables in inband-leaf-002 port 4 and inband-leaf-002 port 3 are swapped"
+    )
+
+
+@pytest.mark.parametrize("links", [DESIGN.links, _swap_of_two_nodes_on_one_leaf()])
+def test_ports_in_an_unsettled_numbering_are_unknown(links: Links, tmp_path: Path) -> None:
+    """Right or swapped: no plug is to be moved, and it is not exit 0; the inventory settles it."""
+    write(tmp_path, links)
+    spell(tmp_path, lambda p: f"GigabitEthernet0/{p}")
+    done = verify(tmp_path)
+    assert done.returncode == 7
+    assert "unknown: inband-leaf-001: the ports of 41 cables are unknown: 2 numberings fit: " in done.stdout
+    assert "move" not in done.stdout and f"\n{len(DESIGN.links) - 84} cables are as drawn" in done.stdout
+    inventory = tmp_path / "inventory.yaml"
+    ports = {"ports": {"2": "GigabitEthernet0/2"}}
+    inventory.write_text(json.dumps({"schema": 1, "switches": {"inband-leaf-001": ports, "inband-leaf-002": ports}}))
+    settled = verify(tmp_path, "--inventory", str(inventory))
+    assert settled.returncode == (0 if links is DESIGN.links else 7)
+    assert "unknown" not in settled.stdout and ("swapped" in settled.stdout) == (links is not DESIGN.links)
+
+
+def test_a_port_that_the_switch_does_not_have_in_the_inventory(tmp_path: Path) -> None:
+    write(tmp_path, DESIGN.links)
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text('{"schema": 1, "switches": {"inband-leaf-001": {"ports": {"49": "swp49"}}}}')
+    done = verify(tmp_path, "--inventory", str(inventory))
+    assert done.returncode == 3
+    assert "inband-leaf-001 has no port 49" in done.stderr and "its ports are 1 to 48" in done.stderr
+
+
+def test_neighbours_that_are_not_understood_are_named_and_not_exit_0(tmp_path: Path) -> None:
+    write(tmp_path, DESIGN.links)
+    node = tmp_path / "gpu003.lldp.json"
+    entries = json.loads(node.read_text())
+    odd = json.loads(node.read_text())["lldp"]["interface"][0]["eno1"] | {"chassis": {}}
+    entries["lldp"]["interface"].append({"eno9": odd})
+    node.write_text(json.dumps(entries))
+    (tmp_path / "gpu004.lldp").write_text("")
+    done = verify(tmp_path)
+    assert done.returncode == 7
+    assert done.stdout.splitlines()[:2] == [
+        "not certain: not read: gpu004.lldp",
+        "not understood: gpu003: the neighbour on eno9: it has no chassis",
+    ]
+    report = json.loads(verify(tmp_path, "--json").stdout)
+    assert (report["findings"], report["left_out"]) == ([], ["gpu003: the neighbour on eno9: it has no chassis"])
 
 
 def test_json(tmp_path: Path) -> None:
