@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict
 from hpcforge.errors import ExpectedError
 
 JsonObject = Mapping[str, object]
-Reason = Literal["unreachable", "service", "login", "certificate", "answer", "effect"]  # service: no Redfish there
+# service: no Redfish there; override: the next boot cannot be chosen
+Reason = Literal["unreachable", "service", "login", "licence", "certificate", "answer", "effect", "override"]
 Power = Literal["on", "off", "changing", "unknown"]
 Device = Literal["network", "disk", "none"]  # none: as the firmware's own settings say
 Reset = Literal["on", "off", "hard-off"]

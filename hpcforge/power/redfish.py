@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hpcforge.power import BmcError, Boot, Device, JsonObject, Login, Power, Quirk, Reason, Reset, quirks
-from hpcforge.power.https import HttpAnswer, exchange
+from hpcforge.power import Boot, Device, JsonObject, Power, Reset
+from hpcforge.power.service import Service, link, mapping, text
 
-ROOT = "/redfish/v1"
-MOST_MEMBERS = 64  # of a collection; more are not read
 SYSTEMS_S = 120.0  # for the search among several systems
 _TARGETS: Mapping[Device, str] = {"network": "Pxe", "disk": "Hdd", "none": "None"}
 _RESETS: Mapping[Reset, tuple[str, ...]] = {
@@ -21,25 +18,28 @@ _RESETS: Mapping[Reset, tuple[str, ...]] = {
     "hard-off": ("ForceOff",),
 }
 _STATES: Mapping[str, Power] = {"On": "on", "Off": "off", "PoweringOn": "changing", "PoweringOff": "changing"}
+_APPLY_TIMES = ("OnReset", "Immediate")  # of settings: when the machine is reset next, or now
 
 
 @dataclass(frozen=True)
 class System:
-    """A computer system's resource as it was read."""
+    """A computer system's resource as it was read, or that of its settings."""
 
     path: str
     data: JsonObject
     etag: str | None
 
 
-class Redfish:
-    """A controller that talks Redfish; see `hpcforge.power.Controller`."""
+@dataclass(frozen=True)
+class Systems:
+    """Those of one controller: the machine, and others that belong to it, such as a GPU baseboard."""
 
-    def __init__(self, access: Login, table: Mapping[str, Quirk] | None = None, limit_s: float = math.inf) -> None:
-        self.access = access
-        self._limit_s, self._until_s = limit_s, time.monotonic() + limit_s  # of all that is asked
-        self.quirks: dict[str, None] = {}  # in the order in which they were seen
-        self._table = table or quirks()
+    host: str | None  # the path
+    others: tuple[str, ...] = ()
+
+
+class Redfish(Service):
+    """A controller that talks Redfish; see `hpcforge.power.Controller`."""
 
     def power(self) -> Power:
         """Read the power state. Raises `BmcError`."""
@@ -47,23 +47,35 @@ class Redfish:
 
     def reset(self, kind: Reset) -> None:
         """Ask for a change of power. Raises `BmcError`."""
-        action = mapping(mapping(self.system().data, "Actions"), "#ComputerSystem.Reset")
-        allowed = action.get("ResetType@Redfish.AllowableValues")
-        wanted = _RESETS[kind]
-        if isinstance(allowed, list):
-            known = [name for name in wanted if name in allowed]
-            if not known:
-                raise self._error(f"it has no reset of type {' or '.join(wanted)}", "answer")
-            wanted = tuple(known)
+        system = self.system()
+        action = mapping(mapping(system.data, "Actions"), "#ComputerSystem.Reset")
+        allowed, types = self._reset_types(action), _RESETS[kind]
+        if allowed:
+            types = tuple(name for name in types if name in allowed)
+            if not types:
+                raise self._error(f"it has no reset of type {' or '.join(_RESETS[kind])}", "answer")
         else:
             self._note("no-allowable-values")
-        target = self._path(text(action, "target", 500) or f"{self._system_path}/Actions/ComputerSystem.Reset")
-        self._done(self._ask("POST", target, {"ResetType": wanted[0]}))
+        target = text(action, "target", 500) or f"{system.path.rstrip('/')}/Actions/ComputerSystem.Reset"
+        self.send("POST", target, {"ResetType": types[0]})
+
+    def _reset_types(self, action: JsonObject) -> Sequence[object]:
+        """Return the types of reset that it lists, in the action or where that names; none if it lists none."""
+        allowed = action.get("ResetType@Redfish.AllowableValues")
+        if isinstance(allowed, list) and allowed:
+            return allowed
+        path = text(action, "@Redfish.ActionInfo", 500)
+        parameters = self.get(path).data.get("Parameters") if path else None
+        for parameter in parameters if isinstance(parameters, list) else ():
+            if isinstance(parameter, dict) and text(parameter, "Name") == "ResetType":
+                values = parameter.get("AllowableValues")
+                return values if isinstance(values, list) else []
+        return []
 
     def boot(self) -> Boot:
         """Read the override of the next boot. Raises `BmcError`."""
-        said = mapping(self.system().data, "Boot")
-        enabled, target = text(said, "BootSourceOverrideEnabled"), text(said, "BootSourceOverrideTarget")
+        override = mapping(self._override(self.system()).data, "Boot")
+        enabled, target = text(override, "BootSourceOverrideEnabled"), text(override, "BootSourceOverrideTarget")
         if enabled == "Disabled":
             return Boot("none", once=False)
         device: Device = next((device for device, name in _TARGETS.items() if name == target), "none")
@@ -74,111 +86,76 @@ class Redfish:
     def set_boot(self, device: Device) -> None:
         """Ask for an override of the next boot. Raises `BmcError`."""
         system = self.system()
-        said = mapping(system.data, "Boot")
-        wanted = {
+        resource = self._override(system)
+        override = mapping(resource.data, "Boot")
+        boot = {
             "BootSourceOverrideTarget": _TARGETS[device],
             "BootSourceOverrideEnabled": "Disabled" if device == "none" else "Once",
         }
-        mode = text(said, "BootSourceOverrideMode")
-        if mode:
-            wanted["BootSourceOverrideMode"] = mode  # the one it has: firmware settings are not changed here
+        modes = override.get("BootSourceOverrideMode@Redfish.AllowableValues")
+        # The mode that it has, or its only one: firmware settings are not changed here.
+        mode = text(override, "BootSourceOverrideMode") or (
+            modes[0] if isinstance(modes, list) and len(modes) == 1 else ""
+        )
+        if isinstance(mode, str) and mode:
+            boot["BootSourceOverrideMode"] = mode
         else:
             self._note("no-override-mode")
-        answer = self._ask("PATCH", system.path, {"Boot": wanted})
-        if answer.status in self._table["etag-required"].statuses:
-            self._note("etag-required")
-            answer = self._ask("PATCH", system.path, {"Boot": wanted}, self.system().etag or "*")
-        self._done(answer)
+        body = {"Boot": boot, **self._apply_time(system, resource)}
+        self.send("PATCH", resource.path, body, lambda: self._override(self.system()).etag)
+
+    def _override(self, system: System) -> System:
+        """Return the resource with the override: the system's settings where those have it, else the system."""
+        path = link(mapping(mapping(system.data, "@Redfish.Settings"), "SettingsObject"))
+        if path:
+            settings = self._read(path)
+            # Settings may be of other things alone, such as the boot order.
+            if {"BootSourceOverrideTarget", "BootSourceOverrideEnabled"} & mapping(settings.data, "Boot").keys():
+                self._note("settings-resource")
+                return settings
+        return system
+
+    def _apply_time(self, system: System, resource: System) -> JsonObject:
+        """Return the request that settings apply when the machine is reset, where a time can be asked for."""
+        own = mapping(resource.data, "@Redfish.SettingsApplyTime")
+        times = mapping(system.data, "@Redfish.Settings").get("SupportedApplyTimes")
+        times = times or own.get("ApplyTime@Redfish.AllowableValues") or (own and _APPLY_TIMES)
+        if resource.path == system.path or not isinstance(times, list | tuple) or not times:
+            return {}
+        time_ = next((name for name in _APPLY_TIMES if name in times), None)
+        if time_ is None:
+            raise self._error("its settings apply in a maintenance window alone, not at the next boot", "override")
+        return {
+            "@Redfish.SettingsApplyTime": {"@odata.type": "#Settings.v1_0_0.PreferredApplyTime", "ApplyTime": time_}
+        }
 
     def system(self) -> System:
         """Read the machine's system. Raises `BmcError`."""
-        path = self._system_path
-        answer = self.get(path)
-        return System(path, answer.data, answer.etag)
-
-    def get(self, path: str) -> HttpAnswer:
-        """Read a resource of this service. Raises `BmcError`."""
-        answer = self._ask("GET", self._path(path))
-        self._done(answer)
-        return answer
-
-    def members(self, path: str) -> Iterator[str]:
-        """Yield the paths of a collection's members. Raises `BmcError`."""
-        listed = self.get(path).data.get("Members")
-        for member in (listed if isinstance(listed, list) else [])[:MOST_MEMBERS]:
-            if isinstance(member, dict) and (found := text(member, "@odata.id", 500)):
-                yield self._path(found)
+        if self.systems.host is None:
+            raise self._error("it lists no system", "answer")
+        return self._read(self.systems.host)
 
     @cached_property
-    def _system_path(self) -> str:
-        paths = list(self.members(f"{ROOT}/Systems"))
-        if len(paths) == 1:
-            return paths[0]
-        if not paths:
-            raise self._error("it lists no system", "answer")
+    def systems(self) -> Systems:
+        """The systems of this controller."""
+        collection = link(mapping(self.root, "Systems"))
+        paths = list(self.members(collection)) if collection else []
+        if len(paths) < 2:
+            return Systems(paths[0] if paths else None)
         self._note("several-systems")
-        until = time.monotonic() + SYSTEMS_S
+        hosts, until = [], time.monotonic() + SYSTEMS_S
         for path in paths:
             if time.monotonic() >= until:
                 raise self._error(f"to read its {len(paths)} systems takes more than {SYSTEMS_S:g} s", "unreachable")
-            if text(mapping(self.get(path).data, "Boot"), "BootSourceOverrideEnabled"):
-                return path
-        raise self._error(f"none of its {len(paths)} systems has a boot override", "answer")
+            data = self.get(path).data
+            if text(mapping(data, "Boot"), "BootSourceOverrideEnabled") and text(data, "SystemType") != "DPU":
+                hosts.append(path)
+        if len(hosts) != 1:
+            names = ", ".join(path.rstrip("/").rpartition("/")[2] for path in (hosts or paths)[:8])
+            which = f"{len(hosts)} of its systems are machines" if hosts else "no system of it has a boot override"
+            raise self._error(f"{which} ({names}): a node needs a controller of its own", "answer")
+        return Systems(hosts[0], tuple(path for path in paths if path != hosts[0]))
 
-    def _path(self, path: str) -> str:
-        """A path of this service, as a controller names it: another machine, or other requests, are refused."""
-        if not path.startswith(f"{ROOT}/") or not path.isascii() or not path.isprintable() or " " in path:
-            raise self._error("it names a resource outside its own service", "answer")
-        return path
-
-    def _ask(self, method: str, path: str, body: JsonObject | None = None, etag: str | None = None) -> HttpAnswer:
-        """Ask, again and again while it says that it is not ready."""
-        quirk = self._table["unavailable"]
-        until = time.monotonic() + quirk.wait_s
-        while True:
-            if time.monotonic() >= self._until_s:
-                raise self._error(f"its answers take more than {self._limit_s:g} s", "unreachable")
-            answer = exchange(self.access, method, path, body, etag)
-            if answer.status not in quirk.statuses or time.monotonic() >= until:
-                return answer
-            self._note("unavailable")
-            time.sleep(quirk.every_s)
-
-    def _done(self, answer: HttpAnswer) -> None:
-        """Raise for an answer that is no success."""
-        if answer.status < 300:
-            return
-        if answer.status in self._table["refused-login"].statuses:
-            self._note("refused-login")
-            user = f"user {self.access.user}" if self.access.password else "a request without a login"
-            raise self._error(f"it refuses {user} (HTTP {answer.status})", "login")
-        why = text(mapping(answer.data, "error"), "message", 200)
-        raise self._error(f"HTTP {answer.status}" + (f": {why}" if why else ""), "answer")
-
-    def _error(self, why: str, reason: Reason) -> BmcError:
-        return BmcError(f"{self.access.address}: {why}", reason)
-
-    def _note(self, quirk: str) -> None:
-        self.quirks[quirk] = None
-
-
-def text(data: JsonObject, key: str, most: int = 64) -> str:
-    """Text that a controller says, without what could steer a terminal; "" where it says none."""
-    value = data.get(key)
-    if not isinstance(value, str):
-        return ""
-    return "".join(letter for letter in value[:most] if letter.isprintable()).strip()
-
-
-def number(data: JsonObject, key: str) -> float | None:
-    """A number from 0 to a million million that a controller says; None for anything else."""
-    value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value <= 1e12 else None
-
-
-def mapping(data: JsonObject, key: str) -> JsonObject:
-    """An object in another; {} for anything else."""
-    value = data.get(key)
-    return value if isinstance(value, dict) else {}
+    def _read(self, path: str) -> System:
+        answer = self.get(path)
+        return System(path, answer.data, answer.etag or text(answer.data, "@odata.etag", 200) or None)

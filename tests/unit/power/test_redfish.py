@@ -37,7 +37,7 @@ def test_each_quirk(tmp_path: Path, quirk: str) -> None:
         if quirk == "refused-login":
             with pytest.raises(BmcError, match="refuses user admin"):
                 done(machine, Wish("status"))
-            assert len(fake.asked) == 1  # another try could lock the account
+            assert len(fake.logins) == 1  # another try could lock the account
         else:
             booted = done(machine, Wish("boot-once"))
             assert booted.boot.device == "network"

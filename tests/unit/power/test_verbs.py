@@ -37,6 +37,6 @@ def test_a_success_that_never_becomes_true_is_a_failure(tmp_path: Path) -> None:
         with pytest.raises(BmcError, match=why):
             done(machine, Wish("on", limit_s=0.3))
     with bmc(tmp_path, FakeBmc(does=("forgets-the-override",))) as machine:
-        why = "asked to boot from network, and reads none"
+        why = "took the request to boot from network, and forgot it: its next boot reads none"
         with pytest.raises(BmcError, match=why):
             done(machine, Wish("boot-once"))
