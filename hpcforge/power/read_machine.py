@@ -45,7 +45,7 @@ def read_service(bmc: Redfish) -> str:
     Raises `BmcError`, of reason `service` where there is no Redfish.
     """
     try:
-        data = bmc.root
+        data = bmc.read_root()
     except BmcError as error:
         if error.reason == "unreachable":
             raise
@@ -89,10 +89,10 @@ class _Reader:
         )
 
     def untold(self) -> Iterator[str]:
-        """Yield what a machine does not tell while it is off."""
-        parts = {"memory": self.memory_gib, "processors": self.sockets}
-        if self.off and (names := [name for name, count in parts.items() if not count]):
-            yield f"{' and '.join(names)}: not told while it is off"
+        """Yield the parts whose number is no fact: 0, as of a machine that is off or has not started yet."""
+        counts = {"memory": self.memory_gib, "processors": self.sockets}
+        if names := [name for name, count in counts.items() if count == 0 or (self.off and count is None)]:
+            yield f"{' and '.join(names)}: not told{' while it is off' if self.off else ''}"
 
     @cached_property
     def chassis(self) -> Sequence[JsonObject]:
@@ -135,15 +135,18 @@ class _Reader:
                 lists += 1
                 if gpus := tuple(_model(found) for found in bmc.each(bmc.members(path)) if _is_gpu_processor(found)):
                     return gpus
-        until, devices = time.monotonic() + GPUS_S, []
+        until = time.monotonic() + GPUS_S
         for path in (path for found in self.chassis if (path := link(mapping(found, "PCIeDevices")))):
             lists += 1
-            for device in bmc.each(bmc.members(path)):
-                if time.monotonic() > until:
-                    bmc.unread[f"GPUs: the PCIe devices take more than {GPUS_S:g} s"] = None
-                    return None
-                devices += [_model(device)] if _is_gpu(bmc, device) else []
-        return tuple(devices) if lists else None
+            devices = [device for device in bmc.each(bmc.members(path)) if time.monotonic() < until]
+            named = [device for device in devices if _is_gpu_by_name(device)]
+            # To read each device's functions takes long: only where no name says it.
+            if gpus := named or [device for device in devices if time.monotonic() < until and _is_gpu(bmc, device)]:
+                return tuple(map(_model, gpus))
+        if time.monotonic() >= until:
+            bmc.unread[f"GPUs: the PCIe devices take more than {GPUS_S:g} s"] = None
+            return None
+        return () if lists else None
 
     def equipment(self) -> str:
         """Return what the controller belongs to if that is no server; "" for a server, also for one that is off."""
@@ -174,12 +177,13 @@ def _is_gpu_processor(data: JsonObject) -> bool:
     return text(data, "ProcessorType") == "GPU" and text(mapping(data, "Status"), "State") != "Absent"
 
 
+def _is_gpu_by_name(device: JsonObject) -> bool:
+    names = (text(device, key, 100) for key in ("Id", "Name", "Description"))
+    return text(mapping(device, "Status"), "State") != "Absent" and any(map(_GPU_NAME.search, names))
+
+
 def _is_gpu(bmc: Redfish, device: JsonObject) -> bool:
-    """Whether a PCIe device is one: by its names, else by its functions' vendor and class."""
-    if text(mapping(device, "Status"), "State") == "Absent":
-        return False
-    if any(_GPU_NAME.search(text(device, key, 100)) for key in ("Id", "Name", "Description")):
-        return True
+    """Whether a PCIe device is one by its functions' vendor and class."""
     paths = links(mapping(device, "Links").get("PCIeFunctions"))
     functions = bmc.each(paths or bmc.members(link(mapping(device, "PCIeFunctions"))))
     return any(

@@ -37,7 +37,19 @@ class Service:
 
     @cached_property
     def root(self) -> JsonObject:
-        """The service root, which needs no login: with one, a wrong password would count twice for a lockout."""
+        """The service root; where none is given, the usual path of systems."""
+        try:
+            return self.read_root()
+        except BmcError as error:
+            if error.reason != "answer":
+                raise
+            return {"Systems": {"@odata.id": f"{ROOT}/Systems"}}
+
+    def read_root(self) -> JsonObject:
+        """Read the service root without a login: with one, a wrong password would count twice for a lockout.
+
+        Raises `BmcError`.
+        """
         bare = Service(replace(self.access, password=""), self._table, self._limit_s)
         bare._until_s = self._until_s
         try:
@@ -169,7 +181,7 @@ class Service:
         why = messages[0] if messages else ""
         if answer.status in self._table["unavailable"].statuses and (seconds := _seconds(answer.retry_after)):
             why = f"not ready, and not before {seconds:.0f} s"
-        return self._error(f"HTTP {answer.status}" + (f": {why}" if why else ""), "answer")
+        return self._error(f"HTTP {answer.status} for {path}" + (f": {why}" if why else ""), "answer")
 
     def _error(self, why: str, reason: Reason) -> BmcError:
         return BmcError(f"{self.access.address}: {why}", reason)
