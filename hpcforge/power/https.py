@@ -160,7 +160,7 @@ def _body(access: Login, response: http.client.HTTPResponse) -> bytes:
 
 def _broken(access: Login, error: Exception) -> BmcError:
     if isinstance(error, http.client.IncompleteRead):
-        return BmcError(f"{access.address}: the answer is cut off after {len(error.partial)} bytes", "answer")
+        return BmcError(f"{access.address}: the answer is cut off in its middle", "answer")
     return BmcError(f"{access.address}: not an HTTP answer: {_words(error)}", "unreachable")
 
 
@@ -177,7 +177,7 @@ def _object(access: Login, raw: bytes, response: http.client.HTTPResponse) -> Js
             why = f"cut off after {len(raw)} of {len(raw) + response.length} bytes"
         elif raw.lstrip()[:1] == b"<":
             why = "a web page (HTML), not JSON"
-        elif isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip()):
+        elif isinstance(error, ValueError) and raw.lstrip()[:1] == b"{" and raw.rstrip()[-1:] != b"}":
             why = f"cut off after {len(raw)} bytes: not JSON"
         raise BmcError(f"{access.address}: the answer is {why}", "answer") from None
     return data if isinstance(data, dict) else {}

@@ -32,7 +32,7 @@ class Reply:
     status: int = 200
     raw: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    length: int | None = None  # of the header; -1: the header is left out, and the body does not end
+    length: int | None = None  # of the header; -2: the header is left out; -1: and the body does not end
 
 
 @dataclass
@@ -54,10 +54,12 @@ class FakeBmc:
     shuts_down: bool = True  # its operating system listens to the power button
     changed: Callable[[FakeBmc], None] = lambda _bmc: None  # after each change of power
     resets: list[str] = field(default_factory=list)
+    patches: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     logins: list[str] = field(default_factory=list)  # of all requests that had one
     resources: dict[str, Any] = field(default_factory=dict)
     replies: dict[str, Reply] = field(default_factory=dict)
+    clears: set[str] = field(default_factory=set)  # paths of replies that are given once
     busy_s: float = 0.0  # from the first request on
     busy_until_s: float | None = None
     tries: int = 0
@@ -80,6 +82,7 @@ class FakeBmc:
     def patch(self, path: str, body: dict[str, Any]) -> int:
         """Take a boot override; return the status."""
         boot = body["Boot"]
+        self.patches.append((path, body))
         if "etag-required" in self.does and body.pop("If-Match") != '"7"':
             return 428
         if "no-override-mode" in self.does and "BootSourceOverrideMode" in boot:
@@ -188,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         for name, value in {"ETag": '"7"', **reply.headers}.items():
             self.send_header(name, value)
-        if reply.length != -1:
+        if reply.length is None or reply.length >= 0:
             self.send_header("Content-Length", str(len(reply.raw) if reply.length is None else reply.length))
         self.end_headers()
         self.close_connection = reply.length is not None
@@ -210,7 +213,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif bmc.busy():
             self._send(503)
         elif path in bmc.replies:
-            self._reply(bmc.replies[path])
+            reply = bmc.replies.pop(path) if path in bmc.clears else bmc.replies[path]
+            self._reply(reply)
         elif "redirects" in does and not self.path.endswith("/"):
             self._reply(Reply(301, headers={"Location": f"{self.path}/"}))
         elif "answers-too-much" in does:
