@@ -73,6 +73,7 @@ class _Reader:
         """Read all of it."""
         nics, gpus = self.nics(), self.gpus()
         serial, maker, model = self.names()
+        equipment = "" if gpus else self.equipment()
         return Machine(
             address=self.bmc.access.address,
             certificate=certificate,
@@ -84,8 +85,8 @@ class _Reader:
             memory_gib=self.memory_gib or None,
             sockets=int(self.sockets) if self.sockets else None,
             gpus=gpus or (None if self.off else gpus),
-            equipment="" if gpus else self.equipment(),
-            notes=(*self.untold(), *list(self.bmc.unread)[:8]),
+            equipment=equipment,
+            notes=(*(() if equipment else self.untold()), *list(self.bmc.unread)[:8]),
         )
 
     def untold(self) -> Iterator[str]:
