@@ -35,6 +35,7 @@ class Machine:
     memory_gib: float | None = None
     sockets: int | None = None
     gpus: tuple[str, ...] | None = None  # their models; None: it lists no processors
+    more_macs: bool = False  # an interface could not be read
     equipment: str = ""  # what it is where it is no server, as "DPU" or "power shelf"
     notes: tuple[str, ...] = ()  # what could not be read, and why
 
@@ -225,7 +226,7 @@ def _of_several(values: Iterable[str]) -> set[str | None]:
 def _boot_mac(machine: Machine) -> str | None:
     """The one MAC address that it can boot from: its only one, or the only one with a link."""
     for macs in (machine.macs, machine.linked):
-        if len(macs) == 1:
+        if len(macs) == 1 and not machine.more_macs:
             return macs[0]
     return None
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 
 from hpcforge.cluster.discovered import Machine
 from hpcforge.power import BmcError, JsonObject
@@ -36,7 +37,7 @@ _EQUIPMENT: Mapping[str, re.Pattern[str]] = {
 
 
 _OFF = ("Off", "PoweringOn", "PoweringOff")
-GPUS_S = 60.0  # for the search among PCIe devices
+PART_S = 60.0  # for chassis, and for GPUs: what is read by then has to do
 
 
 def read_service(bmc: Redfish) -> str:
@@ -58,10 +59,10 @@ def read_service(bmc: Redfish) -> str:
 
 def read_machine(bmc: Redfish, certificate: str | None) -> Machine:
     """Ask a controller for its machine; some ten requests and one for each part. Raises `BmcError`."""
-    return _Reader(bmc).machine(certificate)
+    return _MachineReader(bmc).machine(certificate)
 
 
-class _Reader:
+class _MachineReader:
     def __init__(self, bmc: Redfish) -> None:
         self.bmc = bmc
         self.data: JsonObject = bmc.system().data if bmc.systems.host else {}
@@ -71,7 +72,7 @@ class _Reader:
 
     def machine(self, certificate: str | None) -> Machine:
         """Read all of it."""
-        nics, gpus = self.nics(), self.gpus()
+        nics, more_macs, gpus = self.nics(), bool(self.bmc.unread), self.gpus()
         serial, maker, model = self.names()
         equipment = "" if gpus else self.equipment()
         return Machine(
@@ -82,6 +83,7 @@ class _Reader:
             model=model,
             macs=tuple(nics),
             linked=tuple(mac for mac, linked in nics.items() if linked),
+            more_macs=more_macs,
             memory_gib=self.memory_gib or None,
             sockets=int(self.sockets) if self.sockets else None,
             gpus=gpus or (None if self.off else gpus),
@@ -100,7 +102,8 @@ class _Reader:
         """Those of the system first."""
         own = links(mapping(self.data, "Links").get("Chassis"))
         every = self.bmc.members(link(mapping(self.bmc.root, "Chassis")))
-        return list(self.bmc.each(dict.fromkeys([*own, *self.bmc.tried(every)])))
+        paths = dict.fromkeys([*own, *self.bmc.tried(every)])
+        return list(_before(time.monotonic() + PART_S, self.bmc.each(paths)))
 
     def names(self) -> tuple[str, str, str]:
         """Return serial number, maker and model: of the system, else of its enclosure, else of its own board."""
@@ -129,25 +132,25 @@ class _Reader:
         return {mac: linked for mac, linked in nics.items() if not int(mac[:2], 16) & 2} or nics
 
     def gpus(self) -> tuple[str, ...] | None:
-        """Return models of GPUs: of the systems' processors, else of chassis' PCIe devices; None without a list."""
-        bmc, lists = self.bmc, 0
+        """Return models of GPUs: of the systems' processors, else of chassis' PCIe devices; None for no whole list."""
+        bmc, lists, unread = self.bmc, 0, len(self.bmc.unread)
+        until = time.monotonic() + PART_S
+        gpus: list[JsonObject] = []
         for system in (self.data, *bmc.each(bmc.systems.others)):
-            if path := link(mapping(system, "Processors")):
+            if not gpus and (path := link(mapping(system, "Processors"))):
                 lists += 1
-                if gpus := tuple(_model(found) for found in bmc.each(bmc.members(path)) if _is_gpu_processor(found)):
-                    return gpus
-        until = time.monotonic() + GPUS_S
-        for path in (path for found in self.chassis if (path := link(mapping(found, "PCIeDevices")))):
-            lists += 1
-            devices = [device for device in bmc.each(bmc.members(path)) if time.monotonic() < until]
-            named = [device for device in devices if _is_gpu_by_name(device)]
-            # To read each device's functions takes long: only where no name says it.
-            if gpus := named or [device for device in devices if time.monotonic() < until and _is_gpu(bmc, device)]:
-                return tuple(map(_model, gpus))
+                gpus = [found for found in _before(until, bmc.each(bmc.members(path))) if _is_gpu_processor(found)]
+        for path in [path for part in self.chassis if (path := link(mapping(part, "PCIeDevices")))]:
+            if not gpus:
+                lists += 1
+                devices = list(_before(until, bmc.each(bmc.members(path))))
+                # To read each device's functions takes long: only where no name says it.
+                named = [device for device in devices if _is_gpu_by_name(device)]
+                gpus = named or [device for device in _before(until, devices) if _is_gpu(bmc, device)]
         if time.monotonic() >= until:
-            bmc.unread[f"GPUs: the PCIe devices take more than {GPUS_S:g} s"] = None
-            return None
-        return () if lists else None
+            bmc.unread[f"GPUs: to read them takes more than {PART_S:g} s"] = None
+        whole = lists and len(bmc.unread) == unread
+        return tuple(map(_model, gpus)) if whole else None
 
     def equipment(self) -> str:
         """Return what the controller belongs to if that is no server; "" for a server, also for one that is off."""
@@ -160,6 +163,11 @@ class _Reader:
         parts = (text(found, key, 100) for found in self.chassis for key in ("Id", "Name", "Model"))
         names = " ".join((own, text(self.data, "Name"), root, *parts))
         return next((name for name, pattern in _EQUIPMENT.items() if pattern.search(names)), "no server")
+
+
+def _before(until_s: float, resources: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Yield these resources up to a time."""
+    return takewhile(lambda _: time.monotonic() < until_s, resources)
 
 
 def _serial(data: JsonObject) -> str:

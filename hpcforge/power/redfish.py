@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hpcforge.power import Boot, Device, JsonObject, Power, Reset
-from hpcforge.power.service import Service, link, mapping, text
+from hpcforge.power.service import RedfishService, link, mapping, text
 
 SYSTEMS_S = 120.0  # for the search among several systems
 _TARGETS: Mapping[Device, str] = {"network": "Pxe", "disk": "Hdd", "none": "None"}
@@ -38,7 +38,7 @@ class Systems:
     others: tuple[str, ...] = ()
 
 
-class Redfish(Service):
+class Redfish(RedfishService):
     """A controller that talks Redfish; see `hpcforge.power.Controller`."""
 
     def power(self) -> Power:

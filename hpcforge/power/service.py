@@ -24,7 +24,7 @@ _REDIRECTS = (301, 302, 307, 308)
 _LICENCE = re.compile(r"licen[cs]", re.IGNORECASE)
 
 
-class Service:
+class RedfishService:
     """The Redfish service of a controller. Each request raises `BmcError`."""
 
     def __init__(self, access: Login, table: Mapping[str, Quirk] | None = None, limit_s: float = math.inf) -> None:
@@ -50,7 +50,7 @@ class Service:
 
         Raises `BmcError`.
         """
-        bare = Service(replace(self.access, password=""), self._table, self._limit_s)
+        bare = RedfishService(replace(self.access, password=""), self._table, self._limit_s)
         bare._until_s = self._until_s
         try:
             return bare.get(f"{ROOT}/").data

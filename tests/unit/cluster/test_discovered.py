@@ -87,6 +87,15 @@ def test_what_is_not_told_is_no_shortfall() -> None:
     )
 
 
+def test_the_only_interface_that_could_be_read_is_not_taken_for_the_only_one() -> None:
+    first, _ = nodes()
+    machine = Machine("10.9.9.9", macs=("3c:ec:ef:00:00:01",), linked=("3c:ec:ef:00:00:01",))
+    for more_macs in (False, True):
+        matches = match(nodes(), [replace(machine, more_macs=more_macs)], ["g01"])
+        added = additions(matches, nodes(), Inventory.model_construct())
+        assert ((first.name, "mac") in added) is not more_macs
+
+
 def test_machines_are_assigned_in_the_order_of_their_addresses() -> None:
     found = match(nodes(), [Machine("10.9.0.10"), Machine("10.9.0.9")], ["g01", "g02"])
     assert {name: machine.address for name, machine in found.nodes.items()} == {"g01": "10.9.0.9", "g02": "10.9.0.10"}

@@ -11,7 +11,7 @@ from hpcforge.power import BmcError, Login
 from hpcforge.power import read_machine as reader
 from hpcforge.power.read_machine import read_machine
 from hpcforge.power.redfish import Redfish
-from tests.support.fake_bmc import PASSWORD, ROOT, SYSTEM, USER, FakeBmc, collection, serving
+from tests.support.fake_bmc import PASSWORD, ROOT, SYSTEM, USER, FakeBmc, Reply, collection, serving
 from tests.unit.power.test_redfish import bmc
 
 CHASSIS, DEVICES = f"{ROOT}/Chassis", f"{ROOT}/Chassis/1/PCIeDevices"
@@ -110,12 +110,21 @@ def test_gpus_among_the_pcie_devices_of_a_chassis(
 
 
 def test_a_search_for_gpus_ends_and_the_rest_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "GPUS_S", 0.0)
+    monkeypatch.setattr(reader, "PART_S", 0.0)
     fake = with_chassis(FakeBmc("SN5"), **{"1": {"PCIeDevices": linked(DEVICES)}})
     fake.resources |= members(DEVICES, GPU1={"Id": "GPU1"})
     machine = read(tmp_path, fake)
     assert (machine.serial, machine.gpus) == ("SN5", None)
-    assert "GPUs: the PCIe devices take more than 0 s" in machine.notes
+    assert "GPUs: to read them takes more than 0 s" in machine.notes
+
+
+def test_a_list_that_is_not_whole_counts_nothing(tmp_path: Path) -> None:
+    fake = FakeBmc(gpus=4, macs=("3c:ec:ef:00:00:01", "3c:ec:ef:00:00:02"))
+    for path in (f"{SYSTEM}/Processors/3", f"{NICS}/1"):
+        fake.replies[path] = Reply(500)
+    machine = read(tmp_path, fake)
+    assert (machine.gpus, machine.macs, machine.more_macs) == (None, ("3c:ec:ef:00:00:01",), True)
+    assert len(machine.notes) == 2
 
 
 # Interfaces to the controller as Lenovo, Supermicro, DMTF's public-rackmount1 and AMI have them, none of which boots.

@@ -13,7 +13,7 @@ import pytest
 from hpcforge.power import BmcError, Login, quirks
 from hpcforge.power.read_machine import read_machine, read_service
 from hpcforge.power.redfish import Redfish
-from hpcforge.power.service import Service
+from hpcforge.power.service import RedfishService
 from tests.support.fake_bmc import PASSWORD, ROOT, SYSTEM, USER, FakeBmc, Reply, collection, serving
 from tests.unit.power.test_redfish import bmc
 
@@ -162,13 +162,13 @@ def test_a_time_to_come_back_is_heeded_within_the_limit(tmp_path: Path) -> None:
         access = Login(at.addresses[0], USER, PASSWORD, at.port, at.certificate)
         for retry_after in ("1", soon):
             fake.replies[SYSTEM] = Reply(503, headers={"Retry-After": retry_after})
-            service, began_s = Service(access, table), time.monotonic()
+            service, began_s = RedfishService(access, table), time.monotonic()
             fake.clears.add(SYSTEM)
             assert service.get(SYSTEM).data["PowerState"] == "Off"
             assert time.monotonic() - began_s < 5
         for retry_after, why in (("3600", "not ready, and not before 3600 s"), ("soon", f"HTTP 503 for {SYSTEM}")):
             fake.replies[SYSTEM] = Reply(503, headers={"Retry-After": retry_after})
-            service, began_s = Service(access, table), time.monotonic()
+            service, began_s = RedfishService(access, table), time.monotonic()
             with pytest.raises(BmcError, match=why):
                 service.get(SYSTEM)
             assert time.monotonic() - began_s < 5  # it is not waited for
