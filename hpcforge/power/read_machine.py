@@ -140,8 +140,8 @@ class _MachineReader:
             if not gpus and (path := link(mapping(system, "Processors"))):
                 lists += 1
                 gpus = [found for found in _before(until, bmc.each(bmc.members(path))) if _is_gpu_processor(found)]
-        for path in [path for part in self.chassis if (path := link(mapping(part, "PCIeDevices")))]:
-            if not gpus:
+        for part in () if gpus else self.chassis:
+            if not gpus and (path := link(mapping(part, "PCIeDevices"))):
                 lists += 1
                 devices = list(_before(until, bmc.each(bmc.members(path))))
                 # To read each device's functions takes long: only where no name says it.
