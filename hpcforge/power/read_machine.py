@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import takewhile
 
 from hpcforge.cluster.discovered import Machine
-from hpcforge.power import BmcError, JsonObject
+from hpcforge.power import BmcError, JsonObject, lazy_property
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.service import link, links, mapping, number, text
 
@@ -97,7 +96,7 @@ class _MachineReader:
         if names := [name for name, count in counts.items() if count == 0 or (self.off and count is None)]:
             yield f"{' and '.join(names)}: not told{' while it is off' if self.off else ''}"
 
-    @cached_property
+    @lazy_property
     def chassis(self) -> Sequence[JsonObject]:
         """Those of the system first."""
         own = links(mapping(self.data, "Links").get("Chassis"))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from hpcforge.power import Boot, Device, JsonObject, Power, Reset
+from hpcforge.power import Boot, Device, JsonObject, Power, Reset, lazy_property
 from hpcforge.power.service import RedfishService, link, mapping, text
 
 SYSTEMS_S = 120.0  # for the search among several systems
@@ -135,7 +134,7 @@ class Redfish(RedfishService):
             raise self._error("it lists no system", "answer")
         return self._read(self.systems.host)
 
-    @cached_property
+    @lazy_property
     def systems(self) -> Systems:
         """The systems of this controller."""
         collection = link(mapping(self.root, "Systems"))

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
 from urllib.parse import urlsplit
 
-from hpcforge.power import BmcError, JsonObject, Login, Quirk, Reason, quirks
+from hpcforge.power import BmcError, JsonObject, Login, Quirk, Reason, lazy_property, quirks
 from hpcforge.power.https import HttpAnswer, exchange
 
 ROOT = "/redfish/v1"
@@ -35,7 +34,7 @@ class RedfishService:
         self._table = table or quirks()
         self._refusal: BmcError | None = None
 
-    @cached_property
+    @lazy_property
     def root(self) -> JsonObject:
         """The service root; where none is given, the usual path of systems."""
         try:

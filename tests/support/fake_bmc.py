@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import socket
 import ssl
 import threading
 import time
@@ -59,6 +60,9 @@ class FakeBmc:
     logins: list[str] = field(default_factory=list)  # of all requests that had one
     resources: dict[str, Any] = field(default_factory=dict)
     replies: dict[str, Reply] = field(default_factory=dict)
+    refusal: Any = None  # what a refused change answers
+    talk: Callable[[socket.socket], None] | None = None  # without TLS and HTTP, what it does with a connection
+    release: threading.Event = field(default_factory=threading.Event)  # ends what `holds` and `trickles` do
     clears: set[str] = field(default_factory=set)  # paths of replies that are given once
     busy_s: float = 0.0  # from the first request on
     busy_until_s: float | None = None
@@ -184,6 +188,12 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
 
+    def handle(self) -> None:
+        if self.bmc.talk is None:
+            super().handle()
+        else:
+            self.bmc.talk(self.connection)
+
     def _send(self, status: int, data: Any = None) -> None:
         self._reply(Reply(status, b"" if data is None else json.dumps(data).encode()))
 
@@ -225,11 +235,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(Reply(raw=b"[" * 500_000))
         elif "breaks-off" in does:
             self.close_connection = True
+        elif "holds" in does:
+            bmc.release.wait(60)
+            self.close_connection = True
         elif "trickles" in does:
+            self.close_connection = True
             with suppress(OSError):
                 for _ in range(600):
                     self.wfile.write(b"H")
-                    time.sleep(0.1)
+                    if bmc.release.wait(0.1):
+                        break
         else:
             return False
         return True
@@ -242,7 +257,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if not self._turned_away():
-            self._send(self.bmc.patch(self.path.rstrip("/"), {**body, "If-Match": self.headers["If-Match"]}))
+            status = self.bmc.patch(self.path.rstrip("/"), {**body, "If-Match": self.headers["If-Match"]})
+            self._send(status, self.bmc.refusal if status >= 400 else None)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -270,9 +286,10 @@ def serving(folder: Path, bmcs: Sequence[FakeBmc], net: str = "127.77.0") -> Ite
     addresses = tuple(f"{net}.{number}" for number in range(1, len(bmcs) + 1))
     servers, port = _servers(addresses, bmcs)
     threads = []
-    for server in servers:
+    for server, bmc in zip(servers, bmcs, strict=True):
         server.daemon_threads = True
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        if bmc.talk is None:
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         threads.append(threading.Thread(target=partial(server.serve_forever, 0.05), daemon=True))
         threads[-1].start()
     try:
