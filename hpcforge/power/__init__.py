@@ -46,9 +46,10 @@ class lazy_property(Generic[_Owner, _Value]):  # noqa: N801 - used as a decorato
 class BmcError(ExpectedError):
     """A management controller did not do what was asked; `reason` says of which kind."""
 
-    def __init__(self, message: str, reason: Reason, hint: str = "") -> None:
+    def __init__(self, message: str, reason: Reason, hint: str = "", details: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint)
         self.reason: Reason = reason
+        self.details = details  # each message of the answer
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
-from hpcforge.power import Boot, Device, JsonObject, Power, Reset, lazy_property
-from hpcforge.power.service import RedfishService, link, mapping, text
+from hpcforge.power import BmcError, Boot, Device, JsonObject, Power, Reset, lazy_property
+from hpcforge.power.makes import OF_MANAGER, Action, Make, Traits, actions, makes, matching
+from hpcforge.power.override import NAMES, apply_time, mode_of, read, request
+from hpcforge.power.service import RedfishService, link, links, mapping, printable, text
 
 SYSTEMS_S = 120.0  # for the search among several systems
-_TARGETS: Mapping[Device, str] = {"network": "Pxe", "disk": "Hdd", "none": "None"}
 _RESETS: Mapping[Reset, tuple[str, ...]] = {
     "on": ("On", "ForceOn"),
     "off": ("GracefulShutdown",),
     "hard-off": ("ForceOff",),
 }
 _STATES: Mapping[str, Power] = {"On": "on", "Off": "off", "PoweringOn": "changing", "PoweringOff": "changing"}
-_APPLY_TIMES = ("OnReset", "Immediate")  # of settings: when the machine is reset next, or now
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Systems:
 
 class Redfish(RedfishService):
     """A controller that talks Redfish; see `hpcforge.power.Controller`."""
+
+    _unnamed = ""  # the path of settings that the system does not name and that took an override
 
     def power(self) -> Power:
         """Read the power state. Raises `BmcError`."""
@@ -74,59 +77,94 @@ class Redfish(RedfishService):
     def boot(self) -> Boot:
         """Read the override of the next boot. Raises `BmcError`."""
         override = mapping(self._override(self.system()).data, "Boot")
-        enabled, target = text(override, "BootSourceOverrideEnabled"), text(override, "BootSourceOverrideTarget")
-        if enabled == "Disabled":
-            return Boot("none", once=False)
-        device: Device = next((device for device, name in _TARGETS.items() if name == target), "none")
-        if device != "none" and enabled == "Continuous":
+        boot = read(override, self.actions if text(override, "BootSourceOverrideTarget") == "UefiBootNext" else ())
+        if boot.device != "none" and text(override, "BootSourceOverrideEnabled") == "Continuous":
             self._note("once-becomes-continuous")
-        return Boot(device, once=enabled == "Once")
+        return boot
 
     def set_boot(self, device: Device) -> None:
         """Ask for an override of the next boot. Raises `BmcError`."""
         system = self.system()
         resource = self._override(system)
-        override = mapping(resource.data, "Boot")
-        boot = {
-            "BootSourceOverrideTarget": _TARGETS[device],
-            "BootSourceOverrideEnabled": "Disabled" if device == "none" else "Once",
-        }
-        modes = override.get("BootSourceOverrideMode@Redfish.AllowableValues")
-        # The mode that it has, or its only one: firmware settings are not changed here.
-        mode = text(override, "BootSourceOverrideMode") or (
-            modes[0] if isinstance(modes, list) and len(modes) == 1 else ""
-        )
-        if isinstance(mode, str) and mode:
-            boot["BootSourceOverrideMode"] = mode
-        else:
+        try:
+            self._set_override(system, resource, device)
+        except BmcError as error:
+            if error.reason != "answer" or "settings-sd" not in self.actions or resource.path != system.path:
+                raise
+            self._unnamed = f"{system.path.rstrip('/')}/SD"
+            self._set_override(system, self._read(self._unnamed), device)
+
+    def _set_override(self, system: System, resource: System, device: Device) -> None:
+        """Write an override, again where it is refused during the power-on self-test of a make that does so."""
+        boot = request(mapping(resource.data, "Boot"), device, self.actions)
+        if not mode_of(mapping(resource.data, "Boot")):
             self._note("no-override-mode")
         body = {"Boot": boot, **self._apply_time(system, resource)}
-        self.send("PATCH", resource.path, body, lambda: self._override(self.system()).etag)
+        quirk = self._table["refused-in-post"]
+        until = time.monotonic() + quirk.wait_s
+        while True:
+            try:
+                etag_first = "if-match" in self.actions
+                self.send("PATCH", resource.path, body, lambda: self._read(resource.path).etag, etag_first)
+                return
+            except BmcError as error:
+                in_post = any("DuringSystemPOST" in message for message in error.details)
+                if not in_post or "retry-in-post" not in self.actions or time.monotonic() >= until:
+                    raise
+            self._note("refused-in-post")
+            time.sleep(quirk.every_s)
+
+    def starts_by_uefi(self) -> bool:
+        """Whether its firmware starts by UEFI, as far as it says. Raises `BmcError`."""
+        return mode_of(mapping(self.system().data, "Boot")) != "Legacy"
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what people should read before the machine boots from the network. Raises `BmcError`."""
+        return tuple(row.warning for row in self.makes if row.warning)
+
+    @lazy_property
+    def actions(self) -> frozenset[Action]:
+        """What is done for its make."""
+        return actions(self.makes)
+
+    @lazy_property
+    def makes(self) -> tuple[Make, ...]:
+        """The rows of makes.yaml that match it; the manager is read only where one may depend on it."""
+        system, extensions = self.system().data, list(mapping(self.root, "Oem"))
+        vendor = text(self.root, "Vendor") or (printable(extensions[0]) if len(extensions) == 1 else "")
+        traits = Traits(vendor, text(self.root, "Product"), text(system, "Manufacturer"), text(system, "Model"))
+        rows = matching(makes(), traits, OF_MANAGER)
+        if all(OF_MANAGER.isdisjoint(row.match) for row in rows):
+            return rows
+        managers = chain(
+            links(mapping(system, "Links").get("ManagedBy")), self.members(link(mapping(self.root, "Managers")))
+        )
+        manager = next(self.each(managers), {})
+        firmware = text(manager, "FirmwareVersion")
+        return matching(makes(), replace(traits, manager=text(manager, "Model"), firmware=firmware))
 
     def _override(self, system: System) -> System:
         """Return the resource with the override: the system's settings where those have it, else the system."""
+        if self._unnamed:
+            return self._read(self._unnamed)
         path = link(mapping(mapping(system.data, "@Redfish.Settings"), "SettingsObject"))
         if path:
             settings = self._read(path)
             # Settings may be of other things alone, such as the boot order.
-            if {"BootSourceOverrideTarget", "BootSourceOverrideEnabled"} & mapping(settings.data, "Boot").keys():
+            if NAMES & mapping(settings.data, "Boot").keys():
                 self._note("settings-resource")
                 return settings
         return system
 
     def _apply_time(self, system: System, resource: System) -> JsonObject:
         """Return the request that settings apply when the machine is reset, where a time can be asked for."""
-        own = mapping(resource.data, "@Redfish.SettingsApplyTime")
-        times = mapping(system.data, "@Redfish.Settings").get("SupportedApplyTimes")
-        times = times or own.get("ApplyTime@Redfish.AllowableValues") or (own and _APPLY_TIMES)
-        if resource.path == system.path or not isinstance(times, list | tuple) or not times:
+        if resource.path == system.path:
             return {}
-        time_ = next((name for name in _APPLY_TIMES if name in times), None)
-        if time_ is None:
+        name = apply_time(mapping(system.data, "@Redfish.Settings"), resource.data)
+        if name is None:
             raise self._error("its settings apply in a maintenance window alone, not at the next boot", "override")
-        return {
-            "@Redfish.SettingsApplyTime": {"@odata.type": "#Settings.v1_0_0.PreferredApplyTime", "ApplyTime": time_}
-        }
+        when = {"@odata.type": "#Settings.v1_0_0.PreferredApplyTime", "ApplyTime": name}
+        return {"@Redfish.SettingsApplyTime": when} if name else {}
 
     def system(self) -> System:
         """Read the machine's system. Raises `BmcError`."""

@@ -70,16 +70,19 @@ class RedfishService:
         path: str,
         body: JsonObject | None = None,
         etag: Callable[[], str | None] | None = None,
+        etag_first: bool = False,
     ) -> HttpAnswer:
         """Send a request and return the answer, a success. Raises `BmcError`.
 
-        `etag` reads the resource's ETag, for services that change nothing without one.
+        `etag` reads the resource's ETag, for services that change nothing without one; `etag_first`: as this one.
         """
         path = self._path(path)
-        answer = self._ask(method, path, body)
-        if etag is not None and answer.status in self._table["etag-required"].statuses:
+        answer = self._ask(method, path, body, (etag() or "*") if etag and etag_first else None)
+        for tag in (etag, lambda: "*") if etag else ():
+            if answer.status not in self._table["etag-required"].statuses:
+                break
             self._note("etag-required")
-            answer = self._ask(method, path, body, etag() or "*")
+            answer = self._ask(method, path, body, tag() or "*")
         if answer.status >= 300:
             raise self._refused(path, answer)
         return answer
@@ -177,10 +180,11 @@ class RedfishService:
             user = f"user {self.access.user}" if self.access.password else "a request without a login"
             self._refusal = self._error(f"it refuses {user} (HTTP {answer.status})", "login")
             return self._refusal
-        why = messages[0] if messages else ""
+        why = next((message for message in messages if "ExtendedInfo" not in message), "")
         if answer.status in self._table["unavailable"].statuses and (seconds := _seconds(answer.retry_after)):
             why = f"not ready, and not before {seconds:.0f} s"
-        return self._error(f"HTTP {answer.status} for {path}" + (f": {why}" if why else ""), "answer")
+        message = f"{self.access.address}: HTTP {answer.status} for {path}" + (f": {why}" if why else "")
+        return BmcError(message, "answer", details=tuple(messages))
 
     def _error(self, why: str, reason: Reason) -> BmcError:
         return BmcError(f"{self.access.address}: {why}", reason)

@@ -11,6 +11,7 @@ import pytest
 from hpcforge.power import BmcError, Boot, Login, Quirk, quirks, redfish
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.verbs import MachineState, Wish, carry_out
+from tests.support.bmc_of_make import OF_MAKES
 from tests.support.fake_bmc import PASSWORD, ROOT, SYSTEM, USER, FakeBmc, collection, serving
 
 # The table with waits that a test has time for.
@@ -31,7 +32,9 @@ def done(controller: Redfish, wish: Wish, table: dict[str, Quirk] = SHORT) -> Ma
     return carry_out(controller, wish, table)
 
 
-@pytest.mark.parametrize("quirk", sorted(name for name, row in quirks().items() if row.protocol == "redfish"))
+@pytest.mark.parametrize(
+    "quirk", sorted(name for name, row in quirks().items() if row.protocol == "redfish" and name not in OF_MAKES)
+)
 def test_each_quirk(tmp_path: Path, quirk: str) -> None:
     fake = FakeBmc(does=(quirk,))
     if quirk == "unavailable":
