@@ -50,7 +50,7 @@ class Redfish(RedfishService):
     def reset(self, kind: Reset) -> None:
         """Ask for a change of power. Raises `BmcError`."""
         system = self.system()
-        action = mapping(mapping(system.data, "Actions"), "#ComputerSystem.Reset")
+        action = _reset_of(system.data)
         allowed, types = self._reset_types(action), _RESETS[kind]
         if allowed:
             types = tuple(name for name in types if name in allowed)
@@ -180,19 +180,29 @@ class Redfish(RedfishService):
         if len(paths) < 2:
             return Systems(paths[0] if paths else None)
         self._note("several-systems")
-        hosts, until = [], time.monotonic() + SYSTEMS_S
+        found: dict[str, JsonObject] = {}
+        until = time.monotonic() + SYSTEMS_S
         for path in paths:
             if time.monotonic() >= until:
                 raise self._error(f"to read its {len(paths)} systems takes more than {SYSTEMS_S:g} s", "unreachable")
-            data = self.get(path).data
-            if text(mapping(data, "Boot"), "BootSourceOverrideEnabled") and text(data, "SystemType") != "DPU":
-                hosts.append(path)
+            found[path] = self.get(path).data
+        machines = {path: data for path, data in found.items() if text(data, "SystemType") != "DPU"}
+        hosts = [path for path, data in machines.items() if text(mapping(data, "Boot"), "BootSourceOverrideEnabled")]
+        hosts = hosts or [path for path, data in machines.items() if _reset_of(data)]
         if len(hosts) != 1:
             names = ", ".join(path.rstrip("/").rpartition("/")[2] for path in (hosts or paths)[:8])
-            which = f"{len(hosts)} of its systems are machines" if hosts else "no system of it has a boot override"
+            which = (
+                f"{len(hosts)} of its systems are machines"
+                if hosts
+                else "no system of it can be reset or has an override"
+            )
             raise self._error(f"{which} ({names}): a node needs a controller of its own", "answer")
         return Systems(hosts[0], tuple(path for path in paths if path != hosts[0]))
 
     def _read(self, path: str) -> System:
         answer = self.get(path)
         return System(path, answer.data, answer.etag or text(answer.data, "@odata.etag", 200) or None)
+
+
+def _reset_of(data: JsonObject) -> JsonObject:
+    return mapping(mapping(data, "Actions"), "#ComputerSystem.Reset")

@@ -156,11 +156,14 @@ def test_the_controller_of_several_machines_is_refused(tmp_path: Path) -> None:
     fake.resources[f"{ROOT}/Systems/2"] = {"Name": "GPU baseboard"}
     with bmc(tmp_path, fake) as machine:
         assert machine.systems.host == SYSTEM
-    fake.resources[f"{ROOT}/Systems/2"] = fake.system()
+    fake.resources[f"{ROOT}/Systems/2"], fake.resources[SYSTEM] = {"Boot": {}}, {**fake.system(), "Boot": {}}
+    with bmc(tmp_path, fake) as machine:
+        assert machine.systems.host == SYSTEM  # the only one that can be reset
+    fake.resources[f"{ROOT}/Systems/2"] = fake.resources[SYSTEM] = fake.system()
     with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match=r"2 of its systems are machines \(1, 2\)"):
         machine.power()
     fake.resources[f"{ROOT}/Systems"] = collection(f"{ROOT}/Systems/DPU", f"{ROOT}/Systems/DPU")
-    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="no system of it has a boot override"):
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="no system of it can be reset"):
         machine.power()
     fake.resources[f"{ROOT}/Systems"] = collection()
     with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="it lists no system"):
