@@ -87,10 +87,10 @@ class _MachineReader:
             sockets=int(self.sockets) if self.sockets else None,
             gpus=gpus or (None if self.off else gpus),
             equipment=equipment,
-            notes=(*(() if equipment else self.untold()), *list(self.bmc.unread)[:8]),
+            notes=(*(() if equipment else self.missing()), *list(self.bmc.unread)[:8]),
         )
 
-    def untold(self) -> Iterator[str]:
+    def missing(self) -> Iterator[str]:
         """Yield the parts whose number is no fact: 0, as of a machine that is off or has not started yet."""
         counts = {"memory": self.memory_gib, "processors": self.sockets}
         if names := [name for name, count in counts.items() if count == 0 or (self.off and count is None)]:
@@ -108,8 +108,8 @@ class _MachineReader:
         """Return serial number, maker and model: of the system, else of its enclosure, else of its own board."""
         whole = self.data
         if not _serial(whole):
-            enclosures = [found for found in self.chassis if text(found, "ChassisType") in _ENCLOSURES]
-            whole = next((found for found in (*enclosures, *self.chassis[:1]) if _serial(found)), whole)
+            enclosures = [part for part in self.chassis if text(part, "ChassisType") in _ENCLOSURES]
+            whole = next((part for part in (*enclosures, *self.chassis[:1]) if _serial(part)), whole)
         maker, model = (text(self.data, key) or text(whole, key) for key in ("Manufacturer", "Model"))
         return _serial(whole), maker, model
 
@@ -120,14 +120,14 @@ class _MachineReader:
         where all are: beside others it is a USB link's, or a bridge's.
         """
         nics: dict[str, bool] = {}
-        for found in self.bmc.each(self.bmc.members(link(mapping(self.data, "EthernetInterfaces")))):
-            if (mac := _mac(found)) and not _of_manager(found) and text(found, "EthernetInterfaceType") != "Virtual":
-                nics[mac] = nics.get(mac, False) or text(found, "LinkStatus") == "LinkUp"
+        for part in self.bmc.each(self.bmc.members(link(mapping(self.data, "EthernetInterfaces")))):
+            if (mac := _mac(part)) and not _of_manager(part) and text(part, "EthernetInterfaceType") != "Virtual":
+                nics[mac] = nics.get(mac, False) or text(part, "LinkStatus") == "LinkUp"
         if not nics:
             for option in self.bmc.each(self.bmc.members(link(mapping(mapping(self.data, "Boot"), "BootOptions")))):
                 path = text(option, "UefiDevicePath", 500)
-                if (of_path := _MAC_OF_PATH.search(path)) and "USB(" not in path:
-                    nics[":".join(re.findall("..", of_path[1].lower()))] = False
+                if (match := _MAC_OF_PATH.search(path)) and "USB(" not in path:
+                    nics[":".join(re.findall("..", match[1].lower()))] = False
         return {mac: linked for mac, linked in nics.items() if not int(mac[:2], 16) & 2} or nics
 
     def gpus(self) -> tuple[str, ...] | None:
@@ -138,7 +138,7 @@ class _MachineReader:
         for system in (self.data, *bmc.each(bmc.systems.others)):
             if not gpus and (path := link(mapping(system, "Processors"))):
                 lists += 1
-                gpus = [found for found in _before(until, bmc.each(bmc.members(path))) if _is_gpu_processor(found)]
+                gpus = [part for part in _before(until, bmc.each(bmc.members(path))) if _is_gpu_processor(part)]
         for part in () if gpus else self.chassis:
             if not gpus and (path := link(mapping(part, "PCIeDevices"))):
                 lists += 1
@@ -159,7 +159,7 @@ class _MachineReader:
         if self.off or (self.data and (self.memory_gib != 0 or self.sockets != 0)):
             return ""
         root = " ".join((text(self.bmc.root, "Product", 100), *self.bmc.root))
-        parts = (text(found, key, 100) for found in self.chassis for key in ("Id", "Name", "Model"))
+        parts = (text(part, key, 100) for part in self.chassis for key in ("Id", "Name", "Model"))
         names = " ".join((own, text(self.data, "Name"), root, *parts))
         return next((name for name, pattern in _EQUIPMENT.items() if pattern.search(names)), "no server")
 

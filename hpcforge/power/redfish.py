@@ -180,13 +180,13 @@ class Redfish(RedfishService):
         if len(paths) < 2:
             return Systems(paths[0] if paths else None)
         self._note("several-systems")
-        found: dict[str, JsonObject] = {}
+        resources: dict[str, JsonObject] = {}
         until = time.monotonic() + SYSTEMS_S
         for path in paths:
             if time.monotonic() >= until:
                 raise self._error(f"to read its {len(paths)} systems takes more than {SYSTEMS_S:g} s", "unreachable")
-            found[path] = self.get(path).data
-        machines = {path: data for path, data in found.items() if text(data, "SystemType") != "DPU"}
+            resources[path] = self.get(path).data
+        machines = {path: data for path, data in resources.items() if text(data, "SystemType") != "DPU"}
         hosts = [path for path, data in machines.items() if text(mapping(data, "Boot"), "BootSourceOverrideEnabled")]
         hosts = hosts or [path for path, data in machines.items() if _reset_of(data)]
         if len(hosts) != 1:

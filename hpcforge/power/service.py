@@ -198,10 +198,10 @@ def _messages(data: JsonObject) -> Sequence[str]:
     error = mapping(data, "error")
     extended = error.get("@Message.ExtendedInfo")
     rows = [row for row in extended if isinstance(row, dict)] if isinstance(extended, list) else []
-    known = [text(row, "Message", 200) for row in rows[:8]]
-    known += [text(error, "message", 200), text(error, "Message", 200)]
-    known += [f"{text(row, 'MessageId', 100)} {text(row, 'Message', 200)}".strip() for row in rows[:8]]
-    return [message for message in known if message]
+    messages = [text(row, "Message", 200) for row in rows[:8]]
+    messages += [text(error, "message", 200), text(error, "Message", 200)]
+    messages += [f"{text(row, 'MessageId', 100)} {text(row, 'Message', 200)}".strip() for row in rows[:8]]
+    return [message for message in messages if message]
 
 
 def _seconds(retry_after: str) -> float | None:
