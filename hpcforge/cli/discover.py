@@ -133,8 +133,15 @@ def _say_rest(remarks: Sequence[MachineDifference], absent: Sequence[str]) -> No
 
 
 def _say(found: Machine | Silent) -> None:
-    if isinstance(found, Silent):
-        printing.note(f"{found.address}: {one_line(found.why)}\n")
+    equipment = () if isinstance(found, Silent) or not found.equipment else (_equipment(found),)
+    for note in (found.why,) if isinstance(found, Silent) else (*equipment, *found.notes):
+        printing.note(f"{found.address}: {one_line(note)}\n")
+
+
+def _equipment(machine: Machine) -> str:
+    model = " ".join(filter(None, (machine.maker, machine.model)))
+    what = "no server" if machine.equipment == "no server" else f"a {machine.equipment}, no server"
+    return f"{what}{f' ({model})' if model else ''}: no node's"
 
 
 def _controllers(

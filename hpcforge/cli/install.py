@@ -15,7 +15,7 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.netboot import confirm, console_text, disks_to_wipe, refuse_lab, require_root
 from hpcforge.cli.options import HTTP_PORT, InstallOptions
 from hpcforge.cluster.select import select
-from hpcforge.errors import UsageError
+from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.netboot import services
 from hpcforge.plan.plan import Install, Plan
 from hpcforge.report import printing
@@ -27,6 +27,7 @@ from hpcforge.run import install as work
 from hpcforge.run.arrivals import Arrivals
 from hpcforge.run.install import Installation
 from hpcforge.run.netboot import default_key, image_named, served
+from hpcforge.run.power import boot_warnings
 from hpcforge.run.site import Site
 
 
@@ -45,7 +46,16 @@ def planned(
     chosen, kept = work.choose(site, names, disks_to_wipe(asked.wipe, names), image_named(asked.image))
     for nodes, _, why in by_reason(kept):
         printing.note(f"{nodes}: not installed: {one_line(why)}\n")
-    return chosen
+    return _with_warnings(site, chosen)
+
+
+def _with_warnings(site: Site, installs: Sequence[Install]) -> Sequence[Install]:
+    try:
+        of = boot_warnings(site, [install.node for install in installs])
+    except ExpectedError as error:
+        printing.note(f"management controllers were not asked: {one_line(str(error))}\n")
+        return installs
+    return tuple(dataclasses.replace(install, warnings=of.get(install.node, ())) for install in installs)
 
 
 def with_installs(plan: Plan, installs: Sequence[Install]) -> Plan:

@@ -35,6 +35,9 @@ class Machine:
     memory_gib: float | None = None
     sockets: int | None = None
     gpus: tuple[str, ...] | None = None  # their models; None: it lists no processors
+    more_macs: bool = False  # an interface could not be read
+    equipment: str = ""  # what it is where it is no server, as "DPU" or "power shelf"
+    notes: tuple[str, ...] = ()  # what could not be read, and why
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,12 @@ class MachineMatches:
 def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[str] = ()) -> MachineMatches:
     """Return which node each machine is: by its serial number, else a MAC address, else its controller's address.
 
-    The machines that are left become the nodes of `assign`, in the order of their addresses.
+    The machines that are left become the nodes of `assign`, in the order of their addresses. A controller of other
+    equipment is no node's.
     """
     remarks: list[MachineDifference] = []
+    equipment = [machine for machine in machines if machine.equipment]
+    machines = [machine for machine in machines if not machine.equipment]
     twice = {serial for serial, count in Counter(machine.serial for machine in machines).items() if count > 1}
     shared = {mac for mac, count in Counter(mac for machine in machines for mac in machine.macs).items() if count > 1}
     keys: Mapping[By, dict[str, str]] = {
@@ -73,6 +79,7 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
         "mac": {node.mac: node.name for node in nodes if node.mac and node.mac not in shared},
         "address": {node.bmc.address: node.name for node in nodes if node.bmc and node.bmc.address},
     }
+    remarks += _equipment_of_nodes(equipment, keys["address"])
     found: dict[str, Machine] = {}
     by: dict[str, By] = {}
     unknown: list[Machine] = []
@@ -102,7 +109,15 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
         else:
             found[name], by[name] = machine, "assigned"
     unknown = [machine for machine in unknown if machine not in found.values()]
-    return MachineMatches(found, by, tuple(unknown), tuple(remarks))
+    return MachineMatches(found, by, (*unknown, *equipment), tuple(remarks))
+
+
+def _equipment_of_nodes(equipment: Iterable[Machine], nodes: Mapping[str, str]) -> Iterator[MachineDifference]:
+    for machine in equipment:
+        if name := nodes.get(machine.address):
+            what = f"{machine.equipment} {machine.model}".rstrip()
+            text = f"its controller's address {machine.address} is not a server's: {what}"
+            yield MachineDifference(name, text, less=True)
 
 
 def is_another(node: Node, machine: Machine) -> bool:
@@ -211,7 +226,7 @@ def _of_several(values: Iterable[str]) -> set[str | None]:
 def _boot_mac(machine: Machine) -> str | None:
     """The one MAC address that it can boot from: its only one, or the only one with a link."""
     for macs in (machine.macs, machine.linked):
-        if len(macs) == 1:
+        if len(macs) == 1 and not machine.more_macs:
             return macs[0]
     return None
 

@@ -179,6 +179,7 @@ class Install:
     image: str
     wipes: tuple[str, ...] = ()  # serial numbers of the disks whose data goes; (): only blank disks are written
     drives: int = 1  # disks that are written, mirrors of each other
+    warnings: tuple[str, ...] = ()  # what is known of its make's boot from the network
 
 
 @dataclass(frozen=True)

@@ -6,30 +6,50 @@ controllers do wrong is data, in quirks.yaml. Nothing here knows nodes or jobs: 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Literal, Protocol
+from typing import Generic, Literal, Protocol, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 
 from hpcforge.errors import ExpectedError
 
+_Owner = TypeVar("_Owner")
+_Value = TypeVar("_Value")
 JsonObject = Mapping[str, object]
-Reason = Literal["unreachable", "service", "login", "certificate", "answer", "effect"]  # service: no Redfish there
+# service: no Redfish there; override: the next boot cannot be chosen
+Reason = Literal["unreachable", "service", "login", "licence", "certificate", "answer", "effect", "override"]
 Power = Literal["on", "off", "changing", "unknown"]
 Device = Literal["network", "disk", "none"]  # none: as the firmware's own settings say
 Reset = Literal["on", "off", "hard-off"]
 
 
+class lazy_property(Generic[_Owner, _Value]):  # noqa: N801 - used as a decorator, as `property` is
+    """A property that is computed once for each object.
+
+    Until Python 3.12 `functools.cached_property` has one lock for all objects of a class: of forty controllers one was
+    asked at a time, and all waited for a slow one.
+    """
+
+    def __init__(self, compute: Callable[[_Owner], _Value]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __get__(self, owner: _Owner, _: type[_Owner] | None = None) -> _Value:
+        value = self._compute(owner)
+        vars(owner)[self._compute.__name__] = value  # which is found before this is asked again
+        return value
+
+
 class BmcError(ExpectedError):
     """A management controller did not do what was asked; `reason` says of which kind."""
 
-    def __init__(self, message: str, reason: Reason, hint: str = "") -> None:
+    def __init__(self, message: str, reason: Reason, hint: str = "", details: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint)
         self.reason: Reason = reason
+        self.details = details  # each message of the answer
 
 
 @dataclass(frozen=True)

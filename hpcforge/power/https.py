@@ -2,7 +2,7 @@
 
 The certificate is compared before anything is sent, so that a password goes to the controller that is meant and to no
 other. A `Login` without a password sends none, which is enough for the service root. Sizes and times are bounded: a
-whole exchange ends within `EXCHANGE_S`. Redirects are not followed.
+whole exchange ends within `EXCHANGE_S`. Redirects are not followed here: `hpcforge.power.service` decides.
 """
 
 from __future__ import annotations
@@ -14,23 +14,38 @@ import json
 import socket
 import ssl
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cryptography import x509
 
 from hpcforge.power import BmcError, JsonObject, Login
 
 EXCHANGE_S = 30.0  # controllers are slow: some take 10 s for a list of systems
 _CONNECT_S = 10.0
 LARGEST = 1024 * 1024  # bytes of an answer
+# What OpenSSL calls a server that has no protocol in common with ours, and one that does not speak TLS at all.
+_NO_TLS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_SSL_VERSION", "VERSION_TOO_LOW"),
+        "it has no TLS 1.2 or later, and older ones are not safe: update its firmware",
+    ),
+    **dict.fromkeys(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"), "what answers is not TLS"),
+}
 
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """Status, the JSON object in the body ({} without one), and the ETag."""
+    """Status, the JSON object in the body ({} without one), and headers."""
 
     status: int
     data: JsonObject
     etag: str | None
+    location: str = ""
+    retry_after: str = ""
+    expired: bool = False  # the certificate
 
 
 def exchange(
@@ -47,6 +62,7 @@ def exchange(
     if sent is not None:
         headers["Content-Type"] = "application/json"
     connection = _connect(access)
+    expired = _expired(connection)
     over = threading.Event()
     late = threading.Timer(EXCHANGE_S, _cut_off, (connection.sock, over))
     late.daemon = True
@@ -54,14 +70,18 @@ def exchange(
     try:
         connection.request(method, path, sent, headers)
         response = connection.getresponse()
-        raw = response.read(LARGEST + 1)
+        raw = _body(access, response)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        why = f"no whole answer within {EXCHANGE_S:g} s" if over.is_set() else f"not an HTTP answer: {_words(error)}"
-        raise BmcError(f"{access.address}: {why}", "unreachable") from None
+        if not over.is_set():
+            raise _broken(access, error) from None
     finally:
         late.cancel()
         connection.close()
-    return HttpAnswer(response.status, _object(access, raw, response.status), response.getheader("ETag"))
+    if over.is_set():
+        raise BmcError(f"{access.address}: no whole answer within {EXCHANGE_S:g} s", "unreachable")
+    etag, location, retry_after = (response.getheader(name) for name in ("ETag", "Location", "Retry-After"))
+    data = _object(access, raw, response)
+    return HttpAnswer(response.status, data, etag, location or "", retry_after or "", expired)
 
 
 def certificate(access: Login) -> str:
@@ -88,16 +108,28 @@ def _connect(access: Login) -> http.client.HTTPSConnection:
 
 def _open(access: Login) -> http.client.HTTPSConnection:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is compared as a whole, in `_connect`
     connection = http.client.HTTPSConnection(access.address, access.port, timeout=_CONNECT_S, context=context)
     try:
         connection.connect()
     except (OSError, ValueError) as error:
+        if isinstance(error, ssl.SSLError) and (why := _NO_TLS.get(error.reason or "")):
+            raise BmcError(f"{access.address}: port {access.port}: {why}", "service") from None
         raise BmcError(
             f"{access.address}: no connection to port {access.port}: {_words(error)}", "unreachable"
         ) from None
     connection.sock.settimeout(EXCHANGE_S)
     return connection
+
+
+def _expired(connection: http.client.HTTPSConnection) -> bool:
+    """Whether the certificate's time is over: it is compared as a whole, so that this alone refuses nothing."""
+    try:
+        shown = x509.load_der_x509_certificate(connection.sock.getpeercert(binary_form=True) or b"")
+        return shown.not_valid_after_utc < datetime.now(UTC)
+    except ValueError:  # one that no library reads has no time either
+        return False
 
 
 def _shown(connection: http.client.HTTPSConnection) -> str:
@@ -115,15 +147,37 @@ def _words(error: Exception) -> str:
     return (text or type(error).__name__)[:200]
 
 
-def _object(access: Login, raw: bytes, status: int) -> JsonObject:
+def _body(access: Login, response: http.client.HTTPResponse) -> bytes:
+    """Read it, if it is not too large. Raises `BmcError`."""
+    if (response.length or 0) > LARGEST:
+        why = f"an answer of {response.length} bytes: more than {LARGEST} bytes are not read"
+        raise BmcError(f"{access.address}: {why}", "answer")
+    raw = response.read(LARGEST + 1)
     if len(raw) > LARGEST:
-        raise BmcError(f"{access.address}: an answer of more than {LARGEST} bytes", "answer")
-    if not raw.strip():
+        raise BmcError(f"{access.address}: an answer without an end: more than {LARGEST} bytes", "answer")
+    return raw
+
+
+def _broken(access: Login, error: Exception) -> BmcError:
+    if isinstance(error, http.client.IncompleteRead):
+        return BmcError(f"{access.address}: the answer is cut off in its middle", "answer")
+    return BmcError(f"{access.address}: not an HTTP answer: {_words(error)}", "unreachable")
+
+
+def _object(access: Login, raw: bytes, response: http.client.HTTPResponse) -> JsonObject:
+    if not raw.strip() and not response.length:
         return {}
     try:
         data = json.loads(raw)
-    except (ValueError, RecursionError):
-        if status >= 400:
+    except (ValueError, RecursionError) as error:
+        if response.status >= 300:
             return {}
-        raise BmcError(f"{access.address}: the answer is not JSON", "answer") from None
+        why = "not JSON"
+        if response.length:
+            why = f"cut off after {len(raw)} of {len(raw) + response.length} bytes"
+        elif raw.lstrip()[:1] == b"<":
+            why = "a web page (HTML), not JSON"
+        elif isinstance(error, ValueError) and raw.lstrip()[:1] == b"{" and raw.rstrip()[-1:] != b"}":
+            why = f"cut off after {len(raw)} bytes: not JSON"
+        raise BmcError(f"{access.address}: the answer is {why}", "answer") from None
     return data if isinstance(data, dict) else {}

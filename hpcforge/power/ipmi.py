@@ -14,14 +14,20 @@ from hpcforge.power import BmcError, Boot, Device, Login, Power, Reason, Reset
 _LIMIT_S = 30.0
 _RESETS: Mapping[Reset, str] = {"on": "on", "off": "soft", "hard-off": "off"}
 _DEVICES: Mapping[Device, str] = {"network": "pxe", "disk": "disk", "none": "none"}
+# Set System Boot Options (IPMI 2.0, 28.12): the flags of the next boot do not end 60 s after they are set; and flags of
+# one boot by UEFI, which `bootdev` has as an option that not every controller understands.
+_KEEP_FLAGS = ("raw", "0x00", "0x08", "0x03", "0x08")
+_BY_UEFI = ("raw", "0x00", "0x08", "0x05", "0xa0")
+_UEFI_DEVICES: Mapping[Device, str] = {"network": "0x04", "disk": "0x08"}
 _SAID: Mapping[str, Device] = {"Force PXE": "network", "Force Boot from default Hard-Drive": "disk"}
 
 
 class Ipmi:
     """A controller that talks IPMI; see `hpcforge.power.Controller`."""
 
-    def __init__(self, access: Login) -> None:
+    def __init__(self, access: Login, *, uefi: bool = False) -> None:
         self.access = access
+        self._uefi = uefi  # whether its firmware starts by UEFI; False: as the firmware is set
         self.quirks: dict[str, None] = {}
 
     def power(self) -> Power:
@@ -44,7 +50,17 @@ class Ipmi:
 
     def set_boot(self, device: Device) -> None:
         """Ask for an override of the next boot. Raises `BmcError`."""
-        self._ask("chassis", "bootdev", _DEVICES[device])
+        if device != "none":
+            try:
+                self._ask(*_KEEP_FLAGS)
+            except BmcError as error:
+                if error.reason != "answer":
+                    raise
+                self.quirks["boot-flags-expire"] = None
+        if self._uefi and device in _UEFI_DEVICES:
+            self._ask(*_BY_UEFI, _UEFI_DEVICES[device], "0x00", "0x00", "0x00")
+        else:
+            self._ask("chassis", "bootdev", _DEVICES[device])
 
     def _ask(self, *words: str) -> str:
         access = self.access

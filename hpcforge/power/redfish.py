@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
-from hpcforge.power import BmcError, Boot, Device, JsonObject, Login, Power, Quirk, Reason, Reset, quirks
-from hpcforge.power.https import HttpAnswer, exchange
+from hpcforge.power import BmcError, Boot, Device, JsonObject, Power, Reset, lazy_property
+from hpcforge.power.makes import OF_MANAGER, Action, Make, Traits, actions, makes, matching
+from hpcforge.power.override import NAMES, apply_time, mode_of, read, request
+from hpcforge.power.service import RedfishService, link, links, mapping, printable, text
 
-ROOT = "/redfish/v1"
-MOST_MEMBERS = 64  # of a collection; more are not read
 SYSTEMS_S = 120.0  # for the search among several systems
-_TARGETS: Mapping[Device, str] = {"network": "Pxe", "disk": "Hdd", "none": "None"}
 _RESETS: Mapping[Reset, tuple[str, ...]] = {
     "on": ("On", "ForceOn"),
     "off": ("GracefulShutdown",),
@@ -25,21 +23,25 @@ _STATES: Mapping[str, Power] = {"On": "on", "Off": "off", "PoweringOn": "changin
 
 @dataclass(frozen=True)
 class System:
-    """A computer system's resource as it was read."""
+    """A computer system's resource as it was read, or that of its settings."""
 
     path: str
     data: JsonObject
     etag: str | None
 
 
-class Redfish:
+@dataclass(frozen=True)
+class Systems:
+    """Those of one controller: the machine, and others that belong to it, such as a GPU baseboard."""
+
+    host: str | None  # the path
+    others: tuple[str, ...] = ()
+
+
+class Redfish(RedfishService):
     """A controller that talks Redfish; see `hpcforge.power.Controller`."""
 
-    def __init__(self, access: Login, table: Mapping[str, Quirk] | None = None, limit_s: float = math.inf) -> None:
-        self.access = access
-        self._limit_s, self._until_s = limit_s, time.monotonic() + limit_s  # of all that is asked
-        self.quirks: dict[str, None] = {}  # in the order in which they were seen
-        self._table = table or quirks()
+    _unnamed = ""  # the path of settings that the system does not name and that took an override
 
     def power(self) -> Power:
         """Read the power state. Raises `BmcError`."""
@@ -47,138 +49,160 @@ class Redfish:
 
     def reset(self, kind: Reset) -> None:
         """Ask for a change of power. Raises `BmcError`."""
-        action = mapping(mapping(self.system().data, "Actions"), "#ComputerSystem.Reset")
-        allowed = action.get("ResetType@Redfish.AllowableValues")
-        wanted = _RESETS[kind]
-        if isinstance(allowed, list):
-            known = [name for name in wanted if name in allowed]
-            if not known:
-                raise self._error(f"it has no reset of type {' or '.join(wanted)}", "answer")
-            wanted = tuple(known)
+        system = self.system()
+        action = _reset_of(system.data)
+        allowed, types = self._reset_types(action), _RESETS[kind]
+        if allowed:
+            types = tuple(name for name in types if name in allowed)
+            if not types:
+                raise self._error(f"it has no reset of type {' or '.join(_RESETS[kind])}", "answer")
         else:
             self._note("no-allowable-values")
-        target = self._path(text(action, "target", 500) or f"{self._system_path}/Actions/ComputerSystem.Reset")
-        self._done(self._ask("POST", target, {"ResetType": wanted[0]}))
+        target = text(action, "target", 500) or f"{system.path.rstrip('/')}/Actions/ComputerSystem.Reset"
+        self.send("POST", target, {"ResetType": types[0]})
+
+    def _reset_types(self, action: JsonObject) -> Sequence[object]:
+        """Return the types of reset that it lists, in the action or where that names; none if it lists none."""
+        allowed = action.get("ResetType@Redfish.AllowableValues")
+        if isinstance(allowed, list) and allowed:
+            return allowed
+        path = text(action, "@Redfish.ActionInfo", 500)
+        parameters = self.get(path).data.get("Parameters") if path else None
+        for parameter in parameters if isinstance(parameters, list) else ():
+            if isinstance(parameter, dict) and text(parameter, "Name") == "ResetType":
+                values = parameter.get("AllowableValues")
+                return values if isinstance(values, list) else []
+        return []
 
     def boot(self) -> Boot:
         """Read the override of the next boot. Raises `BmcError`."""
-        said = mapping(self.system().data, "Boot")
-        enabled, target = text(said, "BootSourceOverrideEnabled"), text(said, "BootSourceOverrideTarget")
-        if enabled == "Disabled":
-            return Boot("none", once=False)
-        device: Device = next((device for device, name in _TARGETS.items() if name == target), "none")
-        if device != "none" and enabled == "Continuous":
+        override = mapping(self._override(self.system()).data, "Boot")
+        boot = read(override, self.actions if text(override, "BootSourceOverrideTarget") == "UefiBootNext" else ())
+        if boot.device != "none" and text(override, "BootSourceOverrideEnabled") == "Continuous":
             self._note("once-becomes-continuous")
-        return Boot(device, once=enabled == "Once")
+        return boot
 
     def set_boot(self, device: Device) -> None:
         """Ask for an override of the next boot. Raises `BmcError`."""
         system = self.system()
-        said = mapping(system.data, "Boot")
-        wanted = {
-            "BootSourceOverrideTarget": _TARGETS[device],
-            "BootSourceOverrideEnabled": "Disabled" if device == "none" else "Once",
-        }
-        mode = text(said, "BootSourceOverrideMode")
-        if mode:
-            wanted["BootSourceOverrideMode"] = mode  # the one it has: firmware settings are not changed here
-        else:
+        resource = self._override(system)
+        try:
+            self._set_override(system, resource, device)
+        except BmcError as error:
+            if error.reason != "answer" or "settings-sd" not in self.actions or resource.path != system.path:
+                raise
+            self._unnamed = f"{system.path.rstrip('/')}/SD"
+            self._set_override(system, self._read(self._unnamed), device)
+
+    def _set_override(self, system: System, resource: System, device: Device) -> None:
+        """Write an override, again where it is refused during the power-on self-test of a make that does so."""
+        boot = request(mapping(resource.data, "Boot"), device, self.actions)
+        if not mode_of(mapping(resource.data, "Boot")):
             self._note("no-override-mode")
-        answer = self._ask("PATCH", system.path, {"Boot": wanted})
-        if answer.status in self._table["etag-required"].statuses:
-            self._note("etag-required")
-            answer = self._ask("PATCH", system.path, {"Boot": wanted}, self.system().etag or "*")
-        self._done(answer)
+        body = {"Boot": boot, **self._apply_time(system, resource)}
+        quirk = self._table["refused-in-post"]
+        until = time.monotonic() + quirk.wait_s
+        while True:
+            try:
+                etag_first = "if-match" in self.actions
+                self.send("PATCH", resource.path, body, lambda: self._read(resource.path).etag, etag_first)
+                return
+            except BmcError as error:
+                in_post = any("DuringSystemPOST" in message for message in error.details)
+                if not in_post or "retry-in-post" not in self.actions or time.monotonic() >= until:
+                    raise
+            self._note("refused-in-post")
+            time.sleep(quirk.every_s)
+
+    def starts_by_uefi(self) -> bool:
+        """Whether its firmware starts by UEFI, as far as it says. Raises `BmcError`."""
+        return mode_of(mapping(self.system().data, "Boot")) != "Legacy"
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what people should read before the machine boots from the network. Raises `BmcError`."""
+        return tuple(row.warning for row in self.makes if row.warning)
+
+    @lazy_property
+    def actions(self) -> frozenset[Action]:
+        """What is done for its make."""
+        return actions(self.makes)
+
+    @lazy_property
+    def makes(self) -> tuple[Make, ...]:
+        """The rows of makes.yaml that match it; the manager is read only where one may depend on it."""
+        system, extensions = self.system().data, list(mapping(self.root, "Oem"))
+        vendor = text(self.root, "Vendor") or (printable(extensions[0]) if len(extensions) == 1 else "")
+        traits = Traits(vendor, text(self.root, "Product"), text(system, "Manufacturer"), text(system, "Model"))
+        rows = matching(makes(), traits, OF_MANAGER)
+        if all(OF_MANAGER.isdisjoint(row.match) for row in rows):
+            return rows
+        managers = chain(
+            links(mapping(system, "Links").get("ManagedBy")), self.members(link(mapping(self.root, "Managers")))
+        )
+        manager = next(self.each(managers), {})
+        firmware = text(manager, "FirmwareVersion")
+        return matching(makes(), replace(traits, manager=text(manager, "Model"), firmware=firmware))
+
+    def _override(self, system: System) -> System:
+        """Return the resource with the override: the system's settings where those have it, else the system."""
+        if self._unnamed:
+            return self._read(self._unnamed)
+        path = link(mapping(mapping(system.data, "@Redfish.Settings"), "SettingsObject"))
+        if path:
+            settings = self._read(path)
+            # Settings may be of other things alone, such as the boot order.
+            if NAMES & mapping(settings.data, "Boot").keys():
+                self._note("settings-resource")
+                return settings
+        return system
+
+    def _apply_time(self, system: System, resource: System) -> JsonObject:
+        """Return the request that settings apply when the machine is reset, where a time can be asked for."""
+        if resource.path == system.path:
+            return {}
+        name = apply_time(mapping(system.data, "@Redfish.Settings"), resource.data)
+        if name is None:
+            raise self._error("its settings apply in a maintenance window alone, not at the next boot", "override")
+        when = {"@odata.type": "#Settings.v1_0_0.PreferredApplyTime", "ApplyTime": name}
+        return {"@Redfish.SettingsApplyTime": when} if name else {}
 
     def system(self) -> System:
         """Read the machine's system. Raises `BmcError`."""
-        path = self._system_path
-        answer = self.get(path)
-        return System(path, answer.data, answer.etag)
-
-    def get(self, path: str) -> HttpAnswer:
-        """Read a resource of this service. Raises `BmcError`."""
-        answer = self._ask("GET", self._path(path))
-        self._done(answer)
-        return answer
-
-    def members(self, path: str) -> Iterator[str]:
-        """Yield the paths of a collection's members. Raises `BmcError`."""
-        listed = self.get(path).data.get("Members")
-        for member in (listed if isinstance(listed, list) else [])[:MOST_MEMBERS]:
-            if isinstance(member, dict) and (found := text(member, "@odata.id", 500)):
-                yield self._path(found)
-
-    @cached_property
-    def _system_path(self) -> str:
-        paths = list(self.members(f"{ROOT}/Systems"))
-        if len(paths) == 1:
-            return paths[0]
-        if not paths:
+        if self.systems.host is None:
             raise self._error("it lists no system", "answer")
+        return self._read(self.systems.host)
+
+    @lazy_property
+    def systems(self) -> Systems:
+        """The systems of this controller."""
+        collection = link(mapping(self.root, "Systems"))
+        paths = list(self.members(collection)) if collection else []
+        if len(paths) < 2:
+            return Systems(paths[0] if paths else None)
         self._note("several-systems")
+        resources: dict[str, JsonObject] = {}
         until = time.monotonic() + SYSTEMS_S
         for path in paths:
             if time.monotonic() >= until:
                 raise self._error(f"to read its {len(paths)} systems takes more than {SYSTEMS_S:g} s", "unreachable")
-            if text(mapping(self.get(path).data, "Boot"), "BootSourceOverrideEnabled"):
-                return path
-        raise self._error(f"none of its {len(paths)} systems has a boot override", "answer")
+            resources[path] = self.get(path).data
+        machines = {path: data for path, data in resources.items() if text(data, "SystemType") != "DPU"}
+        hosts = [path for path, data in machines.items() if text(mapping(data, "Boot"), "BootSourceOverrideEnabled")]
+        hosts = hosts or [path for path, data in machines.items() if _reset_of(data)]
+        if len(hosts) != 1:
+            names = ", ".join(path.rstrip("/").rpartition("/")[2] for path in (hosts or paths)[:8])
+            which = (
+                f"{len(hosts)} of its systems are machines"
+                if hosts
+                else "no system of it can be reset or has an override"
+            )
+            raise self._error(f"{which} ({names}): a node needs a controller of its own", "answer")
+        return Systems(hosts[0], tuple(path for path in paths if path != hosts[0]))
 
-    def _path(self, path: str) -> str:
-        """A path of this service, as a controller names it: another machine, or other requests, are refused."""
-        if not path.startswith(f"{ROOT}/") or not path.isascii() or not path.isprintable() or " " in path:
-            raise self._error("it names a resource outside its own service", "answer")
-        return path
-
-    def _ask(self, method: str, path: str, body: JsonObject | None = None, etag: str | None = None) -> HttpAnswer:
-        """Ask, again and again while it says that it is not ready."""
-        quirk = self._table["unavailable"]
-        until = time.monotonic() + quirk.wait_s
-        while True:
-            if time.monotonic() >= self._until_s:
-                raise self._error(f"its answers take more than {self._limit_s:g} s", "unreachable")
-            answer = exchange(self.access, method, path, body, etag)
-            if answer.status not in quirk.statuses or time.monotonic() >= until:
-                return answer
-            self._note("unavailable")
-            time.sleep(quirk.every_s)
-
-    def _done(self, answer: HttpAnswer) -> None:
-        """Raise for an answer that is no success."""
-        if answer.status < 300:
-            return
-        if answer.status in self._table["refused-login"].statuses:
-            self._note("refused-login")
-            user = f"user {self.access.user}" if self.access.password else "a request without a login"
-            raise self._error(f"it refuses {user} (HTTP {answer.status})", "login")
-        why = text(mapping(answer.data, "error"), "message", 200)
-        raise self._error(f"HTTP {answer.status}" + (f": {why}" if why else ""), "answer")
-
-    def _error(self, why: str, reason: Reason) -> BmcError:
-        return BmcError(f"{self.access.address}: {why}", reason)
-
-    def _note(self, quirk: str) -> None:
-        self.quirks[quirk] = None
+    def _read(self, path: str) -> System:
+        answer = self.get(path)
+        return System(path, answer.data, answer.etag or text(answer.data, "@odata.etag", 200) or None)
 
 
-def text(data: JsonObject, key: str, most: int = 64) -> str:
-    """Text that a controller says, without what could steer a terminal; "" where it says none."""
-    value = data.get(key)
-    if not isinstance(value, str):
-        return ""
-    return "".join(letter for letter in value[:most] if letter.isprintable()).strip()
-
-
-def number(data: JsonObject, key: str) -> float | None:
-    """A number from 0 to a million million that a controller says; None for anything else."""
-    value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value <= 1e12 else None
-
-
-def mapping(data: JsonObject, key: str) -> JsonObject:
-    """An object in another; {} for anything else."""
-    value = data.get(key)
-    return value if isinstance(value, dict) else {}
+def _reset_of(data: JsonObject) -> JsonObject:
+    return mapping(mapping(data, "Actions"), "#ComputerSystem.Reset")

@@ -40,14 +40,18 @@ def carry_out(controller: Controller, wish: Wish, table: Mapping[str, Quirk] | N
         _become(controller, "off", "hard-off" if wish.hard else "off", wish.limit_s, table["no-effect"])
     if wish.verb in ("on", "cycle"):
         _become(controller, "on", "on", wish.limit_s, table["no-effect"])
-    return MachineState(controller.power(), controller.boot())
+    state = MachineState(controller.power(), controller.boot())
+    if state.power == "unknown":
+        raise BmcError("it tells no power state that Redfish or IPMI has", "answer")
+    return state
 
 
 def _boot_once(controller: Controller, device: Device) -> MachineState:
     controller.set_boot(device)
     now = controller.boot()
     if now.device != device:
-        raise BmcError(f"it was asked to boot from {device}, and reads {now.device}", "effect")
+        why = f"it took the request to boot from {device}, and forgot it: its next boot reads {now.device}"
+        raise BmcError(why, "override", "choose the boot device in its firmware's settings, or update its controller")
     notes = () if now.once or device == "none" else ("it boots that way until `boot-once --device none`",)
     return MachineState(controller.power(), now, notes)
 

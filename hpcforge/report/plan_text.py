@@ -69,6 +69,7 @@ def installs_text(installs: Sequence[Install]) -> list[str]:
         install.node: [
             f"  ! switched off at once, then started from the network: {install.system}, image {install.image}",
             f"  ! writes {disks_text(install.wipes, install.drives)}",
+            *(f"  ! {one_line(warning)}" for warning in install.warnings),
             "  ~ then its roles: `plan --offline` shows them",
         ]
         for install in installs

@@ -32,13 +32,18 @@ from hpcforge.run.power import (
     Outcome,
     carried_out,
     controllers,
-    cycled,
     disturbed,
     jobs,
     refuse_while_applying,
+    switched_on,
 )
 from hpcforge.run.site import Site, open_engines
 
+_FORGOTTEN = "its controller took the request to boot from the network, and forgot it when it was switched off"
+_OWN_DISK = (
+    "ssh answers, and it never asked for its boot script: it started from its own disk, since its firmware takes no "
+    "override, or boots from another interface"
+)
 LIMIT_S = 1800.0  # of one try, from power to ssh; docs/bare-metal.md has what was measured
 _OF_INSTALLER = 1 / 3  # of that, from the boot script until the installer asks for a disk
 _TRIES = 2
@@ -48,7 +53,8 @@ _PAUSE_S = 5.0  # between turns of nodes that are switched on, as `power on` has
 _SSH_S = 2.0
 _AT_ONCE = 32
 # An answer that the same question gets again: a controller is not asked twice, since it may lock its account.
-_LASTING = ("login", "certificate")
+_REFUSED = ("login", "certificate")
+_LASTING = (*_REFUSED, "licence", "override")  # and what a second boot would not change
 
 
 @dataclass(frozen=True)
@@ -259,7 +265,7 @@ class _Work:
         try:
             with contextlib.closing(_started(self.site, self.of, names, network, self.stopped)) as outcomes:
                 for outcome in outcomes:
-                    if outcome.reason in _LASTING:
+                    if outcome.reason in _REFUSED:
                         self.refused.add(outcome.node)
                     self.switched.put(outcome)
                     left.pop(outcome.node, None)
@@ -309,16 +315,22 @@ class _Work:
         records = records_of(self.site).read()
         for name in [name for name, tried in self.open.items() if tried.on_s is not None and tried.installed_s is None]:
             self._follow(name, records.get(name))
-        starting = [
-            name for name, tried in self.open.items() if tried.on_s is not None and tried.installed_s is not None
-        ]
+        self._ask_for_ssh(records)
+        self._start_again()
+
+    def _ask_for_ssh(self, records: Mapping[str, Record]) -> None:
+        """Ask machines that start from their disk, or could: ssh before the boot script is another system's."""
+        on = {name: tried for name, tried in self.open.items() if tried.on_s is not None}
+        starting = [name for name, tried in on.items() if tried.installed_s is not None or _unasked(records.get(name))]
         addresses = [self.site.cluster.by_name[name].address for name in starting]
         for name, there in zip(starting, self.pool.map(self.answers, addresses), strict=True):
-            if there:
+            if on[name].installed_s is None:
+                if there and _unasked(records_of(self.site).read().get(name)):
+                    self._fail(name, _OWN_DISK, again=False)
+            elif there:
                 self._finish(name, "")
             elif self._late(name):
                 self._fail(name, f"installed, and ssh does not answer within {self.limit_s:g} s of power")
-        self._start_again()
 
     def _start_again(self) -> None:
         """Start all that failed in this step together, in turns."""
@@ -417,9 +429,20 @@ def _started(
         return
     yield from (outcome for outcome in told.values() if outcome.state != "done")
     ready = [name for name in names if told[name].state == "done"]
-    for outcome in cycled(site, of, ready, Wish("cycle", hard=True), _PAUSE_S, stopped=stopped) if ready else ():
+    off = list(carried_out(of, ready, Wish("off", hard=True), stopped)) if ready else []
+    yield from (outcome for outcome in off if outcome.state != "done")
+    still = [outcome for outcome in off if outcome.state == "done"]
+    forgotten = [outcome for outcome in still if network and not outcome.next_boot.startswith("network")]
+    for outcome in forgotten:
+        yield replace(outcome, state="failed", why=_FORGOTTEN, reason="override")
+    on = [outcome.node for outcome in still if outcome not in forgotten]
+    for outcome in switched_on(site, of, on, Wish("on"), _PAUSE_S, stopped=stopped) if on else ():
         lasts = told[outcome.node].next_boot == "network always"
         yield replace(outcome, next_boot="network always" if lasts else outcome.next_boot)
+
+
+def _unasked(record: Record | None) -> bool:
+    return record is not None and record.state == "wanted"
 
 
 def _where_it_stopped(record: Record, limit_s: float) -> str:

@@ -18,6 +18,7 @@ from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.facility.power_on import budgets, turns
 from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs, readable
 from hpcforge.power import BmcError, Controller, Login, Power
+from hpcforge.power.fallback import RedfishOrIpmi
 from hpcforge.power.ipmi import Ipmi
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.verbs import Wish, carry_out
@@ -29,6 +30,7 @@ from hpcforge.run.site import Site
 # What the others need comes first; off goes the other way.
 ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")
 _AT_ONCE = 32  # controllers asked side by side
+_WARNINGS_S = 30.0  # for what a plan says of one: no request begins later
 _NO_SLURM = "no configuration of Slurm"
 _NEVER = threading.Event()  # what ends a verb that runs to its end
 _USUAL = BmcsSection.model_construct()
@@ -113,10 +115,32 @@ def password_of(site: Site) -> Callable[[str], str]:
 
 def controllers(site: Site, names: Sequence[str]) -> dict[str, Controller]:
     """Return what talks to each node's controller. Raises as `accesses`."""
-    inventory = site.loaded.inventory
-    protocol = ((inventory.bmcs if inventory else None) or _USUAL).protocol
-    kind: Callable[[Login], Controller] = Ipmi if protocol == "ipmi" else Redfish
+    kind: Callable[[Login], Controller] = Ipmi if _protocol(site) == "ipmi" else RedfishOrIpmi
     return {name: kind(access) for name, access in accesses(site, names).items()}
+
+
+def boot_warnings(site: Site, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return what people should read before nodes boot from the network, by node; nothing of a silent controller.
+
+    Raises as `accesses`.
+    """
+
+    def read(access: Login) -> tuple[str, ...]:
+        try:
+            return Redfish(access, limit_s=_WARNINGS_S).warnings()
+        except BmcError:  # as it will be when the node is switched on, with the reason
+            return ()
+
+    if _protocol(site) == "ipmi":  # which does not say whose machine it is
+        return {}
+    of = accesses(site, names)
+    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(of)))) as pool:
+        return dict(zip(of, pool.map(read, of.values()), strict=True))
+
+
+def _protocol(site: Site) -> str:
+    inventory = site.loaded.inventory
+    return ((inventory.bmcs if inventory else None) or _USUAL).protocol
 
 
 def refuse_while_applying(engine: Engines, head: str) -> None:

@@ -46,14 +46,14 @@ mc_enable 0x20
 
 
 @contextmanager
-def serving(folder: Path, address: str = "127.78.0.1", port: int = 21600) -> Iterator[Path]:
+def serving(folder: Path, address: str = "127.78.0.1", port: int = 21600, password: str = PASSWORD) -> Iterator[Path]:
     """Serve one while entered; the folder has its state: `power`, `boot`, `deaf` (no soft off), `dead` (no effect)."""
     (folder / "power").write_text("0\n")
     (folder / "boot").write_text("none\n")
     chassis = folder / "chassis"
     chassis.write_text(_CHASSIS.format(folder=folder))
     chassis.chmod(0o755)
-    lan = _LAN.format(address=address, port=port, folder=folder, user=USER, password=PASSWORD)
+    lan = _LAN.format(address=address, port=port, folder=folder, user=USER, password=password)
     (folder / "lan.conf").write_text(lan)
     (folder / "machine.emu").write_text(_MACHINE)
     argv = ["ipmi_sim", "-n", "-c", "lan.conf", "-f", "machine.emu", "-s", str(folder / "state")]

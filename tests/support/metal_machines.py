@@ -66,7 +66,8 @@ acceptance: {{run_as: ada, tests: {{mpi_allreduce: {{nodes: all}}}}}}
 class Machine:
     """A machine with empty disks of 10 GB. `network_first`: its firmware tries the network again at each reset.
 
-    `tests_itself_s`: how long its firmware takes before it boots anything.
+    `tests_itself_s`: how long its firmware takes before it boots anything. `overrides`: its firmware does what its
+    controller says.
     """
 
     folder: Path
@@ -74,6 +75,8 @@ class Machine:
     uefi: bool = False
     network_first: bool = False
     tests_itself_s: float = 0.0
+    overrides: bool = True
+    does: tuple[str, ...] = ()  # of its controller
     disks: tuple[int, ...] = (0,)  # in the order in which its firmware has them; it starts from no other than the first
     process: subprocess.Popen[bytes] | None = None
     started: int = 0
@@ -92,7 +95,7 @@ class Machine:
         """Follow the controller."""
         self.end()
         if bmc.on:
-            network = bmc.target == "Pxe"
+            network = bmc.target == "Pxe" and self.overrides
             self.timer = threading.Timer(self.tests_itself_s, lambda: self._boot(network, bmc))
             self.timer.start()
 
@@ -197,6 +200,7 @@ class Metal:
     folder: Path
     site: MetalSite
     controllers: tuple[str, ...]  # their addresses
+    bmcs: list[FakeBmc]
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, *words: str, err: Any) -> subprocess.Popen[str]:
@@ -246,14 +250,17 @@ class Metal:
 
 @contextmanager
 def metal(folder: Path, machines: Sequence[Machine], blueprint: str) -> Iterator[Metal]:
-    bmcs = [FakeBmc(f"MACHINE{one.number}", (one.mac,), 1.4, changed=one.changed) for one in machines]
+    bmcs = [
+        FakeBmc(f"MACHINE{machine.number}", (machine.mac,), 1.4, does=machine.does, changed=machine.changed)
+        for machine in machines
+    ]
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "ssh")], check=True)
     try:
         with network(machines), serving(folder, bmcs) as at:
             site = metal_site(folder, at, known=False)
             site.blueprint.write_text(blueprint)
             site.inventory.write_text(f"{site.inventory.read_text()}access: {{key: ssh}}\n")
-            there = Metal(folder, site, at.addresses)
+            there = Metal(folder, site, at.addresses, bmcs)
             try:
                 yield there
             finally:

@@ -58,16 +58,20 @@ class MetalSite:
         return done
 
 
-def metal_site(folder: Path, at: Serving, *, pinned: bool = True, known: bool = True, own: str = "") -> MetalSite:
+def metal_site(
+    folder: Path, at: Serving, *, pinned: bool = True, known: bool = True, own: str = "", workers: int = 2
+) -> MetalSite:
     """Write one whose controllers are `at` these addresses; not `known`: the inventory has no machine yet.
 
     `own`: lines of the secret `bmc_passwords`.
     """
-    (folder / "metal.yaml").write_text(_BLUEPRINT)
+    sized = _BLUEPRINT.replace("w[1-2]", f"w[1-{workers}]").replace("[11-12]", f"[11-{10 + workers}]")
+    (folder / "metal.yaml").write_text(sized)
+    names = (*NAMES[:2], *(f"w{number}" for number in range(1, workers + 1)))
     certificate = {"certificate": at.certificate} if pinned else {}
     machines = {
-        name: {"bmc": {"address": address, **certificate}, "mac": f"02:00:00:00:00:0{place}", "serial": f"SN{place}"}
-        for place, (name, address) in enumerate(zip(NAMES, at.addresses, strict=False), 1)
+        name: {"bmc": {"address": address, **certificate}, "mac": f"02:00:00:00:00:{place:02x}", "serial": f"SN{place}"}
+        for place, (name, address) in enumerate(zip(names, at.addresses, strict=False), 1)
     }
     said = {"schema": 1, "bmcs": {"user": USER, "port": at.port}, "nodes": machines if known else {}}
     (folder / "machines.yaml").write_text("# ours\n" + yaml.safe_dump(said, sort_keys=False))

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 _PORTS = range(21400, 21500)  # apt-cacher-ng 3.7 connects to none above 32767
 
@@ -20,12 +26,17 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate of `localhost` that signs itself, and its key: their files."""
+def certificate(folder: Path, ends: timedelta = timedelta(days=2)) -> tuple[Path, Path]:
+    """Make a certificate of `localhost` that signs itself, and its key: their files. It ends so long after now."""
     made = folder / "localhost.pem", folder / "localhost.key"
-    argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-    argv += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-out", str(made[0])]
-    subprocess.run([*argv, "-keyout", str(made[1])], check=True, capture_output=True, timeout=60)
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(days=9)).not_valid_after(now + ends)
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    made[0].write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    made[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return made
 
 

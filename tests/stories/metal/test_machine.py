@@ -16,6 +16,7 @@ import pytest
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.run.install import PHASES, ssh_answers
+from tests.support.fake_bmc import SYSTEM
 from tests.support.metal_machines import BRIDGE, COMMON, ONE, THREE, Machine, image_of, metal
 from tests.support.pxe_client import dhcp_server
 
@@ -97,6 +98,31 @@ def test_apply_makes_a_cluster_of_a_machine_and_of_the_next_with_its_name(tmp_pa
         assert "an earlier installation is on vda (serial number QM0001)" in said
         there.hpcforge("apply", "SITE", *install, "--wipe", "w1=QM0001", "--yes")
         assert there.ssh("sinfo -h -o %T") == "idle\n"
+
+
+def test_a_controller_with_settings_installs_and_one_without_an_override_is_named_within_one_boot(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, does=("settings-resource", "several-systems", "redirects"))
+    with metal(tmp_path, [machine], ONE) as there:
+        install = ("apply", "SITE", "--install", "w1", "--image", image_of(there), "--yes")
+        began_s = time.monotonic()
+        there.hpcforge(*install)
+        print(f"installed, with all roles: {(time.monotonic() - began_s) / 60:.1f} minutes", flush=True)
+        assert there.ssh("sinfo -h -o %T") == "idle\n"
+        assert {path for path, _ in there.bmcs[0].patches} == {f"{SYSTEM}/Settings"}
+        there.hpcforge("nodes", "replace", "SITE", "w1", "--same-machine", "--yes")
+        again, starts = (*install, "--wipe", "w1=QM0001"), machine.started
+        there.bmcs[0].does = (*machine.does, "forgets-the-override")
+        assert "took the request to boot from network, and forgot it" in there.hpcforge(*again, code=5)
+        there.bmcs[0].does = (*machine.does, "forgets-when-off")
+        assert "forgot it when it was switched off" in there.hpcforge(*again, code=5)
+        assert machine.started == starts
+        there.bmcs[0].does, machine.overrides = machine.does, False
+        began_s = time.monotonic()
+        assert "it started from its own disk" in there.hpcforge(*again, code=5)
+        print(f"named: {time.monotonic() - began_s:.0f} s", flush=True)
+        assert machine.started == starts + 1
 
 
 def test_a_machine_with_uefi_that_tries_the_network_first_starts_from_its_disk(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hpcforge.cli import discover
-from tests.support.fake_bmc import PASSWORD, FakeBmc, serving
+from tests.support.fake_bmc import PASSWORD, SYSTEM, FakeBmc, Reply, serving
 from tests.support.metal_site import metal_site
 
 
@@ -123,3 +123,40 @@ def test_a_search_that_finds_no_controller_names_no_next_step(tmp_path: Path) ->
     with serving(tmp_path, [FakeBmc(does=("no-service-root",))]) as at:
         site = metal_site(tmp_path, at, known=False)
         assert "Next:" not in site.cli("discover", "BLUEPRINT", "127.77.0.0/30").stderr
+
+
+def test_a_controller_of_no_server_is_named_and_never_assigned(tmp_path: Path) -> None:
+    bmcs = [machine(1), machine(2, on=True), machine(3), machine(4)]
+    none = {"MemorySummary": {"TotalSystemMemoryGiB": 0}, "ProcessorSummary": {"Count": 0}, "Model": "BlueField-3"}
+    bmcs[1].resources[SYSTEM] = {**bmcs[1].system(), **none, "Processors": None}
+    bmcs[3].resources[SYSTEM] = {**bmcs[3].system(), "MemorySummary": {"TotalSystemMemoryGiB": 0}}
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at, known=False)
+        done = site.cli("discover", "BLUEPRINT", "127.77.0.[1-4]", "--trust-new", "--assign", "all!w2")
+        assert "127.77.0.2: a DPU, no server (hpcforge tests BlueField-3): no node's" in done.stderr
+        assert "127.77.0.4: memory: not told while it is off" in done.stderr
+        assert "memory_gib: 0" not in done.stderr
+        nodes = yaml.safe_load(site.inventory.read_text())["nodes"]
+        assert [nodes[name]["bmc"]["address"] for name in ("store", "head", "w1")] == [
+            "127.77.0.1",
+            "127.77.0.3",
+            "127.77.0.4",
+        ]
+        found = json.loads(site.cli("discover", "BLUEPRINT", "127.77.0.2", "--trust-new", "--json").stdout)["machines"][
+            0
+        ]
+        assert (found["node"], found["equipment"], found["notes"]) == (None, "DPU", [])
+
+
+def test_a_missing_licence_is_named_and_the_rest_is_recorded(tmp_path: Path) -> None:
+    bmcs = [machine(number) for number in range(1, 5)]
+    message = {"MessageId": "SMC.1.0.OemLicenseNotPassed", "Message": "The following licenses DCMS were needed"}
+    refused = json.dumps({"error": {"@Message.ExtendedInfo": [message]}}).encode()
+    bmcs[2].replies[f"{SYSTEM}/EthernetInterfaces"] = Reply(403, refused)
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at, known=False)
+        done = site.cli("discover", "BLUEPRINT", "127.77.0.[1-4]", "--trust-new", "--assign", "all")
+        why = "needs a licence: EthernetInterfaces: The following licenses DCMS were needed"
+        assert f"127.77.0.3: {why}" in done.stderr
+        node = yaml.safe_load(site.inventory.read_text())["nodes"]["w1"]
+        assert (node["serial"], "mac" in node) == ("SN3", False)

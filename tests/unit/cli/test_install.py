@@ -24,6 +24,7 @@ from hpcforge.image.manifest import Disk, Lock, Manifest
 from hpcforge.image.request import ImageRequest
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.plan import Install
+from hpcforge.power.makes import Traits
 from hpcforge.report.plan_text import installs_text, plan_text
 from hpcforge.run import arrivals
 from hpcforge.run import install as work
@@ -31,7 +32,8 @@ from hpcforge.run.install import Installation
 from hpcforge.run.make_plan import Selection, compare_unseen
 from hpcforge.run.netboot import default_key
 from hpcforge.run.site import Site, goal
-from tests.support.fake_bmc import Serving
+from tests.support.bmc_of_make import BmcOfMake
+from tests.support.fake_bmc import FakeBmc, Serving, serving
 from tests.support.metal_site import metal_site
 
 IMAGE = Manifest(
@@ -93,6 +95,27 @@ def test_nodes_that_stay_as_they_are_are_named_with_the_reason(
     monkeypatch.setattr(work, "choose", lambda *_: (CHOSEN[:1], {"w2": "its host key is recorded"}))
     assert planned(site, asked(), None, trust=False, plan_file=None) == CHOSEN[:1]
     assert "w2: not installed: its host key is recorded" in capsys.readouterr().err
+
+
+def test_the_plan_says_which_makes_need_ipmitool_and_why(
+    tmp_path: Path, site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "choose", lambda *_: (CHOSEN, {}))
+    make = Traits("Supermicro", "", "Supermicro", "AS -1015CS-TNR-EU", "ASPEED", "01.02.03")
+    bmcs = [FakeBmc(), FakeBmc(), BmcOfMake(traits=make), FakeBmc(does=("answers-nonsense",))]
+    with serving(tmp_path, bmcs) as at:
+        found = metal_site(tmp_path, at)
+        here = open_site(found.blueprint, None, None, tmp_path / "key", needs_lab=False)
+        installs = planned(here, asked(), None, trust=False, plan_file=None)
+        assert not any(request.startswith(("PATCH", "POST")) for bmc in bmcs for request in bmc.asked)
+    text = "\n".join(installs_text(installs))
+    first, second = text.split("install  w2\n")
+    assert "  ! Supermicro AS-1015CS-TNR (H13): where Redfish does not take a boot override, ipmitool sets it" in first
+    assert "read Disabled and Legacy" in first
+    assert "ipmitool" not in second  # it cannot be used, which the installation says
+    (tmp_path / "metal.age").unlink()
+    assert planned(here, asked(), None, trust=False, plan_file=None) == CHOSEN
+    assert "management controllers were not asked: " in capsys.readouterr().err
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.fake_bmc import PASSWORD, FakeBmc, serving
+from tests.support.fake_bmc import PASSWORD, SYSTEM, FakeBmc, serving
 from tests.support.metal_site import metal_site
 
 
@@ -99,3 +99,14 @@ def test_a_certificate_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
         assert "certificate is not recorded" in done.stdout
         assert "discover" in done.stderr and "--trust-new" in done.stderr
     assert fake.asked == []
+
+
+def test_a_controller_of_odd_types_is_no_success(tmp_path: Path) -> None:
+    bmcs = [FakeBmc() for _ in range(4)]
+    odd = dict.fromkeys(bmcs[0].system(), 7)
+    bmcs[2].resources[SYSTEM], bmcs[3].resources[SYSTEM] = odd, {**bmcs[3].system(), "PowerState": ["On"]}
+    with serving(tmp_path, bmcs) as at:
+        site = metal_site(tmp_path, at)
+        assert "unknown" not in site.cli("power", "status", "BLUEPRINT", "store,head").stdout
+        done = site.cli("power", "status", "BLUEPRINT", "w[1-2]", code=5)
+        assert done.stdout.count("it tells no power state that Redfish or IPMI has") == 2

@@ -60,6 +60,42 @@ def test_what_two_machines_show_is_neithers() -> None:
     assert len(found.nodes) == 1 and "both" in found.remarks[0].text
 
 
+def test_equipment_is_no_node() -> None:
+    first, second = nodes()
+    assert first.bmc is not None
+    dpu = like(first, equipment="DPU", model="BlueField-3")  # with the serial number, MAC and address of a node
+    matches = match(nodes(), [dpu, like(second)])
+    assert (matches.by, matches.unknown) == ({"g02": "serial"}, (dpu,))
+    assert [(remark.node, remark.text, remark.less) for remark in matches.remarks] == [
+        ("g01", f"its controller's address {dpu.address} is not a server's: DPU BlueField-3", True)
+    ]
+    assert additions(matches, nodes(), Inventory.model_construct()).keys() <= {
+        ("g02", "serial"),
+        ("g02", "mac"),
+        ("g02", "bmc"),
+    }
+    elsewhere = replace(dpu, address="10.9.9.9")
+    assert match(nodes(), [elsewhere], ["g01"]).nodes == {}
+    assert match(nodes(), [elsewhere], ["g01"]).remarks[0].text.startswith("0 machines are no node's")
+
+
+def test_what_is_not_told_is_no_shortfall() -> None:
+    first, _ = nodes()
+    assert (
+        list(differences(first, like(first, memory_gib=None, sockets=None, gpus=None, notes=("memory: not told",))))
+        == []
+    )
+
+
+def test_the_only_interface_that_could_be_read_is_not_taken_for_the_only_one() -> None:
+    first, _ = nodes()
+    machine = Machine("10.9.9.9", macs=("3c:ec:ef:00:00:01",), linked=("3c:ec:ef:00:00:01",))
+    for more_macs in (False, True):
+        matches = match(nodes(), [replace(machine, more_macs=more_macs)], ["g01"])
+        added = additions(matches, nodes(), Inventory.model_construct())
+        assert ((first.name, "mac") in added) is not more_macs
+
+
 def test_machines_are_assigned_in_the_order_of_their_addresses() -> None:
     found = match(nodes(), [Machine("10.9.0.10"), Machine("10.9.0.9")], ["g01", "g02"])
     assert {name: machine.address for name, machine in found.nodes.items()} == {"g01": "10.9.0.9", "g02": "10.9.0.10"}

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +14,8 @@ import pytest
 from hpcforge.power import BmcError, Login, https
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.verbs import Wish
-from tests.support.fake_bmc import PASSWORD, USER, FakeBmc, serving
+from tests.support.fake_bmc import PASSWORD, SYSTEM, USER, FakeBmc, Reply, serving
+from tests.support.tls_server import certificate
 from tests.unit.power.test_redfish import SHORT, bmc, done
 
 
@@ -17,7 +23,7 @@ from tests.unit.power.test_redfish import SHORT, bmc, done
     ("does", "why"),
     [
         ("answers-too-much", "more than 1048576 bytes"),
-        ("answers-nonsense", "not JSON"),
+        ("answers-nonsense", "the answer is not JSON"),
         ("answers-too-deep", "not JSON"),
         ("breaks-off", "not an HTTP answer"),
         ("trickles", "no whole answer within 0.5 s"),
@@ -48,3 +54,63 @@ def test_any_certificate_will_do_where_the_site_says_so(tmp_path: Path) -> None:
     with pytest.raises(BmcError, match="no connection") as raised:
         Redfish(access, SHORT).power()
     assert raised.value.reason == "unreachable"
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (Reply(raw=b"\n<!DOCTYPE html><title>Log in</title>"), r"a web page \(HTML\), not JSON"),
+        (Reply(raw=b'{"PowerState": "O', length=400), "cut off after 17 of 400 bytes"),
+        (Reply(raw=b'{"PowerState": "O'), "cut off after 17 bytes"),
+        (Reply(raw=b'{"PowerState": '), "cut off after 15 bytes"),
+        (Reply(raw=b"{}", length=50 << 20), "an answer of 52428800 bytes: more than 1048576 bytes are not read"),
+        (Reply(raw=b" " * 65536, length=-1), "an answer without an end: more than 1048576 bytes"),
+        (Reply(raw=b"FFFF\r\n{}", headers={"Transfer-Encoding": "chunked"}, length=-2), "cut off in its middle"),
+    ],
+)
+def test_each_wrong_answer_has_its_own_sentence(tmp_path: Path, reply: Reply, why: str) -> None:
+    with bmc(tmp_path, FakeBmc(replies={SYSTEM: reply})) as machine, pytest.raises(BmcError, match=why) as raised:
+        machine.power()
+    assert raised.value.reason == "answer"
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1")
+def test_old_tls_and_none_have_their_own_sentences(tmp_path: Path) -> None:
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    old.load_cert_chain(*certificate(tmp_path))
+    for context, why in ((old, "it has no TLS 1.2 or later"), (None, "what answers is not TLS")):
+        with one_answer(context) as port, pytest.raises(BmcError, match=why) as raised:
+            https.exchange(Login("127.0.0.1", USER, PASSWORD, port, None, verified=False), "GET", "/redfish/v1/")
+        assert raised.value.reason == "service"
+
+
+@contextmanager
+def one_answer(context: ssl.SSLContext | None) -> Iterator[int]:
+    """Answer a connection: with a handshake of this kind, or with plain HTTP."""
+
+    def answer() -> None:
+        connection, _ = listener.accept()
+        connection.settimeout(10)
+        with connection, suppress(OSError):
+            if context is None:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            else:
+                context.wrap_socket(connection, server_side=True).close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join()
+
+
+def test_an_expired_certificate_that_is_recorded_is_used_and_named(tmp_path: Path) -> None:
+    with bmc(tmp_path, FakeBmc(does=("expired-certificate",))) as machine:
+        assert machine.power() == "off"
+        assert "expired-certificate" in machine.quirks
+    with bmc(tmp_path, FakeBmc()) as machine:
+        assert machine.power() == "off"
+        assert "expired-certificate" not in machine.quirks

@@ -50,3 +50,49 @@ def test_without_ipmitool_the_package_is_named(monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(BmcError) as raised:
         Ipmi(ACCESS).power()
     assert "apt-get install ipmitool" in raised.value.hint
+
+
+def _recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "nothing") -> Path:
+    """Put an ipmitool first that writes its words down, and fails on those that have `refuses`."""
+    fake = folder / "ipmitool"
+    fake.write_text(
+        f'#!/bin/sh\ncase "$*" in *"{refuses}"*) echo refused >&2; exit 1 ;; esac\necho "$@" >> {folder}/words\n'
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder / "words"
+
+
+def test_an_override_lasts_until_a_turn_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags that end after 60 s are gone when a node that waits for its turn is switched on."""
+    words = _recorded(tmp_path, monkeypatch)
+    Ipmi(ACCESS).set_boot("network")
+    assert [line.partition(" -E ")[2] for line in words.read_text().splitlines()] == [
+        "raw 0x00 0x08 0x03 0x08",
+        "chassis bootdev pxe",
+    ]
+    words.unlink()
+    Ipmi(ACCESS).set_boot("none")
+    assert words.read_text().endswith("-E chassis bootdev none\n") and words.read_text().count("\n") == 1
+
+
+def test_a_controller_that_ends_its_flags_is_named_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = _recorded(tmp_path, monkeypatch, refuses="0x03 0x08")
+    bmc = Ipmi(ACCESS)
+    bmc.set_boot("network")
+    assert words.read_text().endswith("-E chassis bootdev pxe\n")
+    assert list(bmc.quirks) == ["boot-flags-expire"]
+
+
+def test_uefi_boots_by_flags_for_one_boot(tmp_path: Path) -> None:
+    with serving(tmp_path):
+        bmc = Ipmi(ACCESS, uefi=True)
+        assert carry_out(bmc, Wish("boot-once")).boot == Boot("network", once=True)
+        assert carry_out(bmc, Wish("boot-once", device="disk")).boot == Boot("disk", once=True)
+        assert carry_out(bmc, Wish("boot-once", device="none")).boot == Boot("none", once=False)
+
+
+def test_uefi_is_in_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = _recorded(tmp_path, monkeypatch)
+    Ipmi(ACCESS, uefi=True).set_boot("network")
+    assert words.read_text().splitlines()[1].endswith("raw 0x00 0x08 0x05 0xa0 0x04 0x00 0x00 0x00")

@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcforge.power import quirks
+from tests.support.bmc_of_make import OF_MAKES
 
 SUPPORT = Path(__file__).parents[2] / "support"
-SHOWN_OTHERWISE = {"unavailable": "busy_s"}  # it ends after a while
+SHOWN_OTHERWISE = {
+    "unavailable": "busy_s",
+    **dict.fromkeys(OF_MAKES, "FakeBmc"),
+}  # it ends after a while; test_makes.py
 
 
 def test_each_quirk_has_a_fake_controller() -> None:
@@ -19,4 +23,4 @@ def test_each_quirk_has_a_fake_controller() -> None:
 
 
 def test_waits_are_of_those_that_wait() -> None:
-    assert {name for name, row in quirks().items() if row.wait_s} == {"unavailable", "no-effect"}
+    assert {name for name, row in quirks().items() if row.wait_s} == {"unavailable", "no-effect", "refused-in-post"}

@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.cluster.discovered import Machine
 from hpcforge.power import BmcError, Login
+from hpcforge.power import read_machine as reader
 from hpcforge.power.read_machine import read_machine
 from hpcforge.power.redfish import Redfish
-from tests.support.fake_bmc import PASSWORD, USER, FakeBmc, serving
+from tests.support.fake_bmc import PASSWORD, ROOT, SYSTEM, USER, FakeBmc, Reply, collection, serving
 from tests.unit.power.test_redfish import bmc
+
+CHASSIS, DEVICES = f"{ROOT}/Chassis", f"{ROOT}/Chassis/1/PCIeDevices"
+NICS = f"{SYSTEM}/EthernetInterfaces"
+Resources = dict[str, object]
 
 
 def test_all_that_is_asked_for(tmp_path: Path) -> None:
@@ -37,3 +43,212 @@ def test_odd_values_are_left_out(tmp_path: Path) -> None:
     assert found.macs == ("02:00:00:00:00:01",)
     assert found.memory_gib is None
     assert found.serial.startswith("A[2JB") and len(found.serial) <= 64
+
+
+def linked(path: str) -> dict[str, str]:
+    return {"@odata.id": path}
+
+
+def root(fake: FakeBmc, *more: str) -> dict[str, object]:
+    """A service root with chassis and these lists."""
+    return {**fake.get(ROOT), "Chassis": linked(CHASSIS), **{name: linked(f"{ROOT}/{name}") for name in more}}
+
+
+def members(path: str, **resources: object) -> Resources:
+    """A collection and its members by name."""
+    listed = {f"{path}/{name}": resource for name, resource in resources.items()}
+    return {path: collection(*listed), **listed}
+
+
+def with_chassis(fake: FakeBmc, **chassis: dict[str, object]) -> FakeBmc:
+    fake.resources |= {ROOT: root(fake), **members(CHASSIS, **chassis)}
+    return fake
+
+
+def read(folder: Path, fake: FakeBmc) -> Machine:
+    with bmc(folder, fake) as controller:
+        return read_machine(controller, None)
+
+
+# The forms of NVIDIA's DGX H100 and GB200 (github.com/NVIDIA/libredfish): GPUs are processors of a second system.
+def test_gpus_of_a_baseboard_that_is_a_system_of_its_own(tmp_path: Path) -> None:
+    fake, board = FakeBmc(does=("several-systems",)), f"{ROOT}/Systems/HGX_0/Processors"
+    gpu = {"ProcessorType": "GPU", "Model": "H100 80GB HBM3", "Status": {"State": "Enabled"}}
+    absent = {**gpu, "Status": {"State": "Absent"}}
+    fake.resources = {
+        f"{ROOT}/Systems/HGX_0": {"Name": "HGX_0", "Processors": linked(board), "Boot": {"BootOrder": []}},
+        **members(board, a=gpu, b={"ProcessorType": "GPU", "Model": None}, c=absent, d={"ProcessorType": "FPGA"}),
+    }
+    assert read(tmp_path, fake).gpus == ("H100 80GB HBM3", "GPU")
+
+
+# Supermicro SYS-821GE has names alone; a DGX H100's own chassis PCI vendor and class alone, beside a console.
+@pytest.mark.parametrize(
+    ("devices", "functions", "models"),
+    [
+        ({"GPU1": {"Id": "GPU1", "Model": "H100"}, "NIC1": {"Id": "NIC1", "Description": "NIC device"}}, {}, ("H100",)),
+        (
+            {"a": {"Model": None}, "b": {}, "c": {}, "d": {}},
+            {"a": ("0x10DE", "DisplayController"), "b": ("0x1a03", "DisplayController"), "c": ("0x10de", "Bridge"),
+             "d": ("0x1002", "ProcessingAccelerators")},
+            ("GPU", "GPU"),
+        ),
+        ({"GPU1": {"Id": "GPU1", "Status": {"State": "Absent"}}, "b": {"Name": "GPUDirect"}}, {}, ()),
+    ],
+)  # fmt: skip
+def test_gpus_among_the_pcie_devices_of_a_chassis(
+    tmp_path: Path, devices: Resources, functions: dict[str, tuple[str, str]], models: tuple[str, ...]
+) -> None:
+    fake = with_chassis(FakeBmc(on=True), **{"1": {"PCIeDevices": linked(DEVICES)}})
+    devices = dict(devices)
+    for name, (vendor, kind) in functions.items():
+        path = f"{DEVICES}/{name}/PCIeFunctions"
+        fake.resources |= members(path, **{"0": {"VendorId": vendor, "DeviceClass": kind}})
+        devices[name] = {**devices[name], "PCIeFunctions": linked(path)}  # type: ignore[dict-item]
+    fake.resources |= members(DEVICES, **devices)
+    assert read(tmp_path, fake).gpus == models
+
+
+def test_a_search_for_gpus_ends_and_the_rest_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "PART_S", 0.0)
+    fake = with_chassis(FakeBmc("SN5"), **{"1": {"PCIeDevices": linked(DEVICES)}})
+    fake.resources |= members(DEVICES, GPU1={"Id": "GPU1"})
+    machine = read(tmp_path, fake)
+    assert (machine.serial, machine.gpus) == ("SN5", None)
+    assert "GPUs: to read them takes more than 0 s" in machine.notes
+
+
+def test_a_list_that_is_not_whole_counts_nothing(tmp_path: Path) -> None:
+    fake = FakeBmc(gpus=4, macs=("3c:ec:ef:00:00:01", "3c:ec:ef:00:00:02"))
+    for path in (f"{SYSTEM}/Processors/3", f"{NICS}/1"):
+        fake.replies[path] = Reply(500)
+    machine = read(tmp_path, fake)
+    assert (machine.gpus, machine.macs, machine.more_macs) == (None, ("3c:ec:ef:00:00:01",), True)
+    assert len(machine.notes) == 2
+
+
+# Interfaces to the controller as Lenovo, Supermicro, DMTF's public-rackmount1 and AMI have them, none of which boots.
+@pytest.mark.parametrize(
+    "link_to_manager",
+    [
+        {"Id": "ToManager"},
+        {"Name": "Host Ethernet Interface"},
+        {"Name": "Manager Ethernet Interface", "SpeedMbps": 100},
+        {"Description": "Host Network Interface"},
+        {"Links": {"HostInterface": linked(f"{ROOT}/Managers/1/HostInterfaces/1")}},
+        {"UefiDevicePath": "PciRoot(0x0)/Pci(0x14,0x0)/USB(0xA,0x0)/MAC(3C,0x0)"},
+        {"Id": "usb0"},
+        {"Id": "7", "MACAddress": "7e:d3:0a:00:00:99"},  # administered locally
+        {"EthernetInterfaceType": "Virtual"},
+    ],
+)
+def test_an_interface_to_the_controller_never_boots(tmp_path: Path, link_to_manager: dict[str, object]) -> None:
+    fake = FakeBmc()
+    own = {"Id": "NIC1", "MACAddress": "3c:ec:ef:00:00:01", "LinkStatus": None}
+    fake.resources |= members(
+        NICS, a={"MACAddress": "3c:ec:ef:00:00:99", "LinkStatus": "LinkUp", **link_to_manager}, b=own
+    )
+    machine = read(tmp_path, fake)
+    assert (machine.macs, machine.linked) == (("3c:ec:ef:00:00:01",), ())
+
+
+def test_boot_options_name_interfaces_where_no_list_does(tmp_path: Path) -> None:
+    fake, options = FakeBmc(), f"{SYSTEM}/BootOptions"  # as a GB200
+    fake.resources[SYSTEM] = {**fake.system(), "EthernetInterfaces": None, "Boot": {"BootOptions": linked(options)}}
+    pci = "PciRoot(0x5)/Pci(0x6,0x0)/MAC(D0F405000004,0x1)"
+    paths = [
+        f"{pci}/IPv4(0.0.0.0)",
+        f"{pci}/IPv6(0)",
+        "PciRoot(0x5)/USB(0x4,0x0)/MAC(EEA3AB000003,0x1)",
+        "HD(1,GPT)",
+        None,
+    ]
+    fake.resources |= members(options, **{str(number): {"UefiDevicePath": path} for number, path in enumerate(paths)})
+    assert read(tmp_path, fake).macs == ("d0:f4:05:00:00:04",)
+
+
+@pytest.mark.parametrize(
+    "own", ["", "To be filled by O.E.M.", "Default string", "0000000", "N/A", "System Serial Number", None]
+)
+def test_a_serial_number_falls_back_to_the_chassis(tmp_path: Path, own: str | None) -> None:
+    fake = FakeBmc()
+    system = {
+        **fake.system(),
+        "SerialNumber": own,
+        "Manufacturer": None,
+        "Model": "",
+        "Links": {"Chassis": [linked(f"{CHASSIS}/B")]},
+    }
+    fake.resources[SYSTEM] = system
+    with_chassis(
+        fake,
+        B={"ChassisType": "Component", "SerialNumber": "BOARD1", "Model": "Board"},
+        R={"ChassisType": "Component", "SerialNumber": "RISER1"},
+        S={"ChassisType": "Shelf", "SerialNumber": "SHELF1", "Model": "GB200 NVL", "Manufacturer": "NVIDIA"},
+    )
+    machine = read(tmp_path, fake)
+    assert (machine.serial, machine.maker, machine.model) == ("SHELF1", "NVIDIA", "GB200 NVL")
+    fake.resources[f"{CHASSIS}/S"] = {"ChassisType": "Shelf", "SerialNumber": "N/A"}
+    assert read(tmp_path, fake).serial == "BOARD1"
+
+
+@pytest.mark.parametrize(
+    ("on", "memory", "sockets", "notes"),
+    [
+        (False, 0, 0, ("memory and processors: not told while it is off",)),
+        (False, 0, 2, ("memory: not told while it is off",)),
+        (False, None, None, ("memory and processors: not told while it is off",)),
+        (False, 64, 2, ()),
+        (True, 0, 2, ("memory: not told",)),
+        (True, None, None, ()),
+    ],
+)
+def test_nothing_is_no_fact(
+    tmp_path: Path, on: bool, memory: float | None, sockets: int | None, notes: tuple[str]
+) -> None:
+    fake = FakeBmc(on=on)
+    parts = {"MemorySummary": {"TotalSystemMemoryGiB": memory}, "ProcessorSummary": {"Count": sockets}}
+    fake.resources[SYSTEM] = {**fake.system(), **parts}
+    machine = read(tmp_path, fake)
+    assert (machine.memory_gib, machine.sockets) == (memory or None, sockets or None)
+    assert (machine.notes, machine.equipment) == (notes, "")
+    assert machine.gpus == (() if on else None)
+
+
+# As NVIDIA's BlueField-3 and GB200 switch tray answer (libredfish); a shelf and a cooling unit as DSP2046 has them.
+@pytest.mark.parametrize(
+    ("system", "chassis", "lists", "equipment"),
+    [
+        ({"Name": "Bluefield", "Model": "BlueField-3 SmartNIC Main Card"}, {}, (), "DPU"),
+        ({"SystemType": "DPU", "MemorySummary": {"TotalSystemMemoryGiB": 32}}, {}, (), "DPU"),
+        ({"Model": "N5110_LD"}, {"MGX_NVSwitch_0": {"Id": "MGX_NVSwitch_0"}}, (), "NVSwitch tray"),
+        ({"Model": "X"}, {}, (), "no server"),
+        (None, {"1": {"ChassisType": "Shelf"}}, ("PowerEquipment",), "power shelf"),
+        (None, {}, ("ThermalEquipment",), "cooling unit"),
+        (None, {"1": {"Name": "Chassis", "Model": "CDU-1"}}, (), "cooling unit"),
+        (None, {}, (), "no server"),
+    ],
+)
+def test_a_controller_of_no_server_is_named_by_what_it_is(
+    tmp_path: Path,
+    system: Resources | None,
+    chassis: dict[str, dict[str, object]],
+    lists: tuple[str, ...],
+    equipment: str,
+) -> None:
+    fake = FakeBmc(on=True)
+    none = {"MemorySummary": {"TotalSystemMemoryGiB": 0}, "ProcessorSummary": {"Count": 0}, "Processors": None}
+    fake.resources = {SYSTEM: {**fake.system(), "Model": "", **none, **(system or {})}}
+    with_chassis(fake, **chassis)
+    fake.resources[ROOT] = root(fake, *lists)
+    if system is None:
+        fake.resources[ROOT].pop("Systems")
+    assert read(tmp_path, fake).equipment == equipment
+
+
+def test_a_server_that_is_off_is_no_equipment(tmp_path: Path) -> None:
+    fake = FakeBmc()
+    none = {"MemorySummary": {"TotalSystemMemoryGiB": 0}, "ProcessorSummary": {"Count": 0}}
+    fake.resources[SYSTEM] = {**fake.system(), **none}
+    with_chassis(fake, HGX_NVSwitch_0={"Id": "HGX_NVSwitch_0"}, Riser_BlueField={"Id": "Riser_BlueField"})
+    assert read(tmp_path, fake).equipment == ""

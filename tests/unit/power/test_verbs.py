@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.power import BmcError
 from hpcforge.power.verbs import Wish
-from tests.support.fake_bmc import FakeBmc
+from tests.support.fake_bmc import SYSTEM, FakeBmc
 from tests.unit.power.test_redfish import bmc, done
 
 
@@ -37,6 +37,15 @@ def test_a_success_that_never_becomes_true_is_a_failure(tmp_path: Path) -> None:
         with pytest.raises(BmcError, match=why):
             done(machine, Wish("on", limit_s=0.3))
     with bmc(tmp_path, FakeBmc(does=("forgets-the-override",))) as machine:
-        why = "asked to boot from network, and reads none"
+        why = "took the request to boot from network, and forgot it: its next boot reads none"
         with pytest.raises(BmcError, match=why):
             done(machine, Wish("boot-once"))
+
+
+@pytest.mark.parametrize("state", [None, 1, "", "Paused", ["On"]])
+def test_a_power_state_that_no_protocol_has_is_no_success(tmp_path: Path, state: object) -> None:
+    fake = FakeBmc()
+    fake.resources[SYSTEM] = {**fake.system(), "PowerState": state}
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="tells no power state") as raised:
+        done(machine, Wish("status"))
+    assert raised.value.reason == "answer"

@@ -26,7 +26,7 @@ from hpcforge.run.install import Installation, choose, install, left_out
 from hpcforge.run.netboot import record_keys, records_of, want
 from hpcforge.run.power import HeadUnknownError, Outcome
 from hpcforge.run.site import Site
-from tests.support.fake_bmc import FakeBmc, Serving, serving
+from tests.support.fake_bmc import SYSTEM, FakeBmc, Serving, serving
 from tests.support.metal_site import NAMES, MetalSite, metal_site
 
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJpoPS4bXRaMe6tTySXaOHYpzDJSvNFcFZLYYhJcYgBN"
@@ -62,8 +62,8 @@ class FakeMachine:
         """Return whether its operating system runs in the end."""
         assert self.of is not None
         how = self.fails.pop(0) if self.fails else ""
-        if how == "silent":
-            return False
+        if how in ("silent", "own-disk"):
+            return how == "own-disk"
         text = boot_script(self.of, f"02:00:00:00:00:0{self.place}", "pcbios", self.address).text
         found = re.search("hpcforge.token=(\\S+)", text)
         if found is None:
@@ -182,6 +182,29 @@ def test_a_machine_that_does_not_boot_from_the_network_is_named_within_the_limit
     assert "never asked for its boot script" in done["w1"].why and done["w1"].tries == 2
     assert done["w2"].why == ""
     assert records_of(metal.open()).read()["w1"].state == "failed"
+
+
+@pytest.mark.parametrize("how", ["forgets-the-override", "forgets-when-off"])
+def test_a_controller_that_forgets_the_network_is_named_after_one_try(metal: Metal, how: str) -> None:
+    metal.bmcs[2].does, metal.bmcs[2].on = (how,), True
+    done = metal.install("w1", "w2")
+    assert "took the request to boot from" in done["w1"].why and "forgot it" in done["w1"].why
+    assert (done["w1"].tries, metal.machines["w1"].starts) == (1, [])  # it was not started for nothing
+    assert done["w2"].why == ""
+
+
+def test_a_machine_that_starts_from_its_own_disk_is_named_within_one_boot(metal: Metal) -> None:
+    metal.machines["w1"].blank, metal.machines["w1"].fails = False, ["own-disk"]
+    done = metal.install("w1", wipes=("D3",))
+    assert "it started from its own disk" in done["w1"].why and done["w1"].tries == 1
+    assert metal.bmcs[2].resets == ["On"]
+    assert records_of(metal.open()).read()["w1"].state == "failed"
+
+
+def test_a_machine_whose_override_is_in_its_settings_is_installed(metal: Metal) -> None:
+    metal.bmcs[2].does = ("settings-resource", "redirects")
+    assert metal.install("w1")["w1"].why == ""
+    assert [path for path, _ in metal.bmcs[2].patches] == [f"{SYSTEM}/Settings"]
 
 
 def test_an_installer_that_does_not_start_is_not_waited_for_as_long(metal: Metal) -> None:

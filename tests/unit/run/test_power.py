@@ -10,15 +10,29 @@ from typing import Any, cast
 
 import pytest
 
+from hpcforge.cli.site import open_site
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Node
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Command, Event, result
 from hpcforge.power import Boot, Controller
+from hpcforge.power.makes import Traits
 from hpcforge.power.verbs import MachineState, Wish
 from hpcforge.run import power
-from hpcforge.run.power import HeadUnknownError, carried_out, cycled, disturbed, in_order, jobs, jobs_command
+from hpcforge.run.power import (
+    HeadUnknownError,
+    boot_warnings,
+    carried_out,
+    cycled,
+    disturbed,
+    in_order,
+    jobs,
+    jobs_command,
+)
 from hpcforge.run.site import Site
+from tests.support.bmc_of_make import BmcOfMake
+from tests.support.fake_bmc import FakeBmc, serving
+from tests.support.metal_site import metal_site
 
 ROOT = Path(__file__).parents[3]
 
@@ -123,3 +137,16 @@ def test_no_node_begins_once_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> N
     list(carried_out(of, list(of), Wish("on"), stopped))
     assert 1 <= len(asked) < 50
     assert list(carried_out(of, list(of), Wish("on"), stopped)) == []
+
+
+def test_warnings_of_a_plan_are_by_make_and_of_who_answers(tmp_path: Path) -> None:
+    make = Traits("HPE", "", "HPE", "ProLiant DL380a Gen11", "iLO 6", "iLO 6 v1.60")
+    with serving(tmp_path, [FakeBmc(), FakeBmc(does=("breaks-off",)), BmcOfMake(traits=make), FakeBmc()]) as at:
+        found = metal_site(tmp_path, at)
+        site = open_site(found.blueprint, None, None, tmp_path / "key", needs_lab=False)
+        warnings = boot_warnings(site, ["store", "head", "w1"])
+        assert warnings["store"] == warnings["head"] == ()
+        assert "UnsupportedOperation" in warnings["w1"][0]
+        found.inventory.write_text(found.inventory.read_text().replace("port:", "protocol: ipmi\n  port:"))
+        site = open_site(found.blueprint, None, None, tmp_path / "key", needs_lab=False)
+        assert boot_warnings(site, ["store", "head", "w1"]) == {}

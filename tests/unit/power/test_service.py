@@ -1,0 +1,174 @@
+"""Requests to a service that redirects, refuses, or is not ready, and where its resources are."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+
+from hpcforge.power import BmcError, Login, quirks
+from hpcforge.power.read_machine import read_machine, read_service
+from hpcforge.power.redfish import Redfish
+from hpcforge.power.service import RedfishService
+from tests.support.fake_bmc import PASSWORD, ROOT, SYSTEM, USER, FakeBmc, Reply, collection, serving
+from tests.unit.power.test_redfish import bmc
+
+INTERFACES = f"{SYSTEM}/EthernetInterfaces"
+
+
+def refusal(status: int, **error: object) -> Reply:
+    return Reply(status, json.dumps({"error": error}).encode())
+
+
+def extended(message_id: str, message: str = "") -> dict[str, object]:
+    return {
+        "message": "A general error has occurred.",
+        "@Message.ExtendedInfo": [{"MessageId": message_id, "Message": message}],
+    }
+
+
+def test_systems_are_where_the_service_root_says(tmp_path: Path) -> None:
+    fake = FakeBmc()
+    fake.resources = {
+        ROOT: {"@odata.type": "#ServiceRoot.v1_5_0.ServiceRoot", "Systems": {"@odata.id": f"{ROOT}/Nodes/"}},
+        f"{ROOT}/Nodes": collection(SYSTEM),
+        f"{ROOT}/Systems": None,
+    }
+    with bmc(tmp_path, fake) as machine:
+        assert read_service(machine) == ""
+        assert machine.power() == "off"
+
+
+def test_a_service_root_is_asked_without_a_login(tmp_path: Path) -> None:
+    fake = FakeBmc()
+    with serving(tmp_path, [fake]) as at, pytest.raises(BmcError, match="refuses user admin"):
+        Redfish(Login(at.addresses[0], USER, "wrong", at.port, at.certificate)).power()
+    assert fake.asked == [f"GET {ROOT}/", f"GET {ROOT}/Systems"]
+    assert len(fake.logins) == 1  # a second one could lock the account
+
+
+def test_all_pages_of_a_list_are_read(tmp_path: Path) -> None:
+    fake = FakeBmc(macs=("02:00:00:00:00:01", "02:00:00:00:00:02"))
+    second = f"{INTERFACES}?$skip=1"
+    fake.resources = {
+        INTERFACES: {**collection(f"{INTERFACES}/0"), "Members@odata.nextLink": second},
+        second: collection(f"{INTERFACES}/1"),
+    }
+    with bmc(tmp_path, fake) as machine:
+        assert read_machine(machine, None).macs == fake.macs
+        fake.resources[second] = {**collection(f"{INTERFACES}/1"), "Members@odata.nextLink": second}  # without an end
+        assert len(list(machine.members(INTERFACES))) == 256
+
+
+@pytest.mark.parametrize("location", ["{path}/", "https://{host}:{port}{path}/"])
+def test_a_slash_at_the_end_is_followed(tmp_path: Path, location: str) -> None:
+    fake = FakeBmc()
+    with serving(tmp_path, [fake]) as at:
+        for path in (f"{ROOT}/Systems", SYSTEM):
+            to = location.format(path=path, host=at.addresses[0], port=at.port)
+            fake.replies[path] = Reply(308, headers={"Location": to})
+        machine = Redfish(Login(at.addresses[0], USER, PASSWORD, at.port, at.certificate))
+        with pytest.raises(BmcError, match=f"redirects {ROOT}/Systems in a circle"):
+            machine.power()
+        fake.replies, fake.does = {}, ("redirects",)
+        assert machine.power() == "off"
+        assert "redirects" in machine.quirks
+    assert f"GET {SYSTEM}/" in fake.asked
+
+
+@pytest.mark.parametrize(
+    ("location", "why"),
+    [
+        ("https://127.77.0.2:{port}/redfish/v1/Systems/", r"to another host \(127.77.0.2:{port}\): not followed"),
+        ("https://127.77.0.1:1/redfish/v1/Systems/", "to another host"),
+        ("http://127.77.0.1/redfish/v1/Systems/", "to another host"),
+        ("//127.77.0.2/redfish/v1/Systems/", "to another host"),
+        ("/login.html", "to /login.html: not followed"),
+        ("/redfish/v1/Systems/?next=x", "not followed"),
+        ("https://[x", "to no address"),
+    ],
+)
+def test_no_other_redirect_is_followed_and_no_password_leaves(tmp_path: Path, location: str, why: str) -> None:
+    fake, other = FakeBmc(), FakeBmc()
+    with serving(tmp_path, [fake, other]) as at:
+        location, why = location.replace("{port}", str(at.port)), why.replace("{port}", str(at.port))
+        fake.replies[f"{ROOT}/Systems"] = Reply(301, headers={"Location": location})
+        machine = Redfish(Login(at.addresses[0], USER, PASSWORD, at.port, at.certificate))
+        with pytest.raises(BmcError, match=why):
+            machine.power()
+    assert other.asked == []
+
+
+# The forms of Supermicro (OemLicenseNotPassed), HPE iLO (LicenseKeyRequired) and Dell iDRAC (LIC501).
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (
+            refusal(403, Message="General", **extended("SMC.1.0.OemLicenseNotPassed", "The licenses DCMS were needed")),
+            "DCMS",
+        ),
+        (refusal(400, **extended("iLO.2.14.LicenseKeyRequired")), "LicenseKeyRequired"),
+        (
+            refusal(403, **extended("IDRAC.2.8.LIC501", "A required license is missing or expired.")),
+            "is missing or expired",
+        ),
+    ],
+)
+def test_a_missing_licence_is_named_with_its_feature_and_the_rest_is_read(
+    tmp_path: Path, reply: Reply, why: str
+) -> None:
+    fake = FakeBmc("SN9", gpus=1, replies={INTERFACES: reply})
+    with bmc(tmp_path, fake) as machine:
+        found = read_machine(machine, None)
+    assert (found.serial, found.memory_gib, found.gpus, found.macs) == ("SN9", 64, ("NVIDIA H100",), ())
+    (note,) = found.notes
+    assert note.startswith("needs a licence: EthernetInterfaces: ") and why in note
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_another_refusal_ends_the_asking(tmp_path: Path, status: int) -> None:
+    fake = FakeBmc(
+        replies={f"{INTERFACES}/0": refusal(status, message="no license to be here" if status == 401 else "no")}
+    )
+    with bmc(tmp_path, fake) as machine:
+        with pytest.raises(BmcError, match=f"refuses user admin .HTTP {status}.") as raised:
+            read_machine(machine, None)
+        assert raised.value.reason == "login"
+        asked = len(fake.asked)
+        for ask in (machine.power, machine.boot, lambda: machine.reset("on")):
+            with pytest.raises(BmcError, match="refuses user admin"):
+                ask()
+    assert len(fake.asked) == asked
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    fake = FakeBmc(macs=("02:00:00:00:00:01", "02:00:00:00:00:02"))
+    fake.replies[f"{INTERFACES}/0"] = refusal(500, message="the sensor bus hangs")
+    with bmc(tmp_path, fake) as machine:
+        found = read_machine(machine, None)
+    assert found.macs == ("02:00:00:00:00:02",)
+    assert f"HTTP 500 for {INTERFACES}/0: the sensor bus hangs" in found.notes
+
+
+def test_a_time_to_come_back_is_heeded_within_the_limit(tmp_path: Path) -> None:
+    table = {**quirks(), "unavailable": quirks()["unavailable"].model_copy(update={"wait_s": 5.0, "every_s": 60.0})}
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
+    fake = FakeBmc()
+    with serving(tmp_path, [fake]) as at:
+        access = Login(at.addresses[0], USER, PASSWORD, at.port, at.certificate)
+        for retry_after in ("1", soon):
+            fake.replies[SYSTEM] = Reply(503, headers={"Retry-After": retry_after})
+            service, began_s = RedfishService(access, table), time.monotonic()
+            fake.clears.add(SYSTEM)
+            assert service.get(SYSTEM).data["PowerState"] == "Off"
+            assert time.monotonic() - began_s < 5
+        for retry_after, why in (("3600", "not ready, and not before 3600 s"), ("soon", f"HTTP 503 for {SYSTEM}")):
+            fake.replies[SYSTEM] = Reply(503, headers={"Retry-After": retry_after})
+            service, began_s = RedfishService(access, table), time.monotonic()
+            with pytest.raises(BmcError, match=why):
+                service.get(SYSTEM)
+            assert time.monotonic() - began_s < 5  # it is not waited for
