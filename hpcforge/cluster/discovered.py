@@ -72,13 +72,7 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
     remarks: list[MachineDifference] = []
     equipment = [machine for machine in machines if machine.equipment]
     machines = [machine for machine in machines if not machine.equipment]
-    twice = {serial for serial, count in Counter(machine.serial for machine in machines).items() if count > 1}
-    shared = {mac for mac, count in Counter(mac for machine in machines for mac in machine.macs).items() if count > 1}
-    keys: Mapping[By, dict[str, str]] = {
-        "serial": {node.serial: node.name for node in nodes if node.serial and node.serial not in twice},
-        "mac": {node.mac: node.name for node in nodes if node.mac and node.mac not in shared},
-        "address": {node.bmc.address: node.name for node in nodes if node.bmc and node.bmc.address},
-    }
+    keys = _keys(nodes, machines)
     remarks += _equipment_of_nodes(equipment, keys["address"])
     found: dict[str, Machine] = {}
     by: dict[str, By] = {}
@@ -110,6 +104,17 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
             found[name], by[name] = machine, "assigned"
     unknown = [machine for machine in unknown if machine not in found.values()]
     return MachineMatches(found, by, (*unknown, *equipment), tuple(remarks))
+
+
+def _keys(nodes: Sequence[Node], machines: Sequence[Machine]) -> Mapping[By, Mapping[str, str]]:
+    """Return the nodes by what tells them apart; what two machines show does not."""
+    twice = {serial for serial, count in Counter(machine.serial for machine in machines).items() if count > 1}
+    shared = {mac for mac, count in Counter(mac for machine in machines for mac in machine.macs).items() if count > 1}
+    return {
+        "serial": {node.serial: node.name for node in nodes if node.serial and node.serial not in twice},
+        "mac": {node.mac: node.name for node in nodes if node.mac and node.mac not in shared},
+        "address": {node.bmc.address: node.name for node in nodes if node.bmc and node.bmc.address},
+    }
 
 
 def _equipment_of_nodes(equipment: Iterable[Machine], nodes: Mapping[str, str]) -> Iterator[MachineDifference]:
