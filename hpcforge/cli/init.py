@@ -75,7 +75,7 @@ def init(
     chosen = known[OF_MACHINES] if site else _chosen(known, template, file)
     given = replace(given, user=given.user or _USER) if ssh else given
     texts = draft(chosen, _answers(given, chosen, file, site), inventory.name, site, accounts)
-    nodes = _nodes_of(dict(zip((file, inventory), texts, strict=True)), file, machines)
+    nodes = _nodes_of(dict(zip((file, inventory), texts, strict=True)), file, machines, judged=site is None)
     file.parent.mkdir(parents=True, exist_ok=True)
     with folder_lock(file.parent):
         _refuse_existing(file, inventory)
@@ -171,10 +171,10 @@ def _refuse_existing(*files: Path) -> None:
             raise UsageError(f"{path} already exists; nothing was written", "choose another name")
 
 
-def _nodes_of(texts: dict[Path, str], file: Path, machines: Path | None) -> int:
+def _nodes_of(texts: dict[Path, str], file: Path, machines: Path | None, judged: bool) -> int:
     """Return the number of nodes of two files that are not written yet. Raises `InvalidInput` where they are wrong."""
     try:
-        return len(load(file, judged=True, instead=texts).cluster.nodes)
+        return len(load(file, judged=judged, instead=texts).cluster.nodes)
     except InvalidInput:
         way = f"correct {machines}" if machines else "choose another template or server"
         printing.note(f"nothing was written: {file} would have these lines, and not be valid; {way}\n")

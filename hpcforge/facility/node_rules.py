@@ -17,7 +17,7 @@ from hpcforge.facility.room import NodeKind, Room
 from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.facility.units import apart, kw
 
-_MIN_MEMORY_GIB = 24  # common build guides: less is not worth clustering
+MIN_MEMORY_GIB = 24  # common build guides: less is not worth clustering
 _MIN_PORTS = 2  # one to the cluster, one outside
 _GPU_SLOT_LANES, _NIC_SLOT_LANES, _NVME_LANES = 16, 8, 4
 
@@ -44,8 +44,8 @@ def _memory(kind: NodeKind, _: Catalog) -> Breaches:
     memory_gib, loc = kind.server.memory_gib, kind.loc("memory_gib")
     if memory_gib is None:
         yield _unknown("NODE-001", kind, "memory", "memory_gib")
-    elif memory_gib < _MIN_MEMORY_GIB:
-        arithmetic = f"{memory_gib} GiB < {_MIN_MEMORY_GIB} GiB"
+    elif memory_gib < MIN_MEMORY_GIB:
+        arithmetic = f"{memory_gib} GiB < {MIN_MEMORY_GIB} GiB"
         severity: Severity = "error" if kind.worker else "warning"
         yield Breach("NODE-001", loc, "too little memory", arithmetic, "fit more memory", severity)
 

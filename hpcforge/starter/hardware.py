@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from hpcforge.blueprint.hardware import Gpu, GpusSection, Server, inherit
 from hpcforge.catalog import Catalog
+from hpcforge.facility.node_rules import MIN_MEMORY_GIB
 from hpcforge.starter.gpus import GpuChoice, gpu_choices
 from hpcforge.starter.machines import SiteMachine, StarterError
 
@@ -61,8 +62,11 @@ def machine_hardware(machine: SiteMachine, catalog: Catalog) -> HardwareChoice:
     guesses = [*machine.guesses, *(["hardware"] if any(getattr(machine, name) is None for name in USUAL_CPU) else [])]
     facts = ", ".join(f"{name}: {value}" for name, value in values.items())
     size = f"{values['sockets']}x{values['cores_per_socket']}x{values['threads_per_core']}-{values['memory_gib']}"
+    small = values["memory_gib"] < MIN_MEMORY_GIB
+    guesses += ["virtual machine"] if small else []
     if not machine.gpus:
-        return HardwareChoice(f"cpu-{size}", f"{{like: generic-2u, {facts}}}", tuple(guesses))
+        shape = "generic-vm" if small else "generic-2u"
+        return HardwareChoice(f"cpu-{size}", f"{{like: {shape}, {facts}}}", tuple(guesses))
     choices = gpu_choices(machine.gpu or "", catalog)
     if whole := _whole(machine, choices, catalog):
         name, choice = whole
@@ -70,8 +74,9 @@ def machine_hardware(machine: SiteMachine, catalog: Catalog) -> HardwareChoice:
         return HardwareChoice(name, "", tuple(guesses), choice, bool(catalog.servers[name].nvswitch))
     fitting = ((choice, chassis_for(choice.gpu, machine.gpus, catalog)) for choice in choices)
     choice, chassis = next((pair for pair in fitting if pair[1]), (choices[0], None))
+    chassis = "generic-vm" if small else chassis
     guesses += [] if choice.sure else ["GPU model"]
-    guesses.append("chassis" if chassis else "the catalog has no chassis for these GPUs")
+    guesses += [] if small else ["chassis" if chassis else "the catalog has no chassis for these GPUs"]
     switched = _nvswitch(choice.gpu, machine.gpus, catalog.servers[chassis] if chassis else None)
     inside = f"gpus: {{model: {choice.model}, count: {machine.gpus}}}" + (", nvswitch: true" if switched else "")
     entry = f"{{{f'like: {chassis}, ' if chassis else ''}{facts}, {inside}}}"

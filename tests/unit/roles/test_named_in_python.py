@@ -26,6 +26,7 @@ OTHER_WORDS = {
         "kinds/reservations.py",  # a word of scontrol's
         "report/disruption_table.py",
         "report/show_text.py",  # a row of the page
+        "run/make_plan.py",
         "slurm/accounting.py",
     },
     "networks": {  # the blueprint's section, and the inventory's

@@ -127,3 +127,16 @@ def test_adapters_are_added_where_the_ports_of_a_server_do_not_carry_the_fabric(
     _, _, own = server_hardware("dgx-a100", {}, TEMPLATES["nvlink"].fabric, CATALOG)
     assert own is not None
     assert (own.links, own.rate_gbps, own.switch, own.adapters) == (8, 200, "qm8700", "")
+
+
+@pytest.mark.parametrize("gpus", [0, 2])
+def test_a_machine_of_little_memory_is_a_virtual_one_and_no_rule_refuses_it(gpus: int, tmp_path: Path) -> None:
+    machines = tuple(
+        SiteMachine(name, f"10.3.0.{number}", (function,), 1, 2, 1, 4, "l40s" if gpus else None, gpus, ())
+        for number, (name, function) in enumerate([("ctl", "head"), ("w1", "worker")], 10)
+    )
+    answers = Answers("a", "a.b", "ops", "10.3.0.0/24", 0, "")
+    texts = draft(TEMPLATES[OF_MACHINES], answers, "first.inventory.yaml", SiteFile(machines))
+    assert "like: generic-vm" in texts[0]
+    assert "# guess: virtual machine" in texts[0]
+    assert not [entry for entry in loaded(tmp_path, texts).diagnostics if entry.severity == "error"]
