@@ -495,6 +495,15 @@ class Slurm:
     ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
     private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
 
+    @property
+    def partition_qos(self) -> tuple[str, ...]:
+        """The blueprint's QOS that partitions name: slurmctld does not start without them."""
+        lists = [partition.qos or "" for partition in self.partitions]
+        settings = [setting for partition in self.partitions for setting in partition.settings]
+        lists += [value for key, value in settings if key.lower() in ("allowqos", "denyqos")]
+        named = {f"qos {name}" for names in lists for name in names.lower().split(",")}
+        return tuple(qos.name.split()[1] for qos in self.associations if qos.name in named)
+
 
 @dataclass(frozen=True)
 class Measure:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, NodeProgram
 from hpcforge.kinds import KINDS
+from hpcforge.kinds.associations import Association
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
 from hpcforge.plan.plan import Change, Leaving, OpaqueChange, Plan, Removal, ResourceChange
@@ -41,7 +42,8 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
     changes = {step.role: step.changes[node] for step in plan.steps if node in step.changes}
     found: list[Stage] = []
     removals = plan.removals.get(node, ())
-    free = [removal for removal in removals if not removal.guard]
+    named = [removal for removal in removals if Association.kind in removal.owns.resources]
+    free = [removal for removal in removals if not removal.guard and removal not in named]
     if free:
         found.append(_removal(node, free, leave=False))
     if node in plan.first_contact:
@@ -58,6 +60,9 @@ def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tup
     for removal in removals:
         if removal.guard:  # last: what is to be in its place, as a key in another file, is there by then
             found.extend(_guarded_removal(node, removal, run, plan.rollout.confirm_wait_s))
+    if named:  # slurmctld ends where its partitions name a QOS that is gone
+        stage = _removal(node, named, leave=False)
+        found.append(dataclasses.replace(stage, after=((node, plan.scheduler),) if plan.scheduler else ()))
     return tuple(_numbered(stage, run) for stage in found)
 
 

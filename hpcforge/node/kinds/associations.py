@@ -1,8 +1,10 @@
 """What Slurm's accounting database has of QOS, accounts and users in them: read and changed by sacctmgr.
 
-The receipt has `{"before": whether it was there before us}`: such a one stays. All settings of the table are compared,
-also those that are not said: a limit that is wanted no more is taken away. Before Slurm is told of a database here (in
-slurm.conf) there is nothing yet; where slurmdbd does not answer after that, it is not known what there is.
+The receipt has `{"before": whether it was there before us}`: such a one stays. A QOS that a partition names is added
+before slurmctld starts, without settings, with hpcforge as its description (see the role `slurm_controller`).
+All settings of the table are compared, also those that are not said: a limit that is wanted no more is taken away.
+Before Slurm is told of a database here (in slurm.conf) there is nothing yet; where slurmdbd does not answer after that,
+it is not known what there is.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ _TIMEOUT_S = 30
 _SILENT = "the accounting database does not answer"
 _REGISTERS_S = 30  # slurmctld makes its cluster known to slurmdbd some time after it has begun to answer
 _BEFORE = "it existed before hpcforge"
+_DESCRIPTION = "hpcforge"  # of a QOS that hpcforge added before slurmctld started
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:=/+-]{0,200}")
 # What sacctmgr shows of each, and what stands there where nothing was said.
 _ALL = {"grptres": "", "grpjobs": "", "maxtres": "", "maxwall": ""}
@@ -42,7 +45,7 @@ _SETTINGS: Mapping[str, Mapping[str, Optional[str]]] = {  # None: as it is
     "user": {**_OF_ACCOUNT, "defaultaccount": None},
 }
 _TABLES: tuple[tuple[list[str], tuple[str, ...]], ...] = (  # what is asked for, and its columns
-    (["qos"], ("name", *_QOS)),
+    (["qos"], ("name", "description", *_QOS)),
     (["association", "wopl"], ("account", "user", "partition", "parentname", *_OF_ACCOUNT)),
     (["user"], ("user", "defaultaccount")),
 )
@@ -106,8 +109,8 @@ def put(wanted: Association) -> str | None:
 def own(name: str, change: Association | None, made: set[str]) -> Json | None:  # noqa: ARG001
     """Whether it was there before us; None where there is nothing to own yet."""
     if change:
-        return {"before": name in _awaited()}
-    return {"before": True} if _set_up() and is_there(name) else None
+        return {"before": _was_there(_awaited().get(name))}
+    return {"before": _was_there(_database()[name])} if _set_up() and is_there(name) else None
 
 
 def restore(name: str, known: Json, report: EventReporter) -> str | None:
@@ -145,6 +148,11 @@ def stays(name: str, known: Json) -> KeptItem | None:
 def room(wanted: Association) -> list[SpaceNeed]:  # noqa: ARG001
     """Some lines of a database that may be elsewhere."""
     return []
+
+
+def _was_there(settings: Settings | None) -> bool:
+    """Whether somebody else added it."""
+    return settings is not None and settings.get("description") != _DESCRIPTION
 
 
 def _is_known(user: str) -> bool:

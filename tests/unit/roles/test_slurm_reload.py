@@ -16,7 +16,7 @@ from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Observation
-from hpcforge.plan.plan import Plan
+from hpcforge.plan.plan import OwnedResources, Plan, Removal
 from hpcforge.run.run import Run
 from hpcforge.run.stages import stages
 
@@ -132,3 +132,32 @@ def test_accounting_turned_on_late_forgets_the_clusters_number_and_restarts_noth
     assert unit.actions == ("refresh",)
     assert unit.refresh == (("/usr/sbin/hpcforge-cluster-number",), ("scontrol", "reconfigure"))
     assert change.disruption == "none"
+
+
+ACCOUNTED = Path(__file__).parent / "blueprints" / "accounting.yaml"
+
+
+def test_a_qos_is_added_before_slurmctld_starts_with_partitions_that_name_it(
+    compiled: Callable[[Cluster], Desired],
+) -> None:
+    """slurmctld ends where the database lacks it: so another list of them restarts it, and is no matter of a reload."""
+    text = ACCOUNTED.read_text().replace(
+        "qos: low}", 'qos: low}\n    picky: {nodes: all, settings: {AllowQOS: "normal,high"}}'
+    )
+    cluster = load(ACCOUNTED, instead={ACCOUNTED: text}).cluster
+    desired = compiled(cluster)
+    [controller] = [node for node in desired.nodes[cluster.slurm.controller] if node.role == "slurm_controller"]
+    [file] = [file for file in controller.of(File) if file.path == f"{DROP_INS}/hpcforge-qos.conf"]
+    assert " add qos name=low,high " in desired.texts[str(file.text)]
+    [unit] = controller.units
+    assert file.path in unit.watches
+    assert file.path not in {reread.path for reread in unit.rereads}
+
+
+def test_a_qos_leaves_the_database_once_slurmctld_runs_without_it(compiled: Callable[[Cluster], Desired]) -> None:
+    shorter_plan = planned(compiled, "12", shorter)
+    gone = Removal("slurm_accounts", OwnedResources(resources={"associations": ("qos low",)}), wanted=True)
+    other = Removal("time", OwnedResources(resources={"files": ("/etc/old",)}), wanted=True)
+    first, *_, last = stages(dataclasses.replace(shorter_plan, removals={"head": (gone, other)}), "head", {}, RUN)
+    assert (first.roles, last.roles) == (("time (removed)",), ("slurm_accounts (removed)",))
+    assert last.after == (("head", "slurm_controller"),)

@@ -41,6 +41,13 @@ def test_the_default_account_of_who_has_one_alone_is_nobodys_business() -> None:
     assert changes("defaultaccount=vision", there, "user ada account=vision") == "defaultaccount=vision"
 
 
+def test_a_qos_that_hpcforge_added_for_slurmctld_was_not_there_before() -> None:
+    assert not associations._was_there({**QOS, "description": "hpcforge"})
+    assert associations._was_there({**QOS, "description": "low"})
+    assert associations._was_there(ACCOUNT)
+    assert not associations._was_there(None)
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "why"),
     [
