@@ -452,7 +452,7 @@ def _old_keys(draft: Draft, folder: Path, roles: OwnFolders, tests: OwnFolders) 
     own = [path for place in roles.folders[1:] for path in having(place, ROLES.file)]
     software = draft.sections["software"]
     ansible = [folder / role.path for role in (software.site_roles if software else ())]
-    own += [path for path in ansible if not path.is_symlink() and is_inside(path, ROLES.file)]
+    own += [path for path in ansible if _is_there(path) and not path.is_symlink() and is_inside(path, ROLES.file)]
     of_tests = [path for place in tests.folders[1:] for path in having(place, SMOKE_TESTS.file)]
     return old_key_warnings(own, "role.yaml") + old_key_warnings(of_tests, "test.yaml")
 

@@ -121,7 +121,10 @@ def possible_lanes(rate_gbps: float, connector: str | None) -> tuple[int, ...]:
 
 def interface_name(text: str) -> InterfaceName | None:
     """Take a port's name apart; None: it is not the name of a port on the front."""
-    lower = re.sub(r"^[^/]*[a-z][^/]*/(?=[a-z])", "", text[: _LONGEST + 1].strip().lower())  # MikroTik: bridge/ether3
+    lower = text[: _LONGEST + 1].strip().lower()
+    bridge, _, port = lower.partition("/")
+    if re.search("[a-z]", bridge) and re.match("[a-z]", port):  # MikroTik: bridge/ether3
+        lower = port
     parts = _NAME.fullmatch(lower) if len(lower) <= _LONGEST else None
     if parts is None or _NOT_FRONT.fullmatch(lower):
         return None

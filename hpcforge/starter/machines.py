@@ -245,7 +245,7 @@ def _installed_gib(memory_kib: int) -> int:
 def functions_by_name(name: str, group: str) -> tuple[str, ...] | None:
     """Return what a machine is for by its own name, else by its group's; None if neither says so."""
     for functions, words in ((("head",), _HEADS), (("login",), _LOGINS), (("storage",), _STORES)):
-        ends = re.split(r"[-_.]", re.sub(r"\d+$", "", name))[1:]  # demo-login-0, demo-control; but node01-mgmt is none
+        ends = re.split(r"[-_.]", name.rstrip("0123456789"))[1:]  # demo-login-0, demo-control; but node01-mgmt is none
         whole = set(ends) & set(words) and not re.match(r"[a-z]+\d", name)
         if name.startswith(words) or whole or any(word in group.lower() for word in words):
             return functions

@@ -21,7 +21,10 @@ from typing import Any
 import pytest
 
 from hpcforge.catalog import load_catalog
+from hpcforge.catalog import slurm as slurm_catalog
+from hpcforge.power.makes import makes
 from hpcforge.report import colour
+from hpcforge.starter.readers import slurm, slurm_settings
 from tests.fuzz.regular import characters, parser, repeats, shortest
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +36,10 @@ MOST_GROWTH = 9  # of the time for four times the text: 4 is linear, 16 quadrati
 # What is put together where it is used: examples of it, by the expression in the source.
 MADE_THERE = {
     "self.pattern": (),  # each `Matches(...)` is found by itself
-    "pattern": (),  # of node/apt.py: _KINDS, below; of values.py: as above
+    "pattern": (),  # of node/apt.py: _KINDS, of power/makes.py, of slurm_settings.py: below; of values.py: as above
+    "f'[{comments}]'": ("[#]", "[#;]"),
+    "form": (),  # of catalog/slurm.py: below
+    "keys": (),  # of readers/slurm.py: below
     "check['stdout']": (),  # of roles: below
     "lines": (),  # as those
     "kind.address.pattern": tuple(
@@ -42,6 +48,13 @@ MADE_THERE = {
     "_PATTERNS[kind]": tuple(colour._PATTERNS.values()),
     "f'\\\\b{re.escape(name)} \\\\([^()]{{1,{_LONGEST_ADDRESS}}}\\\\)'": (r"\bw01 \([^()]{1,64}\)",),
     "f'(?:{fabrics})-(?:leaf|spine|core)-[0-9]+'": ("(?:compute|storage-1)-(?:leaf|spine|core)-[0-9]+",),
+}
+# Tables of expressions, which are used one by one.
+TABLES = {
+    "hpcforge/catalog/slurm.py: _FORMS": [form for form, _ in slurm_catalog._FORMS.values()],
+    "hpcforge/power/makes.yaml": [pattern for row in makes() for pattern in row.match.values()],
+    "hpcforge/starter/readers/slurm.py: _NODE_REASONS": list(slurm._NODE_REASONS),
+    "hpcforge/starter/readers/slurm_settings.py": [*slurm_settings._PLACES, *slurm_settings._PARTITION_PLACES],
 }
 
 
@@ -53,6 +66,8 @@ def expressions() -> Iterator[tuple[str, str, str, int]]:
             yield from _of_module(path, list(ast.walk(ast.parse(text))))
     apt = import_module("hpcforge.node.apt")
     yield from ((f"hpcforge/node/apt.py: {name}", pattern, "search", 0) for name, pattern in apt._KINDS)
+    for place, patterns in TABLES.items():
+        yield from ((place, pattern, "fullmatch", re.IGNORECASE) for pattern in patterns)
     for path in sorted((ROOT / "roles").glob("*/role.yaml")):
         for found in re.findall(r'stdout: +"(.*)"\}?,?', path.read_text()):
             text = re.sub(r"\{\{.*?\}\}", "name7", found.partition('", ')[0])

@@ -78,11 +78,16 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_command_that_reads_secrets_leaves_no_core(folder: Path) -> None:
     shutil.copytree(REPOSITORY / "blueprints", folder / "site", ignore=shutil.ignore_patterns("*.age"))
-    identity, blueprint = folder / "age.key", folder / "site" / "rehearsal.yaml"
-    blueprint.with_suffix(".age").write_bytes(b"")
-    os.mkfifo(identity, 0o600)
-    words = ("-m", "hpcforge", "secrets", "show", str(blueprint), "munge_key", "--identity", str(identity))
-    assert not _leaves_core(folder, *words, ready=_reader_of(identity))
+
+    def ready(pid: int) -> None:
+        """It waits for the secret, on its standard input."""
+        until = time.monotonic() + 60
+        while not Path(f"/proc/{pid}/wchan").read_text().endswith("pipe_read"):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+    words = ("-m", "hpcforge", "secrets", "set", str(folder / "site" / "rehearsal.yaml"), "munge_key")
+    assert not _leaves_core(folder, *words, ready=ready)
 
 
 def test_the_child_with_the_connections_leaves_no_core(folder: Path) -> None:

@@ -19,6 +19,7 @@ ELSEWHERE = {
     "StoppedError",  # the run is told to end: caught by the verb, which says so
     "OutsideError",  # a file that is not read: becomes a diagnostic where it is named
     "TooMuchError",  # of Jinja's: caught where a role is rendered
+    "CellError",  # a cell of a machine list: becomes a diagnostic at its place
     "_SlurmError",
     "_UnknownNameError",  # of Jinja's: caught where a role is rendered
     "_WrongFileError",  # caught where a role is read
