@@ -109,7 +109,7 @@ def _whole(machine: SiteMachine, choices: Sequence[GpuChoice], catalog: Catalog)
 def _agrees(machine: SiteMachine, server: Server) -> bool:
     """Whether a model, all of whose facts are known, has the processors that a file states, and about its memory."""
     facts = (server.sockets, server.cores_per_socket, server.threads_per_core, server.memory_gib)
-    processors = ("sockets", "cores_per_socket", "threads_per_core")
+    processors = ("sockets", "cores_per_socket", *(() if "threads" in machine.guesses else ("threads_per_core",)))
     same = all(getattr(machine, name) in (None, getattr(server, name)) for name in processors)
     modelled, stated = server.memory_gib, machine.memory_gib
     memory = stated is None or modelled is None or modelled * (1 - _FIRMWARE_SHARE) <= stated <= modelled

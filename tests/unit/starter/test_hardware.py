@@ -120,6 +120,11 @@ def test_a_server_of_the_catalog_has_the_numbers_of_the_file(
             assert f"{fact}: {value}" in hardware.entry
 
 
+def test_a_number_of_threads_that_is_a_guess_is_compared_with_no_server() -> None:
+    machine = SiteMachine("g1", None, ("worker",), 2, 56, 1, 2014, gpu="h100", gpus=8, guesses=("threads",))
+    assert machine_hardware(machine, CATALOG).name == "dgx-h100"
+
+
 def test_where_no_chassis_fits_the_line_has_it() -> None:
     machine = SiteMachine("g1", gpu="v100-sxm2", gpus=4, guesses=())
     hardware = machine_hardware(machine, CATALOG)
