@@ -29,6 +29,7 @@ _BRACKETS = re.compile(r"\[([^\[\]]*+)\]")
 _LIKE_BRACKETS = str.maketrans("(){}", "[][]")
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,18})")
 _NUMBERS = re.compile("([0-9]+)")
+_PADDED_OR_LONG = re.compile(r"[\[,]0[0-9]|[0-9]{19}")
 
 
 class HostlistError(ExpectedError, ValueError):
@@ -56,8 +57,33 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Return the shortest hostlist for names that `expand` or the schema has let through; sorted, "" for none."""
-    ranges = _ranges(names)
+    """Return a short hostlist for names that `expand` or the schema has let through; sorted, "" for none."""
+    text = _shortest(_ranges(names))
+    return ",".join(_expandable(_parts(text))) if _PADDED_OR_LONG.search(text) else text
+
+
+def _expandable(parts: Iterable[str]) -> Iterator[str]:
+    """Yield parts that `expand` takes: names whose numbers differ in width stand apart, `c1,c[01-02]`."""
+    for part in parts:
+        if _is_expandable(part):
+            yield part
+            continue
+        by_width: dict[tuple[int, ...], list[str]] = {}
+        names = list(_expand_part(part))
+        for name in names:
+            by_width.setdefault(tuple(map(len, _NUMBERS.findall(name))), []).append(name)
+        alike = [each for group in by_width.values() for each in _parts(_shortest(group))]
+        yield from alike if all(map(_is_expandable, alike)) else names
+
+
+def _is_expandable(part: str) -> bool:
+    try:
+        return _PART.fullmatch(part) is not None and _size(part) > 0
+    except HostlistError:
+        return False
+
+
+def _shortest(ranges: list[str]) -> str:
     several = [text for text in ranges if len(_NUMBERS.findall(text.partition("[")[0])) > 1]
     if len(several) > _MANY_NUMBERS:
         return ",".join(_products(ranges))

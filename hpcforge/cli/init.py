@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -111,17 +112,22 @@ def _site(file: Path | None, source: Source | None) -> SiteFile | None:
 
 
 def _place(file: Path, left_out: LeftOut) -> str:
-    place = file.with_name(left_out.file) if left_out.file else file
+    place = file.parent / left_out.file if left_out.file else file
     return f"{place}:{left_out.line}" if left_out.line else str(place)
 
 
 def _beside(folder: Path, name: str) -> str | None:
-    """The text of a file in a folder, or the names in a folder there; None where it is elsewhere, or not there."""
+    """The text of a file below a folder, or the names in a folder there; None where it is elsewhere, or not there."""
     path = folder / name
     if name.endswith("/") and Path(name).name == name[:-1]:
         names = sorted(each.name for each in path.iterdir()) if path.is_dir() else None
         return None if names is None else " ".join(names[:_MOST_NAMES])
-    return _text(path) if Path(name).name == name and path.is_file() and not path.is_symlink() else None
+    whole = Path(os.path.realpath(folder)) / name  # links in what leads to the folder are the user's own
+    try:
+        below = ".." not in path.parts[len(folder.parts) :] and path.is_file() and Path(os.path.realpath(path)) == whole
+    except (OSError, ValueError):
+        return None
+    return _text(path) if below else None
 
 
 def _probed(ssh: Sequence[str], user: str) -> tuple[SiteFile, SiteAccounts]:

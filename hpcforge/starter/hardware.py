@@ -20,6 +20,7 @@ _BOARD = 8  # GPUs of a board on which NVSwitches connect them
 _SWITCHED = ("sxm4", "sxm5", "sxm6")  # form factors of such boards
 _MANY = 64  # slots, where their number is not known
 _WIDE_LANES, _CARD_LANES = 16, 8
+_FIRMWARE_SHARE = 0.03  # of a machine's memory, which Linux and so slurm.conf do not count
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,11 @@ def _whole(machine: SiteMachine, choices: Sequence[GpuChoice], catalog: Catalog)
 def _agrees(machine: SiteMachine, server: Server) -> bool:
     """Whether a model, all of whose facts are known, has the processors that a file states, and about its memory."""
     facts = (server.sockets, server.cores_per_socket, server.threads_per_core, server.memory_gib)
-    cores = machine.cores_per_socket in (None, server.cores_per_socket) and machine.sockets in (None, server.sockets)
+    processors = ("sockets", "cores_per_socket", *(() if "threads" in machine.guesses else ("threads_per_core",)))
+    same = all(getattr(machine, name) in (None, getattr(server, name)) for name in processors)
     modelled, stated = server.memory_gib, machine.memory_gib
-    memory = stated is None or modelled is None or abs(stated - modelled) <= modelled * 0.1
-    return None not in facts and cores and memory
+    memory = stated is None or modelled is None or modelled * (1 - _FIRMWARE_SHARE) <= stated <= modelled
+    return None not in facts and same and memory
 
 
 def chassis_for(gpu: Gpu, count: int, catalog: Catalog) -> str | None:

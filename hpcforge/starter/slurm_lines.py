@@ -2,27 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from hpcforge import bundled
+from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.node_sets import EACH_PARTITION
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
+from hpcforge.blueprint.values import limit_s, minutes
 from hpcforge.starter.machines import ALL, SiteFile, SiteMachine, SitePartition
 
 _USUAL = 'main: {nodes: all, default: true, max_time: "2-00:00:00"}'
+_TESTS = ("memory_copy", "allreduce", "train_ddp")
 
 
 def slurm_words(site: SiteFile | None) -> dict[str, object]:
-    """Return the words of the template that say how Slurm is: one partition of all nodes where a site has none.
-
-    A test of all nodes is one job, which needs a partition of all of them; without one, each partition has a job.
-    """
+    """Return the words of the template that say how Slurm is: one partition of all nodes where a site has none."""
     partitions = site.partitions if site else ()
-    has_all = not partitions or any(partition.nodes == ALL for partition in partitions)
     settings = dict(site.settings) if site else {}
     return {
         "partitions": [partition_line(partition) for partition in partitions] or [_USUAL],
         "settings": quoted(settings) if settings else "",
-        "tested": "all" if has_all else EACH_PARTITION,
+        **_tests(partitions),
     }
+
+
+def _tests(partitions: Sequence[SitePartition]) -> dict[str, object]:
+    """The lines of acceptance tests, and those that no partition has the time for, with the minutes that they need.
+
+    A test of all nodes is one job, which needs a partition of all of them; without one, each partition has a job.
+    """
+    lines: list[str] = []
+    too_long: dict[str, int] = {}
+    for name in _TESTS:
+        needed = _minutes(name) if any(partition.max_time for partition in partitions) else 0
+        fitting = [each for each in partitions if limit_s(each.max_time or "infinite") >= needed * 60]
+        nodes: str | list[str] = list(dict.fromkeys(fold(each.nodes) for each in fitting))
+        if not partitions or any(each.nodes == ALL for each in fitting):
+            nodes = "all"
+        elif len(fitting) == len(partitions):
+            nodes = EACH_PARTITION
+        if nodes:
+            lines.append(f"{name}: {{nodes: {quoted(nodes)}}}")
+        else:
+            too_long[name] = needed
+    return {"tests": lines, "too_long": too_long}
+
+
+def _minutes(test: str) -> int:
+    """How long a job of a smoke test may take."""
+    return asked_min(minutes(load_smoke_tests(bundled.smoke_tests())[test].spec.time_limit) * 60)
 
 
 def partition_line(partition: SitePartition) -> str:

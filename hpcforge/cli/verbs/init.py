@@ -37,7 +37,8 @@ def init(
         Path | None,
         typer.Option(
             "--from",
-            help="Take the machines of this file: /etc/hosts, an Ansible inventory, or slurm.conf.",
+            help="Take the machines of this file: /etc/hosts, an Ansible inventory (INI or YAML), slurm.conf with "
+            "gres.conf and the files that it includes, or what `scontrol show node` or `slurmd -C` prints.",
             metavar="FILE",
             show_default=False,
         ),

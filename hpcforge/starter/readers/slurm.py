@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import TypeAdapter
 
 from hpcforge.blueprint import values as v
-from hpcforge.starter.machines import SiteFile, SiteMachine, StarterError
+from hpcforge.starter.machines import LeftOut, SiteFile, SiteMachine, StarterError
 from hpcforge.starter.readers import slurm_gres
 from hpcforge.starter.readers.slurm_partitions import NAME as PARTITION
 from hpcforge.starter.readers.slurm_partitions import partitions
@@ -32,6 +32,7 @@ _PROCESSORS = ("cpus", "procs", "cputot", "boards", "socketsperboard", "sockets"
 _IN_SERVICE = {"UNKNOWN", "IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED"}
 _NOT_THERE = {"CLOUD", "FUTURE", "DYNAMIC"}
 _LOWER = "names of nodes are in lower case"
+_PLAIN = "names of nodes have - in place of _ and of dots that begin no domain"
 _NO_BACKUP = "hpcforge has no backup controller"
 _NODE_REASONS = {
     r"port": "hpcforge sets the ports of Slurm",
@@ -65,6 +66,7 @@ def read_slurm(text: str, beside: Beside | None) -> SiteFile:
     settings = Settings.of_usual_system(is_shown(text))
     gres = beside("gres.conf") if beside and not is_shown(text) else None
     apart = statements(gres, None, ledger, "gres.conf") if gres else []
+    _name_nodes(main, ledger)
     lines = slurm_gres.gres_lines([each for each in (*main, *apart) if each.kind == "name"], ledger)
     machines = list(_machines(main, slurm_gres.by_node(lines), names, ledger))
     machines = _in_one_network(_with_head(machines, main, names, ledger), names, ledger)
@@ -76,9 +78,32 @@ def read_slurm(text: str, beside: Beside | None) -> SiteFile:
     left_out = ledger.left_out(lambda word: _reason(word, settings.shown))
     if not workers:
         nodes = sorted(left_out, key=lambda each: not each.text.lower().startswith(("nodename", "include")))
-        place = next((f" (line {each.line}: {each.text}: {each.reason})" for each in nodes), "")
+        place = next((f" ({_place(each)}: {each.text}: {each.reason})" for each in nodes), "")
         raise StarterError(f"no machine was found in this file, read as slurm{place}", "give slurm.conf with its nodes")
     return SiteFile(tuple(machines), cluster, taken, options, left_out=left_out, domain=domain)
+
+
+def _place(left_out: LeftOut) -> str:
+    return f"{left_out.file}, line {left_out.line}" if left_out.file else f"line {left_out.line}"
+
+
+def _name_nodes(main: Sequence[Statement], ledger: Ledger) -> None:
+    """Name the nodes of all records. Part of a name are dots before a number, and those that alone differ.
+
+    A name that is valid as it is comes before one that would become it: Slurm tells N1 from n1.
+    """
+    words = [record.words["nodename"] for record in main if record.kind == "nodename"]
+    fulls = dict.fromkeys(
+        full for word in words if word.value.upper() != "DEFAULT" for full in ledger.names(word.value)
+    )
+    hosts = Counter(full.partition(".")[0] for full in {full.lower() for full in fulls})
+    used = {full for full in fulls if "." not in full and not problem(_NAME, full)}
+    for full in fulls:
+        host, _, domain = full.lower().partition(".")
+        part = domain and (hosts[host] > 1 or domain.rpartition(".")[2].isdecimal())
+        name = (full.lower().replace(".", "-") if part else host).replace("_", "-")
+        ledger.nodes[full] = full if name in used and name != full else name
+        used.add(name)
 
 
 def _reason(word: Word, shown: bool) -> str:
@@ -167,20 +192,27 @@ def _own_names(word: Word, names: _Names, ledger: Ledger) -> tuple[dict[str, int
     own: dict[str, int] = {}
     problems: dict[str, str] = {}
     for number, full in enumerate(ledger.names(word.value)):
-        name, _, domain = full.lower().partition(".")
+        name = ledger.node_name(full)
+        domain = full.lower().removeprefix(f"{name}.") if full.lower().startswith(f"{name}.") else ""
         reason = problem(_NAME, name) if not is_address(full) else "it is an address, not a name"
+        if reason and name == full and not is_address(full) and not problem(_NAME, plain := _plain(full)):
+            reason = f"another node is {plain} in the blueprint"
         if not reason and name in names.lines:
             reason = f"it stands in line {names.lines[name]}, too, and Slurm takes the first"
         if reason:
             problems[full] = reason
             ledger.leave_part(word, full, reason)
             continue
-        if full != full.lower():
-            ledger.leave_part(word, full, _LOWER)
+        if full != full.lower() or not full.lower().startswith(name):
+            ledger.leave_part(word, full, _LOWER if full.lower().startswith(name) else _PLAIN)
         _note_domain(names, word, full, domain)
         names.lines[name] = word.line
         own[name] = number
     return own, problems
+
+
+def _plain(full: str) -> str:
+    return full.lower().replace("_", "-").replace(".", "-")
 
 
 def _note_domain(names: _Names, word: Word, full: str, domain: str) -> None:
@@ -199,18 +231,19 @@ def _addresses(fields: Fields, own: Mapping[str, int], names: _Names) -> dict[st
         fields.ledger.leave(word, f"{len(listed)} addresses are too few for the nodes of this line")
         return {}
     addresses: dict[str, str] = {}
+    fulls = fields.ledger.names(fields.words["nodename"].value)
     for name, number in own.items():
-        if address := _address(listed[number], name, word, names, fields.ledger):
+        if address := _address(listed[number], (name, fulls[number]), word, names, fields.ledger):
             addresses[name] = address
     return addresses
 
 
-def _address(address: str, name: str, word: Word, names: _Names, ledger: Ledger) -> str | None:
-    """An address that only this machine has, or None. A machine's own name in its place is what Slurm takes anyway."""
+def _address(address: str, own: tuple[str, str], word: Word, names: _Names, ledger: Ledger) -> str | None:
+    """An address that only this machine has, or None. Its own name in that place (`own`) is what Slurm takes anyway."""
     if is_address(address) and address not in names.addresses and not _NO_MACHINE.match(address):
-        names.addresses[address] = word, name
+        names.addresses[address] = word, own[0]
         return address
-    if address.partition(".")[0].lower() != name:
+    if address.lower() not in (own[0], own[1].lower()):
         ledger.leave_part(word, address, "it is not an IPv4 address of this machine alone")
     return None
 
@@ -292,7 +325,9 @@ def _with_head(
     full, _, place = ledger.take(word).partition("(")
     source = addresses[-1] if addresses and not hosts else word
     address = ledger.take(source) if source is not word else place.rstrip(")")
-    name, _, domain = full.strip().lower().partition(".")
+    name = ledger.node_name(full.strip())
+    name = name if full.strip() in ledger.nodes else name.replace("_", "-")
+    domain = full.strip().lower().removeprefix(name).removeprefix(".")
     if reason := problem(_NAME, name):
         ledger.leave(word, reason)
         if source is not word:
@@ -306,7 +341,7 @@ def _with_head(
     if own and address and own != address:
         ledger.leave_part(source, address, f"the node {name} has the address {own}")
     elif address and not own:
-        own = _address(address, name, source, names, ledger)
+        own = _address(address, (name, full.strip()), source, names, ledger)
     if other is None:
         return [*machines, SiteMachine(name, own, ("head",), guesses=())]
     both = replace(other, functions=("head", "worker"), address=own)

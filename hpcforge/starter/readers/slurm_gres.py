@@ -20,6 +20,7 @@ _OTHERS = {
 _NO_PLACE = "a blueprint has no place for this resource"
 _INSTANCES = "`mig` of the node has a place for instances of GPUs"
 _NEAR = "hpcforge reads from the machine which cores are near a GPU"
+_ONE_MODEL = f"a node has GPUs of one model in a blueprint, {MOST_GPUS} at most"
 _NOT_IN_SLURM_CONF = "slurm.conf gives no node these GPUs"
 
 
@@ -77,7 +78,7 @@ def gpus(word: Word | None, ledger: Ledger) -> GresGpus | None:
     for kind, each in texts.items():
         if kind != model or count > MOST_GPUS:
             for text in each:
-                ledger.leave_part(word, text, f"a node has GPUs of one model in a blueprint, {MOST_GPUS} at most")
+                ledger.leave_part(word, text, _ONE_MODEL)
     return GresGpus(model or None, count, ("number of GPUs",) if slices[model] else ()) if count <= MOST_GPUS else None
 
 
@@ -113,7 +114,7 @@ def gres_lines(records: Iterable[Statement], ledger: Ledger) -> list[GresLine]:
         nodes = None
         if "nodename" in record.words:
             listed = ledger.names(record.words["nodename"].value)
-            nodes = frozenset(name.partition(".")[0].lower() for name in listed)
+            nodes = frozenset(map(ledger.node_name, listed))
         lines.append(GresLine(nodes, model, count, record.words))
     return lines
 
@@ -137,7 +138,11 @@ def with_gres_conf(stated: GresGpus | None, lines: Sequence[GresLine], ledger: L
     model = stated.model or counts.most_common(1)[0][0]
     same = [line for line in lines if line.model in (None, model)]
     if not stated.model and len(counts) > 1 and model:
-        stated = replace(stated, count=min(stated.count, counts[model]))
+        guesses = tuple(dict.fromkeys((*stated.guesses, "number of GPUs")))
+        stated = replace(stated, count=min(stated.count, counts[model]), guesses=guesses)
+        for word in (word for line in lines if line not in same for word in line.words.values()):
+            if word in ledger.left:
+                ledger.leave(word, _ONE_MODEL)
     for line in same:
         for key in ("nodename", "name", "type", "file", "count"):
             if key in line.words:

@@ -154,7 +154,7 @@ def _node_sets(
 
 
 def _short_names(hostlist: str, ledger: Ledger) -> list[str]:
-    return [name.partition(".")[0].lower() for name in ledger.names(hostlist)]
+    return [ledger.node_name(name) for name in ledger.names(hostlist)]
 
 
 def _leave_absent(word: Word, part: str, names: Sequence[str], known: Set[str], ledger: Ledger) -> None:

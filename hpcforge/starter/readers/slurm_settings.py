@@ -12,7 +12,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.slurm import Kind, expected
 from hpcforge.starter.machines import USUAL_SYSTEM
-from hpcforge.starter.readers.slurm_words import DEFAULTS, STATE, Ledger, Statement, Word
+from hpcforge.starter.readers.slurm_words import DEFAULTS, STATE, Ledger, Statement, Word, has_secret
 
 SHOWN_DEFAULTS = ("ALL", "NO", "0", "1", "NONE", "UNLIMITED", "OFF", "UP")  # as `scontrol show partitions` prints them
 HEADS = ("slurmctldhost", "slurmctldhost[0]", "controlmachine", "controladdr", "clustername")
@@ -89,6 +89,8 @@ class Settings:
             return reason
         if not v.may_set(word.key):
             return _ITSELF
+        if has_secret(word):
+            return "it has a secret, which no blueprint has"
         if word.key.lower() == "preempttype" and word.value.endswith("qos"):
             return _ACCOUNTS
         return self._refused(self.cluster, word)

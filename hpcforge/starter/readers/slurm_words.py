@@ -16,6 +16,7 @@ from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
 from hpcforge.starter.readers.words import Beside
 
 MOST_FILES = 100  # that include each other
+_MOST_FOLDERS = 8  # in the path of one
 MOST_PARTS = 20 * MOST_MACHINES
 MOST_MENTIONS = 1000 * MOST_MACHINES  # of nodes, in all lines together
 STATE = "it is the state of a node or a partition, not its configuration"
@@ -29,6 +30,8 @@ _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
 _SHOWN = re.compile(r"\b(?:CPUAlloc|CPUTot|TotalNodes)=|^Configuration data as of ", re.MULTILINE)
 _SHOWN_PAIR = re.compile(r"(?<![A-Za-z_])([A-Za-z][A-Za-z_]*(?:\[0\])?) ?= ?(.*?)(?= [A-Za-z_]+=|\Z)", re.DOTALL)
 _BRACKETS = re.compile(r"\[(\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*)\]")
+_SECRET_KEY = re.compile(r"pass(?!ive)|secret|token", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"(?:pass|secret|token|key)[a-z]*[=:]", re.IGNORECASE)
 _UNSET = ("", "(null)", "N/A", "n/a", "n/s")
 _KINDS = ("name", "autodetect", "nodename", "partitionname", "nodeset", "downnodes")
 _KEYS = re.compile(
@@ -60,6 +63,13 @@ class Word:
     kind: str = ""  # of its record: nodename, partitionname, nodeset, downnodes, name (of gres.conf), or none
 
 
+def has_secret(word: Word) -> bool:
+    """Whether the value of a word is a secret, or has one."""
+    if _INCLUDE.fullmatch(word.text):
+        return False
+    return bool(_SECRET_KEY.search(word.key or word.text) or _SECRET_VALUE.search(word.value))
+
+
 @dataclass(frozen=True)
 class Statement:
     """What stands on one line, by keys in lower case."""
@@ -76,6 +86,11 @@ class Ledger:
     parts: dict[tuple[Word, str], str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
     mentions: int = 0
+    nodes: dict[str, str] = field(default_factory=dict)  # names of nodes in a blueprint, by those in slurm.conf
+
+    def node_name(self, full: str) -> str:
+        """Return the name that a node of slurm.conf has in a blueprint; of an unknown one its host's."""
+        return self.nodes.get(full) or full.partition(".")[0].lower()
 
     def names(self, hostlist: str) -> list[str]:
         """Return the names of a hostlist. Raises `StarterError` for too many, here or in all."""
@@ -112,6 +127,10 @@ class Ledger:
         pieces = [(word, word.text, reason or usual_reason(word)) for word, reason in self.left.items()]
         parts = [(word, value, reason) for (word, value), reason in self.parts.items() if word not in self.left]
         pieces += [(word, f"{word.key}={value}", reason) for word, value, reason in parts]
+        secret = {(word.file, word.line) for word, _, _ in pieces if has_secret(word)}
+        for number, (word, _, reason) in enumerate(pieces):
+            if has_secret(word) or (not word.key and (word.file, word.line) in secret):
+                pieces[number] = word, f"{word.key}=..." if word.key else "...", reason
         texts: dict[tuple[str | None, int, str], list[str]] = {}
         once: dict[str, tuple[str | None, int, str]] = {}  # what is the same in every record is one
         for word, text, reason in sorted(pieces, key=lambda piece: piece[0].at):
@@ -201,11 +220,12 @@ def statements(text: str, beside: Beside | None, ledger: Ledger, file: str | Non
     """Return the statements of a file and of those that it includes, each file once."""
     seen: set[str] = {file} if file else set()
     cluster = re.search(r"^[ \t]*ClusterName[ \t]*=[ \t]*([A-Za-z0-9_-]+)", text, re.IGNORECASE | re.MULTILINE)
-    return list(_statements(text, file, _Source(beside, ledger, seen, cluster[1].lower() if cluster else None)))
+    return list(_statements(text, file, _Source(text, beside, ledger, seen, cluster[1].lower() if cluster else None)))
 
 
 @dataclass(frozen=True)
 class _Source:
+    first: str  # the text of the file that includes the others
     beside: Beside | None
     ledger: Ledger
     seen: set[str]  # files that are being read, or were
@@ -214,18 +234,19 @@ class _Source:
     def included(self, name: str) -> tuple[str, str] | str:
         """Name and text of a file that another one includes, or the reason why it is not read."""
         name = name.strip('"').replace("%c", self.cluster or "%c")
-        short = name.rpartition("/")[2]
         if "*" in name:
             return "Slurm reads no patterns here"
-        if short in self.seen:
-            return "this file is read already"
         if len(self.seen) >= MOST_FILES:
             return f"more than {MOST_FILES} files include each other"
-        text = self.beside(short) if self.beside and short else None
-        if text is None:
-            return "give that file, too: put it beside this one"
-        self.seen.add(short)
-        return short, text
+        parts = [part for part in re.split(r"/(?:\./+)*|^\./+", name.rpartition("../")[2]) if part][-_MOST_FOLDERS:]
+        for path in ("/".join(parts[start:]) for start in range(len(parts))):
+            text = self.beside(path) if self.beside and path not in self.seen else None
+            if path in self.seen or text == self.first:
+                return "this file is read already"
+            if text is not None:
+                self.seen.add(path)
+                return path, text
+        return "give that file, too: put it beside this one"
 
 
 def _statements(text: str, file: str | None, source: _Source) -> Iterator[Statement]:

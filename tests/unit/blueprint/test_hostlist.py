@@ -75,9 +75,32 @@ def test_fold_is_what_clustershell_makes_of_the_names_one_by_one() -> None:
         lambda: dice.choice(["head", "a1b", "000", "n00", "n0"]),
     )
     for _ in range(400):
-        names = [dice.choice(kinds)() for _ in range(dice.randrange(60))]
+        names = [dice.choice(kinds)() for _ in range(dice.randrange(1, 60))]
         names = sorted(set(names)) if dice.random() < 0.6 else names
-        assert fold(names) == str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
+        text = str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
+        try:
+            expand(text)
+        except HostlistError:  # numbers of several widths: see the next test
+            assert sorted(expand(fold(names))) == sorted(set(names))
+        else:
+            assert fold(names) == text
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["c1", "c01", "c10"], "c1,c[01,10]"),
+        (["c01", "c1", "c02", "c2"], "c[1-2],c[01-02]"),
+        (["c08", "c09", "c10", "c100"], "c[08-10],c100"),
+        (["a1-1", "a1-01", "head"], "a1-1,a1-01,head"),
+        (["r1n1", "r1n01", "r2n1", "r2n01"], "r[1-2]n1,r[1-2]n01"),
+        (["n1234567890123456789", "n1234567890123456790"], None),  # more digits than a range may have
+        ([f"a{rack}b{node:0{width}}c1" for rack in range(60) for node in range(4) for width in (1, 2)], None),
+    ],
+)
+def test_names_whose_numbers_differ_in_width_fold_to_what_expand_takes(names: list[str], text: str | None) -> None:
+    assert sorted(expand(fold(names))) == sorted(names)
+    assert text in (None, fold(names))
 
 
 @pytest.mark.parametrize("text", LONG, ids=lambda text: f"{text[:12]} of {len(text)}")

@@ -113,3 +113,30 @@ def test_slurm_conf_is_taken_with_the_files_beside_it(tmp_path: Path, capsys: py
     assert text.splitlines()[2:4] == ["name: fir", "domain: fir.example.org"]
     assert "main: {nodes: all, default: true, max_time: infinite, settings: {PriorityTier: 3}}" in text
     assert "gpus: {model: a100" in text
+
+
+def test_files_in_folders_below_slurm_conf_are_read_and_no_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link, and what `..` leads to, are not read; what is left out has the file that has it."""
+    site = tmp_path / "etc"
+    (site / "conf.d").mkdir(parents=True)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "secret.conf").write_text("NodeName=stolen CPUs=4\n")
+    (site / "link").symlink_to(tmp_path / "out")
+    (site / "slurm.conf").write_text(
+        "Include conf.d/nodes.conf\nInclude link/secret.conf\nInclude ../out/secret.conf\n"
+        f"Include {tmp_path}/out/secret.conf\nInclude {'x' * 5000}\n"
+    )
+    (site / "conf.d" / "nodes.conf").write_text("\nNodeName=c[1-2] CPUs=4 RealMemory=64000 TmpDisk=1\n")
+    file = tmp_path / "site.yaml"
+    assert run(["init", str(file), "--from", str(site / "slurm.conf")]) == 0
+    output = capsys.readouterr().err
+    assert f"{site}/conf.d/nodes.conf:2: left out: TmpDisk=1" in output
+    for line in (2, 3, 4, 5):
+        assert f"{site}/slurm.conf:{line}: left out: Include " in output
+    assert '"c2": {functions: [worker]' in file.read_text()
+    assert "stolen" not in file.read_text()
+    (site / "conf.d" / "nodes.conf").write_text("\nNodeName=c_$ CPUs=4\n")
+    assert run(["init", str(tmp_path / "other.yaml"), "--from", str(site / "slurm.conf")]) == 3
+    assert "(conf.d/nodes.conf, line 2: NodeName=c_$" in capsys.readouterr().err

@@ -53,6 +53,25 @@ def test_machines_of_a_site_are_a_valid_cluster(text: str, tmp_path: Path) -> No
     assert sum("head" in node.functions for node in cluster.nodes) == 1
 
 
+@pytest.mark.parametrize("limit", ["5", "00:10:00", "1:00:00", "7-0"])
+@pytest.mark.parametrize("nodes", ["ALL", "c[1-2]", "c1"])
+@pytest.mark.parametrize("other", ["", "PartitionName=long Nodes=ALL MaxTime=7-0\n", "PartitionName=x Nodes=c2\n"])
+def test_a_short_partition_is_a_valid_cluster(limit: str, nodes: str, other: str, tmp_path: Path) -> None:
+    """Tests that no time limit is long enough for are left out."""
+    text = f"NodeName=c[1-2] CPUs=4 RealMemory=64000\nPartitionName=debug Nodes={nodes} MaxTime={limit}\n{other}"
+    cluster = load(
+        written(tmp_path, draft(TEMPLATES[OF_MACHINES], ANSWERS, "first.inventory.yaml", read(text)))
+    ).cluster
+    assert "debug" in {partition.name for partition in cluster.slurm.partitions}
+    assert cluster.acceptance or limit == "5"
+
+
+def test_names_that_differ_in_width_alone_are_a_valid_cluster(tmp_path: Path) -> None:
+    site = read("10.20.0.1 head\n10.20.0.2 c1\n10.20.0.3 c01\n10.20.0.4 c10\n")
+    cluster = load(written(tmp_path, draft(TEMPLATES[OF_MACHINES], ANSWERS, "first.inventory.yaml", site))).cluster
+    assert {node.name: node.address for node in cluster.nodes}["c01"] == "10.20.0.3"
+
+
 def test_a_gpu_server_of_the_catalog_is_found() -> None:
     text, _ = draft(TEMPLATES[OF_MACHINES], Answers("a", "a.b", "ops", "10.3.0.0/16", 0, ""), "i.yaml", read(SLURM))
     assert '"gpu[01-02]": {functions: [worker], hardware: dgx-h100, features: [x]}   # guess: GPU model' in text

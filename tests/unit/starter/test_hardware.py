@@ -96,6 +96,35 @@ def test_a_chassis_takes_form_factor_cooling_and_number(model: str, count: int, 
     assert chassis_for(CATALOG.gpus[model], count, CATALOG) == chassis
 
 
+@pytest.mark.parametrize(
+    ("gpu", "size", "server"),
+    [
+        ("h100", (2, 56, 2, 2014), "dgx-h100"),  # firmware keeps some memory
+        ("h100", (2, 56, 1, 2014), None),  # one thread of each core
+        ("h100", (2, 56, 2, 1855), None),
+        ("h100", (2, 56, 2, 2100), None),  # more than the server has
+        ("h100", (2, 56, None, None), "dgx-h100"),
+        ("a100", (2, 64, 1, 976), None),
+        ("a100-sxm4-40gb", (2, 64, 1, 976), None),
+    ],
+)
+def test_a_server_of_the_catalog_has_the_numbers_of_the_file(
+    gpu: str, size: tuple[int | None, ...], server: str | None
+) -> None:
+    """What the file states is in the blueprint: a worker with less than Slurm is told stays drained."""
+    hardware = machine_hardware(SiteMachine("g1", None, ("worker",), *size, gpu=gpu, gpus=8, guesses=()), CATALOG)
+    if server:
+        assert (hardware.name, hardware.entry) == (server, "")
+    else:
+        for fact, value in zip(FACTS, size, strict=True):
+            assert f"{fact}: {value}" in hardware.entry
+
+
+def test_a_number_of_threads_that_is_a_guess_is_compared_with_no_server() -> None:
+    machine = SiteMachine("g1", None, ("worker",), 2, 56, 1, 2014, gpu="h100", gpus=8, guesses=("threads",))
+    assert machine_hardware(machine, CATALOG).name == "dgx-h100"
+
+
 def test_where_no_chassis_fits_the_line_has_it() -> None:
     machine = SiteMachine("g1", gpu="v100-sxm2", gpus=4, guesses=())
     hardware = machine_hardware(machine, CATALOG)

@@ -37,6 +37,49 @@ class Form:
 CPU = "CPUs=32 Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=64000"
 FORMS = (
     Form(
+        "names with a dot before their number",
+        "the kind of names that xCAT and Rocks make, rack.number",
+        f"NodeName=compute.0[1-3] NodeAddr=10.0.1.[1-3] {CPU}\nPartitionName=p Nodes=compute.0[2-3] Default=YES\n",
+        {
+            "machines": ["compute-01", "compute-02", "compute-03"],
+            "compute-02.address": "10.0.1.2",
+            "p/nodes": ("compute-02", "compute-03"),
+        },
+        ("1 NodeName=compute.01 NodeName=compute.02 NodeName=compute.03",),
+    ),
+    Form(
+        "names that differ in what follows the first dot",
+        "slurm.conf(5): a NodeName may have dots",
+        f"NodeName=n1.rack-a,n1.rack-b,n2.rack-b {CPU}\nPartitionName=p Nodes=n1.rack-b,n2.rack-b\n",
+        {"machines": ["n1-rack-a", "n1-rack-b", "n2"], "p/nodes": ("n1-rack-b", "n2")},
+        ("1 NodeName=n1.rack-a NodeName=n1.rack-b", "1 NodeName=n2.rack-b"),
+    ),
+    Form(
+        "names that differ in case, and names with _",
+        "slurm.conf(5): names are compared as they are",
+        f"NodeName=N1,n1,compute_01 {CPU}\nPartitionName=p Nodes=N1,compute_01\nPartitionName=q Nodes=n1\n",
+        {"machines": ["n1", "compute-01"], "p/nodes": ("compute-01",), "q/nodes": ("n1",)},
+        ("1 NodeName=N1", "1 NodeName=compute_01", "2 Nodes=N1"),
+    ),
+    Form(
+        "NodeAddr is another host name",
+        "slurm.conf(5): NodeAddr is a name that getaddrinfo resolves",
+        f"NodeName=n[1-2] NodeAddr=n[1-2].priv {CPU}\nNodeName=m1.site.org NodeAddr=m1.site.org {CPU}\n",
+        {"n1.address": None, "m1.address": None},
+        ("1 NodeAddr=n1.priv NodeAddr=n2.priv",),
+    ),
+    Form(
+        "GPUs of two types without a type in slurm.conf",
+        "gres.conf(5)",
+        f"NodeName=g2 Gres=gpu:2 {CPU}\n",
+        {"g2.gpu": "v100", "g2.gpus": 1, "g2.guesses": ("number of GPUs",)},
+        ("gres.conf:2 NodeName=g2 Name=gpu Type=p100 File=/dev/nvidia1",),
+        {
+            "gres.conf": "NodeName=g2 Name=gpu Type=v100 File=/dev/nvidia0\n"
+            "NodeName=g2 Name=gpu Type=p100 File=/dev/nvidia1\n"
+        },
+    ),
+    Form(
         "ControlMachine and ControlAddr",
         "ucmerced/elcapitan-ansible: etc/slurm/slurm.conf",
         f"ControlMachine=ctl\nControlAddr=10.8.0.2\nNodeName=c[1-2] {CPU} State=UNKNOWN\n",
@@ -335,14 +378,13 @@ FORMS = (
         "ENCCS/Bestla, Jestzer/slurm-conf: slurm.conf",
         f"ControlMachine=localhost\nControlAddr=localhost\nControlAddr=\nNodeName=c1 {CPU} REPLACE_IT\n"
         f"NodeName=test_node[0-1],ok1 {CPU}\nNodeName=BIG {CPU} Color=red Weight=much\n",
-        {"machines": ["c1", "ok1", "big"]},
+        {"machines": ["c1", "test-node0", "test-node1", "ok1", "big"]},
         (
             "1 ControlMachine=localhost",
             "2 ControlAddr=localhost",
             "3 ControlAddr=",
             "4 REPLACE_IT",
-            "5 NodeName=test_node0",
-            "5 NodeName=test_node1",
+            "5 NodeName=test_node0 NodeName=test_node1",
             "6 NodeName=BIG",
             "6 Color=red",
             "6 Weight=much",

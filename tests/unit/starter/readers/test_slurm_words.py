@@ -134,7 +134,7 @@ def test_what_all_records_have_is_named_once() -> None:
 
 def test_files_that_include_each_other_end() -> None:
     ledger = Ledger()
-    statements("Include a.conf\n", {"a.conf": "Include b.conf\n", "b.conf": "Include a.conf\n"}.get, ledger)
+    statements("# main\nInclude a.conf\n", {"a.conf": "Include b.conf\n", "b.conf": "Include a.conf\n"}.get, ledger)
     [left] = ledger.left_out(lambda word: "no place")
     assert (left.file, left.line, left.reason) == ("b.conf", 1, "this file is read already")
 
@@ -162,3 +162,41 @@ def test_long_lines_take_no_long_time() -> None:
         assert pairs(f"NodeName=z1 {text}\n")[0][0] == (1, "NodeName", "z1")
         assert pairs(f"NodeName=z1 CPUTot=2 {text}\n")[0][0] == (1, "NodeName", "z1")
     assert len(pairs("NodeName=z1 \\\n" + "a=1 \\\n" * 20_000)) == 1
+
+
+def test_values_that_are_secrets_are_not_shown() -> None:
+    ledger = Ledger()
+    text = (
+        'AccountingStoragePass=S3cret\nJobCompPass="S3cret x" JobCompUser=u\nAuthInfo=socket=/run/x,token=S3cret\n'
+        "DefaultStoragePass=a S3cret\nDefaultStoragePass S3cret\nNodeName=c1 Feature=passive,key\n"
+    )
+    statements(text, None, ledger)
+    left = ledger.left_out(lambda _: "a reason")
+    assert not [each for each in left if "S3cret" in each.text]
+    assert "AccountingStoragePass=..." in left[0].text
+    assert "JobCompUser=u" in left[1].text
+    assert left[-1].text == "NodeName=c1 Feature=passive,key"
+
+
+def test_a_file_that_includes_itself_is_read_once() -> None:
+    text = "Include ./slurm.conf\nSlurmctldHost=a\n"
+    ledger = Ledger()
+    assert len(statements(text, {"slurm.conf": text}.get, ledger)) == 1
+    assert [reason for reason in ledger.left.values() if reason] == ["this file is read already"]
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("conf.d/nodes.conf", "conf.d/nodes.conf"),
+        ("./conf.d//./nodes.conf", "conf.d/nodes.conf"),
+        ("/etc/slurm/conf.d/nodes.conf", "conf.d/nodes.conf"),
+        ("/opt/slurm/etc/pcluster/nodes.conf", "pcluster/nodes.conf"),
+        ("../nodes.conf", "nodes.conf"),
+        ("conf.d/nodes.conf", "nodes.conf"),  # the files lie in one folder
+    ],
+)
+def test_a_file_in_a_folder_is_included(name: str, path: str) -> None:
+    ledger = Ledger()
+    [statement] = statements(f"Include {name}\n", {path: "NodeName=c1\n"}.get, ledger)
+    assert (statement.words["nodename"].value, statement.words["nodename"].file) == ("c1", path)
