@@ -62,11 +62,12 @@ def read_ansible(text: str, beside: Beside | None = None) -> SiteFile:
     groups = parse(text)
     left_out = groups.left_out
     hosts = _hosts(groups)
-    functions = group_functions.stated(_members(groups, hosts))
+    members = _members(groups, hosts)
+    functions = group_functions.stated(members)
     machines, jumps = _sorted_out(groups, hosts, functions, left_out)
     access = _access(groups, machines, jumps, left_out)
     left_out += [*_variables(groups, hosts), *domains((host.line, host.name) for host in machines if host.short)]
-    left_out += list(_beside(beside))
+    left_out += [*_groups(groups, members, machines, functions), *_beside(beside)]
     _twice(machines)
     taken = at_most(_machines(machines, functions, left_out))
     return SiteFile(taken, access=access, left_out=tuple(sorted(dict.fromkeys(left_out), key=lambda each: each.line)))
@@ -388,6 +389,24 @@ def _variables(groups: HostGroups, hosts: Iterable[_InventoryHost]) -> Iterator[
         else:
             reason = "a variable that a blueprint has no place for"
         yield LeftOut(variable.line, name, reason)
+
+
+def _groups(
+    groups: HostGroups,
+    members: Mapping[str, set[str]],
+    machines: Iterable[_InventoryHost],
+    functions: Mapping[str, tuple[str, ...]],
+) -> Iterator[LeftOut]:
+    """Each group that says more of the machines than what they are for, and children that are no groups."""
+    above = _above(groups)
+    for name in group_functions.silent(members, {host.name: functions.get(host.name, ()) for host in machines}):
+        yield LeftOut(groups.by_name[name].line, f"the group {name}", "its nodes have no feature or partition for it")
+    for name, group in groups.by_name.items():
+        for child, line in group.children.items():
+            if child in above[name]:
+                yield LeftOut(line, child, f"a loop: it is a group in {name}, which is in {child}")
+            elif child not in groups.by_name and child != "ungrouped":
+                yield LeftOut(line, child, f"a group in {name} that this file does not have")
 
 
 def _beside(beside: Beside | None) -> Iterator[LeftOut]:

@@ -50,7 +50,7 @@ FORMS = {
         "[all:vars]\nansible_user=ubuntu\n"
         "ansible_ssh_common_args='-o ProxyCommand=\"ssh -W %h:%p -q ubuntu@10.0.0.1\"'\n",
         {"l1": "10.0.1.1 head storage", "g1": "10.0.2.1 worker", "g2": "10.0.2.2 worker"},
-        {2: "no group says what it is for: kube-master"},
+        {2: "no group says what it is for: kube-master", 9: "no feature", 21: "no feature"},
         "ubuntu@10.0.0.1",
     ),
     "kubespray": Form(
@@ -60,7 +60,7 @@ FORMS = {
         "[kube_control_plane]\nnode1\n[etcd:children]\nkube_control_plane\n[kube_node]\nnode1\n"
         "node2\n[bastion]\nbastion\n",
         {"node1": "95.54.0.12 head worker ip=10.3.0.1", "node2": "95.54.0.13 worker ip=10.3.0.2"},
-        {2: "no place for"},
+        {2: "no place for", 7: "no feature"},
         "some@192.0.2.1",
     ),
     "kubespray in YAML": Form(
@@ -69,7 +69,7 @@ FORMS = {
         "    slurm-node: {hosts: {node2: }}\n"
         "    k8s-cluster: {children: {kube-node: {hosts: {node1: }}}}\n  more: *v\n",
         {"node1": "10.9.0.1 head", "node2": "10.8.0.2 worker ip=10.9.0.2"},
-        {2: "not a part of the group all"},
+        {2: "not a part of the group all", 10: "no feature"},
     ),
     "slurm appliance": Form(
         'localhost ansible_connection=local ansible_python_interpreter="/usr/bin/env python"\n'
@@ -90,7 +90,7 @@ FORMS = {
         "d_standard:\n  hosts:\n    d-compute-0: {ansible_host: 192.168.3.89}\ncompute:\n"
         "  children:\n    d_standard:\n",
         {"d-control": "192.168.3.37 head", "d-compute-0": "192.168.3.89 worker"},
-        {2: "no place"},
+        {2: "no place", 7: "no feature"},
     ),
     "clouds": Form(
         "[bastion]\nb ansible_host=192.0.2.7 ansible_user=opc role=bastion\n[slurm_backup]\n[compute_configured]\n"
@@ -105,7 +105,7 @@ FORMS = {
         "osd0 osd_crush_location=\"{ 'root': 'HDD', 'host': 'osd0' }\"\n"
         "[mdss]\nmds0\nosd0\n",
         {"mon0": "- worker monitor=192.168.1.10", "osd0": "- storage", "mds0": "- storage"},
-        {4: "no place"},
+        {1: "no feature", 4: "no place"},
     ),
     "galaxy": Form(
         "[slurmservers]\nhead.hpc.org\n[slurmexechosts]\nc[1:2].hpc.org\n[slurmdbdservers]\ndb.hpc.org\n",
@@ -158,7 +158,7 @@ FORMS = {
     "a controller and a head of logins": Form(
         "[slurm_controller]\ncontroller\n[slurm_headnode]\nlogin\n[slurm_compute]\nn[1:2]\n[ldap]\nldap\n",
         {"controller": "- head", "login": "- login", "n1": "- worker", "n2": "- worker"},
-        {8: "no group says"},
+        {3: "no feature", 8: "no group says"},
     ),
     "a jump host by its name": Form(
         "[gateways]\nbastion ansible_host=192.0.2.1 ansible_user=ada\njump2\n[compute]\nn[1:2]\n"
@@ -232,9 +232,9 @@ FORMS = {
         },
     ),
     "lines that cannot be read": Form(
-        "[compute]\nn1\nn2 x='open\nn3 stray y=1\nn4 n5\n[a:b:c]\n",
+        "[compute]\nn1\nn2 x='open\nn3 stray y=1\nn4 n5\n",
         {"n1": "- worker", "n3": "- worker"},
-        {3: "cannot be read", 4: "no variables|no place", 5: "no host", 6: "not a host name"},
+        {3: "cannot be read", 4: "no variables|no place", 5: "no host"},
     ),
 }
 
@@ -258,7 +258,10 @@ def test_jump_hosts_of_a_group_of_a_host_and_of_all() -> None:
     assert [(each.line, each.text) for each in site.left_out] == [(4, "ada@10.9.0.9")]
     part = read("[a]\nn1\nn2\n[b]\nn1\n[b:vars]\nansible_ssh_proxy_command='ssh -W %h:%p 10.9.0.1'\n", "ansible")
     assert part.access.via == "10.9.0.1"
-    assert [(each.line, each.reason.partition(":")[0]) for each in part.left_out] == [(7, "not for n2 here")]
+    assert [(each.line, each.reason.partition(":")[0]) for each in part.left_out] == [
+        (4, "its nodes have no feature or partition for it"),
+        (7, "not for n2 here"),
+    ]
 
 
 def test_groups_of_ansible_say_functions() -> None:
@@ -294,6 +297,23 @@ def test_the_account_of_most_machines_is_that_of_all_and_others_are_named() -> N
     assert [left_out.line for left_out in wrong.left_out] == [2, 3]
 
 
+def test_groups_that_say_more_than_a_function_are_named_once_with_their_line() -> None:
+    text = "[control]\nh\n[compute]\nw1\nw2\n[highmem]\nw2\n[rack_a]\nw1\n[partition_gpu]\nw1\n[etcd]\nh\n"
+    text += "[cluster:children]\ncontrol\ncompute\n[racks:children]\nrack_a\nrack_b\n[switches]\nleaf\n"
+    left_out = {each.text: each.line for each in read(text, "ansible").left_out}
+    assert left_out == {
+        **{"the group highmem": 6, "the group rack_a": 8, "the group partition_gpu": 10, "the group etcd": 12},
+        **{"the group racks": 17, "rack_b": 19, "leaf": 21},
+    }
+
+
+def test_children_in_a_loop_are_named() -> None:
+    text = "[compute]\nw1\n[a:children]\nb\n[b:children]\na\ncompute\n[c:children]\nc\n"
+    site = read(text, "ansible")
+    assert [machine.name for machine in site.machines] == ["w1"]
+    assert [(each.line, each.text) for each in site.left_out if "loop" in each.reason] == [(4, "b"), (6, "a"), (9, "c")]
+
+
 def test_folders_of_variables_beside_an_inventory_are_named() -> None:
     there = {"group_vars/": "all.yml slurm.yml", "ansible.cfg": "[defaults]\nremote_user=x\n"}
     left_out = read("[compute]\nn1\n", "ansible", there.get).left_out
@@ -316,6 +336,12 @@ def test_folders_of_variables_beside_an_inventory_are_named() -> None:
         ("[g]\n[a:z][a:z][a:z][a:z]\n", "more than 10000 machines"),
         ("[g]\nn1.a.org\nn1.b.org\n", "n1 is there twice: n1.a.org in line 2, n1.b.org in line 3"),
         ("- hosts: all\n  tasks: []\n", "a list, as playbooks are"),
+        ("[g]\nn1\n[open\nn2\n", r"line 3: '\[open' is no heading"),
+        ("[g]\n[a:b:c]\n", r"line 2: '\[a:b:c\]' is no heading"),
+        ("[g:hosts]\nn1\n", "line 1: .* is no heading"),
+        ("node,ip\nn1,10.0.0.1\n", "line 1: a comma"),
+        ("n[1-3]\nn[4,6],n8\n", "line 2: a comma"),
+        ("head admin=1\nnode[001-010] all,compute,cpu=64\n", "line 2: a comma"),
         ("[g]\n\n{{ x }}\n", "line 3: .*no host and its variables"),
     ],
 )
