@@ -90,10 +90,11 @@ class SitePartition:
 
 @dataclass(frozen=True)
 class SiteAccess:
-    """How a site logs in; `via` is a jump host as `user@address` or an address."""
+    """How a site logs in; `via` is a jump host as `user@address` or an address. `guesses` name what is not certain."""
 
     user: str | None = None
     via: str | None = None
+    guesses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

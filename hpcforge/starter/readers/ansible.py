@@ -204,11 +204,14 @@ def _access(
     if via and straight:
         line = next(line for line, text in vias.values() if text == via)
         left_out.append(LeftOut(line, via, f"not for {straight[0].name} here: access.via is for every other machine"))
+    guesses = () if via or not places else (f"via, by the name {next(iter(places))}",)
     via = places.get(host) or via or next(iter(places.values()), None)
     for each in jumps:
         if places[each.name] != via:
             left_out.append(LeftOut(each.line, each.name, "a second jump host: access.via has one"))
-    return SiteAccess(user, via)
+    if user and (others := [host.short for host in machines if not _value(groups, host, *_USERS)]):
+        guesses = (f"user, of which {others[0]} says nothing", *guesses)
+    return SiteAccess(user, via, guesses)
 
 
 def _addresses(host: _InventoryHost) -> list[str]:
@@ -235,12 +238,13 @@ def _users(groups: HostGroups, machines: list[_InventoryHost], left_out: list[Le
             left_out.append(LeftOut(user.line, f"{host.name} ansible_user", "not an account that a blueprint accepts"))
         else:
             accounts[user.text] += 1
-    usual = next((user for user, _ in accounts.most_common(1)), None)
+    usual = next((user for user, count in accounts.most_common(1) if 2 * count > len(machines)), None)
     first = {user.text: (host, user.line) for host, user in reversed(users)}
     for other in accounts:
         if other != usual:
             host, line = first[other]
-            reason = f"another account than {usual}: access.user is that of every node"
+            reason = f"another account than {usual}" if usual else "the account of some hosts alone"
+            reason += ": access.user is that of every node"
             left_out.append(LeftOut(line, f"{host.name} ansible_user={other}", reason))
     return usual
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hpcforge.starter.machines import StarterError
 from hpcforge.starter.readers import read
 from hpcforge.starter.readers.ansible import read_ansible
-from tests.unit.starter.readers.test_hosts import Form, described
+from tests.unit.starter.readers.test_hosts import SECRET, Form, described
 
 INI = """\
 [slurm_controller]
@@ -33,7 +33,6 @@ all:
     nfs:
       hosts: {store: }
 """
-SECRET = "HUNTER2"  # which no output may have
 
 # In our own words, after these public inventories: NVIDIA/deepops config.example/inventory and slurm-perf/inventory;
 # kubernetes-sigs/kubespray inventory/sample (INI, YAML) and inventory.example; stackhpc/ansible-slurm-appliance
@@ -295,6 +294,25 @@ def test_the_account_of_most_machines_is_that_of_all_and_others_are_named() -> N
     wrong = read("[compute]\na1 ansible_user='{{ me }}'\na2 ansible_user=Administrator\n", "ansible")
     assert wrong.access.user is None
     assert [left_out.line for left_out in wrong.left_out] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "user"),
+    [
+        ("w1 ansible_user=alice\nw2\nw3\nw4\n", None),
+        ("w1 ansible_user=root\nw2\n", None),
+        ("w1 ansible_user=alice\nw2 ansible_user=bob\n", None),
+        ("w1 ansible_user=alice\nw2 ansible_user=alice\nw3\n", "alice"),
+        ("w1 ansible_user=root\n", "root"),
+    ],
+)
+def test_an_account_of_some_hosts_alone_is_named_and_not_that_of_all(hosts: str, user: str | None) -> None:
+    site = read(f"[compute]\n{hosts}", "ansible")
+    assert site.access.user == user
+    assert {each.text.partition("=")[0] for each in site.left_out} == (
+        set() if user else {f"w{number} ansible_user" for number in range(1, 1 + hosts.count("="))}
+    )
+    assert site.access.guesses == (("user, of which w3 says nothing",) if "w3\n" in hosts and user else ())
 
 
 def test_groups_that_say_more_than_a_function_are_named_once_with_their_line() -> None:
