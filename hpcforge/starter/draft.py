@@ -101,7 +101,7 @@ def draft(
     """
     _check(answers, template)
     machines: Sequence[SiteMachine] = site.machines if site else ()
-    words: dict[str, object] = {**vars(answers), "inventory": inventory}
+    words: dict[str, object] = {**vars(answers), "inventory_file": quoted(inventory)}
     words |= slurm_words(site)
     words |= {"accounts": accounts or usual_accounts(answers.user), "become": become(answers.user)}
     if machines:
@@ -126,7 +126,8 @@ def draft(
 def _access_words(access: SiteAccess, user: str, machines: Sequence[SiteMachine]) -> dict[str, str]:
     """The way in, and what of it is a guess: an account by an option is none."""
     guesses = [guess for guess in access.guesses if user == access.user or not guess.startswith("user")]
-    return {"via": way_in(access, user, machines), "access_guess": ", ".join(guesses)}
+    way = become(user) if access.become else "none"
+    return {"become": way, "via": way_in(access, user, machines), "access_guess": ", ".join(guesses)}
 
 
 def become(user: str) -> Literal["sudo", "none"]:

@@ -190,7 +190,9 @@ def _access(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> tuple[SiteAc
             left_out.append(row.out(f"a second jump host beside {jumps[0].short}, line {jumps[0].line}"))
         elif row.aliases:
             left_out.append(LeftOut(row.line, " ".join(row.aliases), f"other names of the jump host {row.short}"))
-    access = [SiteAccess(None, row.address or row.short, (f"via, by the name {row.short}",)) for row in jumps[:1]]
+    access = [
+        SiteAccess(None, row.address or row.short, guesses=(f"via, by the name {row.short}",)) for row in jumps[:1]
+    ]
     return next(iter(access), SiteAccess()), others
 
 

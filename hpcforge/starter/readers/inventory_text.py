@@ -182,7 +182,10 @@ def _composed(text: str) -> yaml.Node | None:
     try:
         return yaml.compose(text, Loader=yaml.CBaseLoader)  # nodes alone, whatever tags say
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise StarterError(f"it is not YAML: {' '.join(str(error).split())[:300]}") from error
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or "values are nested too deep"
+        raise StarterError(f"{place}it is not YAML: {problem}", "correct the line, or name an inventory") from error
 
 
 def _line(node: yaml.Node) -> int:

@@ -315,6 +315,18 @@ def test_an_account_of_some_hosts_alone_is_named_and_not_that_of_all(hosts: str,
     assert site.access.guesses == (("user, of which w3 says nothing",) if "w3\n" in hosts and user else ())
 
 
+def test_macs_and_serial_numbers_go_to_the_inventory_and_accounts_without_sudo_are_taken() -> None:
+    text = "[compute]\nw1 mac_address=02-00-00-00-00-AB serial_number=S1\nw2 mac=02:00:00:00:00:ac serial=S2\n"
+    site = read(f"{text}[all:vars]\nansible_become=no\n", "ansible")
+    assert [(machine.mac, machine.serial) for machine in site.machines] == [
+        ("02:00:00:00:00:ab", "S1"),
+        ("02:00:00:00:00:ac", "S2"),
+    ]
+    assert (site.access.become, [each.text for each in site.left_out]) == (False, ["ansible_become"])
+    assert read(f"{text}[control]\nh ansible_become=no\n", "ansible").access.become
+    assert [each.text for each in read("[compute]\nw1 mac=x\n", "ansible").left_out] == ["mac"]
+
+
 def test_groups_that_say_more_than_a_function_are_named_once_with_their_line() -> None:
     text = "[control]\nh\n[compute]\nw1\nw2\n[highmem]\nw2\n[rack_a]\nw1\n[partition_gpu]\nw1\n[etcd]\nh\n"
     text += "[cluster:children]\ncontrol\ncompute\n[racks:children]\nrack_a\nrack_b\n[switches]\nleaf\n"
