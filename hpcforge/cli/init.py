@@ -15,10 +15,12 @@ from pathlib import Path
 import typer
 
 from hpcforge.atomic import rewrite_all
+from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import InvalidInput, did_you_mean
 from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
+from hpcforge.cluster.separated_values import CellError, decode
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.locks import folder_lock
@@ -26,8 +28,9 @@ from hpcforge.report import printing
 from hpcforge.report.text import one_line, table
 from hpcforge.starter.accounts import SiteAccounts
 from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, become, draft, templates
-from hpcforge.starter.machines import LeftOut, SiteFile, SiteMachine, guessed_head, with_head
+from hpcforge.starter.machines import LeftOut, SiteFile, SiteMachine, StarterError, guessed_head, with_head
 from hpcforge.starter.readers import Source, read
+from hpcforge.starter.readers.words import accepts
 from hpcforge.starter.site_networks import around
 
 _MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
@@ -105,7 +108,10 @@ def _site(file: Path | None, source: Source | None) -> SiteFile | None:
     """What a file says; None where none is given. Names what is left out of it."""
     if not file:
         return None
-    site = read(_text(file), source, partial(_beside, file.parent))
+    try:
+        site = read(_text(file), source, partial(_beside, file.parent))
+    except StarterError as error:
+        raise StarterError(f"{file}: {error}", error.hint or "correct the file, or name another") from error
     for left_out in site.left_out:
         printing.note(f"{_place(file, left_out)}: left out: {one_line(left_out.text)}: {one_line(left_out.reason)}\n")
     return site
@@ -173,6 +179,12 @@ def _with_head(machines: list[SiteMachine]) -> list[SiteMachine]:
 
 def _refuse_existing(*files: Path) -> None:
     for path in files:
+        if not accepts(v.FilePath, path.name):
+            raise UsageError(f"{path}: the name of a blueprint has letters, digits and ._~@+=,-", "choose another name")
+        try:
+            path.resolve()
+        except RuntimeError as error:  # so says Python 3.11
+            raise UsageError(f"{path} is a link in a loop; nothing was written", "choose another name") from error
         if path.exists():
             raise UsageError(f"{path} already exists; nothing was written", "choose another name")
 
@@ -264,8 +276,9 @@ def _network_of(machines: Sequence[SiteMachine]) -> tuple[str, bool]:
 
 def _text(path: Path) -> str:
     try:
-        return read_named(path, _MOST_BYTES).decode("utf-8")
+        return decode(read_named(path, _MOST_BYTES))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "name a file that you can read") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text") from error
+    except CellError as error:
+        place = f"{path}:{error.mark.line}:{error.mark.column}"
+        raise UsageError(f"{place}: {error}", "save it as UTF-8, with an editor or iconv") from error

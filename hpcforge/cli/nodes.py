@@ -119,7 +119,7 @@ def replace(
 def import_(*, blueprint: Path, file: Path, inventory: Path | None, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Run `hpcforge nodes import`. Returns the exit status."""
     loaded = load(blueprint, inventory)
-    found = listed_machines(read_named(file, MOST_BYTES), str(file), loaded.cluster.by_name, loaded.inventory or _EMPTY)
+    found = listed_machines(_content(file), str(file), loaded.cluster.by_name, loaded.inventory or _EMPTY)
     if found.wrong:
         printing.note("nothing was written\n")
         raise InvalidInput(found.wrong)
@@ -154,6 +154,13 @@ def import_(*, blueprint: Path, file: Path, inventory: Path | None, dry_run: boo
         command_line("validate", blueprint, inventory=inventory))  # fmt: skip
     printing.note(f"{said}\nNext: {follow}\n")
     return Exit.DONE
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return read_named(file, MOST_BYTES)
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}", "name a file that you can read") from error
 
 
 def _expand(text: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Columns that are not read, and lines of other machines, are named.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -52,7 +53,7 @@ _KNOWN = "node,mac,bmc_address,bmc_mac,serial"
 _FIELD_OF = {heading: name for name, headings in _HEADINGS.items() for heading in headings}
 _SECRET = re.compile("pass|pwd|secret|token|kennwort|credential|private_key")
 _NOTHING = {"-", "--", "\u2013", "\u2014", "n/a", "none", "null"}  # how exports write an empty cell
-_CHANGED = re.compile(r"[0-9]+[.,]0+|[0-9](?:[.,][0-9]+)?[eE]\+?[0-9]+")  # what a spreadsheet makes of digits
+_CHANGED = re.compile(r"[0-9]+[.,]0+|[0-9](?:[.,][0-9]+)?[eE]\+[0-9]+")  # what a spreadsheet makes of digits
 _TYPES: Mapping[str, TypeAdapter[str]] = {
     "mac": TypeAdapter(v.Mac),
     "bmc_address": TypeAdapter(v.Ipv4),
@@ -66,8 +67,14 @@ def _bare_address(text: str) -> str:
     return text.removeprefix("http://").removeprefix("https://").partition("/")[0]
 
 
+def _xcat_mac(text: str) -> str:
+    """A MAC address; of xCAT's several (`mac!name|mac!name`), the first whose name is not *NOIP*."""
+    parts = [part.partition("!") for part in text.split("|")]
+    return suggestions.mac(next((mac for mac, _, name in parts if name != "*NOIP*"), text))
+
+
 _WRITTEN: Mapping[str, Callable[[str], str]] = {
-    "mac": suggestions.mac,
+    "mac": _xcat_mac,
     "bmc_mac": suggestions.mac,
     "bmc_address": _bare_address,
 }
@@ -307,12 +314,30 @@ def _typed(reading: _ListReading, name: str, cell: ListCell) -> str:
         return ""
     for text in (_WRITTEN.get(name, str)(cell.text), cell.text):
         try:
-            return _TYPES[name].validate_python(text)
+            value = _TYPES[name].validate_python(text)
+            if why := _of_no_machine(value, name):
+                reading.add(
+                    f"{name}: {quote(cell.text)} is {why}", cell.mark, "correct the list, or leave the cell empty"
+                )
+                return ""
+            return value
         except ValidationError as error:
             [first, *_] = error.errors(include_url=False)
     hint = first.get("ctx", {}).get("hint")
     reading.add(f"{name}: {first['msg']}", cell.mark, hint if isinstance(hint, str) else None)
     return ""
+
+
+def _of_no_machine(value: str, name: str) -> str | None:
+    """Why no single machine has an address; None: one may have it."""
+    if name == "bmc_address":
+        address = ipaddress.IPv4Address(value)
+        none = address.is_loopback or address.is_multicast or address.is_unspecified or address.is_reserved
+        return "an address that no machine has in a network" if none else None
+    if name == "serial":
+        return None
+    several = int(value[:2], 16) & 1
+    return "a group's MAC address" if several else "no MAC address" if not value.strip("0:") else None
 
 
 def _known(inventory: Inventory, node: str) -> dict[str, str | None]:

@@ -23,7 +23,7 @@ from hpcforge.starter.accounts import SiteAccounts, usual_accounts
 from hpcforge.starter.drivers import installed_driver, present_driver, pytorch_version
 from hpcforge.starter.gpus import own_models
 from hpcforge.starter.hardware import USUAL_CPU, TemplateFabric, machine_hardware, server_hardware
-from hpcforge.starter.machines import USUAL_SYSTEM, SiteFile, SiteMachine, StarterError, guessed_head
+from hpcforge.starter.machines import USUAL_SYSTEM, SiteAccess, SiteFile, SiteMachine, StarterError, guessed_head
 from hpcforge.starter.site_networks import inventory_parts, way_in, with_networks
 from hpcforge.starter.slurm_lines import node_keys, slurm_words
 
@@ -101,14 +101,17 @@ def draft(
     """
     _check(answers, template)
     machines: Sequence[SiteMachine] = site.machines if site else ()
-    words: dict[str, object] = {**vars(answers), "inventory": inventory}
+    words: dict[str, object] = {**vars(answers), "inventory_file": quoted(inventory)}
     words |= slurm_words(site)
     words |= {"accounts": accounts or usual_accounts(answers.user), "become": become(answers.user)}
     if machines:
         networks, machines = with_networks(_with_head(machines), answers.network)
         words |= _words_of(machines)
-        words |= {"other_networks": networks, "boot": any("external" not in network for network in networks)}
-        words["via"] = way_in(site.access, answers.user, machines) if site else ""
+        boot = any("external" not in network for network in networks)
+        prefix = answers.network_guessed
+        words |= {"other_networks": networks, "boot": boot}
+        words["network_guess"] = ", ".join(["boot"] * boot + ["the prefix length"] * prefix)
+        words |= _access_words(site.access if site else SiteAccess(), answers.user, machines)
     else:
         width = max(2, len(str(answers.workers)))
         words["workers"] = fold(f"g{number:0{width}d}" for number in range(1, answers.workers + 1))
@@ -118,6 +121,13 @@ def draft(
     )
     text = environment.from_string(template.text).render(words)
     return text, _inventory(text, ipaddress.IPv4Network(answers.network), machines)
+
+
+def _access_words(access: SiteAccess, user: str, machines: Sequence[SiteMachine]) -> dict[str, str]:
+    """The way in, and what of it is a guess: an account by an option is none."""
+    guesses = [guess for guess in access.guesses if user == access.user or not guess.startswith("user")]
+    way = become(user) if access.become else "none"
+    return {"become": way, "via": way_in(access, user, machines), "access_guess": ", ".join(guesses)}
 
 
 def become(user: str) -> Literal["sudo", "none"]:

@@ -69,6 +69,8 @@ class SiteMachine:
     system: tuple[str, str] | None = None  # distribution and release
     addresses: Mapping[str, str] = field(default_factory=dict)  # on other networks, by the network in the file's words
     bmc: str | None = None  # address of its management controller
+    mac: str | None = None
+    serial: str | None = None
     note: str | None = None  # for people: other names, comments
     features: tuple[str, ...] = ()
     weight: int | None = None
@@ -90,10 +92,12 @@ class SitePartition:
 
 @dataclass(frozen=True)
 class SiteAccess:
-    """How a site logs in; `via` is a jump host as `user@address` or an address."""
+    """How a site logs in; `via` is a jump host as `user@address` or an address. `guesses` name what is not certain."""
 
     user: str | None = None
     via: str | None = None
+    become: bool = True
+    guesses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

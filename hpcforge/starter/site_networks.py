@@ -108,6 +108,8 @@ def way_in(access: SiteAccess, user: str, machines: Sequence[SiteMachine]) -> st
 def inventory_parts(machine: SiteMachine) -> str:
     """Return what an inventory has of a machine beside its address, with a comma before it."""
     parts = {
+        "mac": machine.mac,
+        "serial": machine.serial,
         "addresses": dict(machine.addresses),
         "bmc": {"address": machine.bmc} if machine.bmc else {},
         "note": machine.note,

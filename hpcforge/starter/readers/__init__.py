@@ -43,6 +43,8 @@ def read(text: str, source: Source | None = None, beside: Beside | None = None) 
     Raises `StarterError` where it has no machines, too many, or the same name twice.
     """
     text = text.removeprefix(_MARK)
+    if not text.strip():
+        raise StarterError("the file is empty, and has no machine", "name a file with machines")
     kind = source or source_of(text)
     site = (
         read_slurm(text, beside)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from hpcforge.blueprint import suggestions
 from hpcforge.blueprint import values as v
 from hpcforge.starter.machines import (
     MOST_MACHINES,
@@ -25,6 +26,11 @@ _HOSTS = ("ansible_host", "ansible_ssh_host")
 _ARGUMENTS = ("ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_ssh_args")
 _COMMANDS = ("ansible_ssh_proxy_command", "ansible_paramiko_proxy_command")
 _OWN = (*_USERS, *_HOSTS, *_ARGUMENTS, *_COMMANDS, "ansible_connection", "network_interfaces", "bmc")
+_MACHINE: Mapping[str, tuple[tuple[str, ...], type[str]]] = {  # of an inventory: how hosts' variables call it
+    "mac": (("mac", "mac_address", "macaddress"), v.Mac),
+    "serial": (("serial", "serial_number"), v.Serial),
+}
+_NO = ("false", "no", "0", "off")
 _SSH = ("ssh", "smart", "paramiko", "paramiko_ssh", "openssh", "ansible.builtin.ssh")
 _AS_WRITTEN = {  # variables whose usual values are what a blueprint has anyway
     "ansible_port": ("22",),
@@ -62,11 +68,12 @@ def read_ansible(text: str, beside: Beside | None = None) -> SiteFile:
     groups = parse(text)
     left_out = groups.left_out
     hosts = _hosts(groups)
-    functions = group_functions.stated(_members(groups, hosts))
+    members = _members(groups, hosts)
+    functions = group_functions.stated(members)
     machines, jumps = _sorted_out(groups, hosts, functions, left_out)
     access = _access(groups, machines, jumps, left_out)
     left_out += [*_variables(groups, hosts), *domains((host.line, host.name) for host in machines if host.short)]
-    left_out += list(_beside(beside))
+    left_out += [*_groups(groups, members, machines, functions), *_beside(beside)]
     _twice(machines)
     taken = at_most(_machines(machines, functions, left_out))
     return SiteFile(taken, access=access, left_out=tuple(sorted(dict.fromkeys(left_out), key=lambda each: each.line)))
@@ -203,11 +210,15 @@ def _access(
     if via and straight:
         line = next(line for line, text in vias.values() if text == via)
         left_out.append(LeftOut(line, via, f"not for {straight[0].name} here: access.via is for every other machine"))
+    guesses = () if via or not places else (f"via, by the name {next(iter(places))}",)
     via = places.get(host) or via or next(iter(places.values()), None)
     for each in jumps:
         if places[each.name] != via:
             left_out.append(LeftOut(each.line, each.name, "a second jump host: access.via has one"))
-    return SiteAccess(user, via)
+    if user and (others := [host.short for host in machines if not _value(groups, host, *_USERS)]):
+        guesses = (f"user, of which {others[0]} says nothing", *guesses)
+    becomes = [_value(groups, host, "ansible_become") for host in machines]
+    return SiteAccess(user, via, not all(each and each.text.lower() in _NO for each in becomes), guesses)
 
 
 def _addresses(host: _InventoryHost) -> list[str]:
@@ -234,12 +245,13 @@ def _users(groups: HostGroups, machines: list[_InventoryHost], left_out: list[Le
             left_out.append(LeftOut(user.line, f"{host.name} ansible_user", "not an account that a blueprint accepts"))
         else:
             accounts[user.text] += 1
-    usual = next((user for user, _ in accounts.most_common(1)), None)
+    usual = next((user for user, count in accounts.most_common(1) if 2 * count > len(machines)), None)
     first = {user.text: (host, user.line) for host, user in reversed(users)}
     for other in accounts:
         if other != usual:
             host, line = first[other]
-            reason = f"another account than {usual}: access.user is that of every node"
+            reason = f"another account than {usual}" if usual else "the account of some hosts alone"
+            reason += ": access.user is that of every node"
             left_out.append(LeftOut(line, f"{host.name} ansible_user={other}", reason))
     return usual
 
@@ -272,7 +284,12 @@ def _machines(
     own = {host.name: _address(host, owners, left_out) for host in hosts}
     heads = [host for host in hosts if "head" in functions.get(host.name, ())]
     left_out += [
-        LeftOut(host.line, host.name, f"a second controller: Slurm's is {heads[0].name} alone") for host in heads[1:]
+        LeftOut(
+            host.line,
+            f"slurm.controller {host.name}",
+            f"a second controller: it is a head, and Slurm's is {heads[0].name}",
+        )
+        for host in heads[1:]
     ]
     for host in hosts:
         bmc, addresses = _others(host, owners, left_out)
@@ -285,7 +302,17 @@ def _machines(
             guesses=() if by_group else ("functions",),
             addresses=addresses,
             bmc=bmc,
+            mac=_of_machine(host, "mac"),
+            serial=_of_machine(host, "serial"),
         )
+
+
+def _of_machine(host: _InventoryHost, key: str) -> str | None:
+    """What a host's variables have for a key of its machine in an inventory; None without one that it accepts."""
+    names, kind = _MACHINE[key]
+    texts = [host.own[name].text for name in names if name in host.own]
+    texts = [suggestions.mac(text) for text in texts] if key == "mac" else texts
+    return next((text for text in texts if accepts(kind, text)), None)
 
 
 def _address(
@@ -376,8 +403,10 @@ def _variables(groups: HostGroups, hosts: Iterable[_InventoryHost]) -> Iterator[
     for group in groups.by_name.values():
         places += [(name, variable, False) for name, variable in group.variables.items()]
     named: set[str] = set()
+    kinds = {name: key for key, (names, _) in _MACHINE.items() for name in names}
+    taken_of = {name for host in hosts for name in host.own if name in kinds and _of_machine(host, kinds[name])}
     for name, variable, own in sorted(places, key=lambda place: place[1].line):
-        taken = name in _OWN or variable.text.lower() in _AS_WRITTEN.get(name, ())
+        taken = name in _OWN or (own and name in taken_of) or variable.text.lower() in _AS_WRITTEN.get(name, ())
         if name in named or taken or (own and _network_word(name) and is_plain(variable.text)):
             continue
         named.add(name)
@@ -385,9 +414,29 @@ def _variables(groups: HostGroups, hosts: Iterable[_InventoryHost]) -> Iterator[
             reason = "a key: `access.key` of the inventory names it, or the ssh agent has it"
         elif variable.encrypted or SECRET.search(name):
             reason = "a secret, whose value is not read"
+        elif name == "ansible_become" and variable.text.lower() in _NO:
+            reason = "access.become is none where every host has it"
         else:
             reason = "a variable that a blueprint has no place for"
         yield LeftOut(variable.line, name, reason)
+
+
+def _groups(
+    groups: HostGroups,
+    members: Mapping[str, set[str]],
+    machines: Iterable[_InventoryHost],
+    functions: Mapping[str, tuple[str, ...]],
+) -> Iterator[LeftOut]:
+    """Each group that says more of the machines than what they are for, and children that are no groups."""
+    above = _above(groups)
+    for name in group_functions.silent(members, {host.name: functions.get(host.name, ()) for host in machines}):
+        yield LeftOut(groups.by_name[name].line, f"the group {name}", "its nodes have no feature or partition for it")
+    for name, group in groups.by_name.items():
+        for child, line in group.children.items():
+            if child in above[name]:
+                yield LeftOut(line, child, f"a loop: it is a group in {name}, which is in {child}")
+            elif child not in groups.by_name and child != "ungrouped":
+                yield LeftOut(line, child, f"a group in {name} that this file does not have")
 
 
 def _beside(beside: Beside | None) -> Iterator[LeftOut]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from hpcforge.starter.readers.host_names import tokens
 
@@ -52,6 +52,22 @@ def stated(members: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]
                 for host in hosts:
                     functions[host] = tuple(dict.fromkeys((*functions.get(host, ()), function)))
     return functions
+
+
+def silent(members: Mapping[str, Collection[str]], functions: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Yield the groups that say more of hosts than the functions by `stated`, or something else.
+
+    Groups of all hosts are none of them, nor those without a host that has a function.
+    """
+    groups = {name: set(hosts) & set(functions) for name, hosts in members.items()}
+    workers = [hosts for name, hosts in groups.items() if function_of(name) == "worker"]
+    for name, hosts in groups.items():
+        function = function_of(name)
+        kinds = [functions[host] for host in hosts]
+        stands = function is not None and all(function in kind for kind in kinds)
+        part = function == "worker" and any(hosts < others for others in workers)
+        if hosts and len(hosts) < len(functions) and (part or not stands):
+            yield name
 
 
 def _most(groups: Mapping[str, set[str]], function: str, least: int) -> dict[str, set[str]]:

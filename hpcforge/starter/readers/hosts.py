@@ -26,6 +26,7 @@ _USUAL = re.compile(r"localhost[\w.-]*|ip6-[\w-]+|broadcasthost|[\w.-]+\.localdo
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _WORKER = re.compile(r"(?:node|compute|gpu|worker|cn|dgx|hgx|[ncwg])-?\d.*")
 _MOST_LINES = 10 * MOST_MACHINES  # with addresses: each machine may have several
+_SECRET = re.compile(r"pass|secret|token|kennwort|credential|(?<![a-z])pwd?(?![a-z])|keys?(?![a-z])", re.IGNORECASE)
 _HINT_WORDS = 3  # a longer comment is a sentence
 
 
@@ -81,6 +82,10 @@ def _rows(text: str, left_out: list[LeftOut]) -> Iterator[_HostsLine]:
     for number, line in enumerate(text.splitlines(), 1):
         content, _, comment = line.partition("#")
         words, entry = content.split(), comment.strip("# \t").split()
+        if _SECRET.search(comment):
+            place = " ".join(words[:2]) or "#"
+            left_out.append(LeftOut(number, place, "its comment has a word for a secret, and is not read"))
+            entry = []
         if len(words) > 1:
             yield _HostsLine(number, words[0], words[1:], " ".join(entry), heading)
             used = True
@@ -102,9 +107,12 @@ def _usable(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[_Ho
     lines = {row.line for row in usual}
     for row in (row for row in rows if row.line not in lines):
         if not is_plain(row.address):
-            left_out.append(row.out(_why(row.address)))
-            if not _has_ipv6(row.address) or row.short in hosts:
+            named = row.short in hosts
+            if not _has_ipv6(row.address) or named:
+                left_out.append(row.out(_why(row.address)))
                 continue
+            reason = f"{_why(row.address)}: {row.short} has one that is a guess"
+            left_out.append(LeftOut(row.line, row.address, reason))
             hosts.add(row.short)
             row.address = ""
         name = host_names.host_name(row.names[0])
@@ -182,7 +190,10 @@ def _access(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> tuple[SiteAc
             left_out.append(row.out(f"a second jump host beside {jumps[0].short}, line {jumps[0].line}"))
         elif row.aliases:
             left_out.append(LeftOut(row.line, " ".join(row.aliases), f"other names of the jump host {row.short}"))
-    return SiteAccess(via=next((row.address or row.short for row in jumps), None)), others
+    access = [
+        SiteAccess(None, row.address or row.short, guesses=(f"via, by the name {row.short}",)) for row in jumps[:1]
+    ]
+    return next(iter(access), SiteAccess()), others
 
 
 def _machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterator[SiteMachine]:
@@ -223,7 +234,7 @@ def _owner(row: _HostsLine, names: Mapping[str, _HostsLine], own: Mapping[str, _
         return row.short, row.label if row.label and row.label != first.label else network
     if host_names.is_bmc(row.label) or re.fullmatch(r"(?:bmc|ipmi|ilo|idrac)-?\d+", row.short):
         return row.short if host_names.is_bmc(row.label) else "a machine that its name does not tell", row.label
-    owner = host_names.owner(row.short, names)
+    owner = host_names.owner(row.short, [name for name, other in names.items() if other is not row])
     if owner is None or host_names.is_network(owner[1]):
         return owner
     base = names[owner[0]].address

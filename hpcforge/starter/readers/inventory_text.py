@@ -11,7 +11,7 @@ from itertools import count, islice, product
 import yaml
 
 from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
-from hpcforge.starter.readers.words import NO_NAME, expanded, lines
+from hpcforge.starter.readers.words import NO_NAME, expanded, is_ipv6, lines
 
 _MOST_GROUPS = 1_000
 _MOST_NODES = 500_000  # of YAML, with those that aliases repeat
@@ -21,6 +21,8 @@ _LONGEST_NAME = 500  # characters, with ranges
 SECRET = re.compile(r"pass|secret|token|vault|credential|(?:^|_)key(?!board)|private_key|api_?key", re.IGNORECASE)
 _RANGE = re.compile(r"\[([0-9]{1,9}|[a-zA-Z]):([0-9]{1,9}|[a-zA-Z])(?::([0-9]{1,9}))?\]")
 _SECTION = re.compile(r"\[([^\]:]+)(?::(vars|children))?\]\s*(?:[#;].*)?")
+_HEADINGS = "headings are [NAME], [NAME:children] and [NAME:vars]"
+_LISTS = "a hosts file, an Ansible inventory and slurm.conf are read; `hpcforge nodes import` reads lists with commas"
 _REFUSED = {  # beginnings of files that are no inventory's text: what they are, and what helps
     "#!": ("a program, which is not run here", "give it the output of `ansible-inventory --list`"),
     "$ANSIBLE_VAULT": ("encrypted", "`ansible-vault view` shows its text"),
@@ -128,15 +130,22 @@ def _ini(text: str) -> HostGroups:
                 groups.left_out.append(LeftOut(number, entry[0], "commented out"))
         elif match := _SECTION.fullmatch(line):
             group, kind = groups.group(match[1].strip(), number), match[2]
+        elif line.startswith("[") and _is_broken(line):
+            raise StarterError(f"line {number}: {line[:80]!r} is no heading of a group", _HEADINGS)
         elif kind == "children":
             group.children.setdefault(line.split()[0], number)
-            groups.group(line.split()[0], number)
         elif kind == "vars":
             name, _, value = line.partition("=") if "=" in line else line.partition(":")
             group.variables[name.split()[0] if name.strip() else "="] = HostVariable(number, _unquoted(value.strip()))
         else:
             _ini_host(groups, group, number, line)
     return groups
+
+
+def _is_broken(line: str) -> bool:
+    """Whether a line that begins with a bracket is a heading that is wrong: no range, and no IPv6 address."""
+    inside, end, _ = line[1:].partition("]")
+    return not (end and (_RANGE.match(line) or is_ipv6(inside)))
 
 
 def _unquoted(value: str) -> str:
@@ -155,6 +164,8 @@ def _ini_host(groups: HostGroups, group: HostGroup, number: int, line: str) -> N
         return
     values = dict(word.split("=", 1) for word in words if "=" in word)
     stray = [word for word in words if "=" not in word]
+    if "," in re.sub(r"\[[^\]]*\]", "", name) or any("," in key for key in values):
+        raise StarterError(f"line {number}: a comma, which an Ansible inventory has in no host or variable", _LISTS)
     shown = name if SECRET.search(line) else " ".join([name, *stray])
     if stray and not values:  # text
         groups.left_out.append(LeftOut(number, shown, "no host and its variables"))
@@ -171,7 +182,10 @@ def _composed(text: str) -> yaml.Node | None:
     try:
         return yaml.compose(text, Loader=yaml.CBaseLoader)  # nodes alone, whatever tags say
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise StarterError(f"it is not YAML: {' '.join(str(error).split())[:300]}") from error
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or "values are nested too deep"
+        raise StarterError(f"{place}it is not YAML: {problem}", "correct the line, or name an inventory") from error
 
 
 def _line(node: yaml.Node) -> int:

@@ -20,6 +20,42 @@ def test_it_writes_a_valid_blueprint_and_its_inventory(tmp_path: Path, capsys: p
     assert "g03: {address: 10.20.0.103}" in Path(told["inventory"]).read_text()
 
 
+@pytest.mark.parametrize("name", ["{x}: y.yaml", "loop"])
+def test_a_name_that_no_blueprint_can_have_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert run(["init", str(tmp_path / name), "--template", "mixed"]) == 3
+    assert f"error: {tmp_path / name}" in (output := capsys.readouterr().err)
+    assert "hint: choose another name" in output
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b"ClusterName=x\n# f\xfcr alle\n", ":2:4: the file is not UTF-8"),
+        (b"", ": the file is empty"),
+        (b"all:\n  hosts:\n\tw1:\n", ": line 3: it is not YAML"),
+        (b"---\nall: {hosts: {w1: }}\n---\nx: 1\n", ": line 3: it is not YAML"),
+        (b"a: " + b"[" * 5000, ": line 1: it is not YAML"),
+        (b"NodeName=n[1-20000] CPUs=4\n", ": more than 10000 machines"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_a_hint(
+    content: bytes, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "given").write_bytes(content)
+    assert run(["init", str(tmp_path / "x.yaml"), "--from", str(tmp_path / "given")]) == 3
+    assert f"error: {tmp_path}/given{place}" in (output := capsys.readouterr().err)
+    assert "hint: " in output
+    assert "unicode string" not in output
+
+
+def test_a_file_of_utf_16_is_read(tmp_path: Path) -> None:
+    (tmp_path / "given").write_bytes("10.0.0.1 head\n10.0.0.2 w1\n".encode("utf-16"))
+    assert run(["init", str(tmp_path / "x.yaml"), "--from", str(tmp_path / "given")]) == 0
+
+
 def test_it_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "site.yaml"
     file.write_text("mine")

@@ -74,6 +74,14 @@ FORMS: dict[str, tuple[str | bytes, dict[str, object], tuple[str, ...], tuple[in
         ("interface", "comments", "disable"),
         (),
     ),
+    "xcat, several interfaces": (
+        '#node,interface,mac,comments,disable\n"g02",,"02:00:00:00:00:aa!*NOIP*|02:00:00:00:00:AB!g02-eth1",,\n',
+        {"mac": "02:00:00:00:00:ab"},
+        ("interface", "comments", "disable"),
+        (),
+    ),
+    # Dell's service tags, in which an E may be between digits
+    "serial like a number": ("node,serial\ng02,5E23456\n", {"serial": "5E23456"}, (), ()),
     "xcat ipmi": (
         '#node,bmc,bmcport,taggedvlan,bmcid,username,password,comments,disable\n"g02","10.1.0.2",,,,"root","x",,\n',
         {"bmc": {"address": "10.1.0.2"}},
@@ -215,6 +223,11 @@ def test_no_message_shows_a_password() -> None:
         ("node,serial\ng02,12345678.0\n", "2:5: serial: `12345678.0` is a number that a spreadsheet has changed"),
         ('node,note,serial\ng02,"a,S2\ng03,b,S3\n', "2:5: the quotes of this cell do not match"),
         ("aa:bb:cc:dd:ee:ff,root,x,10.1.0.2,8\n", "1:1: no column has the names of nodes"),  # Helion: no heading
+        ("node,mac\ng02,ff:ff:ff:ff:ff:ff\n", "2:5: mac: `ff:ff:ff:ff:ff:ff` is a group's MAC address"),
+        ("node,mac\ng02,01:00:5e:00:00:01\n", "2:5: mac: `01:00:5e:00:00:01` is a group's MAC address"),
+        ("node,mac\ng02,00-00-00-00-00-00\n", "2:5: mac: `00-00-00-00-00-00` is no MAC address"),
+        ("node,bmc\ng02,127.0.0.1\n", "2:5: bmc_address: `127.0.0.1` is an address that no machine has in a network"),
+        ("node,bmc\ng02,0.0.0.0\n", "2:5: bmc_address: `0.0.0.0` is an address that no machine has in a network"),
         ("node,mac\ng02,x".encode("utf-16-le"), "1:1: the file is not text"),
         ("node,mac\ng02,\x1b[31m\n", "2:5: mac: `\\x1b[31m` is not a MAC address in lower case"),
     ],

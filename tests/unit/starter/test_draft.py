@@ -173,3 +173,19 @@ def test_accounts_and_remarks_of_machines_are_written(tmp_path: Path) -> None:
     assert "  enforce: []   # guess: there are containers (lxc)" in texts[0]
     assert "   # also at 10.1.9.9\n" in texts[1]
     assert become("ops") == "sudo"
+
+
+@pytest.mark.parametrize("name", ["jumphost", "jump-node", "bastion-old"])
+def test_a_jump_host_by_its_name_alone_and_a_network_to_boot_from_are_guesses(name: str) -> None:
+    answers = Answers("x", "x.internal", "ops", "10.0.0.0/24", 1, "")
+    site = read(f"10.0.0.1 head\n10.0.0.2 {name}\n10.0.0.3 w1\n10.9.0.3 w1-ib\n")
+    text, _ = draft(templates()["machines"], answers, "x.inventory.yaml", site)
+    assert f"via: 10.0.0.2}}   # guess: via, by the name {name}\n" in text
+    assert "boot: true}   # guess: boot\n" in text
+    sure = read("[compute]\nw1 ansible_ssh_common_args='-J ada@10.0.0.2' ansible_user=rocky\nw2\n[jump]\nw9\n")
+    assert sure.access.guesses == ()
+    some = read("[compute]\nw1 ansible_user=ops\nw2 ansible_user=ops\nw3\n[jump]\nw9\n")
+    text, _ = draft(templates()["machines"], answers, "x.inventory.yaml", some)
+    assert "   # guess: user, of which w3 says nothing, via, by the name w9\n" in text
+    text, _ = draft(templates()["machines"], replace(answers, user="ada"), "x.inventory.yaml", some)
+    assert "   # guess: via, by the name w9\n" in text

@@ -49,7 +49,7 @@ def test_networks_jump_host_and_bmcs_of_a_hosts_file(tmp_path: Path, capsys: pyt
     shown = capsys.readouterr().err
     assert f"{tmp_path}/hosts:11: left out: 192.168.7.250 sw1: no machine of a cluster (sw)\n" in shown
     text = file.read_text()
-    assert "  mgmt: {cidr: 192.168.7.0/24, boot: true}" in text
+    assert "  mgmt: {cidr: 192.168.7.0/24, boot: true}   # guess: boot" in text
     assert '  ib: {cidr: 192.168.70.0/24, nodes: "c1,mgt"}   # guess: the prefix\n' in text
     assert "  mgmt-2: {cidr: 192.168.90.0/24, nodes: c1}   # guess: the prefix\n" in text
     assert "  pub: {cidr: 203.0.113.0/24, nodes: mgt, external: true}   # guess: the prefix\n" in text

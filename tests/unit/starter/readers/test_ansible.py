@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hpcforge.starter.machines import StarterError
 from hpcforge.starter.readers import read
 from hpcforge.starter.readers.ansible import read_ansible
-from tests.unit.starter.readers.test_hosts import Form, described
+from tests.unit.starter.readers.test_hosts import SECRET, Form, described
 
 INI = """\
 [slurm_controller]
@@ -33,7 +33,6 @@ all:
     nfs:
       hosts: {store: }
 """
-SECRET = "HUNTER2"  # which no output may have
 
 # In our own words, after these public inventories: NVIDIA/deepops config.example/inventory and slurm-perf/inventory;
 # kubernetes-sigs/kubespray inventory/sample (INI, YAML) and inventory.example; stackhpc/ansible-slurm-appliance
@@ -50,7 +49,7 @@ FORMS = {
         "[all:vars]\nansible_user=ubuntu\n"
         "ansible_ssh_common_args='-o ProxyCommand=\"ssh -W %h:%p -q ubuntu@10.0.0.1\"'\n",
         {"l1": "10.0.1.1 head storage", "g1": "10.0.2.1 worker", "g2": "10.0.2.2 worker"},
-        {2: "no group says what it is for: kube-master"},
+        {2: "no group says what it is for: kube-master", 9: "no feature", 21: "no feature"},
         "ubuntu@10.0.0.1",
     ),
     "kubespray": Form(
@@ -60,7 +59,7 @@ FORMS = {
         "[kube_control_plane]\nnode1\n[etcd:children]\nkube_control_plane\n[kube_node]\nnode1\n"
         "node2\n[bastion]\nbastion\n",
         {"node1": "95.54.0.12 head worker ip=10.3.0.1", "node2": "95.54.0.13 worker ip=10.3.0.2"},
-        {2: "no place for"},
+        {2: "no place for", 7: "no feature"},
         "some@192.0.2.1",
     ),
     "kubespray in YAML": Form(
@@ -69,7 +68,7 @@ FORMS = {
         "    slurm-node: {hosts: {node2: }}\n"
         "    k8s-cluster: {children: {kube-node: {hosts: {node1: }}}}\n  more: *v\n",
         {"node1": "10.9.0.1 head", "node2": "10.8.0.2 worker ip=10.9.0.2"},
-        {2: "not a part of the group all"},
+        {2: "not a part of the group all", 10: "no feature"},
     ),
     "slurm appliance": Form(
         'localhost ansible_connection=local ansible_python_interpreter="/usr/bin/env python"\n'
@@ -90,7 +89,7 @@ FORMS = {
         "d_standard:\n  hosts:\n    d-compute-0: {ansible_host: 192.168.3.89}\ncompute:\n"
         "  children:\n    d_standard:\n",
         {"d-control": "192.168.3.37 head", "d-compute-0": "192.168.3.89 worker"},
-        {2: "no place"},
+        {2: "no place", 7: "no feature"},
     ),
     "clouds": Form(
         "[bastion]\nb ansible_host=192.0.2.7 ansible_user=opc role=bastion\n[slurm_backup]\n[compute_configured]\n"
@@ -105,7 +104,7 @@ FORMS = {
         "osd0 osd_crush_location=\"{ 'root': 'HDD', 'host': 'osd0' }\"\n"
         "[mdss]\nmds0\nosd0\n",
         {"mon0": "- worker monitor=192.168.1.10", "osd0": "- storage", "mds0": "- storage"},
-        {4: "no place"},
+        {1: "no feature", 4: "no place"},
     ),
     "galaxy": Form(
         "[slurmservers]\nhead.hpc.org\n[slurmexechosts]\nc[1:2].hpc.org\n[slurmdbdservers]\ndb.hpc.org\n",
@@ -158,7 +157,7 @@ FORMS = {
     "a controller and a head of logins": Form(
         "[slurm_controller]\ncontroller\n[slurm_headnode]\nlogin\n[slurm_compute]\nn[1:2]\n[ldap]\nldap\n",
         {"controller": "- head", "login": "- login", "n1": "- worker", "n2": "- worker"},
-        {8: "no group says"},
+        {3: "no feature", 8: "no group says"},
     ),
     "a jump host by its name": Form(
         "[gateways]\nbastion ansible_host=192.0.2.1 ansible_user=ada\njump2\n[compute]\nn[1:2]\n"
@@ -232,9 +231,9 @@ FORMS = {
         },
     ),
     "lines that cannot be read": Form(
-        "[compute]\nn1\nn2 x='open\nn3 stray y=1\nn4 n5\n[a:b:c]\n",
+        "[compute]\nn1\nn2 x='open\nn3 stray y=1\nn4 n5\n",
         {"n1": "- worker", "n3": "- worker"},
-        {3: "cannot be read", 4: "no variables|no place", 5: "no host", 6: "not a host name"},
+        {3: "cannot be read", 4: "no variables|no place", 5: "no host"},
     ),
 }
 
@@ -258,7 +257,10 @@ def test_jump_hosts_of_a_group_of_a_host_and_of_all() -> None:
     assert [(each.line, each.text) for each in site.left_out] == [(4, "ada@10.9.0.9")]
     part = read("[a]\nn1\nn2\n[b]\nn1\n[b:vars]\nansible_ssh_proxy_command='ssh -W %h:%p 10.9.0.1'\n", "ansible")
     assert part.access.via == "10.9.0.1"
-    assert [(each.line, each.reason.partition(":")[0]) for each in part.left_out] == [(7, "not for n2 here")]
+    assert [(each.line, each.reason.partition(":")[0]) for each in part.left_out] == [
+        (4, "its nodes have no feature or partition for it"),
+        (7, "not for n2 here"),
+    ]
 
 
 def test_groups_of_ansible_say_functions() -> None:
@@ -294,6 +296,54 @@ def test_the_account_of_most_machines_is_that_of_all_and_others_are_named() -> N
     assert [left_out.line for left_out in wrong.left_out] == [2, 3]
 
 
+@pytest.mark.parametrize(
+    ("hosts", "user"),
+    [
+        ("w1 ansible_user=alice\nw2\nw3\nw4\n", None),
+        ("w1 ansible_user=root\nw2\n", None),
+        ("w1 ansible_user=alice\nw2 ansible_user=bob\n", None),
+        ("w1 ansible_user=alice\nw2 ansible_user=alice\nw3\n", "alice"),
+        ("w1 ansible_user=root\n", "root"),
+    ],
+)
+def test_an_account_of_some_hosts_alone_is_named_and_not_that_of_all(hosts: str, user: str | None) -> None:
+    site = read(f"[compute]\n{hosts}", "ansible")
+    assert site.access.user == user
+    assert {each.text.partition("=")[0] for each in site.left_out} == (
+        set() if user else {f"w{number} ansible_user" for number in range(1, 1 + hosts.count("="))}
+    )
+    assert site.access.guesses == (("user, of which w3 says nothing",) if "w3\n" in hosts and user else ())
+
+
+def test_macs_and_serial_numbers_go_to_the_inventory_and_accounts_without_sudo_are_taken() -> None:
+    text = "[compute]\nw1 mac_address=02-00-00-00-00-AB serial_number=S1\nw2 mac=02:00:00:00:00:ac serial=S2\n"
+    site = read(f"{text}[all:vars]\nansible_become=no\n", "ansible")
+    assert [(machine.mac, machine.serial) for machine in site.machines] == [
+        ("02:00:00:00:00:ab", "S1"),
+        ("02:00:00:00:00:ac", "S2"),
+    ]
+    assert (site.access.become, [each.text for each in site.left_out]) == (False, ["ansible_become"])
+    assert read(f"{text}[control]\nh ansible_become=no\n", "ansible").access.become
+    assert [each.text for each in read("[compute]\nw1 mac=x\n", "ansible").left_out] == ["mac"]
+
+
+def test_groups_that_say_more_than_a_function_are_named_once_with_their_line() -> None:
+    text = "[control]\nh\n[compute]\nw1\nw2\n[highmem]\nw2\n[rack_a]\nw1\n[partition_gpu]\nw1\n[etcd]\nh\n"
+    text += "[cluster:children]\ncontrol\ncompute\n[racks:children]\nrack_a\nrack_b\n[switches]\nleaf\n"
+    left_out = {each.text: each.line for each in read(text, "ansible").left_out}
+    assert left_out == {
+        **{"the group highmem": 6, "the group rack_a": 8, "the group partition_gpu": 10, "the group etcd": 12},
+        **{"the group racks": 17, "rack_b": 19, "leaf": 21},
+    }
+
+
+def test_children_in_a_loop_are_named() -> None:
+    text = "[compute]\nw1\n[a:children]\nb\n[b:children]\na\ncompute\n[c:children]\nc\n"
+    site = read(text, "ansible")
+    assert [machine.name for machine in site.machines] == ["w1"]
+    assert [(each.line, each.text) for each in site.left_out if "loop" in each.reason] == [(4, "b"), (6, "a"), (9, "c")]
+
+
 def test_folders_of_variables_beside_an_inventory_are_named() -> None:
     there = {"group_vars/": "all.yml slurm.yml", "ansible.cfg": "[defaults]\nremote_user=x\n"}
     left_out = read("[compute]\nn1\n", "ansible", there.get).left_out
@@ -316,6 +366,12 @@ def test_folders_of_variables_beside_an_inventory_are_named() -> None:
         ("[g]\n[a:z][a:z][a:z][a:z]\n", "more than 10000 machines"),
         ("[g]\nn1.a.org\nn1.b.org\n", "n1 is there twice: n1.a.org in line 2, n1.b.org in line 3"),
         ("- hosts: all\n  tasks: []\n", "a list, as playbooks are"),
+        ("[g]\nn1\n[open\nn2\n", r"line 3: '\[open' is no heading"),
+        ("[g]\n[a:b:c]\n", r"line 2: '\[a:b:c\]' is no heading"),
+        ("[g:hosts]\nn1\n", "line 1: .* is no heading"),
+        ("node,ip\nn1,10.0.0.1\n", "line 1: a comma"),
+        ("n[1-3]\nn[4,6],n8\n", "line 2: a comma"),
+        ("head admin=1\nnode[001-010] all,compute,cpu=64\n", "line 2: a comma"),
         ("[g]\n\n{{ x }}\n", "line 3: .*no host and its variables"),
     ],
 )

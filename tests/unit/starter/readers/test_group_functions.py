@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.starter.readers.group_functions import function_of, level, stated
+from hpcforge.starter.readers.group_functions import function_of, level, silent, stated
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,8 @@ def test_groups_about_slurm_win_over_others_and_kubernetes() -> None:
 def test_a_group_with_every_worker_says_what_they_use() -> None:
     assert stated({"compute": {"n1", "n2"}, "nfs": {"n1", "n2", "c"}}) == {"n1": ("worker",), "n2": ("worker",)}
     assert stated({"compute": {"n1"}, "control": {"n1"}, "nfs": set()}) == {"n1": ("head", "worker")}
+
+
+def test_groups_of_all_hosts_and_those_of_a_function_are_not_silent() -> None:
+    members = {"compute": {"n1", "n2"}, "gpu": {"n2"}, "nfs": {"n1", "n2"}, "control": {"h"}, "c": {"h", "n1", "n2"}}
+    assert list(silent(members, stated(members))) == ["gpu", "nfs"]

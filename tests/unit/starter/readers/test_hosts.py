@@ -22,6 +22,9 @@ HOSTS = """\
 """
 
 
+SECRET = "HUNTER2"  # which no output may have
+
+
 class Form(NamedTuple):
     """A text, its machines by `described`, the lines that are left out with a word of the reason, and the jump host."""
 
@@ -103,6 +106,25 @@ FORMS = {
             "demo": "10.1.1.1 worker",
             "demo-control": "10.1.1.2 head",
         },
+    ),
+    "another name of itself": Form(
+        "10.0.0.5 lustre-oss1 oss1\n10.0.0.6 ib-n6 n6\n10.0.0.7 n7-ipmi n7\n",
+        {"lustre-oss1": "10.0.0.5 storage (also oss1)"},
+        {2: "n6, which", 3: "is no machine"},
+    ),
+    "IPv6 alone": Form(
+        "10.0.0.1 w1\n2001:db8::6 w2\nfe80::8 w4\n2001:db8::1 w1\n",
+        {"w1": "10.0.0.1 worker", "w2": "- worker"},
+        {2: "w2 has one that is a guess", 3: "no IPv6", 4: "no IPv6"},
+    ),
+    "comments with secrets": Form(
+        f"10.0.0.1 w1 # root pw: {SECRET}\n10.0.0.2 w2   # api_key={SECRET}\n10.0.0.3 w3 # Passwort {SECRET}\n"
+        f"# token for w4: {SECRET}\n10.0.0.4 w4 # keyboard, spare\n#10.0.0.5 w5 password {SECRET}\n",
+        {
+            **{f"w{number}": f"10.0.0.{number} worker" for number in (1, 2, 3)},
+            "w4": "10.0.0.4 worker (keyboard, spare)",
+        },
+        dict.fromkeys((1, 2, 3, 4, 6), "a secret"),
     ),
     "rocks": Form(
         "# Added by rocks report host #\n127.0.0.1\tlocalhost.localdomain\tlocalhost\n"

@@ -61,7 +61,7 @@ def test_what_is_left_out_is_shown_in_part_where_it_is_long() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no machine was found"),
+        ("", "the file is empty"),
         ("10.0.0.1 a\n10.0.0.2 a\n", "a is there twice"),
         ("10.0.0.1 ../etc\n", "not a host name"),
         ("NodeName=w[1-99999] CPUs=1\n", "more than 10000 machines"),
