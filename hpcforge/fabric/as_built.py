@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
 from hpcforge.fabric.port_numbering import MANAGEMENT
 from hpcforge.fabric.recabling import PlugMove, assign, plugs, swaps
@@ -114,7 +115,7 @@ def _unread(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortNam
     """
     unread = {link: None for link in seen.links if _is_unread(drawn, link)}
     read = {port: link.other(port).device for link in seen.links if link not in unread for port in link}
-    groups: dict[str, dict[CableEnds, None]] = {}
+    groups: dict[tuple[str, str], dict[CableEnds, str]] = {}
     findings: list[CablingFinding] = []
     ports: set[PortName] = set()
     for link in unread:
@@ -126,13 +127,21 @@ def _unread(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortNam
             message = f"{near} leads to {far.device}, not to {peer}; its port there is unknown"
             findings.append(CablingFinding("wrong", message, (CableMove("look", link),)))
         drawn_here = peer is not None and peer.device == far.device
-        groups.setdefault(far.device, {})[CableEnds(near, peer) if peer and drawn_here else link] = None
-        ports |= {near, peer} if peer else {near}
-    for device, cables in groups.items():
+        why = seen.unknown.get(far.device, "no report names a port")
+        group = groups.setdefault((why if drawn.is_end(far.device) else far.device, why), {})
+        group.setdefault(CableEnds(near, peer) if peer and drawn_here else link, far.device)
+        ports |= {near, peer} if peer else _between(drawn, link) if near.name == "?" else {near}
+    for (_, why), cables in groups.items():
         count = "the port of 1 cable is" if len(cables) == 1 else f"the ports of {len(cables)} cables are"
-        message = f"{device}: {count} unknown: {seen.unknown.get(device, 'no report names a port')}"
+        message = f"{fold(sorted(set(cables.values())))}: {count} unknown: {why}"
         findings.append(CablingFinding("unknown", message, tuple(CableMove("look", cable) for cable in cables)))
     return findings, ports
+
+
+def _between(drawn: Drawn, link: CableEnds) -> set[PortName]:
+    """The ports that a cable may be in by its devices, neither of its ports being known."""
+    numbers = [n for ends in (link, link[::-1]) for n in drawn.bundles.get((ends[0].device, ends[1].device), ())]
+    return {*link, *(port for number in numbers for port in drawn.links[number])}
 
 
 def _one_cable_a_port(
