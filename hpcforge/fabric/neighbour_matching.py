@@ -61,10 +61,14 @@ class Heard:
 
 @dataclass(frozen=True)
 class Recognised:
-    """Cables between ports of the design, and what could not be made out."""
+    """Cables between ports of the design, and what could not be made out.
+
+    `unreported` are nodes with cables of which neither end reports, and InfiniBand fabrics.
+    """
 
     seen: Seen
     doubts: tuple[str, ...]
+    unreported: tuple[str, ...] = ()
 
 
 def recognise(
@@ -92,7 +96,8 @@ def recognise(
     names.settle()
     links = tuple(CableEnds(names.port(place), names.port(other)) for place, other in pairs)
     seen = Seen(links, work.looked_at(heard, by_lldp), work.unknown)
-    return Recognised(seen, (*work.doubts, *names.doubts, *(f"not read: {file}" for file in heard.unread)))
+    doubts = (*work.doubts, *names.doubts, *(f"not read: {file}" for file in heard.unread))
+    return Recognised(seen, doubts, tuple(work.unreported(seen.looked_at, by_lldp)))
 
 
 @dataclass(frozen=True)
@@ -218,6 +223,17 @@ class _Matching:
             switch = self.switches.get(device)
             found |= {(switch[0].name, device)} if switch else {(name, device) for name in by_lldp}
         return frozenset(found)
+
+    def unreported(self, looked_at: Collection[tuple[str, str]], by_lldp: Collection[str]) -> list[str]:
+        """The nodes with cables of which neither end reports, and the InfiniBand fabrics without a report."""
+        nodes = {
+            node: None
+            for (fabric, node), leaf_of in self.links.items()
+            if fabric in by_lldp and self.kinds[node] == "node" and (fabric, node) not in looked_at
+            if any((fabric, leaf) not in looked_at for leaf in leaf_of.values())
+        }
+        discovered = [name for name, fabric in self.fabrics.items() if fabric.kind in ("infiniband", "omni-path")]
+        return [*nodes, *(name for name in discovered if name not in self.heard.fabrics)]
 
 
 def _counted_ports(
