@@ -92,11 +92,14 @@ def compare(drawn: Drawn, seen: Seen) -> CablingReport:
     wrong, exchanged = _exchanged(drawn, wrong, filled)
     kept = assign(wrong, _empty(drawn, filled), drawn)
     moved = [_moved(drawn, group) for group in swaps(plugs(wrong, kept, filled, drawn), drawn)]
-    extra = _extra(drawn, [link for link in wrong if link not in kept])
     aside = unread_ports | _ports(crowded)
     empty = [link for link in _still_empty(drawn, filled) if not set(link) & aside]
     checked = [link for link in empty if any((drawn.fabric(link), port.device) in seen.looked_at for port in link)]
     missing = _missing(drawn, checked, links)
+    lacking = {port.device for link in checked for port in link}
+    outside = [link for link in wrong if link not in kept and _is_outside(drawn, link, lacking)]
+    notes += _not_compared(outside, "of interfaces that are in no fabric, to devices that the design does not know")
+    extra = _extra(drawn, [link for link in wrong if link not in {*kept, *outside}])
     findings = sorted(
         chain(crowded, exchanged, moved, unread, extra, missing),
         key=lambda finding: (KINDS.index(finding.kind), finding.message),
@@ -167,10 +170,8 @@ def _one_cable_a_port(
     named = _ports(ambiguous)
     beside = [link for link in links if link in aside and not named.intersection(link)]
     notes = [f"{link} is reported beside another neighbour of the port; one of them may be old" for link in beside]
-    if foreign:
-        notes.append(f"not compared: {foreign[0]}{_and_more(foreign)}, between devices that the design does not know")
-    if management:
-        notes.append(f"not compared: {management[0]}{_and_more(management)}, of management ports")
+    notes += _not_compared(foreign, "between devices that the design does not know")
+    notes += _not_compared(management, "of management ports")
     return [link for link in links if link not in aside], ambiguous, notes
 
 
@@ -183,8 +184,16 @@ def _ports(findings: Iterable[CablingFinding]) -> set[PortName]:
     return {port for finding in findings for move in finding.moves for port in move.cable}
 
 
-def _and_more(links: Sequence[CableEnds]) -> str:
-    return f" and {len(links) - 1} more" if len(links) > 1 else ""
+def _is_outside(drawn: Drawn, link: CableEnds, lacking: set[str]) -> bool:
+    """Whether a cable joins a node with no cable missing, on a port that is not drawn, and an unknown device."""
+    [near, far] = link if link.a.device in drawn.kinds else link[::-1]
+    known = far.device in drawn.kinds or not drawn.is_end(near.device)
+    return not known and near not in drawn.peer and near.device not in lacking
+
+
+def _not_compared(links: Sequence[CableEnds], what: str) -> list[str]:
+    more = f" and {len(links) - 1} more" if len(links) > 1 else ""
+    return [f"not compared: {links[0]}{more}, {what}"] if links else []
 
 
 def _ambiguous(drawn: Drawn, port: PortName, links: Sequence[CableEnds]) -> CablingFinding:
