@@ -23,15 +23,25 @@ _DEVICE_KINDS = ("node", "endpoint", "leaf", "spine", "core")
 
 
 @dataclass(frozen=True)
+class Unnamed:
+    """A switch under a name of its own: those of the design that it may be, and what the inventory may say of it."""
+
+    switches: tuple[str, ...]
+    identity: str
+
+
+@dataclass(frozen=True)
 class Seen:
     """What was found. `looked_at` has fabric and device: who said what the neighbours there are, or was asked.
 
-    `unknown` has the devices with ports that cannot be read, and why; such a port has the name "?".
+    `unknown` has the devices with ports that cannot be read, and why; such a port has the name "?". `unnamed` has
+    switches by the name that links have.
     """
 
     links: tuple[CableEnds, ...]
     looked_at: frozenset[tuple[str, str]]
     unknown: Mapping[str, str] = field(default_factory=dict)
+    unnamed: Mapping[str, Unnamed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,14 +95,16 @@ class CablingReport:
 def compare(drawn: Drawn, seen: Seen) -> CablingReport:
     """Compare what was seen with what is drawn."""
     unread, unread_ports = _unread(drawn, seen)
-    links, crowded, notes = _one_cable_a_port(drawn, [link for link in seen.links if not _is_unread(drawn, link)])
+    unnamed, unnamed_ports = _unnamed(drawn, seen)
+    read = [link for link in seen.links if not _is_unread(drawn, link) and not _is_unnamed(seen, link)]
+    links, crowded, notes = _one_cable_a_port(drawn, read)
     right = [link for link in links if drawn.right(link)]
     filled = {port for link in right for port in link}
     wrong = [link for link in links if not drawn.right(link)]
     wrong, exchanged = _exchanged(drawn, wrong, filled)
     kept = assign(wrong, _empty(drawn, filled), drawn)
     moved = [_moved(drawn, group) for group in swaps(plugs(wrong, kept, filled, drawn), drawn)]
-    aside = unread_ports | _ports(crowded)
+    aside = unread_ports | unnamed_ports | _ports(crowded)
     empty = [link for link in _still_empty(drawn, filled) if not set(link) & aside]
     checked = [link for link in empty if any((drawn.fabric(link), port.device) in seen.looked_at for port in link)]
     missing = _missing(drawn, checked, links)
@@ -101,7 +113,7 @@ def compare(drawn: Drawn, seen: Seen) -> CablingReport:
     notes += _not_compared(outside, "of interfaces that are in no fabric, to devices that the design does not know")
     extra = _extra(drawn, [link for link in wrong if link not in {*kept, *outside}])
     findings = sorted(
-        chain(crowded, exchanged, moved, unread, extra, missing),
+        chain(crowded, exchanged, moved, unread, unnamed, extra, missing),
         key=lambda finding: (KINDS.index(finding.kind), finding.message),
     )
     return CablingReport(tuple(findings), len(right), len(empty) - len(checked), tuple(notes))
@@ -138,6 +150,34 @@ def _unread(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortNam
         count = "the port of 1 cable is" if len(cables) == 1 else f"the ports of {len(cables)} cables are"
         message = f"{fold(sorted(set(cables.values())))}: {count} unknown: {why}"
         findings.append(CablingFinding("unknown", message, tuple(CableMove("look", cable) for cable in cables)))
+    return findings, ports
+
+
+def _is_unnamed(seen: Seen, link: CableEnds) -> bool:
+    return any(port.device in seen.unnamed for port in link)
+
+
+def _unnamed(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortName]]:
+    """Return which switches may be which, and the ports drawn for cables between them and the devices they are at."""
+    groups: dict[tuple[str, ...], dict[CableEnds, str]] = {}
+    for link in seen.links:
+        for device in {port.device for port in link} & seen.unnamed.keys():
+            groups.setdefault(seen.unnamed[device].switches, {})[link] = device
+    findings: list[CablingFinding] = []
+    ports: set[PortName] = set()
+    for switches, cables in groups.items():
+        names = sorted(set(cables.values()))
+        line = f"switches: {{{switches[0]}: {{{seen.unnamed[names[0]].identity}}}}}"
+        message = f"{', '.join(names)}: which of {fold(switches)} is it? Write it in the inventory, like `{line}`"
+        findings.append(CablingFinding("unknown", message, tuple(CableMove("look", link) for link in cables)))
+        devices = {port.device for link in cables for port in link}
+        ports |= {
+            port
+            for (a, b), numbers in drawn.bundles.items()
+            if (a in devices and b in switches) or (b in devices and a in switches)
+            for number in numbers
+            for port in drawn.links[number]
+        }
     return findings, ports
 
 

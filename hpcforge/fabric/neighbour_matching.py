@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hpcforge.fabric.as_built import Seen
+from hpcforge.fabric.as_built import Seen, Unnamed
 from hpcforge.fabric.cable_index import CableEnds, PortName
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.labels import ENDS
@@ -95,7 +95,7 @@ def recognise(
         names.count(other, place)
     names.settle()
     links = tuple(CableEnds(names.port(place), names.port(other)) for place, other in pairs)
-    seen = Seen(links, work.looked_at(heard, by_lldp), work.unknown)
+    seen = Seen(links, work.looked_at(heard, by_lldp), work.unknown, work.unnamed)
     doubts = (*work.doubts, *names.doubts, *(f"not read: {file}" for file in heard.unread))
     return Recognised(seen, doubts, tuple(work.unreported(seen.looked_at, by_lldp)))
 
@@ -138,6 +138,7 @@ class _Matching:
                 else:
                     self.drawn[near.name, fabric.port_label(cable.a, cable.a_port)] = far
                 self.drawn[far, fabric.port_label(cable.b, cable.b_port)] = near.name
+        self.unnamed: dict[str, Unnamed] = {}
         self.unknown: dict[str, str] = {}  # devices with ports that cannot be read, and why
         self._reports: dict[str, dict[tuple[str, ...], str]] = {}  # of a switch's ports, to its system's description
         self._ports: dict[str, Mapping[tuple[str, ...], str]] = {}
@@ -187,7 +188,10 @@ class _Matching:
         return end.device[0] if len(self.calls[end.device[0]]) == 1 else f"{end.device[0]} ({end.device[-1]})"
 
     def guess(self) -> None:
-        """Take a switch with a name of its own for the one switch, heard of nowhere else, whose every cable it has."""
+        """Take a switch with a name of its own for the one switch, heard of nowhere else, whose every cable it has.
+
+        One that may be several, or several that may be the same, are `unnamed`.
+        """
         beside: dict[tuple[str, ...], list[_Place]] = {}
         known: set[str] = set()
         for pair in self.heard.neighbours:
@@ -199,16 +203,30 @@ class _Matching:
                         beside.setdefault(end.device, []).append(place)
         for cache in (self.unknown, self._reports, self._ports):  # a switch may have more reports once it has a name
             cache.clear()
-        for names, places in beside.items():
-            fitting = set.intersection(*(self._expected(place) for place in places)) - known
-            if len(places) > 1 and len(fitting) == 1:
-                [switch] = fitting
-                stranger = self._stranger(ReportedEnd(names, ()))
-                self.said[names[-1]] = switch
-                known.add(switch)
-                self.doubts[f"{stranger} has the cables of {switch} and is taken for it: say so in the inventory"] = (
-                    None
+        fitting = {
+            names: set.intersection(*(self._expected(place) for place in places)) - known
+            for names, places in beside.items()
+            if len(places) > 1
+        }
+        while alone := next(
+            (each for each, fits in fitting.items() if len(fits) == 1 and list(fitting.values()).count(fits) == 1), None
+        ):
+            [switch] = fitting.pop(alone)
+            self.said[alone[-1]] = switch
+            fitting = {names: fits - {switch} for names, fits in fitting.items()}
+            stranger = self._stranger(ReportedEnd(alone, ()))
+            self.doubts[f"{stranger} has the cables of {switch} and is taken for it: say so in the inventory"] = None
+        for names, fits in fitting.items():
+            if fits:
+                self.unnamed[self._stranger(ReportedEnd(names, ()))] = Unnamed(
+                    tuple(sorted(fits)), self._identity(names)
                 )
+
+    def _identity(self, names: tuple[str, ...]) -> str:
+        """What the inventory may have of a switch, as its key and value there."""
+        if len(names) > 1 and len(self.calls[names[0]]) == 1:
+            return f"system_name: {names[0]}"
+        return f'{"guid" if names[-1].startswith("0x") else "mac"}: "{names[-1]}"'
 
     def _expected(self, place: _Place) -> set[str]:
         """The switches that may be at the other end of a cable, by the design."""

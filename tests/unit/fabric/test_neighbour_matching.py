@@ -217,6 +217,32 @@ def test_a_switch_with_a_name_of_its_own_is_known_by_its_cables() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("names", "which"),
+    [
+        ({"inband-leaf-001": "sw-a", "inband-leaf-002": "sw-b"}, "sw-a, sw-b: which of inband-leaf-[001-002] is it"),
+        ({"inband-leaf-002": "sw-b", "mgmt": "mgmt"}, "mgmt, sw-b: which of inband-leaf-002 is it"),
+    ],
+)
+def test_switches_that_may_be_several_are_unknown(names: Mapping[str, str], which: str) -> None:
+    """Two leaves of a pair under names of their own, or a management switch beside one: the inventory says which."""
+    fabric = pair(nodes=6)
+    design = drawn(fabric)
+    links = at_nodes(design)
+    if "mgmt" in names:
+        links += [CableEnds(PortName(f"gpu{n:03}", "inband link 3"), PortName("mgmt", str(n))) for n in range(1, 7)]
+    pairs = [
+        (end, ReportedEnd((names.get(other.device[0], other.device[0]), f"id {other.device[0]}"), other.port))
+        for end, other in told(links, ("eno1", "eno2", "eno3"), "swp{}")
+    ]
+    found = wired(fabric, pairs)
+    report = compare(design, found.seen)
+    [finding] = report.findings
+    assert finding.kind == "unknown" and finding.message.startswith(which), finding.message
+    assert "system_name: " in finding.message and found.doubts == ()
+    assert report.as_drawn == (6 if "mgmt" in names else 0)
+
+
 def test_a_stranger_with_a_cable_of_someone_else_stays_one() -> None:
     fabric = rails()
     design = drawn(fabric)
