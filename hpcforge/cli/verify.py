@@ -209,6 +209,7 @@ def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Pa
     except CablingError as error:
         raise UsageError(str(error), "see docs/cabling.md") from error
     seen = _recognised(loaded, heard)
+    silent |= dict.fromkeys(seen.unreported, f"no report in {saved}") if saved is not None else {}
     report = compare(Drawn.of(cables.labels for cables in loaded.cables), seen.seen)
     doubts = (*seen.doubts, *report.notes)
     if as_json:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
 from hpcforge.fabric.port_numbering import MANAGEMENT
 from hpcforge.fabric.recabling import PlugMove, assign, plugs, swaps
@@ -22,15 +23,25 @@ _DEVICE_KINDS = ("node", "endpoint", "leaf", "spine", "core")
 
 
 @dataclass(frozen=True)
+class Unnamed:
+    """A switch under a name of its own: those of the design that it may be, and what the inventory may say of it."""
+
+    switches: tuple[str, ...]
+    identity: str
+
+
+@dataclass(frozen=True)
 class Seen:
     """What was found. `looked_at` has fabric and device: who said what the neighbours there are, or was asked.
 
-    `unknown` has the devices with ports that cannot be read, and why; such a port has the name "?".
+    `unknown` has the devices with ports that cannot be read, and why; such a port has the name "?". `unnamed` has
+    switches by the name that links have.
     """
 
     links: tuple[CableEnds, ...]
     looked_at: frozenset[tuple[str, str]]
     unknown: Mapping[str, str] = field(default_factory=dict)
+    unnamed: Mapping[str, Unnamed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,20 +95,25 @@ class CablingReport:
 def compare(drawn: Drawn, seen: Seen) -> CablingReport:
     """Compare what was seen with what is drawn."""
     unread, unread_ports = _unread(drawn, seen)
-    links, crowded, notes = _one_cable_a_port(drawn, [link for link in seen.links if not _is_unread(drawn, link)])
+    unnamed, unnamed_ports = _unnamed(drawn, seen)
+    read = [link for link in seen.links if not _is_unread(drawn, link) and not _is_unnamed(seen, link)]
+    links, crowded, notes = _one_cable_a_port(drawn, read)
     right = [link for link in links if drawn.right(link)]
     filled = {port for link in right for port in link}
     wrong = [link for link in links if not drawn.right(link)]
     wrong, exchanged = _exchanged(drawn, wrong, filled)
     kept = assign(wrong, _empty(drawn, filled), drawn)
     moved = [_moved(drawn, group) for group in swaps(plugs(wrong, kept, filled, drawn), drawn)]
-    extra = _extra(drawn, [link for link in wrong if link not in kept])
-    aside = unread_ports | _ports(crowded)
+    aside = unread_ports | unnamed_ports | _ports(crowded)
     empty = [link for link in _still_empty(drawn, filled) if not set(link) & aside]
     checked = [link for link in empty if any((drawn.fabric(link), port.device) in seen.looked_at for port in link)]
     missing = _missing(drawn, checked, links)
+    lacking = {port.device for link in checked for port in link}
+    outside = [link for link in wrong if link not in kept and _is_outside(drawn, link, lacking)]
+    notes += _not_compared(outside, "of interfaces that are in no fabric, to devices that the design does not know")
+    extra = _extra(drawn, [link for link in wrong if link not in {*kept, *outside}])
     findings = sorted(
-        chain(crowded, exchanged, moved, unread, extra, missing),
+        chain(crowded, exchanged, moved, unread, unnamed, extra, missing),
         key=lambda finding: (KINDS.index(finding.kind), finding.message),
     )
     return CablingReport(tuple(findings), len(right), len(empty) - len(checked), tuple(notes))
@@ -114,7 +130,7 @@ def _unread(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortNam
     """
     unread = {link: None for link in seen.links if _is_unread(drawn, link)}
     read = {port: link.other(port).device for link in seen.links if link not in unread for port in link}
-    groups: dict[str, dict[CableEnds, None]] = {}
+    groups: dict[tuple[str, str], dict[CableEnds, str]] = {}
     findings: list[CablingFinding] = []
     ports: set[PortName] = set()
     for link in unread:
@@ -126,13 +142,49 @@ def _unread(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortNam
             message = f"{near} leads to {far.device}, not to {peer}; its port there is unknown"
             findings.append(CablingFinding("wrong", message, (CableMove("look", link),)))
         drawn_here = peer is not None and peer.device == far.device
-        groups.setdefault(far.device, {})[CableEnds(near, peer) if peer and drawn_here else link] = None
-        ports |= {near, peer} if peer else {near}
-    for device, cables in groups.items():
+        why = seen.unknown.get(far.device, "no report names a port")
+        group = groups.setdefault((why if drawn.is_end(far.device) else far.device, why), {})
+        group.setdefault(CableEnds(near, peer) if peer and drawn_here else link, far.device)
+        ports |= {near, peer} if peer else _between(drawn, link) if near.name == "?" else {near}
+    for (_, why), cables in groups.items():
         count = "the port of 1 cable is" if len(cables) == 1 else f"the ports of {len(cables)} cables are"
-        message = f"{device}: {count} unknown: {seen.unknown.get(device, 'no report names a port')}"
+        message = f"{fold(sorted(set(cables.values())))}: {count} unknown: {why}"
         findings.append(CablingFinding("unknown", message, tuple(CableMove("look", cable) for cable in cables)))
     return findings, ports
+
+
+def _is_unnamed(seen: Seen, link: CableEnds) -> bool:
+    return any(port.device in seen.unnamed for port in link)
+
+
+def _unnamed(drawn: Drawn, seen: Seen) -> tuple[list[CablingFinding], set[PortName]]:
+    """Return which switches may be which, and the ports drawn for cables between them and the devices they are at."""
+    groups: dict[tuple[str, ...], dict[CableEnds, str]] = {}
+    for link in seen.links:
+        for device in {port.device for port in link} & seen.unnamed.keys():
+            groups.setdefault(seen.unnamed[device].switches, {})[link] = device
+    findings: list[CablingFinding] = []
+    ports: set[PortName] = set()
+    for switches, cables in groups.items():
+        names = sorted(set(cables.values()))
+        line = f"switches: {{{switches[0]}: {{{seen.unnamed[names[0]].identity}}}}}"
+        message = f"{', '.join(names)}: which of {fold(switches)} is it? Write it in the inventory, like `{line}`"
+        findings.append(CablingFinding("unknown", message, tuple(CableMove("look", link) for link in cables)))
+        devices = {port.device for link in cables for port in link}
+        ports |= {
+            port
+            for (a, b), numbers in drawn.bundles.items()
+            if (a in devices and b in switches) or (b in devices and a in switches)
+            for number in numbers
+            for port in drawn.links[number]
+        }
+    return findings, ports
+
+
+def _between(drawn: Drawn, link: CableEnds) -> set[PortName]:
+    """The ports that a cable may be in by its devices, neither of its ports being known."""
+    numbers = [n for ends in (link, link[::-1]) for n in drawn.bundles.get((ends[0].device, ends[1].device), ())]
+    return {*link, *(port for number in numbers for port in drawn.links[number])}
 
 
 def _one_cable_a_port(
@@ -158,10 +210,8 @@ def _one_cable_a_port(
     named = _ports(ambiguous)
     beside = [link for link in links if link in aside and not named.intersection(link)]
     notes = [f"{link} is reported beside another neighbour of the port; one of them may be old" for link in beside]
-    if foreign:
-        notes.append(f"not compared: {foreign[0]}{_and_more(foreign)}, between devices that the design does not know")
-    if management:
-        notes.append(f"not compared: {management[0]}{_and_more(management)}, of management ports")
+    notes += _not_compared(foreign, "between devices that the design does not know")
+    notes += _not_compared(management, "of management ports")
     return [link for link in links if link not in aside], ambiguous, notes
 
 
@@ -174,8 +224,16 @@ def _ports(findings: Iterable[CablingFinding]) -> set[PortName]:
     return {port for finding in findings for move in finding.moves for port in move.cable}
 
 
-def _and_more(links: Sequence[CableEnds]) -> str:
-    return f" and {len(links) - 1} more" if len(links) > 1 else ""
+def _is_outside(drawn: Drawn, link: CableEnds, lacking: set[str]) -> bool:
+    """Whether a cable joins a node with no cable missing, on a port that is not drawn, and an unknown device."""
+    [near, far] = link if link.a.device in drawn.kinds else link[::-1]
+    known = far.device in drawn.kinds or not drawn.is_end(near.device)
+    return not known and near not in drawn.peer and near.device not in lacking
+
+
+def _not_compared(links: Sequence[CableEnds], what: str) -> list[str]:
+    more = f" and {len(links) - 1} more" if len(links) > 1 else ""
+    return [f"not compared: {links[0]}{more}, {what}"] if links else []
 
 
 def _ambiguous(drawn: Drawn, port: PortName, links: Sequence[CableEnds]) -> CablingFinding:

@@ -3,10 +3,9 @@
 A switch is known by its name in the design, or by what the inventory says that it says of itself. `port_numbering`
 reads the names of its Ethernet ports; InfiniBand's numbers count the ports behind all cages.
 
-Which of a node's interfaces is which link, nobody says. Among nodes of the same hardware the interfaces that lead to a
-fabric are as many as its links, and in their natural order (mlx5_2 before mlx5_10) they are its links; where three or
-more nodes agree on another order, or some interface is seen on none, what most of them do decides. The blueprint's
-`interfaces` of a fabric settles it.
+A node's interfaces that lead to a fabric are its links in their natural order (mlx5_2 before mlx5_10), unless the
+blueprint's `interfaces` of the fabric states another. Where nodes of the same hardware agree on another one, their
+cables may be crossed or their interfaces in that order: those ports are unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hpcforge.fabric.as_built import Seen
+from hpcforge.fabric.as_built import Seen, Unnamed
 from hpcforge.fabric.cable_index import CableEnds, PortName
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.labels import ENDS
@@ -25,7 +24,7 @@ from hpcforge.fabric.ports import logical_ports
 
 _NO_FACTS = PortFacts()
 _COUNTED = re.compile("#[0-9]{1,6}( of [0-9]{1,6})?")
-_AGREE = 3  # nodes that must agree before their order counts more than the natural one
+_AGREE = 3  # nodes of one order that are no chance, however many are in the natural one
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,14 @@ class Heard:
 
 @dataclass(frozen=True)
 class Recognised:
-    """Cables between ports of the design, and what could not be made out."""
+    """Cables between ports of the design, and what could not be made out.
+
+    `unreported` are nodes with cables of which neither end reports, and InfiniBand fabrics.
+    """
 
     seen: Seen
     doubts: tuple[str, ...]
+    unreported: tuple[str, ...] = ()
 
 
 def recognise(
@@ -92,8 +95,9 @@ def recognise(
         names.count(other, place)
     names.settle()
     links = tuple(CableEnds(names.port(place), names.port(other)) for place, other in pairs)
-    seen = Seen(links, work.looked_at(heard, by_lldp), work.unknown)
-    return Recognised(seen, (*work.doubts, *names.doubts, *(f"not read: {file}" for file in heard.unread)))
+    seen = Seen(links, work.looked_at(heard, by_lldp), work.unknown, work.unnamed)
+    doubts = (*work.doubts, *names.doubts, *(f"not read: {file}" for file in heard.unread))
+    return Recognised(seen, doubts, tuple(work.unreported(seen.looked_at, by_lldp)))
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,7 @@ class _Matching:
                 else:
                     self.drawn[near.name, fabric.port_label(cable.a, cable.a_port)] = far
                 self.drawn[far, fabric.port_label(cable.b, cable.b_port)] = near.name
+        self.unnamed: dict[str, Unnamed] = {}
         self.unknown: dict[str, str] = {}  # devices with ports that cannot be read, and why
         self._reports: dict[str, dict[tuple[str, ...], str]] = {}  # of a switch's ports, to its system's description
         self._ports: dict[str, Mapping[tuple[str, ...], str]] = {}
@@ -183,7 +188,10 @@ class _Matching:
         return end.device[0] if len(self.calls[end.device[0]]) == 1 else f"{end.device[0]} ({end.device[-1]})"
 
     def guess(self) -> None:
-        """Take a switch with a name of its own for the one switch, heard of nowhere else, whose every cable it has."""
+        """Take a switch with a name of its own for the one switch, heard of nowhere else, whose every cable it has.
+
+        One that may be several, or several that may be the same, are `unnamed`.
+        """
         beside: dict[tuple[str, ...], list[_Place]] = {}
         known: set[str] = set()
         for pair in self.heard.neighbours:
@@ -195,16 +203,30 @@ class _Matching:
                         beside.setdefault(end.device, []).append(place)
         for cache in (self.unknown, self._reports, self._ports):  # a switch may have more reports once it has a name
             cache.clear()
-        for names, places in beside.items():
-            fitting = set.intersection(*(self._expected(place) for place in places)) - known
-            if len(places) > 1 and len(fitting) == 1:
-                [switch] = fitting
-                stranger = self._stranger(ReportedEnd(names, ()))
-                self.said[names[-1]] = switch
-                known.add(switch)
-                self.doubts[f"{stranger} has the cables of {switch} and is taken for it: say so in the inventory"] = (
-                    None
+        fitting = {
+            names: set.intersection(*(self._expected(place) for place in places)) - known
+            for names, places in beside.items()
+            if len(places) > 1
+        }
+        while alone := next(
+            (each for each, fits in fitting.items() if len(fits) == 1 and list(fitting.values()).count(fits) == 1), None
+        ):
+            [switch] = fitting.pop(alone)
+            self.said[alone[-1]] = switch
+            fitting = {names: fits - {switch} for names, fits in fitting.items()}
+            stranger = self._stranger(ReportedEnd(alone, ()))
+            self.doubts[f"{stranger} has the cables of {switch} and is taken for it: say so in the inventory"] = None
+        for names, fits in fitting.items():
+            if fits:
+                self.unnamed[self._stranger(ReportedEnd(names, ()))] = Unnamed(
+                    tuple(sorted(fits)), self._identity(names)
                 )
+
+    def _identity(self, names: tuple[str, ...]) -> str:
+        """What the inventory may have of a switch, as its key and value there."""
+        if len(names) > 1 and len(self.calls[names[0]]) == 1:
+            return f"system_name: {names[0]}"
+        return f'{"guid" if names[-1].startswith("0x") else "mac"}: "{names[-1]}"'
 
     def _expected(self, place: _Place) -> set[str]:
         """The switches that may be at the other end of a cable, by the design."""
@@ -219,6 +241,17 @@ class _Matching:
             switch = self.switches.get(device)
             found |= {(switch[0].name, device)} if switch else {(name, device) for name in by_lldp}
         return frozenset(found)
+
+    def unreported(self, looked_at: Collection[tuple[str, str]], by_lldp: Collection[str]) -> list[str]:
+        """The nodes with cables of which neither end reports, and the InfiniBand fabrics without a report."""
+        nodes = {
+            node: None
+            for (fabric, node), leaf_of in self.links.items()
+            if fabric in by_lldp and self.kinds[node] == "node" and (fabric, node) not in looked_at
+            if any((fabric, leaf) not in looked_at for leaf in leaf_of.values())
+        }
+        discovered = [name for name, fabric in self.fabrics.items() if fabric.kind in ("infiniband", "omni-path")]
+        return [*nodes, *(name for name in discovered if name not in self.heard.fabrics)]
 
 
 def _counted_ports(
@@ -243,6 +276,11 @@ def _counted_ports(
             yield report, label
 
 
+_OtherOrder = frozenset[
+    tuple[str, tuple[int, ...]]
+]  # interfaces, and the links that are drawn to the leaf they lead to
+
+
 @dataclass
 class _Interfaces:
     """Which interface of nodes of one hardware is which link of a fabric."""
@@ -255,6 +293,7 @@ class _Interfaces:
     fabric_of: dict[tuple[str, str], str] = field(
         default_factory=dict
     )  # hardware and interface to the fabric it is for
+    unsettled: set[tuple[str, str]] = field(default_factory=set)  # node and interface
     doubts: list[str] = field(default_factory=list)
 
     def count(self, end: _Place, switch: _Place) -> None:
@@ -274,24 +313,53 @@ class _Interfaces:
             links = max(
                 (len(self.work.links.get((fabric, node), {})) for at in seen.values() for node, _ in at), default=0
             )
-            for interface, link in self._order(fabric, links, seen).items():
+            order = self._order(fabric, links, seen)
+            for interface, link in order.items():
                 self.link_of[kind, fabric, interface] = link
+            if not self._is_given(fabric, seen):
+                self._set_aside(fabric, order, seen)
+
+    def _is_given(self, fabric: str, seen: Iterable[str]) -> bool:
+        """Whether the blueprint has the order; its names may be those of other hardware."""
+        return not set(self.given.get(fabric, ())).isdisjoint(seen)
 
     def _order(self, fabric: str, links: int, seen: Mapping[str, list[tuple[str, str]]]) -> dict[str, int]:
-        if fabric in self.given:
+        if self._is_given(fabric, seen):
             return {name: number for number, name in enumerate(self.given[fabric], start=1)}
-        likely = sorted(sorted(seen, key=_natural), key=lambda name: -len(seen[name]))[:links]
-        voted = {name: self._vote(fabric, seen[name]) for name in likely}
-        nodes = {node for at in seen.values() for node, _ in at}
-        clear = None not in voted.values() and len(set(voted.values())) == len(likely)
-        if clear and (len(nodes) >= _AGREE or len(likely) < links):
-            return {name: link for name, link in voted.items() if link is not None}
+        likely = sorted(sorted(sorted(seen, key=_natural), key=lambda name: -len(seen[name]))[:links], key=_natural)
         if len(likely) < links:
+            voted = [link for name in likely if (link := self._vote(fabric, seen[name])) is not None]
+            if len(voted) == len(likely) and voted == sorted(set(voted)):
+                return dict(zip(likely, voted, strict=True))
             self.doubts.append(
                 f"{fabric}: of {links} links of a node only {', '.join(sorted(seen, key=_natural))} are seen anywhere; "
                 f"taken in this order, from link 1: say `interfaces` of {fabric} in the blueprint"
             )
-        return {name: number for number, name in enumerate(sorted(likely, key=_natural), start=1)}
+        return {name: number for number, name in enumerate(likely, start=1)}
+
+    def _set_aside(self, fabric: str, order: Mapping[str, int], seen: Mapping[str, list[tuple[str, str]]]) -> None:
+        """Make the interfaces unknown that lead to other leaves than in this order, where nodes agree on that."""
+        leads: dict[str, dict[str, str]] = {}
+        for name in order:
+            for node, leaf in seen.get(name, ()):
+                leads.setdefault(node, {})[name] = leaf
+        other: dict[_OtherOrder, list[str]] = {}
+        natural = 0
+        for node, leaf_of in leads.items():
+            drawn = self.work.links.get((fabric, node), {})
+            differing = {name: leaf for name, leaf in leaf_of.items() if drawn.get(order[name]) != leaf}
+            natural += not differing
+            if differing and Counter(leaf_of.values()) <= Counter(drawn.values()):
+                places = {name: tuple(sorted(n for n in drawn if drawn[n] == leaf)) for name, leaf in differing.items()}
+                other.setdefault(frozenset(places.items()), []).append(node)
+        for each, nodes in other.items():
+            agreeing = {one: of for one, of in other.items() if each <= one or one <= each}
+            count = sum(map(len, agreeing.values()))
+            if count >= _AGREE or count > natural:
+                why = _either_order(fabric, order, max(agreeing, key=lambda one: (len(one), len(other[one]))))
+                for node in nodes:
+                    self.unsettled |= {(node, name) for name, _ in each}
+                    self.work.unknown[node] = "; ".join(filter(None, (self.work.unknown.get(node), why)))
 
     def _vote(self, fabric: str, at: Iterable[tuple[str, str]]) -> int | None:
         """The link that an interface is on most nodes, by the leaf that it leads to; None if they do not agree."""
@@ -308,6 +376,8 @@ class _Interfaces:
         """The port of an end in the design's words."""
         if end.kind not in ENDS:
             return PortName(end.device, end.port)
+        if (end.device, end.port) in self.unsettled:
+            return PortName(end.device, "?")
         kind = self.alike.get(end.device, end.device)
         fabric = self.fabric_of.get((kind, end.port))
         link = self.link_of.get((kind, fabric or "", end.port))
@@ -315,6 +385,23 @@ class _Interfaces:
             return PortName(end.device, end.port)
         word = "rail" if self.work.fabrics[fabric].topology == "rail-optimised" and end.kind == "node" else "link"
         return PortName(end.device, f"{fabric} {word} {link}")
+
+
+def _either_order(fabric: str, order: Mapping[str, int], other: _OtherOrder) -> str:
+    """The two orders that interfaces may have, each as the line of the blueprint that settles it."""
+    kept = {link: name for name, link in order.items() if name not in dict(other)}
+    places: dict[int, str] = {}
+    for name, links in sorted(other, key=lambda item: _natural(item[0])):
+        free = [link for link in links if link not in places]
+        places[min(free, key=lambda link: (link in kept, link))] = name
+    places = {**kept, **places}
+    left = [name for name in order if name not in places.values()]
+    places |= dict(zip((link for link in order.values() if link not in places), left, strict=False))
+    now, then = (", ".join(names) for names in (order, [places[link] for link in sorted(places)]))
+    return (
+        f"either the cables are crossed, or the leaves exchanged: `interfaces: [{now}]` of {fabric} in the blueprint; "
+        f"or the interfaces are in another order: `interfaces: [{then}]`"
+    )
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

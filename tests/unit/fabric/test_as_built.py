@@ -213,6 +213,27 @@ def test_management_ports_of_switches_are_not_drawn(design: Drawn) -> None:
     assert (finding.kind, finding.message) == ("wrong", f"{port} leads to {eth0}, not to {design.peer[port]}")
 
 
+@pytest.mark.parametrize("nodes", [1, 12])
+def test_an_interface_in_no_fabric_may_lead_anywhere(nodes: int, design: Drawn) -> None:
+    """A management network that the design does not have is no fault, but at a node that lacks a cable."""
+    outside = [
+        CableEnds(PortName(f"gpu{n:03}", "eno9"), PortName("mgmt-sw", f"Gi1/0/{n}")) for n in range(1, nodes + 1)
+    ]
+    report = check(design, [*design.links, *outside])
+    assert (report.findings, report.as_drawn) == ((), len(design.links))
+    more = " and 11 more" if nodes > 1 else ""
+    assert report.notes == (
+        f"not compared: gpu001 port eno9 -- mgmt-sw port Gi1/0/1{more}, of interfaces that are in no fabric, to "
+        "devices that the design does not know",
+    )
+    swap = swapped(design.links, at(design, "gpu001", "inband link 1"), at(design, "gpu001", "inband link 2"))
+    assert [finding.kind for finding in check(design, [*swap, *outside]).findings] == ["swapped"]
+    lacking = [link for link in design.links if link.a != at(design, "gpu001", "inband link 1")]
+    assert [each.kind for each in check(design, [*lacking, *outside]).findings] == ["missing", "extra"]
+    other = [link for link in design.links if link.a != at(design, "gpu002", "inband link 1")]
+    assert [each.kind for each in check(design, [*other, outside[0]]).findings] == ["missing"]
+
+
 def test_two_neighbours_on_a_port_that_is_drawn_free(design: Drawn) -> None:
     free = PortName("inband-leaf-001", "20")
     report = check(design, [*design.links, *(CableEnds(free, PortName(name, "1")) for name in ("router", "phone"))])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 
 from hpcforge import bundled
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster import load
 from hpcforge.fabric.as_built import compare
 from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
@@ -88,18 +89,87 @@ def test_one_node_that_differs_is_a_fault_not_an_order() -> None:
     assert set(found.seen.links) == {link for link in links if link.a.device.startswith("gpu")}
 
 
-def test_where_all_nodes_agree_on_another_order_it_is_that() -> None:
+def crossed(
+    design: Drawn, nodes: Iterable[str], one: str = "inband link 1", other: str = "inband link 2"
+) -> list[CableEnds]:
+    """Two cables of each of these nodes in each other's interface."""
+    links = design.links
+    for node in nodes:
+        links = swapped(links, PortName(node, one), PortName(node, other))
+    return links
+
+
+@pytest.mark.parametrize(
+    ("nodes", "others", "unread_switches"),
+    [
+        (13, range(1, 8), False),  # the larger part
+        (13, range(1, 14), False),  # all
+        (13, range(1, 14), True),
+        (13, range(4, 7), False),  # a smaller part
+        (3, (1, 2), False),
+        (1, (1,), False),  # no other node to compare with
+    ],
+)
+def test_another_order_on_which_nodes_agree_is_unknown(
+    nodes: int, others: Iterable[int], unread_switches: bool
+) -> None:
+    """Crossed cables, or interfaces in that order: nobody is accused, and the lines that settle it are there."""
+    fabric = pair(nodes=nodes, switch_ports=32)
+    design = drawn(fabric)
+    names = [f"gpu{number:03}" for number in others]
+    port = "strange{}x" if unread_switches else "swp{}"
+    pairs = told(crossed(design, names), ("ens1f0np0", "ens1f1np1"), port)
+    found = wired(fabric, pairs)
+    report = compare(design, found.seen)
+    assert {finding.kind for finding in report.findings} == {"unknown"}
+    assert report.as_drawn == (0 if unread_switches else 2 * (nodes - len(names)))
+    message = next(finding.message for finding in report.findings if finding.message.startswith("gpu"))
+    assert message.startswith(fold(names))
+    assert "`interfaces: [ens1f0np0, ens1f1np1]` of inband" in message
+    assert "another order: `interfaces: [ens1f1np1, ens1f0np0]`" in message
+    if unread_switches:
+        return
+    natural = compare(design, wired(fabric, pairs, ("ens1f0np0", "ens1f1np1")).seen)
+    # all of them: the two leaves may just as well be exchanged
+    assert [each.kind for each in natural.findings] == (["exchanged"] if len(names) == 13 else ["swapped"] * len(names))
+    stated = compare(design, wired(fabric, pairs, ("ens1f1np1", "ens1f0np0")).seen)
+    assert stated.as_drawn == 2 * len(names) and len(stated.findings) == nodes - len(names)
+
+
+def wired(fabric: Fabric, pairs: Sequence[tuple[ReportedEnd, ReportedEnd]], given: Sequence[str] = ()) -> Recognised:
+    """What all nodes of an Ethernet fabric, of one hardware, report by LLDP."""
+    nodes = {device.name: "server" for device in fabric.devices if device.kind == "node"}
+    asked = Heard(tuple(pairs), frozenset(nodes))
+    return recognise([fabric], asked, {}, nodes, {fabric.name: given} if given else {}, [fabric.name])
+
+
+def test_rails_crossed_on_all_nodes_are_unknown_and_the_others_as_drawn() -> None:
     fabric = rails()
     design = drawn(fabric)
-    found = alike(fabric, told(design.links, ADAPTERS[::-1]))
-    assert list(found.seen.links) == at_nodes(design)
+    nodes = [device.name for device in fabric.devices if device.kind == "node"]
+    found = alike(fabric, told(crossed(design, nodes, "compute rail 2", "compute rail 3")))
+    report = compare(design, found.seen)
+    [finding] = [each for each in report.findings if each.kind == "unknown"]
+    assert report.as_drawn == 2 * len(nodes) and len(finding.moves) == 2 * len(nodes)
+    assert "another order: `interfaces: [mlx5_2, mlx5_10, mlx5_3, mlx5_11]`" in finding.message
 
 
-def test_two_nodes_are_too_few_to_agree() -> None:
-    """With so few, a swap made on all of them is more likely than adapters in an odd order."""
-    fabric = rails(nodes=2)
-    found = alike(fabric, told(drawn(fabric).links, ADAPTERS[::-1]))
-    assert CableEnds(PortName("gpu001", "compute rail 4"), PortName("compute-leaf-001", "1")) in found.seen.links
+def test_two_of_many_nodes_do_not_make_an_order() -> None:
+    fabric = pair(nodes=12, switch_ports=32)
+    design = drawn(fabric)
+    found = wired(fabric, told(crossed(design, ["gpu004", "gpu009"]), ("eno1", "eno2"), "swp{}"))
+    assert [each.kind for each in compare(design, found.seen).findings] == ["swapped", "swapped"]
+
+
+def test_stated_interfaces_are_those_of_the_hardware_that_has_them() -> None:
+    fabric = pair(nodes=6)
+    design = drawn(fabric)
+    links = at_nodes(design)
+    pairs = told(links[:6], ("eno2", "eno1"), "swp{}") + told(links[6:], ("ens1f0", "ens1f1"), "swp{}")
+    hardware = {f"gpu{number:03}": "old" if number < 4 else "new" for number in range(1, 7)}
+    asked = Heard(tuple(pairs), frozenset(hardware))
+    found = recognise([fabric], asked, {}, hardware, {"inband": ("eno2", "eno1")}, ["inband"])
+    assert found.seen.links == tuple(links)
 
 
 def test_the_blueprint_settles_it() -> None:
@@ -145,6 +215,32 @@ def test_a_switch_with_a_name_of_its_own_is_known_by_its_cables() -> None:
         "Quantum Mellanox Technologies (0x003) has the cables of compute-leaf-003 and is taken for it: "
         "say so in the inventory",
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "which"),
+    [
+        ({"inband-leaf-001": "sw-a", "inband-leaf-002": "sw-b"}, "sw-a, sw-b: which of inband-leaf-[001-002] is it"),
+        ({"inband-leaf-002": "sw-b", "mgmt": "mgmt"}, "mgmt, sw-b: which of inband-leaf-002 is it"),
+    ],
+)
+def test_switches_that_may_be_several_are_unknown(names: Mapping[str, str], which: str) -> None:
+    """Two leaves of a pair under names of their own, or a management switch beside one: the inventory says which."""
+    fabric = pair(nodes=6)
+    design = drawn(fabric)
+    links = at_nodes(design)
+    if "mgmt" in names:
+        links += [CableEnds(PortName(f"gpu{n:03}", "inband link 3"), PortName("mgmt", str(n))) for n in range(1, 7)]
+    pairs = [
+        (end, ReportedEnd((names.get(other.device[0], other.device[0]), f"id {other.device[0]}"), other.port))
+        for end, other in told(links, ("eno1", "eno2", "eno3"), "swp{}")
+    ]
+    found = wired(fabric, pairs)
+    report = compare(design, found.seen)
+    [finding] = report.findings
+    assert finding.kind == "unknown" and finding.message.startswith(which), finding.message
+    assert "system_name: " in finding.message and found.doubts == ()
+    assert report.as_drawn == (6 if "mgmt" in names else 0)
 
 
 def test_a_stranger_with_a_cable_of_someone_else_stays_one() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.blueprint.hostlist import expand
 from hpcforge.cluster import load
 from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
 from hpcforge.verify.cabling import CablingError, parse_lldp
@@ -188,6 +189,52 @@ def test_neighbours_that_are_not_understood_are_named_and_not_exit_0(tmp_path: P
     assert (report["findings"], report["left_out"]) == ([], ["gpu003: the neighbour on eno9: it has no chassis"])
 
 
+@pytest.mark.parametrize(
+    ("absent", "named", "unchecked"),
+    [
+        (["gpu003.lldp.json"], "gpu003", 2),
+        (["gpu003.lldp.json", "gpu004.lldp.json", "head.lldp.json"], "gpu[003-004],head", 6),
+        (["compute.ibnetdiscover"], "compute", 544),
+    ],
+)
+def test_a_report_that_is_not_there_is_named_and_not_exit_0(
+    absent: list[str], named: str, unchecked: int, tmp_path: Path
+) -> None:
+    write(tmp_path, DESIGN.links)
+    for name in absent:
+        (tmp_path / name).unlink()
+    done = verify(tmp_path)
+    assert done.returncode == 5
+    assert done.stdout.splitlines()[0] == f"not asked: {named}: no report in {tmp_path}"
+    assert f"{unchecked + 2} not checked" in done.stdout
+    assert sorted(json.loads(verify(tmp_path, "--json").stdout)["silent"]) == sorted(expand(named))
+
+
+def test_reports_of_both_leaves_stand_for_a_node_s_own(tmp_path: Path) -> None:
+    write(tmp_path, DESIGN.links)
+    for leaf in ("inband-leaf-001", "inband-leaf-002"):
+        ends = [CableEnds(link.b, link.a) for link in DESIGN.links if link.b.device == leaf and "inband" in link.a.name]
+        (tmp_path / f"{leaf}.lldp.json").write_text(switch_lldp(ends))
+    (tmp_path / "gpu003.lldp.json").unlink()
+    done = verify(tmp_path)
+    assert "not asked" not in done.stdout and "gpu003" not in done.stdout, done.stdout
+
+
+def switch_lldp(links: Iterable[CableEnds]) -> str:
+    """What a switch would save of the nodes at its ports."""
+    entries = [
+        {
+            f"swp{link.a.name}": {
+                "via": "LLDP",
+                "chassis": {link.b.device: {"id": {"type": "local", "value": link.b.device}}},
+                "port": {"id": {"type": "ifname", "value": f"eno{link.b.name.rpartition(' ')[2]}"}},
+            }
+        }
+        for link in links
+    ]
+    return json.dumps({"lldp": {"interface": entries}})
+
+
 def test_json(tmp_path: Path) -> None:
     write(tmp_path, _swap_across_rails())
     done = verify(tmp_path, "--json")
@@ -212,7 +259,11 @@ def test_switches_with_names_of_their_own(tmp_path: Path) -> None:
     guessed = verify(tmp_path)
     assert "not certain: sw-r1-u40 has the cables of compute-spine-001 and is taken for it" in guessed.stdout
     # two leaves of one pair are alike in everything: which is which, only the inventory can say
-    assert "extra: 41 cables lead to cumulus (3a:66:3d:2b:10:fb), which the design" in guessed.stdout
+    assert guessed.stdout.startswith(
+        "unknown: cumulus (02:00:00:00:00:02), cumulus (3a:66:3d:2b:10:fb): which of inband-leaf-[001-002] is it? "
+        'Write it in the inventory, like `switches: {inband-leaf-001: {mac: "02:00:00:00:00:02"}}`'
+    )
+    assert guessed.returncode == 7 and "extra" not in guessed.stdout and "absent" not in guessed.stdout
     inventory = tmp_path / "inventory.yaml"
     switches = {
         "compute-leaf-001": {"guid": guid},
