@@ -271,6 +271,18 @@ def _rack_names(text: str) -> str:
     return text
 
 
+def may_be_mac_of_port(text: str) -> bool:
+    """Whether one port can have this MAC address: it is not zero, and no group address (IEEE 802: first byte even)."""
+    return text != "00:00:00:00:00:00" and int(text[:2], 16) % 2 == 0
+
+
+def _mac_of_port(text: str) -> str:
+    if not may_be_mac_of_port(text):
+        message = f"{quote(text)} is zero, broadcast or multicast: no port has such a MAC address"
+        raise refusal(message, "`ip link` shows a port's own")
+    return text
+
+
 def counted(text: str) -> tuple[int, str]:
     """Return how many of what: `8 x connectx-7-400g` is 8 of it."""
     count, _, what = text.partition(" x ")
@@ -335,6 +347,7 @@ Mac = Annotated[
     Matches(
         "[0-9a-f]{2}(?::[0-9a-f]{2}){5}", "a MAC address in lower case", "3c:ec:ef:12:34:56", guess=suggestions.mac
     ),
+    Checked(_mac_of_port),
 ]
 Serial = Annotated[
     str,

@@ -14,6 +14,7 @@ from typing import Literal
 
 from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.blueprint.values import may_be_mac_of_port
 from hpcforge.cluster.model import Node
 
 _SERIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
@@ -230,7 +231,8 @@ def _of_several(values: Iterable[str]) -> set[str | None]:
 
 def _boot_mac(machine: Machine) -> str | None:
     """The one MAC address that it can boot from: its only one, or the only one with a link."""
-    for macs in (machine.macs, machine.linked):
+    for listed in (machine.macs, machine.linked):
+        macs = [mac for mac in listed if may_be_mac_of_port(mac)]
         if len(macs) == 1 and not machine.more_macs:
             return macs[0]
     return None
