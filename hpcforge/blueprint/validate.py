@@ -67,15 +67,15 @@ class Draft:
         """Tell whether nothing at, above or below a location was taken out."""
         return loc not in self._around and not _under(loc, self.broken)
 
-    def keys_intact(self, section: str) -> bool:
-        """Tell whether the keys of a section are all that was meant: what is wrong is only in their values."""
-        if () in self.broken or (section,) in self.broken:
+    def keys_intact(self, *loc: str) -> bool:
+        """Tell whether the keys of a mapping are all that was meant: what is wrong is only in their values."""
+        if any(loc[:end] in self.broken for end in range(len(loc) + 1)):
             return False
-        return self.intact(section) or not any(loc[0] == section and len(loc) == 2 for loc in self.broken)
+        return not any(wrong[:-1] == loc for wrong in self.broken)
 
-    def keys(self, section: str) -> tuple[str, ...]:
-        """The keys of a section as written, whether or not their values are right."""
-        tree = find(self.document.root, (section,))
+    def keys(self, *loc: str) -> tuple[str, ...]:
+        """The keys of a mapping as written, whether or not their values are right."""
+        tree = find(self.document.root, loc)
         return tuple(tree.entries) if isinstance(tree, Mapping) else ()
 
     def place(self, findings: Iterable[Finding]) -> list[Diagnostic]:
