@@ -27,7 +27,7 @@ from hpcforge.blueprint.diagnostics import (
 )
 from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain
 from hpcforge.blueprint.renamed_keys import old_names
-from hpcforge.blueprint.schema_hints import aliases, description, rewritten, unknown_key
+from hpcforge.blueprint.schema_hints import aliases, bounds, description, rewritten, unknown_key
 
 Data = dict[str, Any]
 _AND_MORE = "more errors follow: fix these first"
@@ -198,7 +198,8 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, file: str
         hint, meant = unknown_key(model, loc, data, old_names(file, loc[:-1])) if guess else (None, None)
         return Finding(loc, f"unknown key {name}", hint, key=True, meant=meant)
     if kind == "value":
-        return Finding(loc, context["message"], context["hint"], key=key)
+        below = context["message"].endswith(" is below 0")
+        return Finding(loc, context["message"], bounds(model, loc) if below else context["hint"], key=key)
     if kind == "literal_error":
         known = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(", ")]
         word = str(detail["input"])

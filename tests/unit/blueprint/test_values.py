@@ -142,3 +142,32 @@ def test_a_mac_address_is_one_that_a_port_can_have(mac: str, right: bool) -> Non
         return
     with pytest.raises(ValidationError, match="no port has such a MAC address"):
         TypeAdapter(values.Mac).validate_python(mac)
+
+
+@pytest.mark.parametrize(
+    ("serial", "right"),
+    [
+        ("S213048X8A03214", True),
+        ("0", False),
+        ("00000000", False),
+        ("Default", False),
+        ("unknown", False),
+        ("Not.Specified", False),
+        ("not_available", False),
+        ("To-be-filled-by-O.E.M.", False),
+        ("System.Serial.Number", False),
+        ("0123456789", False),
+        ("N/A", False),
+        ("1234567890123", True),
+        ("DEFAULT7", True),
+        ("NA123", True),
+        ("OEM4711", True),
+    ],
+)
+def test_a_serial_number_is_no_placeholder(serial: str, right: bool) -> None:
+    assert values.may_be_serial(serial) is right
+    if right:
+        TypeAdapter(values.Serial).validate_python(serial)
+        return
+    with pytest.raises(ValidationError, match="placeholder"):
+        TypeAdapter(values.Serial).validate_python(serial)

@@ -109,6 +109,15 @@ def test_a_mac_address_that_no_port_has_is_not_taken(no_port: str) -> None:
         assert added.get((first.name, "mac")) == taken
 
 
+@pytest.mark.parametrize("serial", ["0", "Default", "unknown", "Not.Specified"])
+def test_a_placeholder_is_not_taken_for_a_serial_number(serial: str) -> None:
+    new = [replace(node, serial=None) for node in nodes()]
+    for written, taken in (serial, None), ("S213048X8A03214", "S213048X8A03214"):
+        matches = match(new, [Machine("10.9.9.9", serial=written)], ["g01"])
+        added = additions(matches, new, Inventory.model_construct())
+        assert added.get((new[0].name, "serial")) == taken
+
+
 def test_machines_are_assigned_in_the_order_of_their_addresses() -> None:
     found = match(nodes(), [Machine("10.9.0.10"), Machine("10.9.0.9")], ["g01", "g02"])
     assert {name: machine.address for name, machine in found.nodes.items()} == {"g01": "10.9.0.9", "g02": "10.9.0.10"}

@@ -153,7 +153,7 @@ def test_a_setting_that_slurm_would_not_take_is_an_error_at_its_line(
         ("Express:", "Default:", "`Default` is a reserved name"),
         ("Express:", "Ex/press:", "`Ex/press` is not a name of a partition"),
         ("ib_hdr", "ib&hdr", "`ib&hdr` is not a feature of a node"),
-        ("weight: 50", "weight: -1", "`-1` is not a whole number"),
+        ("weight: 50", "weight: -1", "`-1` is below 0"),
         ("weight: 50", "weight: 4294967294", "must be at most 4294967293"),
     ],
 )
@@ -289,3 +289,18 @@ def test_what_only_workers_have_is_not_dropped_without_a_word(tmp_path: Path) ->
     assert diagnosed(tmp_path, text) == [
         ("warning", f"`{key}` has no effect: only workers are nodes of Slurm") for key in ("features", "weight")
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        ("weight: 50", "weight: -1", "a number from 0 to 4294967293"),
+        ("uid: 2001", "uid: -5", "a number from 1000 to 59999"),
+        ("cores: 0", "cores: -2", "a number from 0 to 64"),
+    ],
+)
+def test_a_number_below_zero_is_answered_with_what_may_be_there(tmp_path: Path, old: str, new: str, hint: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        lake(tmp_path, TEXT.replace(old, new))
+    [error] = [found for found in caught.value.diagnostics if found.severity == "error"]
+    assert (error.message, error.hint) == (f"`{new.partition(': ')[2]}` is below 0", hint)
