@@ -13,6 +13,8 @@ from hpcforge.blueprint.validate import Draft, Finding
 
 ROOT = "root"  # the account that Slurm has anyway, of which all others are part
 USUAL_QOS = "normal"  # the QOS that it has anyway
+_OF_ACCOUNTS = ("allowaccounts", "denyaccounts")  # parameters of partitions, in lower case
+_OF_QOS = ("allowqos", "denyqos")
 _FROM_ELSEWHERE = "users of a directory need the service `directory`"
 
 Findings = Iterator[Finding]
@@ -24,13 +26,15 @@ def accounting_findings(draft: Draft) -> Findings:
     if slurm is None:
         return
     yield from _without_service(draft, slurm)
+    yield from _parents(slurm.accounts, draft.keys("slurm", "accounts"))
+    yield from _people(draft, slurm.accounts)
     if draft.intact("slurm", "accounts"):
-        yield from _parents(slurm.accounts)
-        yield from _people(draft, slurm.accounts)
         yield from _run_as(draft, slurm.accounts)
-        yield from _accounts_of_partitions(draft, slurm)
-    if draft.intact("slurm", "qos"):
-        yield from _qos(draft, slurm)
+    if draft.keys_intact("slurm", "accounts"):
+        yield from _accounts_of_partitions(slurm, draft.keys("slurm", "accounts"))
+    if draft.keys_intact("slurm", "qos"):
+        yield from _qos(slurm, draft.keys("slurm", "qos"))
+    yield from _names_of_partitions(draft, slurm)
 
 
 def _without_service(draft: Draft, slurm: s.SlurmSection) -> Findings:
@@ -44,6 +48,7 @@ def _without_service(draft: Draft, slurm: s.SlurmSection) -> Findings:
     said: list[Loc] = [("slurm", key) for key in ("accounts", "qos") if getattr(slurm, key)]
     for name, partition in slurm.partitions.items():  # slurmctld does not start with either and no slurmdbd
         said += [("slurm", "partitions", name, key) for key in ("qos", "billing") if getattr(partition, key)]
+    said += (loc for loc, _ in _listed(slurm, (*_OF_ACCOUNTS, *_OF_QOS)))
     for loc in said:
         hint = f"add it under `services`: `accounting: {{on: {slurm.controller}}}`"
         yield Finding(loc, f"`{loc[-1]}` needs a cluster with accounting", hint, key=True)
@@ -60,14 +65,14 @@ def _of_the_site(slurm: s.SlurmSection, accounting: ServiceSection) -> Findings:
             yield Finding(("slurm", key), f"`{key}` cannot be set here: the site manages its slurmdbd", hint, key=True)
 
 
-def _parents(accounts: Mapping[str, AccountSection]) -> Findings:
+def _parents(accounts: Mapping[str, AccountSection], written: Collection[str]) -> Findings:
     for name, account in accounts.items():
         loc = ("slurm", "accounts", name)
         if name == ROOT:
             yield Finding(loc, "`root` is Slurm's own account, the parent of all others", "rename it", key=True)
-        if account.parent is not None and account.parent not in (*accounts, ROOT):
+        if account.parent is not None and account.parent not in (*written, ROOT):
             message = f"{quote(account.parent)} is not an account of this blueprint"
-            yield Finding((*loc, "parent"), message, did_you_mean(account.parent, accounts))
+            yield Finding((*loc, "parent"), message, did_you_mean(account.parent, written))
     parents = {name: (account.parent,) if account.parent else () for name, account in accounts.items()}
     for name, circle in _circles(parents):
         message = f"an account cannot be part of itself: {' in '.join(circle)}"
@@ -105,32 +110,49 @@ def _run_as(draft: Draft, accounts: Mapping[str, AccountSection]) -> Findings:
         yield Finding(("acceptance", "run_as"), message, f"put it under the `users` of {quote(next(iter(accounts)))}")
 
 
-def _accounts_of_partitions(draft: Draft, slurm: s.SlurmSection) -> Findings:
-    for loc, names in _listed(draft, slurm, ("allowaccounts", "denyaccounts")) if slurm.accounts else ():
+def _accounts_of_partitions(slurm: s.SlurmSection, accounts: Collection[str]) -> Findings:
+    for loc, names in _listed(slurm, _OF_ACCOUNTS) if accounts else ():
         for name in names:
-            if name not in (*slurm.accounts, ROOT):
+            if name not in (*accounts, ROOT):
                 message = f"{quote(name)} is not an account of this blueprint"
-                yield Finding(loc, message, did_you_mean(name, slurm.accounts))
+                yield Finding(loc, message, did_you_mean(name, accounts))
 
 
-def _listed(draft: Draft, slurm: s.SlurmSection, keys: Collection[str]) -> Iterator[tuple[Loc, list[str]]]:
-    """Yield the names that partitions list in these settings, as Slurm reads them: it ignores their case."""
-    for partition, section in slurm.partitions.items() if draft.intact("slurm", "partitions") else ():
+def _names_of_partitions(draft: Draft, slurm: s.SlurmSection) -> Findings:
+    """Yield partitions that there are not, and groups that only a distribution could have."""
+    partitions = draft.keys("slurm", "partitions")
+    for loc, (name, *_) in _listed(slurm, ("alternate",), lower=False):
+        if name not in partitions and draft.keys_intact("slurm", "partitions"):
+            message = f"{quote(name)} is not a partition of this blueprint"
+            yield Finding(loc, message, did_you_mean(name, partitions))
+    groups = (*draft.keys("groups"), *draft.keys("users"))  # each user has a group of that name
+    if draft.intact("services") and not has_directory(draft):
+        for loc, names in _listed(slurm, ("allowgroups",), lower=False):
+            for name in names:
+                if name not in groups and draft.keys_intact("groups") and draft.keys_intact("users"):
+                    message = f"{quote(name)} is not a group of this blueprint: Slurm ignores one that no node has"
+                    yield Finding(loc, message, did_you_mean(name, groups), severity="warning")
+
+
+def _listed(slurm: s.SlurmSection, keys: Collection[str], *, lower: bool = True) -> Iterator[tuple[Loc, list[str]]]:
+    """Yield the names that partitions list in these settings; Slurm ignores the case of accounts and QOS."""
+    for partition, section in slurm.partitions.items():
         for key, value in section.settings.items():
             if key.lower() in keys and value.lower() != "all":
-                yield ("slurm", "partitions", partition, "settings", key), value.lower().split(",")
+                names = (value.lower() if lower else value).split(",")
+                yield ("slurm", "partitions", partition, "settings", key), names
 
 
-def _qos(draft: Draft, slurm: s.SlurmSection) -> Findings:
-    known = tuple(dict.fromkeys((*slurm.qos, USUAL_QOS)))
+def _qos(slurm: s.SlurmSection, qos_names: Collection[str]) -> Findings:
+    known = tuple(dict.fromkeys((*qos_names, USUAL_QOS)))
     named: list[tuple[Loc, str]] = []
     for name, qos in slurm.qos.items():
         named += ((("slurm", "qos", name, "preempt", place), other) for place, other in enumerate(qos.preempt))
-    for name, partition in slurm.partitions.items() if draft.intact("slurm", "partitions") else ():
+    for name, partition in slurm.partitions.items():
         named += [(("slurm", "partitions", name, "qos"), partition.qos)] if partition.qos else []
-    for where, words in _listed(draft, slurm, ("allowqos", "denyqos")) if slurm.qos else ():
+    for where, words in _listed(slurm, _OF_QOS) if qos_names or slurm.accounts else ():
         named += ((where, word) for word in words)
-    for name, account in slurm.accounts.items() if draft.intact("slurm", "accounts") else ():
+    for name, account in slurm.accounts.items():
         loc: Loc = ("slurm", "accounts", name)
         limits: list[tuple[Loc, Limits]] = [(loc, account)]
         limits += (((*loc, "users", user), of_user) for user, of_user in account.users.items())

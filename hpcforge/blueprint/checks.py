@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint import schema as s
@@ -45,6 +45,7 @@ def check(draft: Draft) -> Iterator[Finding]:
         _controller,
         _partitions,
         lambda draft, _: accounting_findings(draft),
+        _keys_of_workers,
         _reservations,
         job_findings,
         _idle_workers,
@@ -241,6 +242,7 @@ def _partitions(draft: Draft, declared: NamedNodes) -> Findings:
         loc = ("slurm", "partitions", name)
         if draft.intact(*loc, "nodes"):
             yield from _workers(draft, declared, (*loc, "nodes"), partition.nodes)
+        yield from _submit_hosts(declared, (*loc, "settings"), partition.settings)
         if partition.default and defaults:
             yield Finding(
                 (*loc, "default"), "a second default partition", f"the first is `{defaults[0]}`; a cluster has one"
@@ -255,6 +257,30 @@ def _partitions(draft: Draft, declared: NamedNodes) -> Findings:
             severity="warning",
             key=True,
         )
+
+
+def _submit_hosts(declared: NamedNodes, loc: Loc, settings: Mapping[str, str]) -> Findings:
+    """Check hosts that jobs may be submitted from; one outside the blueprint may be meant."""
+    for key, hosts in settings.items():
+        if key.lower() != "allocnodes" or hosts.lower() == "all":
+            continue
+        try:
+            unknown = declared.unknown(hostlist.expand(hosts))
+        except hostlist.HostlistError as error:
+            yield Finding((*loc, key), f"{quote(hosts)} {error}", error.hint)
+            continue
+        if unknown:
+            message = f"{hostlist.fold(unknown)}: not among the nodes of this blueprint"
+            yield Finding((*loc, key), message, did_you_mean(unknown[0], declared.group_of), severity="warning")
+
+
+def _keys_of_workers(_: Draft, declared: NamedNodes) -> Findings:
+    """Yield keys for Slurm's line of a node that has no such line."""
+    for name, group in declared.groups.items():
+        given = {"features": bool(group.features), "weight": group.weight is not None}
+        for key in [key for key, there in given.items() if there and "worker" not in group.functions]:
+            message = f"`{key}` has no effect: only workers are nodes of Slurm"
+            yield Finding(("nodes", name, key), message, "remove it", severity="warning", key=True)
 
 
 def _reservations(draft: Draft, declared: NamedNodes) -> Findings:

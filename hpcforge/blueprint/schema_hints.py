@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from hpcforge.blueprint.diagnostics import closest, closest_or_all, quote
 from hpcforge.blueprint.reader import Loc
@@ -110,11 +111,37 @@ def aliases(model: type[BaseModel]) -> dict[str, str]:
 
 def description(model: type[BaseModel], loc: Loc) -> str | None:
     """What the schema says of the key at a location."""
+    field = _field_at(model, loc)
+    return field.description if field else None
+
+
+def bounds(model: type[BaseModel], loc: Loc) -> str | None:
+    """The least and the largest number that the schema takes at a location."""
+    field = _field_at(model, loc)
+    notes = [*field.metadata, *_notes(field.annotation)] if field else _notes(_annotation_at(model, loc))
+    least, largest = (
+        next((getattr(note, name) for note in notes if getattr(note, name, None) is not None), None)
+        for name in ("ge", "le")
+    )
+    return f"a number from {least or 0} " + (f"to {largest}" if largest is not None else "on")
+
+
+def _notes(annotation: object) -> list[object]:
+    """What Annotated says of a type, and of each type of a union."""
+    if get_origin(annotation) is Annotated:
+        inner, *notes = get_args(annotation)
+        fields = [entry for note in notes if isinstance(note, FieldInfo) for entry in note.metadata]
+        return [*notes, *fields, *_notes(inner)]
+    union = get_origin(annotation) in (Union, types.UnionType)
+    return [note for part in get_args(annotation) for note in _notes(part)] if union else []
+
+
+def _field_at(model: type[BaseModel], loc: Loc) -> FieldInfo | None:
     parent = _model_at(model, loc[:-1])
     if not isinstance(parent, type) or not loc:
         return None
     name = aliases(parent).get(str(loc[-1]))
-    return parent.model_fields[name].description if name else None
+    return parent.model_fields[name] if name else None
 
 
 def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:

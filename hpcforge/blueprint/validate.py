@@ -27,7 +27,7 @@ from hpcforge.blueprint.diagnostics import (
 )
 from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain
 from hpcforge.blueprint.renamed_keys import old_names
-from hpcforge.blueprint.schema_hints import aliases, description, rewritten, unknown_key
+from hpcforge.blueprint.schema_hints import aliases, bounds, description, rewritten, unknown_key
 
 Data = dict[str, Any]
 _AND_MORE = "more errors follow: fix these first"
@@ -67,15 +67,15 @@ class Draft:
         """Tell whether nothing at, above or below a location was taken out."""
         return loc not in self._around and not _under(loc, self.broken)
 
-    def keys_intact(self, section: str) -> bool:
-        """Tell whether the keys of a section are all that was meant: what is wrong is only in their values."""
-        if () in self.broken or (section,) in self.broken:
+    def keys_intact(self, *loc: str) -> bool:
+        """Tell whether the keys of a mapping are all that was meant: what is wrong is only in their values."""
+        if any(loc[:end] in self.broken for end in range(len(loc) + 1)):
             return False
-        return self.intact(section) or not any(loc[0] == section and len(loc) == 2 for loc in self.broken)
+        return not any(wrong[:-1] == loc for wrong in self.broken)
 
-    def keys(self, section: str) -> tuple[str, ...]:
-        """The keys of a section as written, whether or not their values are right."""
-        tree = find(self.document.root, (section,))
+    def keys(self, *loc: str) -> tuple[str, ...]:
+        """The keys of a mapping as written, whether or not their values are right."""
+        tree = find(self.document.root, loc)
         return tuple(tree.entries) if isinstance(tree, Mapping) else ()
 
     def place(self, findings: Iterable[Finding]) -> list[Diagnostic]:
@@ -198,7 +198,8 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, file: str
         hint, meant = unknown_key(model, loc, data, old_names(file, loc[:-1])) if guess else (None, None)
         return Finding(loc, f"unknown key {name}", hint, key=True, meant=meant)
     if kind == "value":
-        return Finding(loc, context["message"], context["hint"], key=key)
+        below = context["message"].endswith(" is below 0")
+        return Finding(loc, context["message"], bounds(model, loc) if below else context["hint"], key=key)
     if kind == "literal_error":
         known = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(", ")]
         word = str(detail["input"])

@@ -30,6 +30,13 @@ _GUESSED = 200  # characters of a text that is guessed at
 _USER_NAME = r"[a-z](?:[a-z0-9_-]{0,30}[a-z0-9_])?"
 _A_USER_NAME = "a user name: up to 32 lower-case letters, digits, _ and -, a letter first"
 
+# What firmware has in place of a serial number that no maker wrote: dmidecode's words, AMI's and OEMs' defaults.
+_NO_SERIAL = re.compile(
+    r"0+|x+|0?123456789|default([ ._-]?string)?|unknown|undefined|none|null|empty|invalid|n[/.]?a|o\.?e\.?m\.?|"
+    r"not[ ._-]?(specified|available|applicable|provided|present|defined|set)|to[ ._-]?be[ ._-]?filled.*|"
+    r"((system|chassis|base|board)[ ._-]?)*serial([ ._-]?(number|no\.?))?",
+    re.IGNORECASE,
+)
 # Names that Slurm, the resolver or hpcforge itself reads as something else.
 _RESERVED_NODES = frozenset({"all", "default", "localhost", "none"})
 # Accounts of Debian and of the packages that hpcforge installs.
@@ -127,6 +134,8 @@ def whole(value: Any) -> Any:
     """Turn decimal digits into an int; anything else that is text is refused, leading zeros too."""
     if not isinstance(value, str):
         return value
+    if re.fullmatch(r"-[0-9]{1,18}(?:\.[0-9]{1,9})?", value):
+        raise refusal(f"{quote(value)} is below 0")  # the hint has what the field's bounds are
     if not re.fullmatch(r"0|[1-9][0-9]{0,17}", value):
         guess = suggestions.whole(value)
         hint = f"write {guess}" if guess else "digits only, for example 64; a unit is in the name of the key"
@@ -138,6 +147,8 @@ def number(value: Any) -> Any:
     """Turn a plain decimal number into a float; anything else that is text is refused."""
     if not isinstance(value, str):
         return value
+    if re.fullmatch(r"-[0-9]{1,18}(?:\.[0-9]{1,9})?", value):
+        raise refusal(f"{quote(value)} is below 0")
     if not re.fullmatch(r"(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,9})?", value):
         guess = suggestions.number(value)
         hint = f"write {guess}" if guess else "digits and a point, for example 1.35; a unit is in the name of the key"
@@ -271,6 +282,30 @@ def _rack_names(text: str) -> str:
     return text
 
 
+def may_be_mac_of_port(text: str) -> bool:
+    """Whether one port can have this MAC address: it is not zero, and no group address (IEEE 802: first byte even)."""
+    return text != "00:00:00:00:00:00" and int(text[:2], 16) % 2 == 0
+
+
+def may_be_serial(text: str) -> bool:
+    """Whether a maker wrote this serial number: it is no placeholder, which many machines have."""
+    return not _NO_SERIAL.fullmatch(text)
+
+
+def _serial(text: str) -> str:
+    if not may_be_serial(text):
+        message = f"{quote(text)} is a placeholder, not a serial number"
+        raise refusal(message, "leave it out, or read the label on the machine")
+    return text
+
+
+def _mac_of_port(text: str) -> str:
+    if not may_be_mac_of_port(text):
+        message = f"{quote(text)} is zero, broadcast or multicast: no port has such a MAC address"
+        raise refusal(message, "`ip link` shows a port's own")
+    return text
+
+
 def counted(text: str) -> tuple[int, str]:
     """Return how many of what: `8 x connectx-7-400g` is 8 of it."""
     count, _, what = text.partition(" x ")
@@ -335,6 +370,7 @@ Mac = Annotated[
     Matches(
         "[0-9a-f]{2}(?::[0-9a-f]{2}){5}", "a MAC address in lower case", "3c:ec:ef:12:34:56", guess=suggestions.mac
     ),
+    Checked(_mac_of_port),
 ]
 Serial = Annotated[
     str,
@@ -344,6 +380,7 @@ Serial = Annotated[
         "S213048X8A03214",
         guess=suggestions.plainer,
     ),
+    Checked(_serial),
 ]
 SUBNET_MANAGER = _LABEL  # on-switch and external are labels, too
 Whole = Annotated[int, BeforeValidator(whole)]

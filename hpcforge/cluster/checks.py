@@ -13,8 +13,6 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import node_as_jump_host, node_network, outside
 from hpcforge.blueprint.diagnostics import closest_or_all, did_you_mean, quote
-from hpcforge.blueprint.inventory import BmcSection, InventoryNode
-from hpcforge.blueprint.network_checks import is_bmc
 from hpcforge.blueprint.overrides import FACTS, alike, hardware_of
 from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
@@ -23,6 +21,7 @@ from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import ELSEWHERE, Distribution
 from hpcforge.cluster.gpu_checks import example, gpu_findings, unknown_gpus
 from hpcforge.cluster.hardware_checks import hardware_findings
+from hpcforge.cluster.identity_checks import identity_findings
 from hpcforge.cluster.mig import mig_findings
 from hpcforge.cluster.override_checks import override_findings
 from hpcforge.cluster.release_checks import unknown_releases
@@ -356,27 +355,8 @@ def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
     if gone:
         message = f"positions of {hostlist.fold(gone)}, which the blueprint does not have"
         yield Finding(("positions",), message, "`hpcforge pin` removes them", severity="warning", key=True)
-    yield from _shared_identities(inventory, blueprint)
+    yield from identity_findings(inventory, blueprint)
     yield from _effective_addresses(inventory, blueprint, declared)
-
-
-def _shared_identities(inventory: Draft, blueprint: Draft) -> Findings:
-    """Yield what two machines share although only one can have it; addresses on networks are judged with those."""
-    machines: dict[str, InventoryNode] = inventory.sections["nodes"] or {}
-    on_network = any(is_bmc(name, network) for name, network in (blueprint.sections["networks"] or {}).items())
-    owner = {machine.address: name for name, machine in machines.items() if machine.address}
-    for name, machine in machines.items():
-        bmc = machine.bmc or BmcSection.model_construct()
-        at = None if on_network else bmc.address
-        own = (
-            (("mac",), machine.mac),
-            (("bmc", "mac"), bmc.mac),
-            (("bmc", "address"), at),
-            (("serial",), machine.serial),
-        )
-        for key, value in own:
-            if value is not None and owner.setdefault(value, name) != name:
-                yield Finding(("nodes", name, *key), f"{value} of {name} already belongs to {owner[value]}")
 
 
 def _effective_addresses(inventory: Draft, blueprint: Draft, declared: NamedNodes) -> Findings:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from hpcforge.blueprint.edit import quoted
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
+from hpcforge.blueprint.values import may_be_mac_of_port, may_be_serial
 from hpcforge.cluster.model import Node
 
 _SERIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}")
@@ -210,7 +211,8 @@ def additions(matches: MachineMatches, nodes: Iterable[Node], inventory: Invento
         if machine is None or is_another(node, machine):
             continue
         known = inventory.nodes.get(node.name) or InventoryNode.model_construct()
-        if not known.serial and _SERIAL.fullmatch(machine.serial) and machine.serial not in serials:
+        right = _SERIAL.fullmatch(machine.serial) and may_be_serial(machine.serial)
+        if not known.serial and right and machine.serial not in serials:
             added[node.name, "serial"] = machine.serial
             serials.add(machine.serial)
         mac = _boot_mac(machine)
@@ -230,7 +232,8 @@ def _of_several(values: Iterable[str]) -> set[str | None]:
 
 def _boot_mac(machine: Machine) -> str | None:
     """The one MAC address that it can boot from: its only one, or the only one with a link."""
-    for macs in (machine.macs, machine.linked):
+    for listed in (machine.macs, machine.linked):
+        macs = [mac for mac in listed if may_be_mac_of_port(mac)]
         if len(macs) == 1 and not machine.more_macs:
             return macs[0]
     return None

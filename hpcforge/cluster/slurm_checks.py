@@ -13,7 +13,7 @@ from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import may_set, may_set_of_partition
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import Distribution
-from hpcforge.catalog.slurm import Kind, SlurmRelease, expected, kind_of
+from hpcforge.catalog.slurm import Kind, SlurmRelease, expected, kind_of, preemption_mistake
 from hpcforge.cluster.model import Cluster
 
 
@@ -34,6 +34,8 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     places = [place for place in _all_settings(slurm) if place.settings] if slurm else []
     for place in places:
         yield from _twice(place)
+    if slurm and draft.intact("slurm", "settings"):
+        yield from _against_each_other(slurm, qos_are_known=draft.intact("slurm", "qos"))
     software: s.Software | None = draft.sections["software"]
     if not places or not software or not draft.intact("software", "os"):
         return
@@ -42,6 +44,26 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
         if system := catalog.distributions.get((software.os.name, found)):
             for place in places:
                 yield from _refused(place, system, catalog)
+
+
+def _against_each_other(slurm: s.SlurmSection, *, qos_are_known: bool) -> Iterator[Finding]:
+    """Yield pairs of settings with which slurmctld does not start; one that is absent has its default."""
+    given = {name.lower(): (name, value.lower()) for name, value in slurm.settings.items()}
+    loc = ("slurm", "settings")
+    first, last = (_number(given[key][1]) if key in given else None for key in ("firstjobid", "maxjobid"))
+    if last is not None and last < (1 if first is None else first):
+        yield Finding((*loc, given["maxjobid"][0]), "MaxJobId is below FirstJobId", "use a larger number")
+    by_qos = any(qos.preempt for qos in slurm.qos.values()) and "preempttype" not in given  # hpcforge writes both then
+    kind = given["preempttype"][1] if "preempttype" in given else "preempt/qos" if by_qos else "preempt/none"
+    mode = given["preemptmode"][1] if "preemptmode" in given else "requeue" if by_qos else "off"
+    at = given.get("preemptmode") or given.get("preempttype")
+    mistake = preemption_mistake(kind, mode) if at and qos_are_known else None
+    if mistake and at:
+        yield Finding((*loc, at[0]), *mistake)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
 
 
 def _all_settings(slurm: s.SlurmSection) -> Iterator[_Settings]:

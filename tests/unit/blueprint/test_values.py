@@ -119,3 +119,55 @@ def test_the_entry_shown_for_hardware_that_is_not_known_is_all_it_takes(tmp_path
     assert shown
     path.write_text(f"{text}{shown[0]}\n", encoding="utf-8")
     assert {worker.memory_mib for worker in load(path).cluster.nodes if worker.name != "head"} == {256 * 1024}
+
+
+@pytest.mark.parametrize(
+    ("mac", "right"),
+    [
+        ("3c:ec:ef:12:34:56", True),
+        ("02:00:00:00:00:00", True),  # of a virtual machine: administered locally
+        ("fe:ff:ff:ff:ff:ff", True),
+        ("00:00:00:00:00:01", True),
+        ("00:00:00:00:00:00", False),
+        ("ff:ff:ff:ff:ff:ff", False),
+        ("01:00:5e:00:00:01", False),  # IPv4 multicast, RFC 1112
+        ("33:33:00:00:00:01", False),  # IPv6 multicast, RFC 2464
+        ("01:80:c2:00:00:0e", False),  # LLDP, IEEE 802.1AB
+    ],
+)
+def test_a_mac_address_is_one_that_a_port_can_have(mac: str, right: bool) -> None:
+    assert values.may_be_mac_of_port(mac) is right
+    if right:
+        TypeAdapter(values.Mac).validate_python(mac)
+        return
+    with pytest.raises(ValidationError, match="no port has such a MAC address"):
+        TypeAdapter(values.Mac).validate_python(mac)
+
+
+@pytest.mark.parametrize(
+    ("serial", "right"),
+    [
+        ("S213048X8A03214", True),
+        ("0", False),
+        ("00000000", False),
+        ("Default", False),
+        ("unknown", False),
+        ("Not.Specified", False),
+        ("not_available", False),
+        ("To-be-filled-by-O.E.M.", False),
+        ("System.Serial.Number", False),
+        ("0123456789", False),
+        ("N/A", False),
+        ("1234567890123", True),
+        ("DEFAULT7", True),
+        ("NA123", True),
+        ("OEM4711", True),
+    ],
+)
+def test_a_serial_number_is_no_placeholder(serial: str, right: bool) -> None:
+    assert values.may_be_serial(serial) is right
+    if right:
+        TypeAdapter(values.Serial).validate_python(serial)
+        return
+    with pytest.raises(ValidationError, match="placeholder"):
+        TypeAdapter(values.Serial).validate_python(serial)

@@ -10,7 +10,7 @@ import pytest
 
 from hpcforge.blueprint.values import may_set
 from hpcforge.catalog import load_catalog
-from hpcforge.catalog.slurm import expected, kind_of
+from hpcforge.catalog.slurm import expected, kind_of, preemption_mistake
 from hpcforge.cluster import load
 from tools import slurm_settings
 
@@ -77,6 +77,56 @@ def test_values_are_those_that_its_parser_takes(name: str, value: str, taken: bo
     kind = kind_of(CATALOG.slurm["22.05"].partition_settings, name.upper())
     assert kind is not None
     assert (expected(name, kind, value) is None) == taken
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "taken"),
+    [
+        ("EnforcePartLimits", "ALL", True),
+        ("EnforcePartLimits", "yes", True),
+        ("EnforcePartLimits", "SOME", False),
+        ("SlurmctldDebug", "verbose", True),
+        ("SlurmctldDebug", "3", True),
+        ("SlurmctldDebug", "verbos", False),
+        ("SlurmdDebug", "debug5", True),
+        ("SlurmdDebug", "debug6", False),
+        ("SlurmdSyslogDebug", "warning", False),
+        ("PrivateData", "jobs,Users", True),
+        ("PrivateData", "all", True),
+        ("PrivateData", "jobs,foo", False),
+        ("SchedulerType", "sched/builtin", True),
+        ("SchedulerType", "sched/backfil", False),
+        ("PreemptType", "preempt/partition_prio", True),
+        ("PreemptType", "preempt/partition_priority", False),
+        ("PriorityType", "priority/multi", False),
+        ("MaxArraySize", "4000001", True),
+        ("MaxArraySize", "5000000", False),
+        ("MaxArraySize", "UNLIMITED", False),
+        ("FirstJobId", "0", False),
+        ("DebugFlags", "WhateverTheReleaseHas", True),
+    ],
+)
+@pytest.mark.parametrize("release", CATALOG.slurm)
+def test_a_closed_list_is_known(release: str, name: str, value: str, taken: bool) -> None:
+    kind = kind_of(CATALOG.slurm[release].settings, name)
+    assert kind is not None
+    assert (expected(name, kind, value) is None) == taken
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "right"),
+    [
+        ("preempt/none", "off", True),
+        ("preempt/none", "gang", True),
+        ("preempt/none", "requeue", False),
+        ("preempt/qos", "cancel,within", True),
+        ("preempt/qos", "off", False),
+        ("preempt/partition_prio", "suspend,gang", True),
+        ("preempt/partition_prio", "suspend", False),
+    ],
+)
+def test_preemption_has_a_mode_that_goes_with_its_type(kind: str, mode: str, right: bool) -> None:
+    assert (preemption_mistake(kind, mode) is None) is right
 
 
 def test_nothing_is_refused_for_a_release_that_the_catalog_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.cluster import load
 from hpcforge.cluster.discovered import Machine, additions, differences, match, without_machine
@@ -94,6 +96,26 @@ def test_the_only_interface_that_could_be_read_is_not_taken_for_the_only_one() -
         matches = match(nodes(), [replace(machine, more_macs=more_macs)], ["g01"])
         added = additions(matches, nodes(), Inventory.model_construct())
         assert ((first.name, "mac") in added) is not more_macs
+
+
+@pytest.mark.parametrize(
+    "no_port", ["00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:01", "33:33:00:00:00:01"]
+)
+def test_a_mac_address_that_no_port_has_is_not_taken(no_port: str) -> None:
+    first, _ = nodes()
+    for macs, taken in ((no_port,), None), ((no_port, "3c:ec:ef:00:00:01"), "3c:ec:ef:00:00:01"):
+        matches = match(nodes(), [Machine("10.9.9.9", macs=macs)], ["g01"])
+        added = additions(matches, nodes(), Inventory.model_construct())
+        assert added.get((first.name, "mac")) == taken
+
+
+@pytest.mark.parametrize("serial", ["0", "Default", "unknown", "Not.Specified"])
+def test_a_placeholder_is_not_taken_for_a_serial_number(serial: str) -> None:
+    new = [replace(node, serial=None) for node in nodes()]
+    for written, taken in (serial, None), ("S213048X8A03214", "S213048X8A03214"):
+        matches = match(new, [Machine("10.9.9.9", serial=written)], ["g01"])
+        added = additions(matches, new, Inventory.model_construct())
+        assert added.get((new[0].name, "serial")) == taken
 
 
 def test_machines_are_assigned_in_the_order_of_their_addresses() -> None:

@@ -153,7 +153,7 @@ def test_a_setting_that_slurm_would_not_take_is_an_error_at_its_line(
         ("Express:", "Default:", "`Default` is a reserved name"),
         ("Express:", "Ex/press:", "`Ex/press` is not a name of a partition"),
         ("ib_hdr", "ib&hdr", "`ib&hdr` is not a feature of a node"),
-        ("weight: 50", "weight: -1", "`-1` is not a whole number"),
+        ("weight: 50", "weight: -1", "`-1` is below 0"),
         ("weight: 50", "weight: 4294967294", "must be at most 4294967293"),
     ],
 )
@@ -211,3 +211,96 @@ def test_a_partition_that_keeps_jobs_out_is_selective() -> None:
     assert [name for name, partition in of_each.items() if partition.selective] == [
         "AllowAccounts", "RootOnly", "minnodes",
     ]  # fmt: skip
+
+
+ACCOUNTED = TEXT.replace("time: {on: head}", "time: {on: head}, accounting: {on: head}").replace(
+    "users: {tests", "  accounts: {physics: {users: {tests: {}}}}\nusers: {tests"
+)
+
+
+def diagnosed(tmp_path: Path, text: str) -> list[tuple[str, str]]:
+    """Severity and message of all that is wrong or doubtful."""
+    path = tmp_path / "lake.yaml"
+    path.write_text(text, encoding="utf-8")
+    try:
+        found = list(load(path).diagnostics)
+    except InvalidInput as caught:
+        found = caught.diagnostics
+    return [(each.severity, each.message) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("setting", "severity", "message"),
+    [
+        ("AllowQos: nosuch", "error", "`nosuch` is not a QOS of this blueprint"),
+        ("denyqos: normal,nosuch", "error", "`nosuch` is not a QOS of this blueprint"),
+        ("Alternate: week.long", "error", "`week.long` is not a partition of this blueprint"),
+        ("AllocNodes: login9,thin1", "warning", "login9: not among the nodes of this blueprint"),
+        ("AllowGroups: tests,wheel", "warning", "`wheel` is not a group of this blueprint"),
+    ],
+)
+def test_a_partition_names_what_there_is(tmp_path: Path, setting: str, severity: str, message: str) -> None:
+    [(how, text)] = diagnosed(tmp_path, ACCOUNTED.replace("PriorityTier: 20", setting))
+    assert (how, message in text) == (severity, True)
+
+
+@pytest.mark.parametrize(
+    "setting", ["AllowQos: normal", "Alternate: Week.long", "AllocNodes: head", "AllowGroups: ALL"]
+)
+def test_a_partition_may_name_what_there_is(tmp_path: Path, setting: str) -> None:
+    assert diagnosed(tmp_path, ACCOUNTED.replace("PriorityTier: 20", setting)) == []
+
+
+@pytest.mark.parametrize("setting", ["AllowAccounts: physics", "DenyAccounts: root", "AllowQos: normal", "DenyQos: x"])
+def test_accounts_and_qos_of_a_partition_need_accounting(tmp_path: Path, setting: str) -> None:
+    name = setting.partition(":")[0]
+    assert diagnosed(tmp_path, TEXT.replace("PriorityTier: 20", setting)) == [
+        ("error", f"`{name}` needs a cluster with accounting")
+    ]
+
+
+@pytest.mark.parametrize(
+    "broken", ['AllowGroups: "a b"', "12: 3", "~: 1", "Bad-Key: 1"], ids=["value", "number", "null", "key"]
+)
+def test_the_rest_is_checked_where_a_setting_is_broken(tmp_path: Path, broken: str) -> None:
+    rest = f"{broken}\n        AllowAccounts: nosuch\n        AllowQos: nosuch\n        PriorityTeir: 10"
+    errors = [text for _, text in diagnosed(tmp_path, ACCOUNTED.replace("PriorityTier: 20", rest))]
+    for message in ("`nosuch` is not an account", "`nosuch` is not a QOS", "`PriorityTeir`"):
+        assert any(message in text for text in errors), (message, errors)
+
+
+def test_the_rest_is_checked_where_a_partition_or_an_account_is_broken(tmp_path: Path) -> None:
+    text = ACCOUNTED.replace("nodes: thin\n", 'nodes: thin\n      qos: nosuch\n      max_time: "25:61:00"\n')
+    text = text.replace("{tests: {}}}}", "{tests: {}}}, chem: {parent: nobody, shares: x}}")
+    text = text.replace("PriorityTier: 20", "AllowAccounts: chem,none")
+    errors = [text for _, text in diagnosed(tmp_path, text)]
+    for message in (
+        "`nosuch` is not a QOS",
+        "`25:61:00` is not a time",
+        "`nobody` is not an account",
+        "`none` is not an a",
+    ):
+        assert any(message in text for text in errors), (message, errors)
+    assert not any("`chem`" in text for text in errors)
+
+
+def test_what_only_workers_have_is_not_dropped_without_a_word(tmp_path: Path) -> None:
+    text = TEXT.replace("functions: [head], ", "functions: [head], features: [zz], weight: 0, ")
+    assert diagnosed(tmp_path, text) == [
+        ("warning", f"`{key}` has no effect: only workers are nodes of Slurm") for key in ("features", "weight")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        ("weight: 50", "weight: -1", "a number from 0 to 4294967293"),
+        ("uid: 2001", "uid: -5", "a number from 1000 to 59999"),
+        ("cores: 0", "cores: -2", "a number from 0 to 64"),
+    ],
+)
+def test_a_number_below_zero_is_answered_with_what_may_be_there(tmp_path: Path, old: str, new: str, hint: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        lake(tmp_path, TEXT.replace(old, new))
+    [error] = [found for found in caught.value.diagnostics if found.severity == "error"]
+    assert (error.message, error.hint) == (f"`{new.partition(': ')[2]}` is below 0", hint)

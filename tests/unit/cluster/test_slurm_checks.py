@@ -85,3 +85,38 @@ def test_nvlink_domains_are_racks(tmp_path: Path) -> None:
         ("nvlink-r1", ("t01", "t02")),
         ("nvlink-r2", ("t03",)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("PreemptMode: REQUEUE", "PreemptMode REQUEUE needs a PreemptType other than preempt/none"),
+        ("preempttype: preempt/none, PreemptMode: CANCEL", "PreemptMode CANCEL needs a PreemptType other than"),
+        ("PreemptType: preempt/partition_prio", "preempt/partition_prio needs a PreemptMode that is not OFF"),
+        ("PreemptType: PREEMPT/QOS, PreemptMode: GANG", "preempt/qos needs a PreemptMode that is not OFF"),
+        ("PreemptType: preempt/qos, PreemptMode: SUSPEND", "PreemptMode SUSPEND needs GANG"),
+        ("FirstJobId: 500, MaxJobId: 400", "MaxJobId is below FirstJobId"),
+        ("MaxJobId: 0", "MaxJobId is below FirstJobId"),
+    ],
+)
+def test_settings_with_which_slurmctld_does_not_start_together(tmp_path: Path, settings: str, message: str) -> None:
+    text = TEXT.replace(", topology: block", "")
+    text = text.replace("  controller: head\n", f"  controller: head\n  settings: {{{settings}}}\n")
+    assert message in refused(tmp_path, text)[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "qos"),
+    [
+        ("PreemptType: preempt/partition_prio, PreemptMode: 'GANG,SUSPEND'", ""),
+        ("PreemptType: preempt/none", ""),
+        ("PreemptMode: GANG", ""),
+        ("PreemptMode: 'OFF'", ""),
+        ("FirstJobId: 500", ""),
+        ("PreemptMode: CANCEL", "  qos: {high: {preempt: [low]}, low: {}}\n"),  # hpcforge writes PreemptType
+        ("PreemptExemptTime: '00:10:00'", "  qos: {high: {preempt: [low]}, low: {}}\n"),
+    ],
+)
+def test_settings_that_go_together(tmp_path: Path, settings: str, qos: str) -> None:
+    text = TEXT.replace(", topology: block", "").replace("time: {on: head}", "time: {on: head}, accounting: {on: head}")
+    near(tmp_path, text.replace("  controller: head\n", f"  controller: head\n  settings: {{{settings}}}\n{qos}"))
