@@ -62,6 +62,9 @@ _TYPES: Mapping[str, TypeAdapter[str]] = {
 }
 
 
+_MAC = re.compile("[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+
+
 def _bare_address(text: str) -> str:
     """An address without the length of its prefix, and out of a URL."""
     return text.removeprefix("http://").removeprefix("https://").partition("/")[0]
@@ -323,6 +326,8 @@ def _typed(reading: _ListReading, name: str, cell: ListCell) -> str:
             return value
         except ValidationError as error:
             [first, *_] = error.errors(include_url=False)
+            if _MAC.fullmatch(text):  # its form is right
+                break
     hint = first.get("ctx", {}).get("hint")
     reading.add(f"{name}: {first['msg']}", cell.mark, hint if isinstance(hint, str) else None)
     return ""
@@ -334,10 +339,7 @@ def _of_no_machine(value: str, name: str) -> str | None:
         address = ipaddress.IPv4Address(value)
         none = address.is_loopback or address.is_multicast or address.is_unspecified or address.is_reserved
         return "an address that no machine has in a network" if none else None
-    if name == "serial":
-        return None
-    several = int(value[:2], 16) & 1
-    return "a group's MAC address" if several else "no MAC address" if not value.strip("0:") else None
+    return None
 
 
 def _known(inventory: Inventory, node: str) -> dict[str, str | None]:
