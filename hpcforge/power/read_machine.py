@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.cluster.discovered import Machine
 from hpcforge.power import BmcError, JsonObject, lazy_property
+from hpcforge.power.nics import read_nics
 from hpcforge.power.redfish import Redfish
-from hpcforge.power.service import link, links, mapping, number, text
+from hpcforge.power.service import before, link, links, mapping, number, text
 
-_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
-_MAC_OF_PATH = re.compile(r"MAC\(([0-9a-fA-F]{12})")  # of a UEFI device path
-# Interfaces between a machine and its own controller: names of Lenovo, Supermicro, DMTF's example, OpenBMC and AMI.
-_TO_MANAGER = re.compile(r"tomanager|(host|manager) (ethernet|network) interface|\busb|rndis", re.IGNORECASE)
 # Serial numbers that mainboards have when no maker wrote one.
 _NO_SERIAL = re.compile(
     r"|0+|n/?a|none|null|unknown|not ?(specified|available|set)|to be filled.*|default string|\w*serial ?number|"
@@ -71,7 +67,7 @@ class _MachineReader:
 
     def machine(self, certificate: str | None) -> Machine:
         """Read all of it."""
-        nics, more_macs, gpus = self.nics(), bool(self.bmc.unread), self.gpus()
+        nics, gpus = read_nics(self.bmc, self.data, lambda: self.chassis), self.gpus()
         serial, maker, model = self.names()
         equipment = "" if gpus else self.equipment()
         return Machine(
@@ -80,9 +76,9 @@ class _MachineReader:
             serial=serial,
             maker=maker,
             model=model,
-            macs=tuple(nics),
-            linked=tuple(mac for mac, linked in nics.items() if linked),
-            more_macs=more_macs,
+            macs=tuple(nics.linked),
+            linked=tuple(mac for mac, linked in nics.linked.items() if linked),
+            more_macs=not nics.whole,
             memory_gib=self.memory_gib or None,
             sockets=int(self.sockets) if self.sockets else None,
             gpus=gpus or (None if self.off else gpus),
@@ -102,7 +98,7 @@ class _MachineReader:
         own = links(mapping(self.data, "Links").get("Chassis"))
         every = self.bmc.members(link(mapping(self.bmc.root, "Chassis")))
         paths = dict.fromkeys([*own, *self.bmc.tried(every)])
-        return list(_before(time.monotonic() + PART_S, self.bmc.each(paths)))
+        return list(before(time.monotonic() + PART_S, self.bmc.each(paths)))
 
     def names(self) -> tuple[str, str, str]:
         """Return serial number, maker and model: of the system, else of its enclosure, else of its own board."""
@@ -113,23 +109,6 @@ class _MachineReader:
         maker, model = (text(self.data, key) or text(whole, key) for key in ("Manufacturer", "Model"))
         return _serial(whole), maker, model
 
-    def nics(self) -> Mapping[str, bool]:
-        """Return the interfaces that can boot, by MAC address, with whether each has a link.
-
-        Where none is listed, the firmware's boot options name them. An address that is administered locally counts only
-        where all are: beside others it is a USB link's, or a bridge's.
-        """
-        nics: dict[str, bool] = {}
-        for part in self.bmc.each(self.bmc.members(link(mapping(self.data, "EthernetInterfaces")))):
-            if (mac := _mac(part)) and not _of_manager(part) and text(part, "EthernetInterfaceType") != "Virtual":
-                nics[mac] = nics.get(mac, False) or text(part, "LinkStatus") == "LinkUp"
-        if not nics:
-            for option in self.bmc.each(self.bmc.members(link(mapping(mapping(self.data, "Boot"), "BootOptions")))):
-                path = text(option, "UefiDevicePath", 500)
-                if (match := _MAC_OF_PATH.search(path)) and "USB(" not in path:
-                    nics[":".join(re.findall("..", match[1].lower()))] = False
-        return {mac: linked for mac, linked in nics.items() if not int(mac[:2], 16) & 2} or nics
-
     def gpus(self) -> tuple[str, ...] | None:
         """Return models of GPUs: of the systems' processors, else of chassis' PCIe devices; None for no whole list."""
         bmc, lists, unread = self.bmc, 0, len(self.bmc.unread)
@@ -138,14 +117,14 @@ class _MachineReader:
         for system in (self.data, *bmc.each(bmc.systems.others)):
             if not gpus and (path := link(mapping(system, "Processors"))):
                 lists += 1
-                gpus = [part for part in _before(until, bmc.each(bmc.members(path))) if _is_gpu_processor(part)]
+                gpus = [part for part in before(until, bmc.each(bmc.members(path))) if _is_gpu_processor(part)]
         for part in () if gpus else self.chassis:
             if not gpus and (path := link(mapping(part, "PCIeDevices"))):
                 lists += 1
-                devices = list(_before(until, bmc.each(bmc.members(path))))
+                devices = list(before(until, bmc.each(bmc.members(path))))
                 # To read each device's functions takes long: only where no name says it.
                 named = [device for device in devices if _is_gpu_by_name(device)]
-                gpus = named or [device for device in _before(until, devices) if _is_gpu(bmc, device)]
+                gpus = named or [device for device in before(until, devices) if _is_gpu(bmc, device)]
         if time.monotonic() >= until:
             bmc.unread[f"GPUs: to read them takes more than {PART_S:g} s"] = None
         whole = lists and len(bmc.unread) == unread
@@ -164,21 +143,9 @@ class _MachineReader:
         return next((name for name, pattern in _EQUIPMENT.items() if pattern.search(names)), "no server")
 
 
-def _before(until_s: float, resources: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """Yield these resources up to a time."""
-    return takewhile(lambda _: time.monotonic() < until_s, resources)
-
-
 def _serial(data: JsonObject) -> str:
     serial = text(data, "SerialNumber")
     return "" if _NO_SERIAL.fullmatch(serial) else serial
-
-
-def _of_manager(data: JsonObject) -> bool:
-    """Whether an interface leads to the machine's own controller."""
-    names = " ".join(text(data, key, 100) for key in ("Id", "Name", "Description"))
-    path = text(data, "UefiDevicePath", 500)
-    return bool(link(mapping(mapping(data, "Links"), "HostInterface")) or _TO_MANAGER.search(names) or "USB(" in path)
 
 
 def _is_gpu_processor(data: JsonObject) -> bool:
@@ -203,11 +170,3 @@ def _is_gpu(bmc: Redfish, device: JsonObject) -> bool:
 def _model(data: JsonObject) -> str:
     model = text(data, "Model")
     return model if model and model.upper() != "N/A" else "GPU"
-
-
-def _mac(data: JsonObject) -> str | None:
-    for key in ("PermanentMACAddress", "MACAddress"):
-        mac = text(data, key).lower().replace("-", ":")
-        if _MAC.fullmatch(mac) and mac != "00:00:00:00:00:00":
-            return mac
-    return None

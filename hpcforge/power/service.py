@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import takewhile
 from urllib.parse import urlsplit
 
 from hpcforge.power import BmcError, JsonObject, Login, Quirk, Reason, lazy_property, quirks
@@ -248,6 +249,11 @@ def number(data: JsonObject, key: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= 1e12 else None
+
+
+def before(until_s: float, resources: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Yield these resources up to a time."""
+    return takewhile(lambda _: time.monotonic() < until_s, resources)
 
 
 def mapping(data: JsonObject, key: str) -> JsonObject:

@@ -127,46 +127,6 @@ def test_a_list_that_is_not_whole_counts_nothing(tmp_path: Path) -> None:
     assert len(machine.notes) == 2
 
 
-# Interfaces to the controller as Lenovo, Supermicro, DMTF's public-rackmount1 and AMI have them, none of which boots.
-@pytest.mark.parametrize(
-    "link_to_manager",
-    [
-        {"Id": "ToManager"},
-        {"Name": "Host Ethernet Interface"},
-        {"Name": "Manager Ethernet Interface", "SpeedMbps": 100},
-        {"Description": "Host Network Interface"},
-        {"Links": {"HostInterface": linked(f"{ROOT}/Managers/1/HostInterfaces/1")}},
-        {"UefiDevicePath": "PciRoot(0x0)/Pci(0x14,0x0)/USB(0xA,0x0)/MAC(3C,0x0)"},
-        {"Id": "usb0"},
-        {"Id": "7", "MACAddress": "7e:d3:0a:00:00:99"},  # administered locally
-        {"EthernetInterfaceType": "Virtual"},
-    ],
-)
-def test_an_interface_to_the_controller_never_boots(tmp_path: Path, link_to_manager: dict[str, object]) -> None:
-    fake = FakeBmc()
-    own = {"Id": "NIC1", "MACAddress": "3c:ec:ef:00:00:01", "LinkStatus": None}
-    fake.resources |= members(
-        NICS, a={"MACAddress": "3c:ec:ef:00:00:99", "LinkStatus": "LinkUp", **link_to_manager}, b=own
-    )
-    machine = read(tmp_path, fake)
-    assert (machine.macs, machine.linked) == (("3c:ec:ef:00:00:01",), ())
-
-
-def test_boot_options_name_interfaces_where_no_list_does(tmp_path: Path) -> None:
-    fake, options = FakeBmc(), f"{SYSTEM}/BootOptions"  # as a GB200
-    fake.resources[SYSTEM] = {**fake.system(), "EthernetInterfaces": None, "Boot": {"BootOptions": linked(options)}}
-    pci = "PciRoot(0x5)/Pci(0x6,0x0)/MAC(D0F405000004,0x1)"
-    paths = [
-        f"{pci}/IPv4(0.0.0.0)",
-        f"{pci}/IPv6(0)",
-        "PciRoot(0x5)/USB(0x4,0x0)/MAC(EEA3AB000003,0x1)",
-        "HD(1,GPT)",
-        None,
-    ]
-    fake.resources |= members(options, **{str(number): {"UefiDevicePath": path} for number, path in enumerate(paths)})
-    assert read(tmp_path, fake).macs == ("d0:f4:05:00:00:04",)
-
-
 @pytest.mark.parametrize(
     "own", ["", "To be filled by O.E.M.", "Default string", "0000000", "N/A", "System Serial Number", None]
 )
