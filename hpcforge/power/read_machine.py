@@ -61,6 +61,8 @@ class _MachineReader:
     def __init__(self, bmc: Redfish) -> None:
         self.bmc = bmc
         self.data: JsonObject = bmc.system().data if bmc.systems.host else {}
+        if bmc.systems.host and not self.data:
+            raise BmcError(f"{bmc.access.address}: {bmc.systems.host} is empty", "answer")
         self.memory_gib = number(mapping(self.data, "MemorySummary"), "TotalSystemMemoryGiB")
         self.sockets = number(mapping(self.data, "ProcessorSummary"), "Count")
         self.off = text(self.data, "PowerState") in _OFF

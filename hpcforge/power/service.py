@@ -84,7 +84,7 @@ class RedfishService:
                 break
             self._note("etag-required")
             answer = self._ask(method, path, body, tag() or "*")
-        if answer.status >= 300:
+        if answer.status >= 300 or (method == "GET" and _is_no_resource(answer)):
             raise self._refused(path, answer)
         return answer
 
@@ -93,7 +93,10 @@ class RedfishService:
         count = 0
         while path and count < MOST_MEMBERS:
             data = self.get(path).data
-            paths = links(data.get("Members"))[: MOST_MEMBERS - count]
+            listed = data.get("Members")
+            paths = links(listed)[: MOST_MEMBERS - count]
+            if isinstance(listed, list) and not all(link(member) for member in listed if isinstance(member, dict)):
+                self.unread[f"{path} has members without a link: not read"] = None
             yield from map(self._path, paths)
             count += max(1, len(paths))
             path = text(data, "Members@odata.nextLink", 500)
@@ -182,6 +185,8 @@ class RedfishService:
             self._refusal = self._error(f"it refuses {user} (HTTP {answer.status})", "login")
             return self._refusal
         why = next((message for message in messages if "ExtendedInfo" not in message), "")
+        if answer.status < 300:
+            why = why or "no resource"
         if answer.status in self._table["unavailable"].statuses and (seconds := _seconds(answer.retry_after)):
             why = f"not ready, and not before {seconds:.0f} s"
         message = f"{self.access.address}: HTTP {answer.status} for {path}" + (f": {why}" if why else "")
@@ -192,6 +197,11 @@ class RedfishService:
 
     def _note(self, quirk: str) -> None:
         self.quirks[quirk] = None
+
+
+def _is_no_resource(answer: HttpAnswer) -> bool:
+    """Whether a success has no content, or that of an error, as while a controller starts."""
+    return answer.status == 204 or ("@odata.id" not in answer.data and bool(mapping(answer.data, "error")))
 
 
 def _messages(data: JsonObject) -> Sequence[str]:
@@ -234,10 +244,10 @@ def link(data: JsonObject) -> str:
 
 
 def links(data: object) -> list[str]:
-    """The paths that a list of links names."""
+    """The paths that a list of links names; a link alone is a list of one."""
     return [
         path
-        for member in (data if isinstance(data, list) else [])
+        for member in (data if isinstance(data, list) else [data])
         if isinstance(member, dict)
         if (path := link(member))
     ]
