@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.cluster.discovered import Machine
@@ -22,9 +23,15 @@ _ENCLOSURES = ("RackMount", "Sled", "Blade", "StandAlone", "Shelf", "Drawer", "E
 _GPU_VENDORS = ("0x10de", "0x1002", "0x1da3")  # PCI: NVIDIA, AMD, Habana. Others' display controllers are consoles.
 _GPU_CLASSES = ("DisplayController", "ProcessingAccelerators")
 _GPU_NAME = re.compile(r"(?<![a-z])gpu(?![a-z])", re.IGNORECASE)
+# Models of GPUs that are listed as accelerators: of AMD, Intel and Habana, and NVIDIA.
+_GPU_MODEL = re.compile(
+    r"instinct|(?<![a-z0-9])mi\d{3}|gaudi|habana|gpu|nvidia|(?<![a-z0-9])[abhl]\d{2,3}s?(?![a-z0-9])",
+    re.IGNORECASE,
+)
 # What a controller without processors and memory belongs to, by its names and by the lists of its service root.
 _EQUIPMENT: Mapping[str, re.Pattern[str]] = {
     "DPU": re.compile(r"bluefield|smartnic|(?<![a-z])dpu(?![a-z])", re.IGNORECASE),
+    "virtual system": re.compile(r"^(Virtual|OS)\b"),
     "NVSwitch tray": re.compile(r"nv-?switch|nvlink ?switch", re.IGNORECASE),
     "power shelf": re.compile(r"power ?shel[fv]|powerequipment|(?<![a-z])(pdu|pmc|psu)(?![a-z])", re.IGNORECASE),
     "cooling unit": re.compile(r"thermalequipment|cool(ing|ant)|(?<![a-z])cdu(?![a-z])", re.IGNORECASE),
@@ -65,6 +72,7 @@ class _MachineReader:
             raise BmcError(f"{bmc.access.address}: {bmc.systems.host} is empty", "answer")
         self.memory_gib = number(mapping(self.data, "MemorySummary"), "TotalSystemMemoryGiB")
         self.sockets = number(mapping(self.data, "ProcessorSummary"), "Count")
+        self.notes: list[str] = []
         self.off = text(self.data, "PowerState") in _OFF
 
     def machine(self, certificate: str | None) -> Machine:
@@ -85,7 +93,7 @@ class _MachineReader:
             sockets=int(self.sockets) if self.sockets else None,
             gpus=gpus or (None if self.off else gpus),
             equipment=equipment,
-            notes=(*(() if equipment else self.missing()), *list(self.bmc.unread)[:8]),
+            notes=(*(() if equipment else self.missing()), *self.notes, *list(self.bmc.unread)[:8]),
         )
 
     def missing(self) -> Iterator[str]:
@@ -119,7 +127,10 @@ class _MachineReader:
         for system in (self.data, *bmc.each(bmc.systems.others)):
             if not gpus and (path := link(mapping(system, "Processors"))):
                 lists += 1
-                gpus = [part for part in before(until, bmc.each(bmc.members(path))) if _is_gpu_processor(part)]
+                processors = [part for part in before(until, bmc.each(bmc.members(path))) if _is_present(part)]
+                gpus = [part for part in processors if _is_gpu_processor(part)]
+                if system is self.data and len(bmc.unread) == unread and time.monotonic() < until:
+                    self.count_processors(processors)
         for part in () if gpus else self.chassis:
             if not gpus and (path := link(mapping(part, "PCIeDevices"))):
                 lists += 1
@@ -132,11 +143,26 @@ class _MachineReader:
         whole = lists and len(bmc.unread) == unread
         return tuple(map(_model, gpus)) if whole else None
 
+    def count_processors(self, processors: Sequence[JsonObject]) -> None:
+        """Correct the number of processors where it counts GPUs, too, and name accelerators that are none."""
+        sockets = sum(text(part, "ProcessorType") == "CPU" for part in processors)
+        if sockets and self.sockets and sockets < self.sockets:
+            self.bmc.quirks["processors-with-gpus"] = None
+            self.sockets = sockets
+        accelerators = [part for part in processors if text(part, "ProcessorType") == "Accelerator"]
+        if others := Counter(_model(part, "no model") for part in accelerators if not _is_gpu_processor(part)):
+            names = ", ".join(f"{count} x {model}" for model, count in others.most_common(4))
+            self.notes.append(f"accelerators that do not count as GPUs: {names}")
+
     def equipment(self) -> str:
         """Return what the controller belongs to if that is no server; "" for a server, also for one that is off."""
         own = f"{text(self.data, 'SystemType')} {text(self.data, 'Model', 100)}"
-        if _EQUIPMENT["DPU"].search(own):
-            return "DPU"
+        for name in ("DPU", "virtual system"):
+            if _EQUIPMENT[name].search(own):
+                return name
+        # A tray's own switches; a server has those of its GPU baseboard, as HGX_NVSwitch_0.
+        if any(text(part, "Id").startswith("MGX_NVSwitch") for part in self.chassis):
+            return "NVSwitch tray"
         if self.off or (self.data and (self.memory_gib != 0 or self.sockets != 0)):
             return ""
         root = " ".join((text(self.bmc.root, "Product", 100), *self.bmc.root))
@@ -150,13 +176,24 @@ def _serial(data: JsonObject) -> str:
     return "" if _NO_SERIAL.fullmatch(serial) else serial
 
 
+def _is_present(data: JsonObject) -> bool:
+    return text(mapping(data, "Status"), "State") != "Absent"
+
+
 def _is_gpu_processor(data: JsonObject) -> bool:
-    return text(data, "ProcessorType") == "GPU" and text(mapping(data, "Status"), "State") != "Absent"
+    """Whether a processor is one; some are listed as accelerators, and DSP2046 leaves open which those are."""
+    kind, names = (
+        text(data, "ProcessorType"),
+        " ".join(text(data, key, 100) for key in ("Manufacturer", "Model", "Name")),
+    )
+    if kind not in ("Accelerator", "OEM"):
+        return kind == "GPU"
+    return bool(_GPU_MODEL.search(names)) and not _EQUIPMENT["DPU"].search(names)
 
 
 def _is_gpu_by_name(device: JsonObject) -> bool:
     names = (text(device, key, 100) for key in ("Id", "Name", "Description"))
-    return text(mapping(device, "Status"), "State") != "Absent" and any(map(_GPU_NAME.search, names))
+    return _is_present(device) and any(map(_GPU_NAME.search, names))
 
 
 def _is_gpu(bmc: Redfish, device: JsonObject) -> bool:
@@ -169,6 +206,6 @@ def _is_gpu(bmc: Redfish, device: JsonObject) -> bool:
     )
 
 
-def _model(data: JsonObject) -> str:
+def _model(data: JsonObject, unnamed: str = "GPU") -> str:
     model = text(data, "Model")
-    return model if model and model.upper() != "N/A" else "GPU"
+    return model if model and model.upper() != "N/A" else unnamed

@@ -135,7 +135,7 @@ class FakeBmc:
             "Model": self.model,
             "Manufacturer": "hpcforge tests",
             "MemorySummary": {"TotalSystemMemoryGiB": self.memory_gib},
-            "ProcessorSummary": {"Count": 2, "CoreCount": 64},
+            "ProcessorSummary": {"Count": 2 + ("processors-with-gpus" in self.does) * self.gpus, "CoreCount": 64},
             "EthernetInterfaces": {"@odata.id": f"{SYSTEM}/EthernetInterfaces"},
             "Processors": {"@odata.id": f"{SYSTEM}/Processors"},
             "Boot": {**self.boot(), **({"BootSourceOverrideEnabled": "Disabled"} if pending else {})},

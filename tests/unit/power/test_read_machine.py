@@ -82,6 +82,47 @@ def test_gpus_of_a_baseboard_that_is_a_system_of_its_own(tmp_path: Path) -> None
     assert read(tmp_path, fake).gpus == ("H100 80GB HBM3", "GPU")
 
 
+ACCELERATOR = {"ProcessorType": "Accelerator", "Status": {"State": "Enabled"}}
+
+
+# ProcessorType as DSP2046 lists it: OpenBMC had GPUs as accelerators first (github.com/ibm-openbmc/dev/issues/280).
+@pytest.mark.parametrize(
+    ("processor", "models"),
+    [
+        ({"Manufacturer": "AMD", "Model": "AMD Instinct MI300X"}, ("AMD Instinct MI300X",)),
+        ({"Model": "MI355X-O"}, ("MI355X-O",)),
+        ({"Manufacturer": "Intel", "Model": "HL-325L", "Name": "Gaudi3 OAM"}, ("HL-325L",)),
+        ({"Manufacturer": "NVIDIA Corporation", "Model": "H200 141GB"}, ("H200 141GB",)),
+        ({"ProcessorType": "OEM", "Model": "NVIDIA B200"}, ("NVIDIA B200",)),
+        ({"Model": "Instinct MI300X", "Status": {"State": "Absent"}}, ()),
+        ({"ProcessorType": "FPGA", "Model": "Alveo U280"}, ()),
+        ({"ProcessorType": "CPU", "Model": "AMD Instinct MI300A"}, ()),
+    ],
+)
+def test_gpus_that_are_listed_as_accelerators(tmp_path: Path, processor: Resources, models: tuple[str, ...]) -> None:
+    fake = FakeBmc(on=True)
+    fake.resources |= members(f"{SYSTEM}/Processors", a={**ACCELERATOR, **processor})
+    machine = read(tmp_path, fake)
+    assert (machine.gpus, machine.notes) == (models, ())
+
+
+def test_an_accelerator_that_is_no_gpu_is_named(tmp_path: Path) -> None:
+    fake, other = FakeBmc(on=True), {**ACCELERATOR, "Model": "BlueField-3", "Manufacturer": "NVIDIA Corporation"}
+    fake.resources |= members(f"{SYSTEM}/Processors", a=other, b=other, c={**ACCELERATOR, "Model": None})
+    machine = read(tmp_path, fake)
+    assert machine.gpus == ()
+    assert machine.notes == ("accelerators that do not count as GPUs: 2 x BlueField-3, 1 x no model",)
+
+
+def test_a_summary_that_counts_gpus_as_processors_is_corrected(tmp_path: Path) -> None:
+    fake = FakeBmc(gpus=8, does=("processors-with-gpus",))
+    with bmc(tmp_path, fake) as controller:
+        assert read_machine(controller, None).sockets == 2
+        assert "processors-with-gpus" in controller.quirks
+        fake.replies[f"{SYSTEM}/Processors/1"] = Reply(500)  # a list that is not whole corrects nothing
+        assert read_machine(controller, None).sockets == 10
+
+
 # Supermicro SYS-821GE has names alone; a DGX H100's own chassis PCI vendor and class alone, beside a console.
 @pytest.mark.parametrize(
     ("devices", "functions", "models"),
@@ -175,6 +216,9 @@ def test_nothing_is_no_fact(
     assert machine.gpus == (() if on else None)
 
 
+WHOLE = {"MemorySummary": {"TotalSystemMemoryGiB": 32}, "ProcessorSummary": {"Count": 1}}
+
+
 # As NVIDIA's BlueField-3 and GB200 switch tray answer (libredfish); a shelf and a cooling unit as DSP2046 has them.
 @pytest.mark.parametrize(
     ("system", "chassis", "lists", "equipment"),
@@ -182,6 +226,12 @@ def test_nothing_is_no_fact(
         ({"Name": "Bluefield", "Model": "BlueField-3 SmartNIC Main Card"}, {}, (), "DPU"),
         ({"SystemType": "DPU", "MemorySummary": {"TotalSystemMemoryGiB": 32}}, {}, (), "DPU"),
         ({"Model": "N5110_LD"}, {"MGX_NVSwitch_0": {"Id": "MGX_NVSwitch_0"}}, (), "NVSwitch tray"),
+        # NVIDIA's P3809 is on trays and on servers (github.com/dsx-ai-factory/libredfish/pull/3).
+        ({"Model": "P4978", **WHOLE}, {"MGX_NVSwitch_0": {"Id": "MGX_NVSwitch_0"}}, (), "NVSwitch tray"),
+        ({"Model": "DGXH100", **WHOLE}, {"HGX_NVSwitch_0": {"Id": "HGX_NVSwitch_0"}}, (), ""),
+        ({"SystemType": "Virtual", **WHOLE}, {}, (), "virtual system"),
+        ({"SystemType": "OS", **WHOLE}, {}, (), "virtual system"),
+        ({"SystemType": "Composed", "Model": "OS Virtual", **WHOLE}, {}, (), ""),
         ({"Model": "X"}, {}, (), "no server"),
         (None, {"1": {"ChassisType": "Shelf"}}, ("PowerEquipment",), "power shelf"),
         (None, {}, ("ThermalEquipment",), "cooling unit"),
