@@ -39,7 +39,11 @@ _EQUIPMENT: Mapping[str, re.Pattern[str]] = {
 
 
 _OFF = ("Off", "PoweringOn", "PoweringOff")
-PART_S = 60.0  # for chassis, and for GPUs: what is read by then has to do
+PART_S = 60.0  # for chassis, for GPUs, and for memory: what is read by then has to do
+_MOST_GIB = 65536.0  # of one machine
+_DIMM_GIB = 8  # a sum of a server's DIMMs is a multiple of it
+_GB = 1e9 / 2**30  # in GiB
+_ROUNDING = 0.002  # of their ratio to the DIMMs
 
 
 def read_service(bmc: Redfish) -> str:
@@ -78,8 +82,10 @@ class _MachineReader:
     def machine(self, certificate: str | None) -> Machine:
         """Read all of it."""
         nics, gpus = read_nics(self.bmc, self.data, lambda: self.chassis), self.gpus()
+        memory_gib = self.memory()
         serial, maker, model = self.names()
         equipment = "" if gpus else self.equipment()
+        self.notes += () if equipment else self.missing(serial, bool(nics.linked), memory_gib)
         return Machine(
             address=self.bmc.access.address,
             certificate=certificate,
@@ -89,18 +95,46 @@ class _MachineReader:
             macs=tuple(nics.linked),
             linked=tuple(mac for mac, linked in nics.linked.items() if linked),
             more_macs=not nics.whole,
-            memory_gib=self.memory_gib or None,
+            memory_gib=memory_gib or None,
             sockets=int(self.sockets) if self.sockets else None,
             gpus=gpus or (None if self.off else gpus),
             equipment=equipment,
-            notes=(*(() if equipment else self.missing()), *self.notes, *list(self.bmc.unread)[:8]),
+            notes=(*self.notes, *list(self.bmc.unread)[:8]),
         )
 
-    def missing(self) -> Iterator[str]:
-        """Yield the parts whose number is no fact: 0, as of a machine that is off or has not started yet."""
-        counts = {"memory": self.memory_gib, "processors": self.sockets}
-        if names := [name for name, count in counts.items() if count == 0 or (self.off and count is None)]:
+    def missing(self, serial: str, macs: bool, memory_gib: float | None) -> Iterator[str]:
+        """Yield what is no fact: 0 too, as of a machine that is off or has not started yet."""
+        counts = {"memory": memory_gib, "processors": self.sockets}
+        if names := [name for name, count in counts.items() if not count]:
             yield f"{' and '.join(names)}: not told{' while it is off' if self.off else ''}"
+        if not serial:
+            yield "serial number: not told"
+        if not macs:
+            yield "MAC addresses: not told"
+
+    def memory(self) -> float | None:
+        """Return GiB: of the summary, or of the DIMMs where it cannot be their sum."""
+        told = self.memory_gib
+        if told and told % _DIMM_GIB == 0 and told <= _MOST_GIB:
+            return told
+        dimms = self.dimms()
+        if told and told <= _MOST_GIB:
+            decimal = dimms is not None and dimms % _DIMM_GIB == 0 and abs(told / dimms - _GB) < _ROUNDING
+            if decimal:
+                self.bmc.quirks["decimal-memory"] = None
+            return dimms if decimal else told
+        if told:
+            self.notes.append(f"memory: {told:g} GiB is more than a machine has")
+        return dimms or (0.0 if told == 0 else None)
+
+    def dimms(self) -> float | None:
+        """Return the sum of the DIMMs in GiB; None where none is listed, or not all could be read."""
+        until, unread = time.monotonic() + PART_S, len(self.bmc.unread)
+        parts = before(until, self.bmc.each(self.bmc.members(link(mapping(self.data, "Memory")))))
+        sizes = [number(part, "CapacityMiB") or 0.0 for part in parts if _is_dimm(part)]
+        if time.monotonic() >= until:
+            self.bmc.unread[f"memory: to read it takes more than {PART_S:g} s"] = None
+        return sum(sizes) / 1024 or None if len(self.bmc.unread) == unread else None
 
     @lazy_property
     def chassis(self) -> Sequence[JsonObject]:
@@ -178,6 +212,13 @@ def _serial(data: JsonObject) -> str:
 
 def _is_present(data: JsonObject) -> bool:
     return text(mapping(data, "Status"), "State") != "Absent"
+
+
+def _is_dimm(data: JsonObject) -> bool:
+    """Whether a module is main memory: what is no DRAM, or HBM as of GPUs, is none."""
+    kinds = text(data, "MemoryType"), text(data, "MemoryDeviceType")
+    state = text(mapping(data, "Status"), "State")
+    return state not in ("Absent", "Disabled") and kinds[0] in ("", "DRAM") and not kinds[1].startswith("HBM")
 
 
 def _is_gpu_processor(data: JsonObject) -> bool:

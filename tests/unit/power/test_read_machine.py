@@ -201,19 +201,72 @@ def test_a_serial_number_falls_back_to_the_chassis(tmp_path: Path, own: str | No
         (False, None, None, ("memory and processors: not told while it is off",)),
         (False, 64, 2, ()),
         (True, 0, 2, ("memory: not told",)),
-        (True, None, None, ()),
+        (True, None, None, ("memory and processors: not told",)),
+        (True, "512 GB", "2", ("memory and processors: not told",)),
+        (True, 524288, 2, ("memory: 524288 GiB is more than a machine has", "memory: not told")),
     ],
 )
-def test_nothing_is_no_fact(
-    tmp_path: Path, on: bool, memory: float | None, sockets: int | None, notes: tuple[str]
-) -> None:
+def test_nothing_is_no_fact(tmp_path: Path, on: bool, memory: object, sockets: object, notes: tuple[str]) -> None:
     fake = FakeBmc(on=on)
-    parts = {"MemorySummary": {"TotalSystemMemoryGiB": memory}, "ProcessorSummary": {"Count": sockets}}
+    parts = {"MemorySummary": {"TotalSystemMemoryGiB": memory}, "ProcessorSummary": {"Count": sockets}, "Memory": None}
     fake.resources[SYSTEM] = {**fake.system(), **parts}
     machine = read(tmp_path, fake)
-    assert (machine.memory_gib, machine.sockets) == (memory or None, sockets or None)
+    assert (machine.memory_gib, machine.sockets) == (64 if memory == 64 else None, 2 if sockets == 2 else None)
     assert (machine.notes, machine.equipment) == (notes, "")
     assert machine.gpus == (() if on else None)
+
+
+@pytest.mark.parametrize("serial", [None, "N/A", 12345610])
+def test_what_would_tell_a_machine_from_others_is_named_where_it_lacks(tmp_path: Path, serial: object) -> None:
+    fake = FakeBmc(macs=("ff:ff:ff:ff:ff:ff",))
+    fake.resources[SYSTEM] = {**fake.system(), "SerialNumber": serial}
+    machine = read(tmp_path, fake)
+    assert (machine.serial, machine.macs) == ("", ())
+    assert machine.notes == ("serial number: not told", "MAC addresses: not told")
+
+
+def test_memory_in_decimal_is_the_sum_of_the_dimms(tmp_path: Path) -> None:
+    fake = FakeBmc(memory_gib=512, does=("decimal-memory",))
+    with bmc(tmp_path, fake) as controller:
+        assert read_machine(controller, None).memory_gib == 512
+        assert "decimal-memory" in controller.quirks
+        fake.replies[f"{SYSTEM}/Memory/3"] = Reply(500)  # a list that is not whole corrects nothing
+        assert read_machine(controller, None).memory_gib == pytest.approx(476.837, abs=0.001)
+
+
+DIMM = {"CapacityMiB": 65536, "MemoryDeviceType": "DDR5", "Status": {"State": "Enabled"}}
+
+
+# Of a DIMM that is missing or mapped out, of persistent memory and of a GPU's, the system has nothing.
+@pytest.mark.parametrize(
+    ("summary", "others", "memory_gib"),
+    [
+        (None, [], 128),
+        ({"TotalSystemMemoryGiB": None}, [DIMM], 192),
+        ({"TotalSystemMemoryGiB": "128 GB"}, [{**DIMM, "Status": {"State": "Absent"}}], 128),
+        ({"TotalSystemMemoryGiB": 0}, [{**DIMM, "Status": {"State": "Disabled"}}], 128),
+        ({"TotalSystemMemoryGiB": 131072}, [{**DIMM, "CapacityMiB": None}], 128),
+        (None, [{**DIMM, "MemoryType": "IntelOptane"}, {**DIMM, "MemoryDeviceType": "HBM3"}], 128),
+        ({"TotalSystemMemoryGiB": 120}, [], 120),  # the firmware keeps some, and a whole number is believed
+        ({"TotalSystemMemoryGiB": 119.2}, [], 128),
+        ({"TotalSystemMemoryGiB": 127.5}, [], 127.5),
+        ({"TotalSystemMemoryGiB": 59.6}, [], 59.6),  # half of its DIMMs are not in use
+    ],
+)
+def test_memory_is_that_of_the_dimms_where_the_summary_has_none(
+    tmp_path: Path, summary: object, others: list[Resources], memory_gib: float
+) -> None:
+    fake = FakeBmc(on=True)
+    fake.resources[SYSTEM] = {**fake.system(), "MemorySummary": summary}
+    dimms = {str(number): dimm for number, dimm in enumerate([DIMM, DIMM, *others])}
+    fake.resources |= members(f"{SYSTEM}/Memory", **dimms)
+    assert read(tmp_path, fake).memory_gib == memory_gib
+
+
+def test_dimms_are_not_read_where_the_summary_may_be_right(tmp_path: Path) -> None:
+    fake = FakeBmc(memory_gib=512)
+    assert read(tmp_path, fake).memory_gib == 512
+    assert not [request for request in fake.asked if "/Memory" in request]
 
 
 WHOLE = {"MemorySummary": {"TotalSystemMemoryGiB": 32}, "ProcessorSummary": {"Count": 1}}
@@ -248,6 +301,7 @@ def test_a_controller_of_no_server_is_named_by_what_it_is(
 ) -> None:
     fake = FakeBmc(on=True)
     none = {"MemorySummary": {"TotalSystemMemoryGiB": 0}, "ProcessorSummary": {"Count": 0}, "Processors": None}
+    none["Memory"] = None
     fake.resources = {SYSTEM: {**fake.system(), "Model": "", **none, **(system or {})}}
     with_chassis(fake, **chassis)
     fake.resources[ROOT] = root(fake, *lists)
