@@ -104,6 +104,7 @@ def match(nodes: Sequence[Node], machines: Sequence[Machine], assign: Sequence[s
         else:
             found[name], by[name] = machine, "assigned"
     unknown = [machine for machine in unknown if machine not in found.values()]
+    remarks += _shared([node for node in nodes if node.name in found], found, (*machines, *equipment))
     return MachineMatches(found, by, (*unknown, *equipment), tuple(remarks))
 
 
@@ -116,6 +117,24 @@ def _keys(nodes: Sequence[Node], machines: Sequence[Machine]) -> Mapping[By, Map
         "mac": {node.mac: node.name for node in nodes if node.mac and node.mac not in shared},
         "address": {node.bmc.address: node.name for node in nodes if node.bmc and node.bmc.address},
     }
+
+
+def _shared(
+    nodes: Iterable[Node], machines: Mapping[str, Machine], every: Sequence[Machine]
+) -> Iterator[MachineDifference]:
+    """Yield what the inventory lacks of nodes and does not get, as another machine shows it, too."""
+    addresses: dict[str, list[str]] = {}
+    for machine in every:
+        for value in (machine.serial, *machine.macs):
+            addresses.setdefault(value, []).append(machine.address)
+    for node in nodes:
+        machine = machines[node.name]
+        shown = [] if node.serial or not machine.serial else [("serial number", machine.serial)]
+        shown += [] if node.mac else [("MAC address", mac) for mac in machine.macs]
+        for kind, value in shown:
+            if others := ", ".join(other for other in addresses[value] if other != machine.address):
+                text = f"{kind} {value} is also that of the machine at {others:.160}: it is not recorded"
+                yield MachineDifference(node.name, text)
 
 
 def _equipment_of_nodes(equipment: Iterable[Machine], nodes: Mapping[str, str]) -> Iterator[MachineDifference]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.cluster.discovered import Machine
 from hpcforge.power import BmcError, JsonObject, lazy_property
+from hpcforge.power.nics import read_nics
 from hpcforge.power.redfish import Redfish
-from hpcforge.power.service import link, links, mapping, number, text
+from hpcforge.power.service import before, link, links, mapping, number, text
 
-_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
-_MAC_OF_PATH = re.compile(r"MAC\(([0-9a-fA-F]{12})")  # of a UEFI device path
-# Interfaces between a machine and its own controller: names of Lenovo, Supermicro, DMTF's example, OpenBMC and AMI.
-_TO_MANAGER = re.compile(r"tomanager|(host|manager) (ethernet|network) interface|\busb|rndis", re.IGNORECASE)
 # Serial numbers that mainboards have when no maker wrote one.
 _NO_SERIAL = re.compile(
     r"|0+|n/?a|none|null|unknown|not ?(specified|available|set)|to be filled.*|default string|\w*serial ?number|"
@@ -26,9 +23,15 @@ _ENCLOSURES = ("RackMount", "Sled", "Blade", "StandAlone", "Shelf", "Drawer", "E
 _GPU_VENDORS = ("0x10de", "0x1002", "0x1da3")  # PCI: NVIDIA, AMD, Habana. Others' display controllers are consoles.
 _GPU_CLASSES = ("DisplayController", "ProcessingAccelerators")
 _GPU_NAME = re.compile(r"(?<![a-z])gpu(?![a-z])", re.IGNORECASE)
+# Models of GPUs that are listed as accelerators: of AMD, Intel and Habana, and NVIDIA.
+_GPU_MODEL = re.compile(
+    r"instinct|(?<![a-z0-9])mi\d{3}|gaudi|habana|gpu|nvidia|(?<![a-z0-9])[abhl]\d{2,3}s?(?![a-z0-9])",
+    re.IGNORECASE,
+)
 # What a controller without processors and memory belongs to, by its names and by the lists of its service root.
 _EQUIPMENT: Mapping[str, re.Pattern[str]] = {
     "DPU": re.compile(r"bluefield|smartnic|(?<![a-z])dpu(?![a-z])", re.IGNORECASE),
+    "virtual system": re.compile(r"^(Virtual|OS)\b"),
     "NVSwitch tray": re.compile(r"nv-?switch|nvlink ?switch", re.IGNORECASE),
     "power shelf": re.compile(r"power ?shel[fv]|powerequipment|(?<![a-z])(pdu|pmc|psu)(?![a-z])", re.IGNORECASE),
     "cooling unit": re.compile(r"thermalequipment|cool(ing|ant)|(?<![a-z])cdu(?![a-z])", re.IGNORECASE),
@@ -36,7 +39,11 @@ _EQUIPMENT: Mapping[str, re.Pattern[str]] = {
 
 
 _OFF = ("Off", "PoweringOn", "PoweringOff")
-PART_S = 60.0  # for chassis, and for GPUs: what is read by then has to do
+PART_S = 60.0  # for chassis, for GPUs, and for memory: what is read by then has to do
+_MOST_GIB = 65536.0  # of one machine
+_DIMM_GIB = 8  # a sum of a server's DIMMs is a multiple of it
+_GB = 1e9 / 2**30  # in GiB
+_ROUNDING = 0.002  # of their ratio to the DIMMs
 
 
 def read_service(bmc: Redfish) -> str:
@@ -65,36 +72,69 @@ class _MachineReader:
     def __init__(self, bmc: Redfish) -> None:
         self.bmc = bmc
         self.data: JsonObject = bmc.system().data if bmc.systems.host else {}
+        if bmc.systems.host and not self.data:
+            raise BmcError(f"{bmc.access.address}: {bmc.systems.host} is empty", "answer")
         self.memory_gib = number(mapping(self.data, "MemorySummary"), "TotalSystemMemoryGiB")
         self.sockets = number(mapping(self.data, "ProcessorSummary"), "Count")
+        self.notes: list[str] = []
         self.off = text(self.data, "PowerState") in _OFF
 
     def machine(self, certificate: str | None) -> Machine:
         """Read all of it."""
-        nics, more_macs, gpus = self.nics(), bool(self.bmc.unread), self.gpus()
+        nics, gpus = read_nics(self.bmc, self.data, lambda: self.chassis), self.gpus()
+        memory_gib = self.memory()
         serial, maker, model = self.names()
         equipment = "" if gpus else self.equipment()
+        self.notes += () if equipment else self.missing(serial, bool(nics.linked), memory_gib)
         return Machine(
             address=self.bmc.access.address,
             certificate=certificate,
             serial=serial,
             maker=maker,
             model=model,
-            macs=tuple(nics),
-            linked=tuple(mac for mac, linked in nics.items() if linked),
-            more_macs=more_macs,
-            memory_gib=self.memory_gib or None,
+            macs=tuple(nics.linked),
+            linked=tuple(mac for mac, linked in nics.linked.items() if linked),
+            more_macs=not nics.whole,
+            memory_gib=memory_gib or None,
             sockets=int(self.sockets) if self.sockets else None,
             gpus=gpus or (None if self.off else gpus),
             equipment=equipment,
-            notes=(*(() if equipment else self.missing()), *list(self.bmc.unread)[:8]),
+            notes=(*self.notes, *list(self.bmc.unread)[:8]),
         )
 
-    def missing(self) -> Iterator[str]:
-        """Yield the parts whose number is no fact: 0, as of a machine that is off or has not started yet."""
-        counts = {"memory": self.memory_gib, "processors": self.sockets}
-        if names := [name for name, count in counts.items() if count == 0 or (self.off and count is None)]:
+    def missing(self, serial: str, macs: bool, memory_gib: float | None) -> Iterator[str]:
+        """Yield what is no fact: 0 too, as of a machine that is off or has not started yet."""
+        counts = {"memory": memory_gib, "processors": self.sockets}
+        if names := [name for name, count in counts.items() if not count]:
             yield f"{' and '.join(names)}: not told{' while it is off' if self.off else ''}"
+        if not serial:
+            yield "serial number: not told"
+        if not macs:
+            yield "MAC addresses: not told"
+
+    def memory(self) -> float | None:
+        """Return GiB: of the summary, or of the DIMMs where it cannot be their sum."""
+        told = self.memory_gib
+        if told and told % _DIMM_GIB == 0 and told <= _MOST_GIB:
+            return told
+        dimms = self.dimms()
+        if told and told <= _MOST_GIB:
+            decimal = dimms is not None and dimms % _DIMM_GIB == 0 and abs(told / dimms - _GB) < _ROUNDING
+            if decimal:
+                self.bmc.quirks["decimal-memory"] = None
+            return dimms if decimal else told
+        if told:
+            self.notes.append(f"memory: {told:g} GiB is more than a machine has")
+        return dimms or (0.0 if told == 0 else None)
+
+    def dimms(self) -> float | None:
+        """Return the sum of the DIMMs in GiB; None where none is listed, or not all could be read."""
+        until, unread = time.monotonic() + PART_S, len(self.bmc.unread)
+        parts = before(until, self.bmc.each(self.bmc.members(link(mapping(self.data, "Memory")))))
+        sizes = [number(part, "CapacityMiB") or 0.0 for part in parts if _is_dimm(part)]
+        if time.monotonic() >= until:
+            self.bmc.unread[f"memory: to read it takes more than {PART_S:g} s"] = None
+        return sum(sizes) / 1024 or None if len(self.bmc.unread) == unread else None
 
     @lazy_property
     def chassis(self) -> Sequence[JsonObject]:
@@ -102,7 +142,7 @@ class _MachineReader:
         own = links(mapping(self.data, "Links").get("Chassis"))
         every = self.bmc.members(link(mapping(self.bmc.root, "Chassis")))
         paths = dict.fromkeys([*own, *self.bmc.tried(every)])
-        return list(_before(time.monotonic() + PART_S, self.bmc.each(paths)))
+        return list(before(time.monotonic() + PART_S, self.bmc.each(paths)))
 
     def names(self) -> tuple[str, str, str]:
         """Return serial number, maker and model: of the system, else of its enclosure, else of its own board."""
@@ -113,23 +153,6 @@ class _MachineReader:
         maker, model = (text(self.data, key) or text(whole, key) for key in ("Manufacturer", "Model"))
         return _serial(whole), maker, model
 
-    def nics(self) -> Mapping[str, bool]:
-        """Return the interfaces that can boot, by MAC address, with whether each has a link.
-
-        Where none is listed, the firmware's boot options name them. An address that is administered locally counts only
-        where all are: beside others it is a USB link's, or a bridge's.
-        """
-        nics: dict[str, bool] = {}
-        for part in self.bmc.each(self.bmc.members(link(mapping(self.data, "EthernetInterfaces")))):
-            if (mac := _mac(part)) and not _of_manager(part) and text(part, "EthernetInterfaceType") != "Virtual":
-                nics[mac] = nics.get(mac, False) or text(part, "LinkStatus") == "LinkUp"
-        if not nics:
-            for option in self.bmc.each(self.bmc.members(link(mapping(mapping(self.data, "Boot"), "BootOptions")))):
-                path = text(option, "UefiDevicePath", 500)
-                if (match := _MAC_OF_PATH.search(path)) and "USB(" not in path:
-                    nics[":".join(re.findall("..", match[1].lower()))] = False
-        return {mac: linked for mac, linked in nics.items() if not int(mac[:2], 16) & 2} or nics
-
     def gpus(self) -> tuple[str, ...] | None:
         """Return models of GPUs: of the systems' processors, else of chassis' PCIe devices; None for no whole list."""
         bmc, lists, unread = self.bmc, 0, len(self.bmc.unread)
@@ -138,24 +161,42 @@ class _MachineReader:
         for system in (self.data, *bmc.each(bmc.systems.others)):
             if not gpus and (path := link(mapping(system, "Processors"))):
                 lists += 1
-                gpus = [part for part in _before(until, bmc.each(bmc.members(path))) if _is_gpu_processor(part)]
+                processors = [part for part in before(until, bmc.each(bmc.members(path))) if _is_present(part)]
+                gpus = [part for part in processors if _is_gpu_processor(part)]
+                if system is self.data and len(bmc.unread) == unread and time.monotonic() < until:
+                    self.count_processors(processors)
         for part in () if gpus else self.chassis:
             if not gpus and (path := link(mapping(part, "PCIeDevices"))):
                 lists += 1
-                devices = list(_before(until, bmc.each(bmc.members(path))))
+                devices = list(before(until, bmc.each(bmc.members(path))))
                 # To read each device's functions takes long: only where no name says it.
                 named = [device for device in devices if _is_gpu_by_name(device)]
-                gpus = named or [device for device in _before(until, devices) if _is_gpu(bmc, device)]
+                gpus = named or [device for device in before(until, devices) if _is_gpu(bmc, device)]
         if time.monotonic() >= until:
             bmc.unread[f"GPUs: to read them takes more than {PART_S:g} s"] = None
         whole = lists and len(bmc.unread) == unread
         return tuple(map(_model, gpus)) if whole else None
 
+    def count_processors(self, processors: Sequence[JsonObject]) -> None:
+        """Correct the number of processors where it counts GPUs, too, and name accelerators that are none."""
+        sockets = sum(text(part, "ProcessorType") == "CPU" for part in processors)
+        if sockets and self.sockets and sockets < self.sockets:
+            self.bmc.quirks["processors-with-gpus"] = None
+            self.sockets = sockets
+        accelerators = [part for part in processors if text(part, "ProcessorType") == "Accelerator"]
+        if others := Counter(_model(part, "no model") for part in accelerators if not _is_gpu_processor(part)):
+            names = ", ".join(f"{count} x {model}" for model, count in others.most_common(4))
+            self.notes.append(f"accelerators that do not count as GPUs: {names}")
+
     def equipment(self) -> str:
         """Return what the controller belongs to if that is no server; "" for a server, also for one that is off."""
         own = f"{text(self.data, 'SystemType')} {text(self.data, 'Model', 100)}"
-        if _EQUIPMENT["DPU"].search(own):
-            return "DPU"
+        for name in ("DPU", "virtual system"):
+            if _EQUIPMENT[name].search(own):
+                return name
+        # A tray's own switches; a server has those of its GPU baseboard, as HGX_NVSwitch_0.
+        if any(text(part, "Id").startswith("MGX_NVSwitch") for part in self.chassis):
+            return "NVSwitch tray"
         if self.off or (self.data and (self.memory_gib != 0 or self.sockets != 0)):
             return ""
         root = " ".join((text(self.bmc.root, "Product", 100), *self.bmc.root))
@@ -164,30 +205,36 @@ class _MachineReader:
         return next((name for name, pattern in _EQUIPMENT.items() if pattern.search(names)), "no server")
 
 
-def _before(until_s: float, resources: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """Yield these resources up to a time."""
-    return takewhile(lambda _: time.monotonic() < until_s, resources)
-
-
 def _serial(data: JsonObject) -> str:
     serial = text(data, "SerialNumber")
     return "" if _NO_SERIAL.fullmatch(serial) else serial
 
 
-def _of_manager(data: JsonObject) -> bool:
-    """Whether an interface leads to the machine's own controller."""
-    names = " ".join(text(data, key, 100) for key in ("Id", "Name", "Description"))
-    path = text(data, "UefiDevicePath", 500)
-    return bool(link(mapping(mapping(data, "Links"), "HostInterface")) or _TO_MANAGER.search(names) or "USB(" in path)
+def _is_present(data: JsonObject) -> bool:
+    return text(mapping(data, "Status"), "State") != "Absent"
+
+
+def _is_dimm(data: JsonObject) -> bool:
+    """Whether a module is main memory: what is no DRAM, or HBM as of GPUs, is none."""
+    kinds = text(data, "MemoryType"), text(data, "MemoryDeviceType")
+    state = text(mapping(data, "Status"), "State")
+    return state not in ("Absent", "Disabled") and kinds[0] in ("", "DRAM") and not kinds[1].startswith("HBM")
 
 
 def _is_gpu_processor(data: JsonObject) -> bool:
-    return text(data, "ProcessorType") == "GPU" and text(mapping(data, "Status"), "State") != "Absent"
+    """Whether a processor is one; some are listed as accelerators, and DSP2046 leaves open which those are."""
+    kind, names = (
+        text(data, "ProcessorType"),
+        " ".join(text(data, key, 100) for key in ("Manufacturer", "Model", "Name")),
+    )
+    if kind not in ("Accelerator", "OEM"):
+        return kind == "GPU"
+    return bool(_GPU_MODEL.search(names)) and not _EQUIPMENT["DPU"].search(names)
 
 
 def _is_gpu_by_name(device: JsonObject) -> bool:
     names = (text(device, key, 100) for key in ("Id", "Name", "Description"))
-    return text(mapping(device, "Status"), "State") != "Absent" and any(map(_GPU_NAME.search, names))
+    return _is_present(device) and any(map(_GPU_NAME.search, names))
 
 
 def _is_gpu(bmc: Redfish, device: JsonObject) -> bool:
@@ -200,14 +247,6 @@ def _is_gpu(bmc: Redfish, device: JsonObject) -> bool:
     )
 
 
-def _model(data: JsonObject) -> str:
+def _model(data: JsonObject, unnamed: str = "GPU") -> str:
     model = text(data, "Model")
-    return model if model and model.upper() != "N/A" else "GPU"
-
-
-def _mac(data: JsonObject) -> str | None:
-    for key in ("PermanentMACAddress", "MACAddress"):
-        mac = text(data, key).lower().replace("-", ":")
-        if _MAC.fullmatch(mac) and mac != "00:00:00:00:00:00":
-            return mac
-    return None
+    return model if model and model.upper() != "N/A" else unnamed

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import takewhile
 from urllib.parse import urlsplit
 
 from hpcforge.power import BmcError, JsonObject, Login, Quirk, Reason, lazy_property, quirks
@@ -83,7 +84,7 @@ class RedfishService:
                 break
             self._note("etag-required")
             answer = self._ask(method, path, body, tag() or "*")
-        if answer.status >= 300:
+        if answer.status >= 300 or (method == "GET" and _is_no_resource(answer)):
             raise self._refused(path, answer)
         return answer
 
@@ -92,7 +93,10 @@ class RedfishService:
         count = 0
         while path and count < MOST_MEMBERS:
             data = self.get(path).data
-            paths = links(data.get("Members"))[: MOST_MEMBERS - count]
+            listed = data.get("Members")
+            paths = links(listed)[: MOST_MEMBERS - count]
+            if isinstance(listed, list) and not all(link(member) for member in listed if isinstance(member, dict)):
+                self.unread[f"{path} has members without a link: not read"] = None
             yield from map(self._path, paths)
             count += max(1, len(paths))
             path = text(data, "Members@odata.nextLink", 500)
@@ -181,6 +185,8 @@ class RedfishService:
             self._refusal = self._error(f"it refuses {user} (HTTP {answer.status})", "login")
             return self._refusal
         why = next((message for message in messages if "ExtendedInfo" not in message), "")
+        if answer.status < 300:
+            why = why or "no resource"
         if answer.status in self._table["unavailable"].statuses and (seconds := _seconds(answer.retry_after)):
             why = f"not ready, and not before {seconds:.0f} s"
         message = f"{self.access.address}: HTTP {answer.status} for {path}" + (f": {why}" if why else "")
@@ -191,6 +197,11 @@ class RedfishService:
 
     def _note(self, quirk: str) -> None:
         self.quirks[quirk] = None
+
+
+def _is_no_resource(answer: HttpAnswer) -> bool:
+    """Whether a success has no content, or that of an error, as while a controller starts."""
+    return answer.status == 204 or ("@odata.id" not in answer.data and bool(mapping(answer.data, "error")))
 
 
 def _messages(data: JsonObject) -> Sequence[str]:
@@ -233,10 +244,10 @@ def link(data: JsonObject) -> str:
 
 
 def links(data: object) -> list[str]:
-    """The paths that a list of links names."""
+    """The paths that a list of links names; a link alone is a list of one."""
     return [
         path
-        for member in (data if isinstance(data, list) else [])
+        for member in (data if isinstance(data, list) else [data])
         if isinstance(member, dict)
         if (path := link(member))
     ]
@@ -248,6 +259,11 @@ def number(data: JsonObject, key: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= 1e12 else None
+
+
+def before(until_s: float, resources: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Yield these resources up to a time."""
+    return takewhile(lambda _: time.monotonic() < until_s, resources)
 
 
 def mapping(data: JsonObject, key: str) -> JsonObject:

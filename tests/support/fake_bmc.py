@@ -128,14 +128,15 @@ class FakeBmc:
         if "sends-elsewhere" in self.does:
             action["target"] = "https://192.0.2.1/redfish/v1/steal"
         settings = {"SettingsObject": {"@odata.id": f"{SYSTEM}/Settings"}, "SupportedApplyTimes": ["OnReset"]}
-        pending = "settings-resource" in self.does
+        pending, decimal = ("settings-resource" in self.does), ("decimal-memory" in self.does)
         return {
             "PowerState": "On" if self.on else "Off",
             "SerialNumber": self.serial,
             "Model": self.model,
             "Manufacturer": "hpcforge tests",
-            "MemorySummary": {"TotalSystemMemoryGiB": self.memory_gib},
-            "ProcessorSummary": {"Count": 2, "CoreCount": 64},
+            "MemorySummary": {"TotalSystemMemoryGiB": self.memory_gib * (1e9 / 2**30 if decimal else 1)},
+            "Memory": {"@odata.id": f"{SYSTEM}/Memory"},
+            "ProcessorSummary": {"Count": 2 + ("processors-with-gpus" in self.does) * self.gpus, "CoreCount": 64},
             "EthernetInterfaces": {"@odata.id": f"{SYSTEM}/EthernetInterfaces"},
             "Processors": {"@odata.id": f"{SYSTEM}/Processors"},
             "Boot": {**self.boot(), **({"BootSourceOverrideEnabled": "Disabled"} if pending else {})},
@@ -165,6 +166,10 @@ class FakeBmc:
             return collection(*(f"{path}/{number}" for number in range(len(self.macs))))
         if path.startswith(f"{SYSTEM}/EthernetInterfaces/"):
             return {"MACAddress": self.macs[int(path.rpartition("/")[2])].upper()}
+        if path == f"{SYSTEM}/Memory":
+            return collection(*(f"{path}/{number}" for number in range(4)))
+        if path.startswith(f"{SYSTEM}/Memory/"):
+            return {"CapacityMiB": self.memory_gib * 1024 / 4, "MemoryDeviceType": "DDR5"}
         if path == f"{SYSTEM}/Processors":
             return collection(*(f"{path}/{number}" for number in range(2 + self.gpus)))
         if path.startswith(f"{SYSTEM}/Processors/"):

@@ -62,6 +62,23 @@ def test_what_two_machines_show_is_neithers() -> None:
     assert len(found.nodes) == 1 and "both" in found.remarks[0].text
 
 
+def test_what_is_not_recorded_as_two_machines_show_it_is_named() -> None:
+    bare = [replace(node, serial=None, mac=None) for node in nodes()]
+    first = Machine("10.9.0.1", serial="SHARED", macs=("3c:ec:ef:00:00:01", "3c:ec:ef:00:00:02"))
+    second = Machine("10.9.0.2", serial="SHARED", macs=("3c:ec:ef:00:00:02",))
+    matches = match(bare, [first, second], ["g01", "g02"])
+    assert [(remark.node, remark.text, remark.less) for remark in matches.remarks] == [
+        (node, f"{what} is also that of the machine at {other.address}: it is not recorded", False)
+        for node, other in (("g01", second), ("g02", first))
+        for what in ("serial number SHARED", "MAC address 3c:ec:ef:00:00:02")
+    ]
+    assert additions(matches, bare, Inventory.model_construct()) == {}
+    had = match(nodes(), [like(nodes()[0]), replace(second, macs=like(nodes()[0]).macs)])
+    assert had.remarks == ()  # the inventory has both
+    dpu = replace(second, serial="", equipment="DPU")
+    assert "at 10.9.0.2" in match(bare, [first, dpu], ["g01"]).remarks[0].text
+
+
 def test_equipment_is_no_node() -> None:
     first, second = nodes()
     assert first.bmc is not None

@@ -82,6 +82,47 @@ def test_gpus_of_a_baseboard_that_is_a_system_of_its_own(tmp_path: Path) -> None
     assert read(tmp_path, fake).gpus == ("H100 80GB HBM3", "GPU")
 
 
+ACCELERATOR = {"ProcessorType": "Accelerator", "Status": {"State": "Enabled"}}
+
+
+# ProcessorType as DSP2046 lists it: OpenBMC had GPUs as accelerators first (github.com/ibm-openbmc/dev/issues/280).
+@pytest.mark.parametrize(
+    ("processor", "models"),
+    [
+        ({"Manufacturer": "AMD", "Model": "AMD Instinct MI300X"}, ("AMD Instinct MI300X",)),
+        ({"Model": "MI355X-O"}, ("MI355X-O",)),
+        ({"Manufacturer": "Intel", "Model": "HL-325L", "Name": "Gaudi3 OAM"}, ("HL-325L",)),
+        ({"Manufacturer": "NVIDIA Corporation", "Model": "H200 141GB"}, ("H200 141GB",)),
+        ({"ProcessorType": "OEM", "Model": "NVIDIA B200"}, ("NVIDIA B200",)),
+        ({"Model": "Instinct MI300X", "Status": {"State": "Absent"}}, ()),
+        ({"ProcessorType": "FPGA", "Model": "Alveo U280"}, ()),
+        ({"ProcessorType": "CPU", "Model": "AMD Instinct MI300A"}, ()),
+    ],
+)
+def test_gpus_that_are_listed_as_accelerators(tmp_path: Path, processor: Resources, models: tuple[str, ...]) -> None:
+    fake = FakeBmc(on=True)
+    fake.resources |= members(f"{SYSTEM}/Processors", a={**ACCELERATOR, **processor})
+    machine = read(tmp_path, fake)
+    assert (machine.gpus, machine.notes) == (models, ())
+
+
+def test_an_accelerator_that_is_no_gpu_is_named(tmp_path: Path) -> None:
+    fake, other = FakeBmc(on=True), {**ACCELERATOR, "Model": "BlueField-3", "Manufacturer": "NVIDIA Corporation"}
+    fake.resources |= members(f"{SYSTEM}/Processors", a=other, b=other, c={**ACCELERATOR, "Model": None})
+    machine = read(tmp_path, fake)
+    assert machine.gpus == ()
+    assert machine.notes == ("accelerators that do not count as GPUs: 2 x BlueField-3, 1 x no model",)
+
+
+def test_a_summary_that_counts_gpus_as_processors_is_corrected(tmp_path: Path) -> None:
+    fake = FakeBmc(gpus=8, does=("processors-with-gpus",))
+    with bmc(tmp_path, fake) as controller:
+        assert read_machine(controller, None).sockets == 2
+        assert "processors-with-gpus" in controller.quirks
+        fake.replies[f"{SYSTEM}/Processors/1"] = Reply(500)  # a list that is not whole corrects nothing
+        assert read_machine(controller, None).sockets == 10
+
+
 # Supermicro SYS-821GE has names alone; a DGX H100's own chassis PCI vendor and class alone, beside a console.
 @pytest.mark.parametrize(
     ("devices", "functions", "models"),
@@ -127,46 +168,6 @@ def test_a_list_that_is_not_whole_counts_nothing(tmp_path: Path) -> None:
     assert len(machine.notes) == 2
 
 
-# Interfaces to the controller as Lenovo, Supermicro, DMTF's public-rackmount1 and AMI have them, none of which boots.
-@pytest.mark.parametrize(
-    "link_to_manager",
-    [
-        {"Id": "ToManager"},
-        {"Name": "Host Ethernet Interface"},
-        {"Name": "Manager Ethernet Interface", "SpeedMbps": 100},
-        {"Description": "Host Network Interface"},
-        {"Links": {"HostInterface": linked(f"{ROOT}/Managers/1/HostInterfaces/1")}},
-        {"UefiDevicePath": "PciRoot(0x0)/Pci(0x14,0x0)/USB(0xA,0x0)/MAC(3C,0x0)"},
-        {"Id": "usb0"},
-        {"Id": "7", "MACAddress": "7e:d3:0a:00:00:99"},  # administered locally
-        {"EthernetInterfaceType": "Virtual"},
-    ],
-)
-def test_an_interface_to_the_controller_never_boots(tmp_path: Path, link_to_manager: dict[str, object]) -> None:
-    fake = FakeBmc()
-    own = {"Id": "NIC1", "MACAddress": "3c:ec:ef:00:00:01", "LinkStatus": None}
-    fake.resources |= members(
-        NICS, a={"MACAddress": "3c:ec:ef:00:00:99", "LinkStatus": "LinkUp", **link_to_manager}, b=own
-    )
-    machine = read(tmp_path, fake)
-    assert (machine.macs, machine.linked) == (("3c:ec:ef:00:00:01",), ())
-
-
-def test_boot_options_name_interfaces_where_no_list_does(tmp_path: Path) -> None:
-    fake, options = FakeBmc(), f"{SYSTEM}/BootOptions"  # as a GB200
-    fake.resources[SYSTEM] = {**fake.system(), "EthernetInterfaces": None, "Boot": {"BootOptions": linked(options)}}
-    pci = "PciRoot(0x5)/Pci(0x6,0x0)/MAC(D0F405000004,0x1)"
-    paths = [
-        f"{pci}/IPv4(0.0.0.0)",
-        f"{pci}/IPv6(0)",
-        "PciRoot(0x5)/USB(0x4,0x0)/MAC(EEA3AB000003,0x1)",
-        "HD(1,GPT)",
-        None,
-    ]
-    fake.resources |= members(options, **{str(number): {"UefiDevicePath": path} for number, path in enumerate(paths)})
-    assert read(tmp_path, fake).macs == ("d0:f4:05:00:00:04",)
-
-
 @pytest.mark.parametrize(
     "own", ["", "To be filled by O.E.M.", "Default string", "0000000", "N/A", "System Serial Number", None]
 )
@@ -200,19 +201,75 @@ def test_a_serial_number_falls_back_to_the_chassis(tmp_path: Path, own: str | No
         (False, None, None, ("memory and processors: not told while it is off",)),
         (False, 64, 2, ()),
         (True, 0, 2, ("memory: not told",)),
-        (True, None, None, ()),
+        (True, None, None, ("memory and processors: not told",)),
+        (True, "512 GB", "2", ("memory and processors: not told",)),
+        (True, 524288, 2, ("memory: 524288 GiB is more than a machine has", "memory: not told")),
     ],
 )
-def test_nothing_is_no_fact(
-    tmp_path: Path, on: bool, memory: float | None, sockets: int | None, notes: tuple[str]
-) -> None:
+def test_nothing_is_no_fact(tmp_path: Path, on: bool, memory: object, sockets: object, notes: tuple[str]) -> None:
     fake = FakeBmc(on=on)
-    parts = {"MemorySummary": {"TotalSystemMemoryGiB": memory}, "ProcessorSummary": {"Count": sockets}}
+    parts = {"MemorySummary": {"TotalSystemMemoryGiB": memory}, "ProcessorSummary": {"Count": sockets}, "Memory": None}
     fake.resources[SYSTEM] = {**fake.system(), **parts}
     machine = read(tmp_path, fake)
-    assert (machine.memory_gib, machine.sockets) == (memory or None, sockets or None)
+    assert (machine.memory_gib, machine.sockets) == (64 if memory == 64 else None, 2 if sockets == 2 else None)
     assert (machine.notes, machine.equipment) == (notes, "")
     assert machine.gpus == (() if on else None)
+
+
+@pytest.mark.parametrize("serial", [None, "N/A", 12345610])
+def test_what_would_tell_a_machine_from_others_is_named_where_it_lacks(tmp_path: Path, serial: object) -> None:
+    fake = FakeBmc(macs=("ff:ff:ff:ff:ff:ff",))
+    fake.resources[SYSTEM] = {**fake.system(), "SerialNumber": serial}
+    machine = read(tmp_path, fake)
+    assert (machine.serial, machine.macs) == ("", ())
+    assert machine.notes == ("serial number: not told", "MAC addresses: not told")
+
+
+def test_memory_in_decimal_is_the_sum_of_the_dimms(tmp_path: Path) -> None:
+    fake = FakeBmc(memory_gib=512, does=("decimal-memory",))
+    with bmc(tmp_path, fake) as controller:
+        assert read_machine(controller, None).memory_gib == 512
+        assert "decimal-memory" in controller.quirks
+        fake.replies[f"{SYSTEM}/Memory/3"] = Reply(500)  # a list that is not whole corrects nothing
+        assert read_machine(controller, None).memory_gib == pytest.approx(476.837, abs=0.001)
+
+
+DIMM = {"CapacityMiB": 65536, "MemoryDeviceType": "DDR5", "Status": {"State": "Enabled"}}
+
+
+# Of a DIMM that is missing or mapped out, of persistent memory and of a GPU's, the system has nothing.
+@pytest.mark.parametrize(
+    ("summary", "others", "memory_gib"),
+    [
+        (None, [], 128),
+        ({"TotalSystemMemoryGiB": None}, [DIMM], 192),
+        ({"TotalSystemMemoryGiB": "128 GB"}, [{**DIMM, "Status": {"State": "Absent"}}], 128),
+        ({"TotalSystemMemoryGiB": 0}, [{**DIMM, "Status": {"State": "Disabled"}}], 128),
+        ({"TotalSystemMemoryGiB": 131072}, [{**DIMM, "CapacityMiB": None}], 128),
+        (None, [{**DIMM, "MemoryType": "IntelOptane"}, {**DIMM, "MemoryDeviceType": "HBM3"}], 128),
+        ({"TotalSystemMemoryGiB": 120}, [], 120),  # the firmware keeps some, and a whole number is believed
+        ({"TotalSystemMemoryGiB": 119.2}, [], 128),
+        ({"TotalSystemMemoryGiB": 127.5}, [], 127.5),
+        ({"TotalSystemMemoryGiB": 59.6}, [], 59.6),  # half of its DIMMs are not in use
+    ],
+)
+def test_memory_is_that_of_the_dimms_where_the_summary_has_none(
+    tmp_path: Path, summary: object, others: list[Resources], memory_gib: float
+) -> None:
+    fake = FakeBmc(on=True)
+    fake.resources[SYSTEM] = {**fake.system(), "MemorySummary": summary}
+    dimms = {str(number): dimm for number, dimm in enumerate([DIMM, DIMM, *others])}
+    fake.resources |= members(f"{SYSTEM}/Memory", **dimms)
+    assert read(tmp_path, fake).memory_gib == memory_gib
+
+
+def test_dimms_are_not_read_where_the_summary_may_be_right(tmp_path: Path) -> None:
+    fake = FakeBmc(memory_gib=512)
+    assert read(tmp_path, fake).memory_gib == 512
+    assert not [request for request in fake.asked if "/Memory" in request]
+
+
+WHOLE = {"MemorySummary": {"TotalSystemMemoryGiB": 32}, "ProcessorSummary": {"Count": 1}}
 
 
 # As NVIDIA's BlueField-3 and GB200 switch tray answer (libredfish); a shelf and a cooling unit as DSP2046 has them.
@@ -222,6 +279,12 @@ def test_nothing_is_no_fact(
         ({"Name": "Bluefield", "Model": "BlueField-3 SmartNIC Main Card"}, {}, (), "DPU"),
         ({"SystemType": "DPU", "MemorySummary": {"TotalSystemMemoryGiB": 32}}, {}, (), "DPU"),
         ({"Model": "N5110_LD"}, {"MGX_NVSwitch_0": {"Id": "MGX_NVSwitch_0"}}, (), "NVSwitch tray"),
+        # NVIDIA's P3809 is on trays and on servers (github.com/dsx-ai-factory/libredfish/pull/3).
+        ({"Model": "P4978", **WHOLE}, {"MGX_NVSwitch_0": {"Id": "MGX_NVSwitch_0"}}, (), "NVSwitch tray"),
+        ({"Model": "DGXH100", **WHOLE}, {"HGX_NVSwitch_0": {"Id": "HGX_NVSwitch_0"}}, (), ""),
+        ({"SystemType": "Virtual", **WHOLE}, {}, (), "virtual system"),
+        ({"SystemType": "OS", **WHOLE}, {}, (), "virtual system"),
+        ({"SystemType": "Composed", "Model": "OS Virtual", **WHOLE}, {}, (), ""),
         ({"Model": "X"}, {}, (), "no server"),
         (None, {"1": {"ChassisType": "Shelf"}}, ("PowerEquipment",), "power shelf"),
         (None, {}, ("ThermalEquipment",), "cooling unit"),
@@ -238,6 +301,7 @@ def test_a_controller_of_no_server_is_named_by_what_it_is(
 ) -> None:
     fake = FakeBmc(on=True)
     none = {"MemorySummary": {"TotalSystemMemoryGiB": 0}, "ProcessorSummary": {"Count": 0}, "Processors": None}
+    none["Memory"] = None
     fake.resources = {SYSTEM: {**fake.system(), "Model": "", **none, **(system or {})}}
     with_chassis(fake, **chassis)
     fake.resources[ROOT] = root(fake, *lists)

@@ -13,7 +13,7 @@ import pytest
 from hpcforge.power import BmcError, Login, quirks
 from hpcforge.power.read_machine import read_machine, read_service
 from hpcforge.power.redfish import Redfish
-from hpcforge.power.service import RedfishService
+from hpcforge.power.service import RedfishService, before
 from tests.support.fake_bmc import PASSWORD, ROOT, SYSTEM, USER, FakeBmc, Reply, collection, serving
 from tests.unit.power.test_redfish import bmc
 
@@ -172,3 +172,57 @@ def test_a_time_to_come_back_is_heeded_within_the_limit(tmp_path: Path) -> None:
             with pytest.raises(BmcError, match=why):
                 service.get(SYSTEM)
             assert time.monotonic() - began_s < 5  # it is not waited for
+
+
+NOT_READY = b'{"error": {"code": "Base.1.0.GeneralError", "message": "Resource is not ready"}}'
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (Reply(200, NOT_READY), "HTTP 200 for {path}: Resource is not ready"),
+        (Reply(200, b'{"error": {"code": "x"}}'), "HTTP 200 for {path}: no resource"),
+        (Reply(204), "HTTP 204 for {path}: no resource"),
+        (Reply(200, b"[]"), "{path} is empty"),
+        (Reply(200, b"{}"), "{path} is empty"),
+    ],
+)
+def test_a_success_without_the_resource_is_none(tmp_path: Path, reply: Reply, why: str) -> None:
+    fake = FakeBmc("SN9", replies={SYSTEM: reply})
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match=why.format(path=SYSTEM)) as raised:
+        read_machine(machine, None)
+    assert raised.value.reason == "answer"
+
+
+def test_a_part_without_its_resource_is_named(tmp_path: Path) -> None:
+    fake = FakeBmc("SN9", macs=("02:00:00:00:00:01", "02:00:00:00:00:02"))
+    fake.replies[f"{INTERFACES}/0"] = Reply(200, NOT_READY)
+    with bmc(tmp_path, fake) as machine:
+        found = read_machine(machine, None)
+    assert (found.macs, found.more_macs) == (("02:00:00:00:00:02",), True)
+    assert f"HTTP 200 for {INTERFACES}/0: Resource is not ready" in found.notes
+
+
+def test_messages_beside_a_resource_are_no_error(tmp_path: Path) -> None:
+    fake = FakeBmc("SN9")
+    fake.resources[SYSTEM] = {**fake.system(), "@Message.ExtendedInfo": [{"Message": "deprecated"}]}
+    with bmc(tmp_path, fake) as machine:
+        assert read_machine(machine, None).serial == "SN9"
+
+
+def test_a_list_of_another_form_is_read_or_named(tmp_path: Path) -> None:
+    fake = FakeBmc()
+    fake.resources[INTERFACES] = {"Members": {"@odata.id": f"{INTERFACES}/0"}}
+    with bmc(tmp_path, fake) as machine:
+        assert read_machine(machine, None).macs == fake.macs
+    fake.resources[INTERFACES] = {"Members": [None, {"MACAddress": "02:00:00:00:00:09"}]}
+    with bmc(tmp_path, fake) as machine:
+        found = read_machine(machine, None)
+    assert (found.macs, found.more_macs) == ((), False)
+    assert f"{INTERFACES} has members without a link: not read" in found.notes
+
+
+def test_resources_are_yielded_up_to_a_time() -> None:
+    rows = [{"Id": "1"}, {"Id": "2"}]
+    assert list(before(time.monotonic() + 60, rows)) == rows
+    assert list(before(time.monotonic(), rows)) == []
