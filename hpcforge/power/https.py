@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 
 from cryptography import x509
 
-from hpcforge.power import BmcError, JsonObject, Login
+from hpcforge.power import BmcError, JsonObject, Login, LostAnswerError
 
 EXCHANGE_S = 30.0  # controllers are slow: some take 10 s for a list of systems
 _CONNECT_S = 10.0
@@ -78,7 +78,7 @@ def exchange(
         late.cancel()
         connection.close()
     if over.is_set():
-        raise BmcError(f"{access.address}: no whole answer within {EXCHANGE_S:g} s", "unreachable")
+        raise LostAnswerError(f"{access.address}: no whole answer within {EXCHANGE_S:g} s", "unreachable")
     etag, location, retry_after = (response.getheader(name) for name in ("ETag", "Location", "Retry-After"))
     data = _object(access, raw, response)
     return HttpAnswer(response.status, data, etag, location or "", retry_after or "", expired)
@@ -151,17 +151,19 @@ def _body(access: Login, response: http.client.HTTPResponse) -> bytes:
     """Read it, if it is not too large. Raises `BmcError`."""
     if (response.length or 0) > LARGEST:
         why = f"an answer of {response.length} bytes: more than {LARGEST} bytes are not read"
-        raise BmcError(f"{access.address}: {why}", "answer")
+        raise LostAnswerError(f"{access.address}: {why}", "answer")
     raw = response.read(LARGEST + 1)
     if len(raw) > LARGEST:
-        raise BmcError(f"{access.address}: an answer without an end: more than {LARGEST} bytes", "answer")
+        raise LostAnswerError(f"{access.address}: an answer without an end: more than {LARGEST} bytes", "answer")
     return raw
 
 
-def _broken(access: Login, error: Exception) -> BmcError:
+def _broken(access: Login, error: Exception) -> LostAnswerError:
     if isinstance(error, http.client.IncompleteRead):
-        return BmcError(f"{access.address}: the answer is cut off in its middle", "answer")
-    return BmcError(f"{access.address}: not an HTTP answer: {_words(error)}", "unreachable")
+        return LostAnswerError(f"{access.address}: the answer is cut off in its middle", "answer")
+    if isinstance(error, http.client.RemoteDisconnected | ConnectionError | ssl.SSLEOFError):
+        return LostAnswerError(f"{access.address}: it closed the connection without a whole answer", "unreachable")
+    return LostAnswerError(f"{access.address}: not an HTTP answer: {_words(error)}", "unreachable")
 
 
 def _object(access: Login, raw: bytes, response: http.client.HTTPResponse) -> JsonObject:
@@ -179,5 +181,5 @@ def _object(access: Login, raw: bytes, response: http.client.HTTPResponse) -> Js
             why = "a web page (HTML), not JSON"
         elif isinstance(error, ValueError) and raw.lstrip()[:1] == b"{" and raw.rstrip()[-1:] != b"}":
             why = f"cut off after {len(raw)} bytes: not JSON"
-        raise BmcError(f"{access.address}: the answer is {why}", "answer") from None
+        raise LostAnswerError(f"{access.address}: the answer is {why}", "answer") from None
     return data if isinstance(data, dict) else {}

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from hpcforge.power import BmcError, JsonObject, Login, Quirk, Reason, lazy_property, quirks
+from hpcforge.power import BmcError, JsonObject, Login, LostAnswerError, Quirk, Reason, lazy_property, quirks
 from hpcforge.power.https import HttpAnswer, exchange
 
 ROOT = "/redfish/v1"
@@ -115,7 +115,7 @@ class RedfishService:
             self._leave_out(error)
 
     def _leave_out(self, error: BmcError) -> None:
-        if error.reason not in ("answer", "licence"):
+        if error.reason not in ("answer", "licence") and not isinstance(error, LostAnswerError):
             raise error
         self.unread[str(error).removeprefix(f"{self.access.address}: ")] = None
 
@@ -137,6 +137,8 @@ class RedfishService:
             answer = self._exchange(method, path, body, etag)
             if answer.status not in quirk.statuses:
                 return answer
+            if method == "POST" and answer.status != 503:  # a gateway's: the change may have been made
+                raise LostAnswerError(f"{self.access.address}: HTTP {answer.status} for {path}", "answer")
             self._note("unavailable")
             pause_s = _seconds(answer.retry_after) or quirk.every_s
             if time.monotonic() + pause_s > until:

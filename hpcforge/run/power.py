@@ -252,7 +252,7 @@ def cycled(
     stopped: threading.Event = _NEVER,
 ) -> Iterator[Outcome]:
     """Switch nodes off side by side, and those that are seen to be off on again, in turns as `switched_on` does."""
-    off = list(carried_out(of, names, replace(wish, verb="off"), stopped))
+    off = list(carried_out(of, names, replace(wish, verb="off", then_on=True), stopped))
     yield from (outcome for outcome in off if outcome.state != "done")
     names = [outcome.node for outcome in off if outcome.state == "done"]
     yield from switched_on(site, of, names, replace(wish, verb="on"), pause_s, lost, later, stopped)
@@ -263,7 +263,7 @@ def _outcome(name: str, controller: Controller, wish: Wish) -> Outcome:
         done = carry_out(controller, wish)
     except BmcError as error:
         state: State = "unreachable" if error.reason == "unreachable" else "failed"
-        return Outcome(name, state, "unknown", "", str(error), error.hint, error.reason, (), tuple(controller.quirks))
+        return Outcome(name, state, error.power, "", str(error), error.hint, error.reason, (), tuple(controller.quirks))
     except Exception as error:  # one controller's odd answer ends nothing for others; its text may have a secret
         return Outcome(name, "failed", "unknown", "", f"its controller cannot be used: {type(error).__name__}")
     boot = done.boot
