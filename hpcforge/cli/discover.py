@@ -24,7 +24,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, plural, table
-from hpcforge.run.discover import Search, Silent, ask, record, search
+from hpcforge.run.discover import INTERRUPTED, Search, Silent, ask, record, search
 from hpcforge.run.site import Site
 
 SCHEMA_VERSION = 1
@@ -49,6 +49,8 @@ def discover(
         raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
     asked = search(site, addresses)
     machines, silent = ask(site, asked, trust_new, _say)
+    interrupted = [other.address for other in silent if other.reason == INTERRUPTED]
+    dry_run = dry_run or bool(interrupted)
     matches = match(site.cluster.nodes, machines, select(site.cluster, [assign], ()) if assign else ())
     remarks = _remarks(site, matches)
     added = additions(matches, site.cluster.nodes, site.loaded.inventory) if dry_run else record(site, matches)
@@ -74,8 +76,11 @@ def discover(
     elif found:
         again = command_line("discover", blueprint, *found, inventory=inventory, assign=assign, trust_new=True)
     else:
-        again = command_line("power", "status", blueprint, inventory=inventory) if machines else ""
-    printing.note(f"Next: {again}\n" if again else "")
+        again = command_line("power", "status", blueprint, inventory=inventory) if matches.nodes else ""
+    printing.note(f"Next: {again}\n" if again and not interrupted else "")
+    if interrupted:
+        printing.note(f"interrupted: nothing is written; not read: {fold(interrupted)}\n")
+        return Exit.INTERRUPTED
     return worst([*_codes(asked, silent, remarks), *[Exit.BUSY] * bool(lost)])
 
 
@@ -133,6 +138,8 @@ def _say_rest(remarks: Sequence[MachineDifference], absent: Sequence[str]) -> No
 
 
 def _say(found: Machine | Silent) -> None:
+    if isinstance(found, Machine):
+        printing.note(f"{found.address}: {' '.join(filter(None, ('read:', found.serial, found.model)))}\n")
     equipment = () if isinstance(found, Silent) or not found.equipment else (_equipment(found),)
     for note in (found.why,) if isinstance(found, Silent) else (*equipment, *found.notes):
         printing.note(f"{found.address}: {one_line(note)}\n")

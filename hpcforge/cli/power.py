@@ -92,12 +92,26 @@ def run(asked: Asked, wish: Wish) -> int:
     groups = [] if stopped else in_order(going, wish.verb) if asked.everything else [tuple(node.name for node in going)]
     for number, group in enumerate(groups):
         later = frozenset(name for names in groups[number + 1 :] for name in names)
-        found = list(_group(site, asked, of, group, wish, later))
+        found: list[Outcome] = []
+        try:
+            for outcome in _group(site, asked, of, group, wish, later):
+                found.append(outcome)
+        except KeyboardInterrupt:
+            return _interrupted(site, asked, wish, [*outcomes, *found], going)
         outcomes += found
         if asked.everything and wish.verb != "status" and any(outcome.state != "done" for outcome in found):
             printing.note(f"stopped: what follows {fold(group)} was not switched {wish.verb}\n")
             break
     return _finish(site, asked, wish, outcomes)
+
+
+def _interrupted(site: Site, asked: Asked, wish: Wish, outcomes: Sequence[Outcome], nodes: Sequence[Node]) -> int:
+    """Show what is known by now. Returns the exit status."""
+    ended = {outcome.node for outcome in outcomes}
+    left = [Outcome(node.name, "failed", why="interrupted") for node in nodes if node.name not in ended]
+    _finish(site, asked, wish, [*outcomes, *left])
+    printing.note(f"interrupted: not known: {fold([outcome.node for outcome in left])}\n")
+    return Exit.INTERRUPTED
 
 
 def _group(

@@ -50,6 +50,11 @@ class BmcError(ExpectedError):
         super().__init__(message, hint)
         self.reason: Reason = reason
         self.details = details  # each message of the answer
+        self.power: Power = "unknown"  # of the machine, as it was read last before
+
+
+class LostAnswerError(BmcError):
+    """A request was sent, and its answer is missing or unreadable: a change may have been carried out."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,9 @@ class Controller(Protocol):
 
     def reset(self, kind: Reset) -> None:
         """Ask for a change of power; that it happened is for the caller to see."""
+
+    def check_reset(self, kind: Reset) -> None:
+        """Raise where it lists its changes of power, and none of this kind."""
 
     def boot(self) -> Boot:
         """Read the override of the next boot."""

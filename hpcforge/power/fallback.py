@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from hpcforge.power import BmcError, Boot, Device, Login, Power, Quirk, Reset
+from hpcforge.power import BmcError, Boot, Device, Login, LostAnswerError, Power, Quirk, Reset, quirks
 from hpcforge.power.ipmi import Ipmi
 from hpcforge.power.redfish import Redfish
+from hpcforge.power.verbs import override_shown
 
 IPMI_PORT = 623
 _REFUSED = ("answer", "override")
@@ -23,7 +24,8 @@ class RedfishOrIpmi:
     """A controller that talks Redfish, and some IPMI; see `hpcforge.power.Controller`."""
 
     def __init__(self, access: Login, table: Mapping[str, Quirk] | None = None, ipmi_port: int = IPMI_PORT) -> None:
-        self._redfish = Redfish(access, table)
+        self._table = table or quirks()
+        self._redfish = Redfish(access, self._table)
         self._ipmi: Ipmi | None = None  # None: Redfish does all
         self._ipmi_port = ipmi_port
         self._uefi = True
@@ -41,6 +43,10 @@ class RedfishOrIpmi:
     def reset(self, kind: Reset) -> None:
         """Ask for a change of power. Raises `BmcError`."""
         (self._ipmi or self._redfish).reset(kind)
+
+    def check_reset(self, kind: Reset) -> None:
+        """Raise `BmcError` where it lists its changes of power, and none of this kind."""
+        (self._ipmi or self._redfish).check_reset(kind)
 
     def boot(self) -> Boot:
         """Read the override of the next boot. Raises `BmcError`."""
@@ -70,9 +76,14 @@ class RedfishOrIpmi:
         except BmcError as error:
             if error.reason not in _REFUSED or not may_refuse:
                 raise
+            if isinstance(error, LostAnswerError) and self._override_reads(device):
+                return False
             self._why = str(error).removeprefix(f"{self._redfish.access.address}: ")
             return True
-        return may_refuse and self._redfish.boot().device != device
+        return may_refuse and not self._override_reads(device)
+
+    def _override_reads(self, device: Device) -> bool:
+        return override_shown(self._redfish, device, self._table["late-override"]).device == device
 
     def _end_earlier_override(self) -> None:
         """End what another run may have set by ipmitool; where nothing answers to IPMI, none did."""

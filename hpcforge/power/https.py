@@ -11,9 +11,11 @@ import base64
 import hashlib
 import http.client
 import json
+import math
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from datetime import UTC, datetime
 
 from cryptography import x509
 
-from hpcforge.power import BmcError, JsonObject, Login
+from hpcforge.power import BmcError, JsonObject, Login, LostAnswerError
 
 EXCHANGE_S = 30.0  # controllers are slow: some take 10 s for a list of systems
 _CONNECT_S = 10.0
@@ -49,9 +51,15 @@ class HttpAnswer:
 
 
 def exchange(
-    access: Login, method: str, path: str, body: JsonObject | None = None, etag: str | None = None
+    access: Login,
+    method: str,
+    path: str,
+    body: JsonObject | None = None,
+    etag: str | None = None,
+    within_s: float = math.inf,
 ) -> HttpAnswer:
     """Send one request and return the answer, of whatever status. Raises `BmcError`."""
+    began_s = time.monotonic()
     headers = {"Accept": "application/json", "OData-Version": "4.0"}
     if access.password:
         login = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
@@ -61,10 +69,11 @@ def exchange(
     sent = None if body is None else json.dumps(body).encode()
     if sent is not None:
         headers["Content-Type"] = "application/json"
-    connection = _connect(access)
+    connection = _connect(access, within_s)
+    limit_s = max(0.01, min(EXCHANGE_S, within_s - (time.monotonic() - began_s)))
     expired = _expired(connection)
     over = threading.Event()
-    late = threading.Timer(EXCHANGE_S, _cut_off, (connection.sock, over))
+    late = threading.Timer(limit_s, _cut_off, (connection.sock, over))
     late.daemon = True
     late.start()
     try:
@@ -78,7 +87,7 @@ def exchange(
         late.cancel()
         connection.close()
     if over.is_set():
-        raise BmcError(f"{access.address}: no whole answer within {EXCHANGE_S:g} s", "unreachable")
+        raise LostAnswerError(f"{access.address}: no whole answer within {limit_s:.3g} s", "unreachable")
     etag, location, retry_after = (response.getheader(name) for name in ("ETag", "Location", "Retry-After"))
     data = _object(access, raw, response)
     return HttpAnswer(response.status, data, etag, location or "", retry_after or "", expired)
@@ -93,8 +102,8 @@ def certificate(access: Login) -> str:
         connection.close()
 
 
-def _connect(access: Login) -> http.client.HTTPSConnection:
-    connection = _open(access)
+def _connect(access: Login, within_s: float) -> http.client.HTTPSConnection:
+    connection = _open(access, within_s)
     if access.verified and (shown := _shown(connection)) != access.certificate:
         connection.close()
         if access.certificate is None:
@@ -106,11 +115,12 @@ def _connect(access: Login) -> http.client.HTTPSConnection:
     return connection
 
 
-def _open(access: Login) -> http.client.HTTPSConnection:
+def _open(access: Login, within_s: float = math.inf) -> http.client.HTTPSConnection:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is compared as a whole, in `_connect`
-    connection = http.client.HTTPSConnection(access.address, access.port, timeout=_CONNECT_S, context=context)
+    limit_s = max(0.01, min(_CONNECT_S, within_s))
+    connection = http.client.HTTPSConnection(access.address, access.port, timeout=limit_s, context=context)
     try:
         connection.connect()
     except (OSError, ValueError) as error:
@@ -151,17 +161,19 @@ def _body(access: Login, response: http.client.HTTPResponse) -> bytes:
     """Read it, if it is not too large. Raises `BmcError`."""
     if (response.length or 0) > LARGEST:
         why = f"an answer of {response.length} bytes: more than {LARGEST} bytes are not read"
-        raise BmcError(f"{access.address}: {why}", "answer")
+        raise LostAnswerError(f"{access.address}: {why}", "answer")
     raw = response.read(LARGEST + 1)
     if len(raw) > LARGEST:
-        raise BmcError(f"{access.address}: an answer without an end: more than {LARGEST} bytes", "answer")
+        raise LostAnswerError(f"{access.address}: an answer without an end: more than {LARGEST} bytes", "answer")
     return raw
 
 
-def _broken(access: Login, error: Exception) -> BmcError:
+def _broken(access: Login, error: Exception) -> LostAnswerError:
     if isinstance(error, http.client.IncompleteRead):
-        return BmcError(f"{access.address}: the answer is cut off in its middle", "answer")
-    return BmcError(f"{access.address}: not an HTTP answer: {_words(error)}", "unreachable")
+        return LostAnswerError(f"{access.address}: the answer is cut off in its middle", "answer")
+    if isinstance(error, http.client.RemoteDisconnected | ConnectionError | ssl.SSLEOFError):
+        return LostAnswerError(f"{access.address}: it closed the connection without a whole answer", "unreachable")
+    return LostAnswerError(f"{access.address}: not an HTTP answer: {_words(error)}", "unreachable")
 
 
 def _object(access: Login, raw: bytes, response: http.client.HTTPResponse) -> JsonObject:
@@ -179,5 +191,5 @@ def _object(access: Login, raw: bytes, response: http.client.HTTPResponse) -> Js
             why = "a web page (HTML), not JSON"
         elif isinstance(error, ValueError) and raw.lstrip()[:1] == b"{" and raw.rstrip()[-1:] != b"}":
             why = f"cut off after {len(raw)} bytes: not JSON"
-        raise BmcError(f"{access.address}: the answer is {why}", "answer") from None
+        raise LostAnswerError(f"{access.address}: the answer is {why}", "answer") from None
     return data if isinstance(data, dict) else {}

@@ -39,6 +39,9 @@ class Ipmi:
         """Ask for a change of power. Raises `BmcError`."""
         self._ask("chassis", "power", _RESETS[kind])
 
+    def check_reset(self, kind: Reset) -> None:
+        """Do nothing: IPMI lists no changes of power."""
+
     def boot(self) -> Boot:
         """Read the override of the next boot. Raises `BmcError`."""
         lines = [line.strip().lstrip("- ") for line in self._ask("chassis", "bootparam", "get", "5").splitlines()]

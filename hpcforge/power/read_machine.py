@@ -54,7 +54,7 @@ def read_service(bmc: Redfish) -> str:
     try:
         data = bmc.read_root()
     except BmcError as error:
-        if error.reason == "unreachable":
+        if error.reason in ("unreachable", "certificate"):
             raise
         why = str(error).removeprefix(f"{bmc.access.address}: ")
         raise BmcError(f"{bmc.access.address}: no management controller by Redfish: {why}", "service") from None

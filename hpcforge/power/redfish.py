@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from hpcforge.power import BmcError, Boot, Device, JsonObject, Power, Reset, lazy_property
+from hpcforge.power import BmcError, Boot, Device, JsonObject, LostAnswerError, Power, Reset, lazy_property
 from hpcforge.power.makes import OF_MANAGER, Action, Make, Traits, actions, makes, matching
 from hpcforge.power.override import NAMES, apply_time, mode_of, read, request
 from hpcforge.power.service import RedfishService, link, links, mapping, printable, text
@@ -49,6 +49,15 @@ class Redfish(RedfishService):
 
     def reset(self, kind: Reset) -> None:
         """Ask for a change of power. Raises `BmcError`."""
+        target, name = self._reset_request(kind)
+        self.send("POST", target, {"ResetType": name})
+
+    def check_reset(self, kind: Reset) -> None:
+        """Raise `BmcError` where it lists its types of reset, and none of this kind."""
+        self._reset_request(kind)
+
+    def _reset_request(self, kind: Reset) -> tuple[str, str]:
+        """Return the path and the type of a reset. Raises `BmcError`."""
         system = self.system()
         action = _reset_of(system.data)
         allowed, types = self._reset_types(action), _RESETS[kind]
@@ -59,7 +68,7 @@ class Redfish(RedfishService):
         else:
             self._note("no-allowable-values")
         target = text(action, "target", 500) or f"{system.path.rstrip('/')}/Actions/ComputerSystem.Reset"
-        self.send("POST", target, {"ResetType": types[0]})
+        return target, types[0]
 
     def _reset_types(self, action: JsonObject) -> Sequence[object]:
         """Return the types of reset that it lists, in the action or where that names; none if it lists none."""
@@ -88,6 +97,8 @@ class Redfish(RedfishService):
         resource = self._override(system)
         try:
             self._set_override(system, resource, device)
+        except LostAnswerError:
+            raise
         except BmcError as error:
             if error.reason != "answer" or "settings-sd" not in self.actions or resource.path != system.path:
                 raise

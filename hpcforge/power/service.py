@@ -13,9 +13,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import takewhile
+from typing import Self
 from urllib.parse import urlsplit
 
-from hpcforge.power import BmcError, JsonObject, Login, Quirk, Reason, lazy_property, quirks
+from hpcforge.power import BmcError, JsonObject, Login, LostAnswerError, Quirk, Reason, lazy_property, quirks
 from hpcforge.power.https import HttpAnswer, exchange
 
 ROOT = "/redfish/v1"
@@ -35,6 +36,12 @@ class RedfishService:
         self._table = table or quirks()
         self._refusal: BmcError | None = None
 
+    def with_access(self, access: Login) -> Self:
+        """Return a service with another login, and the same time for all requests."""
+        other = type(self)(access, self._table, self._limit_s)
+        other._until_s = self._until_s
+        return other
+
     @lazy_property
     def root(self) -> JsonObject:
         """The service root; where none is given, the usual path of systems."""
@@ -50,8 +57,7 @@ class RedfishService:
 
         Raises `BmcError`.
         """
-        bare = RedfishService(replace(self.access, password=""), self._table, self._limit_s)
-        bare._until_s = self._until_s
+        bare = self.with_access(replace(self.access, password=""))
         try:
             return bare.get(f"{ROOT}/").data
         except BmcError as error:
@@ -119,7 +125,7 @@ class RedfishService:
             self._leave_out(error)
 
     def _leave_out(self, error: BmcError) -> None:
-        if error.reason not in ("answer", "licence"):
+        if error.reason not in ("answer", "licence") and not isinstance(error, LostAnswerError):
             raise error
         self.unread[str(error).removeprefix(f"{self.access.address}: ")] = None
 
@@ -137,10 +143,12 @@ class RedfishService:
             if self._refusal is not None:
                 raise self._refusal
             if time.monotonic() >= self._until_s:
-                raise self._error(f"its answers take more than {self._limit_s:g} s", "unreachable")
+                raise self._too_slow()
             answer = self._exchange(method, path, body, etag)
             if answer.status not in quirk.statuses:
                 return answer
+            if method == "POST" and answer.status != 503:  # a gateway's: the change may have been made
+                raise LostAnswerError(f"{self.access.address}: HTTP {answer.status} for {path}", "answer")
             self._note("unavailable")
             pause_s = _seconds(answer.retry_after) or quirk.every_s
             if time.monotonic() + pause_s > until:
@@ -149,15 +157,27 @@ class RedfishService:
 
     def _exchange(self, method: str, path: str, body: JsonObject | None, etag: str | None) -> HttpAnswer:
         """Send a request; a redirect to the same path, with or without a slash at its end, is followed once."""
-        answer = exchange(self.access, method, path, body, etag)
+        answer = self._once(method, path, body, etag)
         if answer.status in _REDIRECTS and answer.location:
             self._note("redirects")
-            answer = exchange(self.access, method, self._redirect(path, answer.location), body, etag)
+            answer = self._once(method, self._redirect(path, answer.location), body, etag)
             if answer.status in _REDIRECTS:
                 raise self._error(f"it redirects {path} in a circle", "answer")
         if answer.expired:
             self._note("expired-certificate")
         return answer
+
+    def _once(self, method: str, path: str, body: JsonObject | None, etag: str | None) -> HttpAnswer:
+        """Send a request, which ends when the time for all of them does."""
+        try:
+            return exchange(self.access, method, path, body, etag, self._until_s - time.monotonic())
+        except BmcError as error:
+            if error.reason == "unreachable" and time.monotonic() >= self._until_s:
+                raise self._too_slow() from None
+            raise
+
+    def _too_slow(self) -> BmcError:
+        return self._error(f"its answers take more than {self._limit_s:g} s", "unreachable")
 
     def _redirect(self, path: str, location: str) -> str:
         try:

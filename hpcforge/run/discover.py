@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
 from hpcforge.blueprint.hostlist import HostlistError, expand
@@ -15,13 +14,13 @@ from hpcforge.power import BmcError, Login
 from hpcforge.power.https import certificate
 from hpcforge.power.read_machine import read_machine, read_service
 from hpcforge.power.redfish import Redfish
-from hpcforge.run.power import password_of
+from hpcforge.run.power import password_of, side_by_side
 from hpcforge.run.site import Site
 from hpcforge.run.site_files import Values, add_values
 
 MOST = 4096  # addresses of one search
 MACHINE_S = 180.0  # for all requests to one controller, with one that restarts meanwhile (quirks.yaml: 90 s)
-_AT_ONCE = 32
+INTERRUPTED = "interrupted"  # the reason of an address that had not answered by Ctrl-C
 _EMPTY = Inventory.model_construct()
 _USUAL = BmcsSection.model_construct()
 
@@ -77,24 +76,23 @@ def ask(
     """Ask every address, side by side; `say` gets each as it answers. A bad controller fails alone.
 
     `trust_new`: a named controller without a recorded certificate is believed, and gets the password once it has shown
-    a service root. Raises UsageError where user or password is not known.
+    a service root. Ctrl-C ends the wait: what had not answered has the reason `INTERRUPTED`.
+
+    Raises UsageError where user or password is not known.
     """
     of = _accesses(site, asked)
     machines: list[Machine] = []
     silent: list[Silent] = []
-    with ThreadPoolExecutor(min(_AT_ONCE, len(of))) as pool:
-        waiting = [pool.submit(_ask, access, trust_new) for access in of.values()]
-        try:
-            for ready in as_completed(waiting):
-                found = ready.result()
-                say(found)
-                if isinstance(found, Machine):
-                    machines.append(found)
-                else:
-                    silent.append(found)
-        finally:
-            for future in waiting:
-                future.cancel()
+    try:
+        for found in side_by_side(lambda access: _ask(access, trust_new), list(of.values())):
+            say(found)
+            if isinstance(found, Machine):
+                machines.append(found)
+            else:
+                silent.append(found)
+    except KeyboardInterrupt:
+        answered = {machine.address for machine in machines} | {other.address for other in silent}
+        silent += [Silent(address, "interrupted", INTERRUPTED) for address in of if address not in answered]
     order = {address: place for place, address in enumerate(of)}
     return (
         sorted(machines, key=lambda machine: order[machine.address]),
@@ -103,6 +101,7 @@ def ask(
 
 
 def _ask(access: Login, trust_new: bool) -> Machine | Silent:
+    machine = Redfish(access, limit_s=MACHINE_S)  # its time begins here, before the first request
     try:
         if access.certificate is None:
             shown = certificate(access)
@@ -110,13 +109,16 @@ def _ask(access: Login, trust_new: bool) -> Machine | Silent:
                 why = f"its certificate is not recorded; it shows {shown}"
                 return Silent(access.address, why, "certificate")
             pinned = replace(access, certificate=shown, password="")
-            make = read_service(Redfish(pinned, limit_s=MACHINE_S))
+            make = read_service(machine.with_access(pinned))
             if not access.password:
                 why = f"a controller ({make or 'unknown make'}) that is no node's: no password was sent"
                 return Silent(access.address, f"{why}; its certificate: {shown}", "certificate")
-            access = replace(access, certificate=shown if access.verified else None)
-        return read_machine(Redfish(access, limit_s=MACHINE_S), access.certificate)
+            machine.access = replace(access, certificate=shown if access.verified else None)
+        return read_machine(machine, machine.access.certificate)
     except BmcError as error:
+        if access.certificate is None and error.reason == "certificate":
+            why = "it shows a new certificate at each connection, and none is recorded: no password was sent to another"
+            return Silent(access.address, why, "answer")
         return Silent(access.address, str(error).removeprefix(f"{access.address}: "), error.reason)
     except Exception as error:  # as of power: one odd controller ends nothing for others
         return Silent(access.address, f"its controller cannot be used: {type(error).__name__}", "answer")

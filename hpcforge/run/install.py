@@ -429,7 +429,7 @@ def _started(
         return
     yield from (outcome for outcome in told.values() if outcome.state != "done")
     ready = [name for name in names if told[name].state == "done"]
-    off = list(carried_out(of, ready, Wish("off", hard=True), stopped)) if ready else []
+    off = list(carried_out(of, ready, Wish("off", hard=True, then_on=True), stopped)) if ready else []
     yield from (outcome for outcome in off if outcome.state != "done")
     still = [outcome for outcome in off if outcome.state == "done"]
     forgotten = [outcome for outcome in still if network and not outcome.next_boot.startswith("network")]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Literal, TypeVar
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.inventory import BmcsSection
@@ -32,9 +34,11 @@ ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")
 _AT_ONCE = 32  # controllers asked side by side
 _WARNINGS_S = 30.0  # for what a plan says of one: no request begins later
 _NO_SLURM = "no configuration of Slurm"
-_NEVER = threading.Event()  # what ends a verb that runs to its end
+_NEVER = Event()  # what ends a verb that runs to its end
 _USUAL = BmcsSection.model_construct()
 
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 State = Literal["done", "skipped", "failed", "unreachable"]
 
 
@@ -191,21 +195,42 @@ def in_order(nodes: Sequence[Node], verb: str) -> list[tuple[str, ...]]:
 
 
 def carried_out(
-    of: Mapping[str, Controller], names: Sequence[str], wish: Wish, stopped: threading.Event = _NEVER
+    of: Mapping[str, Controller], names: Sequence[str], wish: Wish, stopped: Event = _NEVER
 ) -> Iterator[Outcome]:
     """Do it on these nodes side by side, and yield each outcome. Once `stopped` is set, no other node begins."""
-    if stopped.is_set():
-        return
-    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(names)))) as pool:
-        waiting = [pool.submit(_outcome, name, of[name], wish) for name in names]
-        try:
-            for ready in as_completed(waiting):
-                yield ready.result()
-                if stopped.is_set():
-                    return
-        finally:
-            for future in waiting:  # interrupted: those that have not begun do not
-                future.cancel()
+    yield from side_by_side(lambda name: _outcome(name, of[name], wish), names, stopped)
+
+
+def side_by_side(do: Callable[[_Item], _Result], items: Sequence[_Item], stopped: Event = _NEVER) -> Iterator[_Result]:
+    """Yield what `do` returns for each item, as each is ready; it raises nothing.
+
+    Once `stopped` is set, no other item begins. Once the caller ends, as by Ctrl-C, nothing waits for those that run.
+    """
+    waiting: SimpleQueue[_Item] = SimpleQueue()
+    results: SimpleQueue[_Result | None] = SimpleQueue()
+    over = Event()
+    for item in items:
+        waiting.put(item)
+
+    def work() -> None:
+        with suppress(Empty):
+            while not stopped.is_set() and not over.is_set():
+                results.put(do(waiting.get_nowait()))
+        results.put(None)
+
+    # The threads of an executor would be waited for, here and at exit.
+    threads = [Thread(target=work, daemon=True) for _ in range(min(_AT_ONCE, len(items)))]
+    try:
+        for thread in threads:
+            thread.start()
+        working = len(threads)
+        while working:
+            if (ready := results.get()) is None:
+                working -= 1
+            else:
+                yield ready
+    finally:
+        over.set()
 
 
 def switched_on(
@@ -216,7 +241,7 @@ def switched_on(
     pause_s: float,
     lost: Collection[str] = (),
     later: Collection[str] = (),
-    stopped: threading.Event = _NEVER,
+    stopped: Event = _NEVER,
 ) -> Iterator[Outcome]:
     """Switch nodes on in turns that the racks' power allows, with a pause between turns.
 
@@ -249,10 +274,10 @@ def cycled(
     pause_s: float,
     lost: Collection[str] = (),
     later: Collection[str] = (),
-    stopped: threading.Event = _NEVER,
+    stopped: Event = _NEVER,
 ) -> Iterator[Outcome]:
     """Switch nodes off side by side, and those that are seen to be off on again, in turns as `switched_on` does."""
-    off = list(carried_out(of, names, replace(wish, verb="off"), stopped))
+    off = list(carried_out(of, names, replace(wish, verb="off", then_on=True), stopped))
     yield from (outcome for outcome in off if outcome.state != "done")
     names = [outcome.node for outcome in off if outcome.state == "done"]
     yield from switched_on(site, of, names, replace(wish, verb="on"), pause_s, lost, later, stopped)
@@ -263,7 +288,7 @@ def _outcome(name: str, controller: Controller, wish: Wish) -> Outcome:
         done = carry_out(controller, wish)
     except BmcError as error:
         state: State = "unreachable" if error.reason == "unreachable" else "failed"
-        return Outcome(name, state, "unknown", "", str(error), error.hint, error.reason, (), tuple(controller.quirks))
+        return Outcome(name, state, error.power, "", str(error), error.hint, error.reason, (), tuple(controller.quirks))
     except Exception as error:  # one controller's odd answer ends nothing for others; its text may have a secret
         return Outcome(name, "failed", "unknown", "", f"its controller cannot be used: {type(error).__name__}")
     boot = done.boot

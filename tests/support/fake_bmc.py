@@ -30,7 +30,7 @@ USER, PASSWORD = "admin", "not-the-factory-one"
 class Reply:
     """What a path answers in place of its resource."""
 
-    status: int = 200
+    status: int = 200  # 0: the connection is closed without an answer
     raw: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     length: int | None = None  # of the header; -2: the header is left out; -1: and the body does not end
@@ -55,6 +55,8 @@ class FakeBmc:
     shuts_down: bool = True  # its operating system listens to the power button
     changed: Callable[[FakeBmc], None] = lambda _bmc: None  # after each change of power
     resets: list[str] = field(default_factory=list)
+    types: tuple[str, ...] = ("On", "ForceOff", "GracefulShutdown", "ForceRestart")  # of resets that it lists
+    late: list[tuple[str, str]] = field(default_factory=list)  # overrides that reads do not show, one for each read
     patches: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     logins: list[str] = field(default_factory=list)  # of all requests that had one
@@ -86,6 +88,8 @@ class FakeBmc:
     def patch(self, path: str, body: dict[str, Any]) -> int:
         """Take a boot override; return the status."""
         boot = body["Boot"]
+        if "late-override" in self.does:
+            self.late = [(self.enabled, self.target)] * 2
         self.patches.append((path, body))
         if "etag-required" in self.does and body.pop("If-Match") != '"7"':
             return 428
@@ -112,7 +116,8 @@ class FakeBmc:
 
     def boot(self) -> dict[str, str]:
         """The override of the next boot."""
-        boot = {"BootSourceOverrideEnabled": self.enabled, "BootSourceOverrideTarget": self.target}
+        enabled, target = self.late.pop() if self.late else (self.enabled, self.target)
+        boot = {"BootSourceOverrideEnabled": enabled, "BootSourceOverrideTarget": target}
         if "no-override-mode" not in self.does:
             boot["BootSourceOverrideMode"] = "UEFI"
         return boot
@@ -120,11 +125,10 @@ class FakeBmc:
     def system(self) -> dict[str, Any]:
         """The resource."""
         action: dict[str, Any] = {"target": f"{SYSTEM}/Actions/ComputerSystem.Reset"}
-        types = ["On", "ForceOff", "GracefulShutdown", "ForceRestart"]
         if "settings-resource" in self.does:
             action["@Redfish.ActionInfo"] = f"{SYSTEM}/ResetActionInfo"
         elif "no-allowable-values" not in self.does:
-            action["ResetType@Redfish.AllowableValues"] = types
+            action["ResetType@Redfish.AllowableValues"] = list(self.types)
         if "sends-elsewhere" in self.does:
             action["target"] = "https://192.0.2.1/redfish/v1/steal"
         settings = {"SettingsObject": {"@odata.id": f"{SYSTEM}/Settings"}, "SupportedApplyTimes": ["OnReset"]}
@@ -203,6 +207,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(Reply(status, b"" if data is None else json.dumps(data).encode()))
 
     def _reply(self, reply: Reply) -> None:
+        if not reply.status:
+            self.close_connection = True
+            return
         self.send_response(reply.status)
         for name, value in {"ETag": '"7"', **reply.headers}.items():
             self.send_header(name, value)
@@ -263,13 +270,28 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if not self._turned_away():
             status = self.bmc.patch(self.path.rstrip("/"), {**body, "If-Match": self.headers["If-Match"]})
-            self._send(status, self.bmc.refusal if status >= 400 else None)
+            self._changed(status, self.bmc.refusal if status >= 400 else None)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if not self._turned_away():
             self.bmc.reset(body["ResetType"])
-            self._send(204)
+            self._changed(204)
+
+    def _changed(self, status: int, data: Any = None) -> None:
+        """Answer a change, if it does so at all."""
+        lost: Mapping[str, Reply] = {
+            "cuts-off-changes": Reply(200, b'{"a', length=20),
+            "answers-changes-with-html": Reply(200, b"<html>done</html>"),
+            "answers-changes-with-504": Reply(504),
+        }
+        kind = next((name for name in self.bmc.does if name in lost), None)
+        if "closes-after-changes" in self.bmc.does:
+            self.close_connection = True
+        elif kind:
+            self._reply(lost[kind])
+        else:
+            self._send(status, data)
 
 
 @dataclass(frozen=True)

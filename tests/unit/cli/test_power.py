@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 from tests.support.fake_bmc import PASSWORD, SYSTEM, FakeBmc, serving
@@ -110,3 +115,27 @@ def test_a_controller_of_odd_types_is_no_success(tmp_path: Path) -> None:
         assert "unknown" not in site.cli("power", "status", "BLUEPRINT", "store,head").stdout
         done = site.cli("power", "status", "BLUEPRINT", "w[1-2]", code=5)
         assert done.stdout.count("it tells no power state that Redfish or IPMI has") == 2
+
+
+def test_ctrl_c_ends_a_status_at_once_and_shows_the_others(tmp_path: Path) -> None:
+    release = threading.Event()
+    bmcs = [FakeBmc(on=True), FakeBmc(does=("holds",), release=release)]
+    try:
+        with serving(tmp_path, bmcs) as at:
+            site = metal_site(tmp_path, at)
+            words = ["power", "status", str(site.blueprint), "store,head", "--identity", str(tmp_path / "key")]
+            child = subprocess.Popen(
+                [sys.executable, "-m", "hpcforge", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            until = time.monotonic() + 60
+            while not bmcs[1].asked:
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            child.send_signal(signal.SIGINT)
+            shown, said = child.communicate(timeout=20)  # the other holds its answer for longer
+            release.set()
+    finally:
+        release.set()
+    assert child.returncode == 130
+    assert "interrupted" in next(line for line in shown.splitlines() if line.startswith("head"))
+    assert "interrupted: not known: " in said

@@ -25,7 +25,7 @@ from tests.unit.power.test_redfish import SHORT, bmc, done
         ("answers-too-much", "more than 1048576 bytes"),
         ("answers-nonsense", "the answer is not JSON"),
         ("answers-too-deep", "not JSON"),
-        ("breaks-off", "not an HTTP answer"),
+        ("breaks-off", "closed the connection without a whole answer"),
         ("trickles", "no whole answer within 0.5 s"),
         ("sends-elsewhere", "outside its own service"),
     ],

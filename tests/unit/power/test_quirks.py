@@ -23,4 +23,9 @@ def test_each_quirk_has_a_fake_controller() -> None:
 
 
 def test_waits_are_of_those_that_wait() -> None:
-    assert {name for name, row in quirks().items() if row.wait_s} == {"unavailable", "no-effect", "refused-in-post"}
+    assert {name for name, row in quirks().items() if row.wait_s} == {
+        "unavailable",
+        "no-effect",
+        "refused-in-post",
+        "late-override",
+    }

@@ -154,6 +154,14 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert f"HTTP 500 for {INTERFACES}/0: the sensor bus hangs" in found.notes
 
 
+def test_a_part_whose_connection_is_closed_costs_that_part_alone(tmp_path: Path) -> None:
+    fake = FakeBmc(macs=("02:00:00:00:00:01", "02:00:00:00:00:02"), replies={f"{INTERFACES}/0": Reply(0)})
+    with bmc(tmp_path, fake) as machine:
+        found = read_machine(machine, None)
+    assert found.macs == ("02:00:00:00:00:02",)
+    assert "it closed the connection without a whole answer" in found.notes
+
+
 def test_a_time_to_come_back_is_heeded_within_the_limit(tmp_path: Path) -> None:
     table = {**quirks(), "unavailable": quirks()["unavailable"].model_copy(update={"wait_s": 5.0, "every_s": 60.0})}
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)

@@ -60,8 +60,8 @@ def wrong(release: threading.Event) -> dict[str, tuple[FakeBmc, str, str]]:
         "50 MB": (FakeBmc(replies=root(raw=b"{", length=50_000_000)), "50000000 bytes", "50000000 bytes"),
         "503": (FakeBmc(replies=root(status=503, headers={"Retry-After": "3600"})), "before 3600 s", "before 3600 s"),
         "silent": (FakeBmc(talk=silent), "no connection", "no connection"),
-        "no answer": (FakeBmc(does=("holds",), release=release), "not an HTTP answer", "not an HTTP answer"),
-        "trickles": (FakeBmc(does=("trickles",), release=release), "not an HTTP answer", "not an HTTP answer"),
+        "no answer": (FakeBmc(does=("holds",), release=release), "closed the connection", "closed the connection"),
+        "trickles": (FakeBmc(does=("trickles",), release=release), "closed the connection", "closed the connection"),
         "no TLS": (FakeBmc(talk=_garbage), "not TLS", "not TLS"),
         "401": (FakeBmc(does=("refused-login",)), "refuses user admin", "refuses user admin"),
         "licence": (FakeBmc(replies={f"{SYSTEM}/EthernetInterfaces": Reply(403, _LICENCE)}), "", ""),
@@ -78,7 +78,7 @@ def wrong(release: threading.Event) -> dict[str, tuple[FakeBmc, str, str]]:
             "",
         ),
         "too deep": (FakeBmc(replies=root(raw=b"[" * 500_000)), "not JSON|cut off", "not JSON|cut off"),
-        "breaks off": (FakeBmc(does=("breaks-off",)), "not an HTTP answer", "not an HTTP answer"),
+        "breaks off": (FakeBmc(does=("breaks-off",)), "closed the connection", "closed the connection"),
         "500": (FakeBmc(replies=root(status=500)), "HTTP 500", "HTTP 500"),
     }
 
