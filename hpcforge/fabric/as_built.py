@@ -209,10 +209,31 @@ def _one_cable_a_port(
     ]
     named = _ports(ambiguous)
     beside = [link for link in links if link in aside and not named.intersection(link)]
+    instead = list(_reported_instead(drawn, beside, {port for link in links if drawn.right(link) for port in link}))
+    ambiguous += instead
+    beside = [link for link in beside if not _ports(instead).intersection(link)]
     notes = [f"{link} is reported beside another neighbour of the port; one of them may be old" for link in beside]
     notes += _not_compared(foreign, "between devices that the design does not know")
     notes += _not_compared(management, "of management ports")
     return [link for link in links if link not in aside], ambiguous, notes
+
+
+def _reported_instead(drawn: Drawn, beside: Iterable[CableEnds], right: set[PortName]) -> Iterator[CablingFinding]:
+    """Yield each device whose reported neighbours are others' too, in place of its own: likely another's report."""
+    at: dict[str, dict[PortName, CableEnds]] = {}
+    for link in beside:
+        for port in link:
+            if port in drawn.peer and port not in right:
+                at.setdefault(port.device, {})[port] = link
+    for device, links in at.items():
+        some = next(iter(links.values()))
+        cables = [CableEnds(port, drawn.peer[port]) for port in links]
+        message = (
+            f"{device}: of {len(links)} of its ports the neighbour reported is another's too ({some}): its report may "
+            "be old, or another device's"
+        )
+        moves = tuple(CableMove("look", cable, labels=drawn.labels(cable)) for cable in cables)
+        yield CablingFinding("ambiguous", message, moves)
 
 
 def _is_management(drawn: Drawn, link: CableEnds) -> bool:

@@ -353,10 +353,10 @@ class _Interfaces:
                 places = {name: tuple(sorted(n for n in drawn if drawn[n] == leaf)) for name, leaf in differing.items()}
                 other.setdefault(frozenset(places.items()), []).append(node)
         for each, nodes in other.items():
-            agreeing = {places: of for places, of in other.items() if each <= places or places <= each}
+            agreeing = {also: of for also, of in other.items() if each <= also or also <= each}
             count = sum(map(len, agreeing.values()))
             if count >= _AGREE or count > natural:
-                why = _either_order(fabric, order, max(agreeing, key=lambda chosen: (len(chosen), len(other[chosen]))))
+                why = _either_order(fabric, order, max(agreeing, key=lambda also: (len(also), len(other[also]))))
                 for node in nodes:
                     self.unsettled |= {(node, name) for name, _ in each}
                     self.work.unknown[node] = "; ".join(filter(None, (self.work.unknown.get(node), why)))

@@ -90,12 +90,12 @@ def test_one_node_that_differs_is_a_fault_not_an_order() -> None:
 
 
 def crossed(
-    design: Drawn, nodes: Iterable[str], one: str = "inband link 1", other: str = "inband link 2"
+    design: Drawn, nodes: Iterable[str], first: str = "inband link 1", second: str = "inband link 2"
 ) -> list[CableEnds]:
     """Two cables of each of these nodes in each other's interface."""
     links = design.links
     for node in nodes:
-        links = swapped(links, PortName(node, one), PortName(node, other))
+        links = swapped(links, PortName(node, first), PortName(node, second))
     return links
 
 

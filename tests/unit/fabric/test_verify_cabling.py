@@ -210,6 +210,19 @@ def test_a_report_that_is_not_there_is_named_and_not_exit_0(
     assert sorted(json.loads(verify(tmp_path, "--json").stdout)["silent"]) == sorted(expand(named))
 
 
+@pytest.mark.parametrize(("copy", "of"), [("gpu006", "gpu005"), ("gpu005", "gpu006")])
+def test_a_copy_of_another_node_s_report_is_ambiguous_not_a_missing_cable(copy: str, of: str, tmp_path: Path) -> None:
+    write(tmp_path, DESIGN.links)
+    (tmp_path / f"{copy}.lldp.json").write_bytes((tmp_path / f"{of}.lldp.json").read_bytes())
+    done = verify(tmp_path, "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 7
+    [finding] = report["findings"]
+    assert (finding["kind"], [move["action"] for move in finding["moves"]]) == ("ambiguous", ["look", "look"])
+    assert finding["message"].startswith(f"{copy}: of 2 of its ports the neighbour reported is another's too")
+    assert report["as_drawn"] == len(DESIGN.links) - 4 and report["doubts"] == []
+
+
 def test_reports_of_both_leaves_stand_for_a_node_s_own(tmp_path: Path) -> None:
     write(tmp_path, DESIGN.links)
     for leaf in ("inband-leaf-001", "inband-leaf-002"):

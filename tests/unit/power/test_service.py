@@ -164,12 +164,12 @@ def test_a_part_whose_connection_is_closed_costs_that_part_alone(tmp_path: Path)
 
 def test_a_time_to_come_back_is_heeded_within_the_limit(tmp_path: Path) -> None:
     table = {**quirks(), "unavailable": quirks()["unavailable"].model_copy(update={"wait_s": 5.0, "every_s": 60.0})}
-    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
     fake = FakeBmc()
     with serving(tmp_path, [fake]) as at:
         access = Login(at.addresses[0], USER, PASSWORD, at.port, at.certificate)
-        for retry_after in ("1", soon):
-            fake.replies[SYSTEM] = Reply(503, headers={"Retry-After": retry_after})
+        for by_date in (False, True):
+            soon = format_datetime(datetime.now(UTC) + timedelta(seconds=3), usegmt=True)
+            fake.replies[SYSTEM] = Reply(503, headers={"Retry-After": soon if by_date else "1"})
             service, began_s = RedfishService(access, table), time.monotonic()
             fake.clears.add(SYSTEM)
             assert service.get(SYSTEM).data["PowerState"] == "Off"
