@@ -129,7 +129,7 @@ def test_a_controller_of_no_server_is_named_and_never_assigned(tmp_path: Path) -
     bmcs = [machine(1), machine(2, on=True), machine(3), machine(4)]
     none = {"MemorySummary": {"TotalSystemMemoryGiB": 0}, "ProcessorSummary": {"Count": 0}, "Model": "BlueField-3"}
     bmcs[1].resources[SYSTEM] = {**bmcs[1].system(), **none, "Processors": None}
-    bmcs[3].resources[SYSTEM] = {**bmcs[3].system(), "MemorySummary": {"TotalSystemMemoryGiB": 0}}
+    bmcs[3].resources[SYSTEM] = {**bmcs[3].system(), "MemorySummary": {"TotalSystemMemoryGiB": 0}, "Memory": None}
     with serving(tmp_path, bmcs) as at:
         site = metal_site(tmp_path, at, known=False)
         done = site.cli("discover", "BLUEPRINT", "127.77.0.[1-4]", "--trust-new", "--assign", "all!w2")
