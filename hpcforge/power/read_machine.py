@@ -109,7 +109,7 @@ class _MachineReader:
             yield f"{' and '.join(names)}: not told{' while it is off' if self.off else ''}"
         if not serial:
             yield "serial number: not told"
-        if not macs:
+        if not macs and not self.bmc.unread:  # which says why
             yield "MAC addresses: not told"
 
     def memory(self) -> float | None:
