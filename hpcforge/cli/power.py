@@ -33,6 +33,7 @@ from hpcforge.run.power import (
     jobs,
     refuse_while_applying,
     switched_on,
+    without_controller,
 )
 from hpcforge.run.site import Site, open_engines
 
@@ -77,6 +78,8 @@ def run(asked: Asked, wish: Wish) -> int:
         raise UsageError("the nodes of a rehearsal have no management controllers", "hpcforge rehearse up and down")
     nodes = _chosen(site, asked)
     _check_feeds(site, asked.lost)
+    lacking = without_controller(nodes) if wish.verb == "status" else {}
+    nodes = [node for node in nodes if node.name not in lacking] or nodes  # of none: as for every verb
     of = controllers(site, [node.name for node in nodes])
     kept = _kept(site, asked, nodes) if wish.verb in ("off", "cycle") else {}
     going = [node for node in nodes if node.name not in kept]
@@ -88,6 +91,7 @@ def run(asked: Asked, wish: Wish) -> int:
     outcomes = [Outcome(node, "skipped", why=why) for node, why in kept.items()]
     for outcome in outcomes:
         _say(outcome)
+    outcomes += [outcome for name, outcome in lacking.items() if name not in of]
     stopped = asked.everything and bool(kept)
     groups = [] if stopped else in_order(going, wish.verb) if asked.everything else [tuple(node.name for node in going)]
     for number, group in enumerate(groups):
@@ -225,7 +229,10 @@ def _whys(outcome: Outcome) -> Iterator[str]:
 
 def _hint(asked: Asked, outcome: Outcome) -> str:
     if outcome.reason == "login":
-        return f"{command_line('secrets', 'set', asked.blueprint, 'bmc_password')}, or another user in the inventory"
+        return (
+            outcome.hint
+            or f"{command_line('secrets', 'set', asked.blueprint, 'bmc_password')}, or another user in the inventory"
+        )
     if outcome.reason == "certificate":
         again = command_line("discover", asked.blueprint, inventory=asked.inventory, trust_new=True)
         return f"to record certificates: {again}; if a controller was replaced, remove its old one first"

@@ -141,7 +141,8 @@ def address_on(cidr: str) -> str:
     there = [address for address in found if ipaddress.IPv4Address(address) in network]
     if not there:
         raise NetbootError(
-            f"this machine has no address on {cidr}, where nodes boot", "give it one, or name it: --address"
+            f"this machine has no address on {cidr}, where nodes boot",
+            "give it one; `hpcforge netboot serve` takes another: --address",
         )
     return there[0]
 

@@ -12,10 +12,12 @@ import hashlib
 import http.client
 import json
 import math
+import re
 import socket
 import ssl
 import threading
 import time
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +35,10 @@ _NO_TLS: Mapping[str, str] = {
     **dict.fromkeys(
         ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_SSL_VERSION", "VERSION_TOO_LOW"),
         "it has no TLS 1.2 or later, and older ones are not safe: update its firmware",
+    ),
+    **dict.fromkeys(
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", "SSL/TLS_ALERT_HANDSHAKE_FAILURE", "TLSV1_ALERT_INSUFFICIENT_SECURITY"),
+        "it has no safe cipher of TLS, as with RSA key exchange alone: update its firmware or its TLS settings",
     ),
     **dict.fromkeys(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"), "what answers is not TLS"),
 }
@@ -154,6 +160,8 @@ def _cut_off(sock: socket.socket, over: threading.Event) -> None:
 
 def _words(error: Exception) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    # OpenSSL's errors have the place in the program: `[SSL: X] words (_ssl.c:989)`, `_ssl.c:989: words`.
+    text = re.sub(r"\[\w+: \w+\] |_ssl\.c:\d+: | ?\(_ssl\.c:\d+\)", "", text)
     return (text or type(error).__name__)[:200]
 
 
@@ -165,7 +173,15 @@ def _body(access: Login, response: http.client.HTTPResponse) -> bytes:
     raw = response.read(LARGEST + 1)
     if len(raw) > LARGEST:
         raise LostAnswerError(f"{access.address}: an answer without an end: more than {LARGEST} bytes", "answer")
-    return raw
+    if response.getheader("Content-Encoding", "").strip().lower() not in ("gzip", "x-gzip"):
+        return raw
+    try:  # not asked for, and sent all the same
+        plain = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(raw, LARGEST + 1)
+    except zlib.error:
+        raise LostAnswerError(f"{access.address}: the answer is compressed, and cannot be read", "answer") from None
+    if len(plain) > LARGEST:
+        raise LostAnswerError(f"{access.address}: an answer of more than {LARGEST} bytes", "answer")
+    return plain
 
 
 def _broken(access: Login, error: Exception) -> LostAnswerError:
@@ -176,11 +192,20 @@ def _broken(access: Login, error: Exception) -> LostAnswerError:
     return LostAnswerError(f"{access.address}: not an HTTP answer: {_words(error)}", "unreachable")
 
 
+def _text(raw: bytes) -> str | bytes:
+    """Return what JSON is read from: UTF-8 as it should be, else Latin-1, as older controllers send."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return raw if b"\0" in raw else raw.decode("latin-1")
+    return raw
+
+
 def _object(access: Login, raw: bytes, response: http.client.HTTPResponse) -> JsonObject:
     if not raw.strip() and not response.length:
         return {}
     try:
-        data = json.loads(raw)
+        data = json.loads(_text(raw))
     except (ValueError, RecursionError) as error:
         if response.status >= 300:
             return {}

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import takewhile
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from hpcforge.power import BmcError, JsonObject, Login, LostAnswerError, Quirk, Reason, lazy_property, quirks
 from hpcforge.power.https import HttpAnswer, exchange
@@ -22,6 +22,8 @@ from hpcforge.power.https import HttpAnswer, exchange
 ROOT = "/redfish/v1"
 MOST_MEMBERS = 256  # of a collection; more are not read
 _REDIRECTS = (301, 302, 307, 308)
+_AS_THEY_ARE = "%/?#[]@!$&'()*+,;=:~"  # in a path: reserved characters of RFC 3986, and what is encoded already
+_PRIVILEGE = re.compile(r"insufficient ?privilege", re.IGNORECASE)  # Redfish DSP8011, and its message's text
 _LICENCE = re.compile(r"licen[cs]", re.IGNORECASE)
 
 
@@ -35,6 +37,7 @@ class RedfishService:
         self.unread: dict[str, None] = {}  # why parts could not be read
         self._table = table or quirks()
         self._refusal: BmcError | None = None
+        self._accepted = False  # a request with the login has succeeded
 
     def with_access(self, access: Login) -> Self:
         """Return a service with another login, and the same time for all requests."""
@@ -92,6 +95,7 @@ class RedfishService:
             answer = self._ask(method, path, body, tag() or "*")
         if answer.status >= 300 or (method == "GET" and _is_no_resource(answer)):
             raise self._refused(path, answer)
+        self._accepted = bool(self.access.password)
         return answer
 
     def members(self, path: str) -> Iterator[str]:
@@ -131,9 +135,9 @@ class RedfishService:
 
     def _path(self, path: str) -> str:
         """A path of this service, as a controller names it: another machine, or other requests, are refused."""
-        if not path.startswith(f"{ROOT}/") or not path.isascii() or not path.isprintable() or " " in path:
+        if not path.startswith(f"{ROOT}/") or not path.isprintable():
             raise self._error("it names a resource outside its own service", "answer")
-        return path
+        return quote(path, safe=_AS_THEY_ARE)
 
     def _ask(self, method: str, path: str, body: JsonObject | None = None, etag: str | None = None) -> HttpAnswer:
         """Ask, again and again while it says that it is not ready. A refused login is not tried again."""
@@ -199,16 +203,22 @@ class RedfishService:
             licence := next((message for message in messages if _LICENCE.search(message)), "")
         ):
             return self._error(f"needs a licence: {feature}: {licence}", "licence")
-        if answer.status in self._table["refused-login"].statuses:
-            self._note("refused-login")
-            user = f"user {self.access.user}" if self.access.password else "a request without a login"
-            self._refusal = self._error(f"it refuses {user} (HTTP {answer.status})", "login")
-            return self._refusal
         why = next((message for message in messages if "ExtendedInfo" not in message), "")
         if answer.status < 300:
             why = why or "no resource"
+        if answer.status in self._table["refused-login"].statuses:
+            user = f"user {self.access.user}" if self.access.password else "a request without a login"
+            own = f" (HTTP {answer.status})" + (f": {why}" if why else "")
+            if answer.status == 403 and any(_PRIVILEGE.search(message) for message in messages):
+                hint = f"give {user} the role Operator or Administrator in the controller"
+                return BmcError(f"{self.access.address}: {user} lacks a privilege for {feature}{own}", "answer", hint)
+            self._note("refused-login")
+            accepted = "accepted this login before, and now refuses" if self._accepted else "refuses"
+            hint = "its sessions or its account may have changed: try again later" if self._accepted else ""
+            self._refusal = BmcError(f"{self.access.address}: it {accepted} {user}{own}", "login", hint)
+            return self._refusal
         if answer.status in self._table["unavailable"].statuses and (seconds := _seconds(answer.retry_after)):
-            why = f"not ready, and not before {seconds:.0f} s"
+            why = f"not ready, and not before {seconds:.0f} s" + (f": {why}" if why else "")
         message = f"{self.access.address}: HTTP {answer.status} for {path}" + (f": {why}" if why else "")
         return BmcError(message, "answer", details=tuple(messages))
 

@@ -173,7 +173,7 @@ def default_key(site: Site) -> Path:
         return site.cluster.access.key
     found = sorted((Path.home() / ".ssh").glob("id_*.pub"))
     if not found:
-        raise UsageError("no ssh key is known that nodes accept", "in the blueprint: `access: {key: FILE}`")
+        raise UsageError("no ssh key is known that nodes accept", "in the inventory: `access: {key: FILE}`")
     return found[0]
 
 

@@ -34,6 +34,7 @@ ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")
 _AT_ONCE = 32  # controllers asked side by side
 _WARNINGS_S = 30.0  # for what a plan says of one: no request begins later
 _NO_SLURM = "no configuration of Slurm"
+_ADDRESS_HINT = "in the inventory: `{}: {{bmc: {{address: 10.10.0.43}}}}`; or a network for BMCs"
 _NEVER = Event()  # what ends a verb that runs to its end
 _USUAL = BmcsSection.model_construct()
 
@@ -61,6 +62,13 @@ class Outcome:
     quirks: tuple[str, ...] = ()
 
 
+def without_controller(nodes: Sequence[Node]) -> dict[str, Outcome]:
+    """Return how a verb comes out on the nodes whose controller's address is not known."""
+    why = "the address of its management controller is not known"
+    lacking = [node.name for node in nodes if node.bmc is None or node.bmc.address is None]
+    return {name: Outcome(name, "failed", why=why, hint=_ADDRESS_HINT.format(lacking[0])) for name in lacking}
+
+
 def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
     """Return where each node's management controller is, and how to get in.
 
@@ -75,7 +83,7 @@ def accesses(site: Site, names: Sequence[str]) -> dict[str, Login]:
     if nowhere:
         raise UsageError(
             f"the address of the management controller is not known: {fold(nowhere)}",
-            f"in the inventory: `{nowhere[0]}: {{bmc: {{address: 10.10.0.43}}}}`; or a network for BMCs",
+            _ADDRESS_HINT.format(nowhere[0]),
         )
     user = {node.name: (node.bmc.user if node.bmc else None) or bmcs.user for node in nodes}
     nobody = [name for name, found in user.items() if found is None]

@@ -188,8 +188,9 @@ def test_without_a_terminal_nothing_is_installed_unasked(site: Site, monkeypatch
 
 
 def test_the_key_is_the_blueprints_or_the_operators(site: Site, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no ssh key is known"):
+    with pytest.raises(UsageError, match="no ssh key is known") as raised:
         default_key(site)
+    assert raised.value.hint == "in the inventory: `access: {key: FILE}`"  # the blueprint has no such key
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "id_ed25519.pub").write_text("x")
     assert default_key(site) == tmp_path / ".ssh" / "id_ed25519.pub"

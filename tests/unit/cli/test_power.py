@@ -117,6 +117,18 @@ def test_a_controller_of_odd_types_is_no_success(tmp_path: Path) -> None:
         assert done.stdout.count("it tells no power state that Redfish or IPMI has") == 2
 
 
+def test_status_shows_the_others_where_an_address_is_not_known(tmp_path: Path) -> None:
+    with serving(tmp_path, [FakeBmc(on=True)]) as at:
+        site = metal_site(tmp_path, at)
+        done = site.cli("power", "status", "BLUEPRINT", code=5)
+        rows = {line.split()[0]: line for line in done.stdout.splitlines()}
+        assert rows["store"].split()[1] == "on"
+        for name in ("head", "w1", "w2"):
+            assert "the address of its management controller is not known" in rows[name]
+        assert "hint: in the inventory: `head: {bmc: {address: " in done.stderr
+        assert "is not known: w[1-2]" in site.cli("power", "status", "BLUEPRINT", "w[1-2]", code=3).stderr
+
+
 def test_ctrl_c_ends_a_status_at_once_and_shows_the_others(tmp_path: Path) -> None:
     release = threading.Event()
     bmcs = [FakeBmc(on=True), FakeBmc(does=("holds",), release=release)]

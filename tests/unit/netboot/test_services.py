@@ -29,8 +29,9 @@ from hpcforge.netboot.services import (
 def test_addresses_are_this_machines_own() -> None:
     assert interface_of("127.0.0.1") == "lo"
     assert address_on("127.0.0.0/8") == "127.0.0.1"
-    with pytest.raises(NetbootError, match="no address on"):
+    with pytest.raises(NetbootError, match="no address on") as raised:
         address_on("198.51.100.0/24")
+    assert "netboot serve` takes another" in raised.value.hint  # an apply has no such option
     with pytest.raises(NetbootError, match="does not have the address"):
         interface_of("198.51.100.1")
 

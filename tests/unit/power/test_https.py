@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import socket
 import ssl
 import threading
@@ -105,6 +107,30 @@ def one_answer(context: ssl.SSLContext | None) -> Iterator[int]:
         thread.start()
         yield listener.getsockname()[1]
         thread.join()
+
+
+def test_answers_are_read_though_compressed_or_latin(tmp_path: Path) -> None:
+    system = json.dumps({**FakeBmc(on=True).system(), "Model": "Größe"}, ensure_ascii=False)
+    for raw, headers in (
+        (gzip.compress(system.encode()), {"Content-Encoding": "gzip"}),
+        (system.encode("latin-1"), {}),
+    ):
+        with bmc(tmp_path, FakeBmc(replies={SYSTEM: Reply(raw=raw, headers=headers)})) as machine:
+            assert machine.system().data["Model"] == "Größe"
+    for raw, why in ((b"no gzip", "compressed, and cannot be read"), (gzip.compress(b" " * (2 << 20)), "more than")):
+        reply = Reply(raw=raw, headers={"Content-Encoding": "gzip"})
+        with bmc(tmp_path, FakeBmc(replies={SYSTEM: reply})) as machine, pytest.raises(BmcError, match=why):
+            machine.power()
+
+
+def test_a_server_without_a_safe_cipher_has_its_own_sentence(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("AES256-GCM-SHA384")  # with RSA key exchange alone
+    context.load_cert_chain(*certificate(tmp_path))
+    with one_answer(context) as port, pytest.raises(BmcError, match="it has no safe cipher of TLS") as raised:
+        https.exchange(Login("127.0.0.1", USER, PASSWORD, port, None, verified=False), "GET", "/redfish/v1/")
+    assert raised.value.reason == "service" and "_ssl.c" not in str(raised.value)
 
 
 def test_an_expired_certificate_that_is_recorded_is_used_and_named(tmp_path: Path) -> None:

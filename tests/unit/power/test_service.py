@@ -51,6 +51,16 @@ def test_a_service_root_is_asked_without_a_login(tmp_path: Path) -> None:
     assert len(fake.logins) == 1  # a second one could lock the account
 
 
+def test_a_space_in_a_path_is_encoded(tmp_path: Path) -> None:
+    fake = FakeBmc()
+    fake.resources = {
+        INTERFACES: collection(f"{INTERFACES}/NIC 1"),
+        f"{INTERFACES}/NIC%201": {"MACAddress": fake.macs[0]},
+    }
+    with bmc(tmp_path, fake) as machine:
+        assert read_machine(machine, None).macs == fake.macs
+
+
 def test_all_pages_of_a_list_are_read(tmp_path: Path) -> None:
     fake = FakeBmc(macs=("02:00:00:00:00:01", "02:00:00:00:00:02"))
     second = f"{INTERFACES}?$skip=1"
@@ -143,6 +153,44 @@ def test_another_refusal_ends_the_asking(tmp_path: Path, status: int) -> None:
             with pytest.raises(BmcError, match="refuses user admin"):
                 ask()
     assert len(fake.asked) == asked
+
+
+# The forms of Redfish DSP8011 (Base.InsufficientPrivilege, by id and by text).
+@pytest.mark.parametrize(
+    "error",
+    [
+        extended("Base.1.8.InsufficientPrivilege", "There are not enough rights."),
+        {"message": "There are insufficient privileges: insufficient privilege for the account."},
+    ],
+)
+def test_a_missing_privilege_is_no_refused_login(tmp_path: Path, error: dict[str, object]) -> None:
+    fake = FakeBmc(macs=("02:00:00:00:00:01", "02:00:00:00:00:02"))
+    fake.replies[f"{INTERFACES}/0"] = refusal(403, **error)
+    with bmc(tmp_path, fake) as machine:
+        found = read_machine(machine, None)
+        assert "refused-login" not in machine.quirks
+        with pytest.raises(BmcError, match="lacks a privilege") as raised:
+            machine.get(f"{INTERFACES}/0")
+    assert found.macs == ("02:00:00:00:00:02",)
+    assert (raised.value.reason, "role Operator" in raised.value.hint) == ("answer", True)
+
+
+def test_the_text_of_a_refusal_is_shown(tmp_path: Path) -> None:
+    fake = FakeBmc(
+        replies={f"{INTERFACES}/0": refusal(401, **extended("Base.1.8.NoValidSession", "No valid session."))}
+    )
+    with bmc(tmp_path, fake) as machine:
+        why = r"it accepted this login before, and now refuses user admin \(HTTP 401\): No valid session\."
+        with pytest.raises(BmcError, match=why) as raised:
+            read_machine(machine, None)
+        assert "try again later" in raised.value.hint
+    fake = FakeBmc(does=("refused-login",))
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match=r"refuses user admin \(HTTP 401\): who .*you"):
+        machine.power()
+    limit = refusal(503, **extended("IDRAC.2.8.RAC0218", "The maximum number of user sessions is reached."))
+    fake = FakeBmc(replies={SYSTEM: Reply(503, limit.raw, {"Retry-After": "3600"})})
+    with bmc(tmp_path, fake) as machine, pytest.raises(BmcError, match="before 3600 s: The maximum number of user"):
+        machine.power()
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
