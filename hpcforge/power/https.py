@@ -84,8 +84,8 @@ def exchange(
     late.start()
     try:
         connection.request(method, path, sent, headers)
-        response = connection.getresponse()
-        raw = _body(access, response)
+        with connection.getresponse() as response:  # it holds the connection, too, until it is closed
+            raw = _body(access, response)
     except (OSError, http.client.HTTPException, ValueError) as error:
         if not over.is_set():
             raise _broken(access, error) from None
