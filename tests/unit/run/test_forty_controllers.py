@@ -61,7 +61,7 @@ def wrong(release: threading.Event) -> dict[str, tuple[FakeBmc, str, str]]:
         "503": (FakeBmc(replies=root(status=503, headers={"Retry-After": "3600"})), "before 3600 s", "before 3600 s"),
         "silent": (FakeBmc(talk=silent), "no connection", "no connection"),
         "no answer": (FakeBmc(does=("holds",), release=release), "closed the connection", "closed the connection"),
-        "trickles": (FakeBmc(does=("trickles",), release=release), "closed the connection", "closed the connection"),
+        "trickles": (FakeBmc(does=("trickles",), release=release), "not an HTTP answer", "not an HTTP answer"),
         "no TLS": (FakeBmc(talk=_garbage), "not TLS", "not TLS"),
         "401": (FakeBmc(does=("refused-login",)), "refuses user admin", "refuses user admin"),
         "licence": (FakeBmc(replies={f"{SYSTEM}/EthernetInterfaces": Reply(403, _LICENCE)}), "", ""),
