@@ -36,6 +36,7 @@ slurm: {controller: m1, partitions: {main: {nodes: all, default: true}}}
 NAMES = {"m1": "debian", "m2": "GPU-02", "m3": "debian", "m4": "m4.old-site.example.org"}
 # A second network card with a network of its own, which no blueprint is to know.
 SECOND_NIC = "sudo ip link add ens9 type veth peer name away9 && sudo ip addr add 192.0.2.{number}/24 dev ens9"
+NETWORK = "10.78.0"  # of the blueprint
 
 
 class Machines:
@@ -61,13 +62,25 @@ class Machines:
             timeout=1800,
             check=False,
         )
-        said = f"{done.stderr}{done.stdout}"
+        said = self.as_written(f"{done.stderr}{done.stdout}")
         print(f"$ hpcforge {' '.join(words)}\n{end_of(said)}exit status {done.returncode}\n")
         return done.returncode, said
 
+    @property
+    def network(self) -> str:
+        """How the lab's addresses begin: another lab may have the ones that the blueprint has."""
+        lab = labs.load(self.lab.lab)
+        assert lab is not None
+        return lab.node("m1").address.rpartition(".")[0]
+
+    def as_written(self, text: str) -> str:
+        """A text with the blueprint's addresses in place of the lab's."""
+        dashed = self.network.replace(".", "-"), NETWORK.replace(".", "-")
+        return text.replace(f"{self.network}.", f"{NETWORK}.").replace(f"{dashed[0]}-", f"{dashed[1]}-")
+
     def init(self, name: str, *addresses: str, user: str = "debian") -> tuple[int, str]:
         """`init --ssh` of these addresses."""
-        chosen = [word for address in addresses for word in ("--ssh", address)]
+        chosen = [word for address in addresses for word in ("--ssh", address.replace(NETWORK, self.network))]
         return self.cli("init", str(self.site.with_name(name)), *chosen, "--user", user, "--trust-new")
 
 
@@ -94,7 +107,7 @@ def test_the_machines_are_as_an_installer_leaves_them(machines: Machines) -> Non
 
 
 def test_one_machine_at_two_addresses_is_listed_once_and_clones_are_named(machines: Machines) -> None:
-    machines.lab.ssh("m2", "sudo ip addr add 10.78.0.21/24 dev host0")
+    machines.lab.ssh("m2", f"sudo ip addr add {machines.network}.21/24 dev host0")
     machines.lab.ssh("m3", "sudo cp /etc/machine-id /etc/kept-id && sudo chmod 644 /etc/machine-id")
     same = machines.lab.ssh("m2", "cat /etc/machine-id").strip()
     machines.lab.ssh("m3", f"echo {same} | sudo tee /etc/machine-id")
@@ -102,9 +115,9 @@ def test_one_machine_at_two_addresses_is_listed_once_and_clones_are_named(machin
     assert code == 0
     assert "10.78.0.21 and 10.78.0.11 are one machine: it is listed once, at 10.78.0.11\n" in said
     assert "10.78.0.11, 10.78.0.12 are clones: different machines with the same machine-id" in said
-    inventory = (machines.lab.folder / "odd.inventory.yaml").read_text()
+    inventory = machines.as_written((machines.lab.folder / "odd.inventory.yaml").read_text())
     assert inventory.count(": {address: 10.78.0.") == 4 and "   # also at 10.78.0.21; a clone: " in inventory
-    machines.lab.ssh("m2", "sudo ip addr del 10.78.0.21/24 dev host0")
+    machines.lab.ssh("m2", f"sudo ip addr del {machines.network}.21/24 dev host0")
     machines.lab.ssh("m3", "sudo cp /etc/kept-id /etc/machine-id && sudo rm /etc/kept-id")
 
 
@@ -151,7 +164,7 @@ def test_they_become_a_cluster_whose_tests_pass(machines: Machines) -> None:
     assert code == 0
     assert "10.78.0.13 has no Python 3: `apply` installs it\n" in said
     assert "10.78.0.10 calls itself debian: it is node-10-78-0-10 here, and `apply` makes that its hostname\n" in said
-    text = machines.site.read_text()
+    text = machines.as_written(machines.site.read_text())
     assert "  debian: {uid: 1000, admin: true}\n" in text and "mgmt: {cidr: 10.78.0.0/24}\n" in text
     assert machines.cli("validate", str(machines.site))[0] == 0
     code, said = machines.cli("apply", str(machines.site), "--yes")

@@ -35,6 +35,7 @@ OTHER_WORDS = {
         "blueprint/network_checks.py",
         "blueprint/storage_checks.py",
         "cluster/checks.py",
+        "cluster/identity_checks.py",
         "cluster/interface_checks.py",
         "cluster/networks.py",
         "lab/access.py",
