@@ -164,7 +164,7 @@ def _ini_host(groups: HostGroups, group: HostGroup, number: int, line: str) -> N
         return
     values = dict(word.split("=", 1) for word in words if "=" in word)
     stray = [word for word in words if "=" not in word]
-    if "," in re.sub(r"\[[^\]]*\]", "", name) or any("," in key for key in values):
+    if "," in re.sub(r"\[[^\[\]]{0,99}\]", "", name) or any("," in key for key in values):
         raise StarterError(f"line {number}: a comma, which an Ansible inventory has in no host or variable", _LISTS)
     shown = name if SECRET.search(line) else " ".join([name, *stray])
     if stray and not values:  # text

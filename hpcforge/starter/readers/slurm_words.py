@@ -31,7 +31,7 @@ _SHOWN = re.compile(r"\b(?:CPUAlloc|CPUTot|TotalNodes)=|^Configuration data as o
 _SHOWN_PAIR = re.compile(r"(?<![A-Za-z_])([A-Za-z][A-Za-z_]*(?:\[0\])?) ?= ?(.*?)(?= [A-Za-z_]+=|\Z)", re.DOTALL)
 _BRACKETS = re.compile(r"\[(\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*)\]")
 _SECRET_KEY = re.compile(r"pass(?!ive)|secret|token", re.IGNORECASE)
-_SECRET_VALUE = re.compile(r"(?:pass|secret|token|key)[a-z]*[=:]", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"(?:pass|secret|token|key)[a-z]{0,40}[=:]", re.IGNORECASE)
 _UNSET = ("", "(null)", "N/A", "n/a", "n/s")
 _KINDS = ("name", "autodetect", "nodename", "partitionname", "nodeset", "downnodes")
 _KEYS = re.compile(
