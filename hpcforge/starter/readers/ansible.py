@@ -18,8 +18,8 @@ from hpcforge.starter.machines import (
     functions_by_name,
 )
 from hpcforge.starter.readers import group_functions, host_names, ssh_arguments
-from hpcforge.starter.readers.inventory_text import SECRET, HostGroup, HostGroups, HostVariable, parse
-from hpcforge.starter.readers.words import NO_NAME, Beside, accepts, at_most, domains, is_address, is_plain
+from hpcforge.starter.readers.inventory_text import HostGroup, HostGroups, HostVariable, parse
+from hpcforge.starter.readers.words import NO_NAME, SECRET, Beside, accepts, at_most, domains, is_address, is_plain
 
 _USERS = ("ansible_user", "ansible_ssh_user")
 _HOSTS = ("ansible_host", "ansible_ssh_host")

@@ -20,13 +20,12 @@ from hpcforge.starter.machines import (
     note_of,
 )
 from hpcforge.starter.readers import host_names
-from hpcforge.starter.readers.words import NO_NAME, at_most, by_name, domains, is_address, is_ipv6, is_plain
+from hpcforge.starter.readers.words import NO_NAME, SECRET, at_most, by_name, domains, is_address, is_ipv6, is_plain
 
 _USUAL = re.compile(r"localhost[\w.-]*|ip6-[\w-]+|broadcasthost|[\w.-]+\.localdomain\d?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _WORKER = re.compile(r"(?:node|compute|gpu|worker|cn|dgx|hgx|[ncwg])-?\d.*")
 _MOST_LINES = 10 * MOST_MACHINES  # with addresses: each machine may have several
-_SECRET = re.compile(r"pass|secret|token|kennwort|credential|(?<![a-z])pwd?(?![a-z])|keys?(?![a-z])", re.IGNORECASE)
 _HINT_WORDS = 3  # a longer comment is a sentence
 
 
@@ -82,7 +81,7 @@ def _rows(text: str, left_out: list[LeftOut]) -> Iterator[_HostsLine]:
     for number, line in enumerate(text.splitlines(), 1):
         content, _, comment = line.partition("#")
         words, entry = content.split(), comment.strip("# \t").split()
-        if _SECRET.search(comment):
+        if SECRET.search(comment):
             place = " ".join(words[:2]) or "#"
             left_out.append(LeftOut(number, place, "its comment has a word for a secret, and is not read"))
             entry = []

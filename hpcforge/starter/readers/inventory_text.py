@@ -11,14 +11,13 @@ from itertools import count, islice, product
 import yaml
 
 from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
-from hpcforge.starter.readers.words import NO_NAME, expanded, is_ipv6, lines
+from hpcforge.starter.readers.words import NO_NAME, SECRET, expanded, is_ipv6, lines
 
 _MOST_GROUPS = 1_000
 _MOST_NODES = 500_000  # of YAML, with those that aliases repeat
 _DEEPEST = 20
 _LONGEST_LINE = 20_000
 _LONGEST_NAME = 500  # characters, with ranges
-SECRET = re.compile(r"pass|secret|token|vault|credential|(?:^|_)key(?!board)|private_key|api_?key", re.IGNORECASE)
 _RANGE = re.compile(r"\[([0-9]{1,9}|[a-zA-Z]):([0-9]{1,9}|[a-zA-Z])(?::([0-9]{1,9}))?\]")
 _SECTION = re.compile(r"\[([^\]:]+)(?::(vars|children))?\]\s*(?:[#;].*)?")
 _HEADINGS = "headings are [NAME], [NAME:children] and [NAME:vars]"

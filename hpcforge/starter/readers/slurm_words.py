@@ -13,7 +13,7 @@ from itertools import count, product
 from typing import NamedTuple
 
 from hpcforge.starter.machines import MOST_MACHINES, LeftOut, StarterError
-from hpcforge.starter.readers.words import Beside
+from hpcforge.starter.readers.words import SECRET, Beside
 
 MOST_FILES = 100  # that include each other
 _MOST_FOLDERS = 8  # in the path of one
@@ -30,7 +30,6 @@ _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
 _SHOWN = re.compile(r"\b(?:CPUAlloc|CPUTot|TotalNodes)=|^Configuration data as of ", re.MULTILINE)
 _SHOWN_PAIR = re.compile(r"(?<![A-Za-z_])([A-Za-z][A-Za-z_]*(?:\[0\])?) ?= ?(.*?)(?= [A-Za-z_]+=|\Z)", re.DOTALL)
 _BRACKETS = re.compile(r"\[(\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*)\]")
-_SECRET_KEY = re.compile(r"pass(?!ive)|secret|token", re.IGNORECASE)
 _SECRET_VALUE = re.compile(r"(?:pass|secret|token|key)[a-z]{0,40}[=:]", re.IGNORECASE)
 _UNSET = ("", "(null)", "N/A", "n/a", "n/s")
 _KINDS = ("name", "autodetect", "nodename", "partitionname", "nodeset", "downnodes")
@@ -67,7 +66,7 @@ def has_secret(word: Word) -> bool:
     """Whether the value of a word is a secret, or has one."""
     if _INCLUDE.fullmatch(word.text):
         return False
-    return bool(_SECRET_KEY.search(word.key or word.text) or _SECRET_VALUE.search(word.value))
+    return bool(SECRET.search(word.key or word.text) or _SECRET_VALUE.search(word.value))
 
 
 @dataclass(frozen=True)
