@@ -34,7 +34,8 @@ _A_USER_NAME = "a user name: up to 32 lower-case letters, digits, _ and -, a let
 _NO_SERIAL = re.compile(
     r"0+|x+|0?123456789|default([ ._-]?string)?|unknown|undefined|none|null|empty|invalid|n[/.]?a|o\.?e\.?m\.?|"
     r"not[ ._-]?(specified|available|applicable|provided|present|defined|set)|to[ ._-]?be[ ._-]?filled.*|"
-    r"((system|chassis|base|board)[ ._-]?)*serial([ ._-]?(number|no\.?))?",
+    r"((system|chassis|base|board)[ ._-]?){0,3}serial([ ._-]?(number|no\.?))?|(system|chassis|board) serial.*|"
+    r"\w{0,20}serial ?number",
     re.IGNORECASE,
 )
 # Names that Slurm, the resolver or hpcforge itself reads as something else.
@@ -283,12 +284,12 @@ def _rack_names(text: str) -> str:
 
 
 def may_be_mac_of_port(text: str) -> bool:
-    """Whether one port can have this MAC address: it is not zero, and no group address (IEEE 802: first byte even)."""
+    """Return whether one port can have this MAC address: not zero, and no group address (IEEE 802: first byte even)."""
     return text != "00:00:00:00:00:00" and int(text[:2], 16) % 2 == 0
 
 
 def may_be_serial(text: str) -> bool:
-    """Whether a maker wrote this serial number: it is no placeholder, which many machines have."""
+    """Return whether a maker wrote this serial number: it is no placeholder, which many machines have."""
     return not _NO_SERIAL.fullmatch(text)
 
 
@@ -512,7 +513,7 @@ _PARTITION_OWNED = {
 
 
 def may_set_of_partition(name: str) -> bool:
-    """Whether `settings` of a partition may have this parameter."""
+    """Return whether `settings` of a partition may have this parameter."""
     return name.lower() not in _PARTITION_OWNED
 
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from hpcforge.blueprint import suggestions
+from hpcforge.blueprint.values import may_be_mac_of_port
 from hpcforge.power import JsonObject
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.service import before, link, mapping, text
@@ -18,7 +20,7 @@ _MAC = re.compile(
 _MAC_OF_PATH = re.compile(r"MAC\(([0-9a-fA-F]{12})")  # of a UEFI device path
 # Interfaces between a machine and its own controller: names of Lenovo, Supermicro, DMTF's example, OpenBMC and AMI.
 _TO_MANAGER = re.compile(r"tomanager|(host|manager) (ethernet|network) interface|\busb|usb\d|rndis", re.IGNORECASE)
-_MULTICAST, _LOCAL = 1, 2  # bits of the first octet (IEEE 802)
+_LOCAL = 2  # a bit of the first octet (IEEE 802)
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,8 @@ def mac_address(value: str) -> str | None:
     """Return the MAC address of one interface as `02:00:00:00:00:01`; None for any other text, and for a group's."""
     if not _MAC.fullmatch(value):
         return None
-    octets = re.findall("..", re.sub("[^0-9a-f]", "", value.lower()))
-    if set(octets) == {"00"} or int(octets[0], 16) & _MULTICAST:
-        return None
-    return ":".join(octets)
+    mac = suggestions.mac(value)
+    return mac if may_be_mac_of_port(mac) else None
 
 
 def _local(mac: str | None) -> bool:

@@ -7,18 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from hpcforge.blueprint.values import may_be_serial
 from hpcforge.cluster.discovered import Machine
 from hpcforge.power import BmcError, JsonObject, lazy_property
 from hpcforge.power.nics import read_nics
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.service import before, link, links, mapping, number, text
 
-# Serial numbers that mainboards have when no maker wrote one.
-_NO_SERIAL = re.compile(
-    r"|0+|n/?a|none|null|unknown|not ?(specified|available|set)|to be filled.*|default string|\w*serial ?number|"
-    r"(system|chassis|board) serial.*|0?123456789?|x+",
-    re.IGNORECASE,
-)
 _ENCLOSURES = ("RackMount", "Sled", "Blade", "StandAlone", "Shelf", "Drawer", "Enclosure", "Other")
 _GPU_VENDORS = ("0x10de", "0x1002", "0x1da3")  # PCI: NVIDIA, AMD, Habana. Others' display controllers are consoles.
 _GPU_CLASSES = ("DisplayController", "ProcessingAccelerators")
@@ -207,7 +202,7 @@ class _MachineReader:
 
 def _serial(data: JsonObject) -> str:
     serial = text(data, "SerialNumber")
-    return "" if _NO_SERIAL.fullmatch(serial) else serial
+    return serial if may_be_serial(serial) else ""
 
 
 def _is_present(data: JsonObject) -> bool:
