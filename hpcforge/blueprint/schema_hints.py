@@ -116,7 +116,7 @@ def description(model: type[BaseModel], loc: Loc) -> str | None:
 
 
 def bounds(model: type[BaseModel], loc: Loc) -> str | None:
-    """The least and the largest number that the schema takes at a location."""
+    """Return the least and the largest number that the schema takes at a location."""
     field = _field_at(model, loc)
     notes = [*field.metadata, *_notes(field.annotation)] if field else _notes(_annotation_at(model, loc))
     least, largest = (
@@ -127,7 +127,7 @@ def bounds(model: type[BaseModel], loc: Loc) -> str | None:
 
 
 def _notes(annotation: object) -> list[object]:
-    """What Annotated says of a type, and of each type of a union."""
+    """Return the metadata of Annotated on a type, and on each type of a union."""
     if get_origin(annotation) is Annotated:
         inner, *notes = get_args(annotation)
         fields = [entry for note in notes if isinstance(note, FieldInfo) for entry in note.metadata]

@@ -31,7 +31,7 @@ def name(text: str) -> str:
 
 
 def joined(text: str) -> str:
-    """A name with hyphens in place of spaces."""
+    """Return a name with hyphens in place of spaces."""
     return re.sub(" +", "-", plainer(text))
 
 

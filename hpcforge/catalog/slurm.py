@@ -76,12 +76,12 @@ class SlurmRelease(BaseModel):
 
 
 def kind_of(settings: Settings, name: str) -> Kind | None:
-    """The kind of a setting, in whatever case it is written; None: there is no such setting."""
+    """Return the kind of a setting, in whatever case it is written; None: there is no such setting."""
     return next((kind for known, kind in settings.items() if known.lower() == name.lower()), None)
 
 
 def expected(name: str, kind: Kind, value: str) -> str | None:
-    """What Slurm takes for a setting of a kind; None where it takes this value."""
+    """Return what Slurm takes for a setting of a kind; None where it takes this value."""
     text = value.lower()
     form, words = _FORMS.get(name.lower(), ("", ""))
     if form and kind == "text":
@@ -101,7 +101,7 @@ def expected(name: str, kind: Kind, value: str) -> str | None:
 
 
 def preemption_mistake(kind: str, mode: str) -> tuple[str, str] | None:
-    """What PreemptType and PreemptMode, in lower case, say against each other, and what to write; None: nothing."""
+    """Return how PreemptType and PreemptMode, in lower case, contradict each other, and what to write; else None."""
     words = {*mode.split(",")}
     acts = words & {"cancel", "requeue", "suspend"}
     if words == {"suspend"}:

@@ -105,7 +105,7 @@ def init(
 
 
 def _site(file: Path | None, source: Source | None) -> SiteFile | None:
-    """What a file says; None where none is given. Names what is left out of it."""
+    """Read a file of a site, and name what is left out of it. Returns None where no file is given."""
     if not file:
         return None
     try:

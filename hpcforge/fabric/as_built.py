@@ -190,7 +190,7 @@ def _between(drawn: Drawn, link: CableEnds) -> set[PortName]:
 def _one_cable_a_port(
     drawn: Drawn, seen: Iterable[CableEnds]
 ) -> tuple[list[CableEnds], list[CablingFinding], list[str]]:
-    """Drop what is said twice and what is none of ours, and set ports aside that see more than one neighbour."""
+    """Drop repeated cables and those outside the design, and set ports aside that see more than one neighbour."""
     reported = list(dict.fromkeys(_ordered(drawn, link) for link in seen))
     links = [link for link in reported if link.a.device in drawn.kinds or link.b.device in drawn.kinds]
     foreign = [link for link in reported if not {link.a.device, link.b.device} & drawn.kinds.keys()]

@@ -96,7 +96,7 @@ def compare(
 
 
 def with_line(site: Site, obstacle: Obstacle) -> Obstacle:
-    """An account in the way, with the line of the blueprint that has its number."""
+    """Add the line of the blueprint to an obstacle that is an account with another number."""
     if obstacle.kind != "account":
         return obstacle
     document = site.loaded.draft.document

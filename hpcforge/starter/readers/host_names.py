@@ -34,7 +34,7 @@ def tokens(text: str) -> list[str]:
 
 
 def device(name: str) -> str | None:
-    """Return the word by which a name is a switch, a PDU or the like, or several; None for other names."""
+    """Return the word that makes a name one of a switch, a PDU or the like; None for other names."""
     if _ROCKS_DEVICE.fullmatch(name.lower()):
         return name.lower().partition("-")[0]
     words = [*tokens(name), *tokens(_singular(name))]
