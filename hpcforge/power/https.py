@@ -87,6 +87,8 @@ def exchange(
         with connection.getresponse() as response:  # it holds the connection, too, until it is closed
             raw = _body(access, response)
     except (OSError, http.client.HTTPException, ValueError) as error:
+        if isinstance(error, TimeoutError):  # the socket's own limit, which may be over a moment sooner
+            over.set()
         if not over.is_set():
             raise _broken(access, error) from None
     finally:
