@@ -133,11 +133,13 @@ class SurplusName(TypedDict):
 
 
 class ObstacleAnswer(TypedDict):
-    """A conflict with the desired state."""
+    """A conflict with the desired state, and the commands that remove it, to be run on the node as root."""
 
+    role: Word
     kind: Word
     name: Path
     why: str
+    commands: list[str]
 
 
 class _Difference(TypedDict):
@@ -149,7 +151,6 @@ class _Difference(TypedDict):
     checks: list[FailedCheck]
     opaque: OldOpaque | None
     reboot: bool
-    obstacles: list[ObstacleAnswer]
 
 
 class _Surplus(TypedDict):
@@ -241,6 +242,7 @@ class ObserveAnswer(TypedDict):
 
     facts: Facts
     differs: list[Difference]
+    obstacles: list[ObstacleAnswer]
     reads: dict[Path, str | None]
     answers: dict[Word, str]
     receipt: ReceiptAnswer

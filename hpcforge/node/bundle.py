@@ -18,6 +18,7 @@ from typing import Any
 
 from hpcforge.kinds import KINDS
 from hpcforge.node.contact import FIRST_CONTACT
+from hpcforge.node.obstacles import SUBJECTS
 from hpcforge.node.verbs import VERBS
 
 MODULES = (
@@ -66,11 +67,15 @@ MODULES = (
     "hpcforge.kinds",
     "hpcforge.node.kinds",
     *(f"hpcforge.node.kinds.{kind}" for kind in KINDS),
+    "hpcforge.node.obstacles",
+    *(f"hpcforge.node.obstacles.{subject}" for subject in SUBJECTS),
 )
 
 _ROOT = Path(__file__).parent.parent.parent
 _PACKAGE = "hpcforge.node."
-_ACTS, _FORMS = "hpcforge.node.kinds", "hpcforge.node.schemas"
+_FORMS = "hpcforge.node.schemas"
+# Packages whose modules are imported by names in a table.
+_TABLES = {"hpcforge.node.kinds": tuple(KINDS), "hpcforge.node.obstacles": SUBJECTS}
 _IMPORT = re.compile(r"^ *from (hpcforge\.\S+) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 
 # Without line breaks, so that any login shell passes it on.
@@ -115,7 +120,7 @@ def _file(module: str) -> Path:
 
 
 def _imports(name: str) -> set[str]:
-    found = {f"{_ACTS}.{kind}" for kind in KINDS} if name == _ACTS else set()
+    found = {f"{name}.{module}" for module in _TABLES.get(name, ())}
     for module, several in _IMPORT.findall(sources()[name]):
         found |= {module, *(f"{module}.{word}" for word in re.findall(r"\w+", several))}
     # What main imports for another verb is left out; other modules that it may ask for stand in its table.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from hpcforge.kinds import TABLE, ResourceKind
 from hpcforge.node import (
@@ -13,6 +13,7 @@ from hpcforge.node import (
     dpkg,
     guard,
     lock,
+    obstacles,
     ownership,
     packages,
     receipt,
@@ -26,7 +27,14 @@ from hpcforge.node.receipt import Receipt
 if TYPE_CHECKING:
     from hpcforge.kinds.files import File
     from hpcforge.kinds.resource import Resource
-    from hpcforge.node.requests import FinishRequest, GuardRequest, PrepareRequest, RecordRequest, WorkRequest
+    from hpcforge.node.requests import (
+        DesiredRoleRequest,
+        FinishRequest,
+        GuardRequest,
+        PrepareRequest,
+        RecordRequest,
+        WorkRequest,
+    )
 
 
 def prepare(request: PrepareRequest, report: EventReporter) -> None:
@@ -36,6 +44,8 @@ def prepare(request: PrepareRequest, report: EventReporter) -> None:
     with lock.held(request, "converge, prepare"):
         remembered = guard.forget_reverted(receipt.begin(request, report), work)
         lacking = _lacking(work, report)
+        if request.get("inspect"):
+            _refuse_unfit(work, lacking, remembered, report)
         remembered = remembered._replace(restarts=remembered.restarts | set(request.get("restarts", ())))
         remembered = remembered.with_reboots(role["role"] for role in work if role.get("reboot"))
         remembered = ownership.intend(remembered, work, lacking)
@@ -84,6 +94,21 @@ def record(request: RecordRequest, report: EventReporter) -> None:
         receipt.save(remembered._replace(opaque={**remembered.opaque, request["role"]: request["digest"]}))
     if request["digest"]:
         report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
+
+
+def _refuse_unfit(
+    work: Sequence[WorkRequest], lacking: Collection[str], remembered: Receipt, report: EventReporter
+) -> None:
+    """Raise NodeError with all that would stop an apply of these roles, before any change."""
+    packages_of = {role["role"]: [name for name in role.get("packages", ()) if name in lacking] for role in work}
+    differences = {role["role"]: {**role, "packages": packages_of[role["role"]]} for role in work}
+    host = obstacles.Inspection(cast("Sequence[DesiredRoleRequest]", work), differences, remembered)
+    lines = []
+    for obstacle in obstacles.search(host, report):
+        lines.append(f"{obstacle['role']}: {obstacle['kind']} {obstacle['name']}: {obstacle['why']}")
+        lines += [f"run there: {command}" for command in obstacle["commands"]]
+    if lines:
+        raise NodeError("\n".join(["nothing was changed until this is out of the way:", *lines]))
 
 
 def _refuse_obstructed(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:

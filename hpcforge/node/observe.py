@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcforge.kinds import TABLE, ResourceKind
-from hpcforge.node import amdgpu, checks, dpkg, facts, files, lock, ownership, receipt, units
+from hpcforge.node import amdgpu, checks, dpkg, facts, files, lock, obstacles, ownership, receipt, units
 from hpcforge.node.events import EventReporter, Json, NodeError, explain
 from hpcforge.node.kinds import handler, resources
 from hpcforge.node.receipt import Receipt
@@ -37,7 +37,7 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
     down = _units(wanted, remembered, report)
     found = facts.collect()
     reads = {path: files.read_text(path) for path in request.get("reads", ())}
-    differences = []
+    differences, in_the_way = [], []
     for index, role in enumerate(wanted):
         difference = {
             "role": role["role"],
@@ -50,7 +50,9 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
             "reboot": remembered.reboot_due(role["role"]),
         }
         if any(value for key, value in difference.items() if key != "role"):
-            differences.append({**difference, "obstacles": _obstacles(role, difference, remembered, told["surplus"])})
+            differences.append(difference)
+            in_the_way += _conflicts(role, difference, remembered, told["surplus"])
+    in_the_way += obstacles.search(_host(request, differences, remembered), report)
     answers = commands.answers(report)
     found["nvml"] = facts.driver_says(driver)
     found["amdgpu"] = amdgpu.told(Path("/sys"))
@@ -59,6 +61,7 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
             "event": "observed",
             "facts": found,
             "differs": differences,
+            "obstacles": in_the_way,
             "reads": reads,
             "answers": answers,
             "receipt": told,
@@ -138,9 +141,18 @@ class _Commands(threading.Thread):
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
 
 
-def _obstacles(role: DesiredRoleRequest, difference: Json, remembered: Receipt, surplus: Json) -> list[Json]:
-    """Return the resources of a role that converge would refuse, and why. Resources that are removed first are no
-    conflict."""
+def _host(request: ObserveRequest, differences: Sequence[Json], remembered: Receipt) -> obstacles.Inspection:
+    """Return what is searched for obstacles: the roles with something to change, or all where that is asked for."""
+    by_role = {difference["role"]: difference for difference in differences}
+    all_roles = request.get("inspect", False)
+    roles = [role for role in request["wanted"] if all_roles or role["role"] in by_role]
+    return obstacles.Inspection(roles, by_role, remembered)
+
+
+def _conflicts(
+    role: DesiredRoleRequest, difference: Json, remembered: Receipt, surplus: Json
+) -> list[answer_types.ObstacleAnswer]:
+    """Return the resources of a role that converge would refuse, and why; less those that are removed first."""
     paths = [kind.name for kind in TABLE if kind.key == "path"]
     going = [path for left in surplus.values() for kind in (*paths, "trees") for path in left.get(kind, ())]
     found = []
@@ -150,7 +162,8 @@ def _obstacles(role: DesiredRoleRequest, difference: Json, remembered: Receipt, 
             name = getattr(item, kind.key)
             if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
                 why = handler(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
-                found += [{"kind": kind.singular, "name": name, "why": why}] if why else []
+                conflict = obstacles.Conflict(role["role"], kind.singular, name, why or "")
+                found += [obstacles.answer(conflict)] if why else []
     return found
 
 

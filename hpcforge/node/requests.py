@@ -193,6 +193,7 @@ class ObserveRequest(AnyRequest):
     reads: NotRequired[list[Path]]
     asks: NotRequired[dict[Word, Command]]
     surplus: NotRequired[bool]  # tell what is left over, though nothing is wanted
+    inspect: NotRequired[bool]  # search for obstacles of all roles, whether they differ or not
 
 
 class PrepareRequest(AnyRequest):
@@ -202,6 +203,7 @@ class PrepareRequest(AnyRequest):
     phase: Literal["prepare"]
     work: list[WorkRequest]
     restarts: NotRequired[list[Word]]  # units that are due for one until they have had it
+    inspect: NotRequired[bool]  # the node had no Python to search for obstacles before: with any, nothing is done
 
 
 class FinishRequest(AnyRequest):

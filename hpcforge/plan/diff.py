@@ -144,15 +144,16 @@ def _clocks(
 def _obstacles(desired: Desired, reachable: Mapping[str, Observation], scope: Scope) -> Iterator[Obstacle]:
     """What is in the way of the roles that the plan is for, as far as nodes can tell."""
     for name, seen in reachable.items():
-        for wanted in desired.nodes[name] if seen.differs or seen.failed else ():
+        for wanted in desired.nodes[name] if seen.differs or seen.failed or seen.obstacles else ():
             if scope.only is None or wanted.role in scope.only:
                 told = seen.differs.get(wanted.role, {})
                 for one in seen.failed:  # whether it is right is not known
                     if one["role"] == wanted.role and one["kind"] in _COMPARED:
                         why = f"cannot be compared: {one['error']}"
                         yield Obstacle(name, wanted.role, one["kind"], one["name"], why)
-                for obstacle in told.get("obstacles", ()):
-                    yield Obstacle(name, wanted.role, obstacle["kind"], obstacle["name"], obstacle["why"])
+                for obstacle in seen.obstacles:
+                    if obstacle["role"] == wanted.role:
+                        yield Obstacle(name, **{**obstacle, "commands": tuple(obstacle["commands"])})
                 first = {check.name for check in wanted.checks if check.first and seen.facts}  # else nobody was asked
                 for failed_check in told.get("checks", ()):
                     if failed_check["name"] in first:

@@ -24,6 +24,7 @@ class Observation:
     node: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     differs: Mapping[str, Difference] = field(default_factory=dict)  # by role
+    obstacles: tuple[Mapping[str, Any], ...] = ()  # as `hpcforge.node.answer_types.ObstacleAnswer`
     reads: Mapping[str, str | None] = field(default_factory=dict)  # text by path, None where there is no such file
     answers: Mapping[str, str] = field(default_factory=dict)  # output of the commands that were asked for
     python: bool = True
@@ -48,6 +49,7 @@ class Observation:
         receipt = self.receipt or {}
         said = {
             "differs": self.differs,
+            "obstacles": [[conflict["role"], conflict["kind"], conflict["name"]] for conflict in self.obstacles],
             "python": self.python,
             "surplus": receipt.get("surplus"),
             "unowned": receipt.get("unowned"),

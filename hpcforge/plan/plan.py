@@ -101,9 +101,10 @@ class Obstacle:
 
     node: str
     role: str
-    kind: str  # account, directory or file; or a check that has to pass first
+    kind: str  # what `name` names: a package, unit, port, file, account and such; or a check that has to pass first
     name: str
-    why: str  # and what to do about it
+    why: str  # and what to do about it, where no commands do
+    commands: tuple[str, ...] = ()  # which remove it, to be run on the node as root
 
     @property
     def said(self) -> str:

@@ -284,7 +284,9 @@ def _obstacles(obstacles: Sequence[Obstacle]) -> Iterator[str]:
     """What is in the way, and of which nodes nothing else is done for it."""
     nodes: dict[str, list[str]] = {}
     for obstacle in obstacles:
-        nodes.setdefault(obstacle.node, []).append(f"  ! {obstacle.role}: {obstacle.said}")
+        lines = nodes.setdefault(obstacle.node, [])
+        lines.append(f"  ! {obstacle.role}: {obstacle.said}")
+        lines += [f"      run there: {command}" for command in obstacle.commands]
     for names, body in _alike(nodes).items():
         yield f"{names}: left out, and nothing is done there until this is out of the way:"
         yield from body

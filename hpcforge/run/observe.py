@@ -175,6 +175,7 @@ def _taken(seen: Observation, event: Event) -> Observation:
             seen,
             facts=data["facts"],
             differs={difference["role"]: difference for difference in data["differs"]},
+            obstacles=tuple(data["obstacles"]),
             reads=data["reads"],
             answers=data.get("answers", {}),
             receipt=data.get("receipt"),

@@ -135,6 +135,8 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
         unit.name for change in changes.values() for unit in change.units if {"restart", "refresh"} & {*unit.actions}
     ]
     request: requests.PrepareRequest = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
+    if node in plan.first_contact:
+        request["inspect"] = True
     task = NodeProgram(f"prepare:{node}", node, request, _PREPARE_TIMEOUT_S)
     return FilesStage(tuple(role_work["role"] for role_work in work), (), task, ())
 

@@ -210,7 +210,6 @@ def difference(role: str) -> Line:
         "checks": [{"name": "it answers", "detail": "no"}],
         "opaque": {"digest": "d"},
         "reboot": False,
-        "obstacles": [],
     }  # fmt: skip
 
 
@@ -219,6 +218,7 @@ def observed(role: str, reads: Mapping[str, str] | None = None, answers: Mapping
         "event": "observed",
         "facts": FACTS,
         "differs": [difference(role)],
+        "obstacles": [],
         "reads": dict(reads or {"/etc/read": "text"}),
         "answers": dict(answers or {"asked": "text"}),
         "receipt": RECEIPT,

@@ -15,6 +15,7 @@ import pytest
 
 from hpcforge import node
 from hpcforge.node import backups, bundle, contact, events, facts, files, main, observe, ownership, receipt
+from hpcforge.node.obstacles import SUBJECTS
 from tests.support.node_program import put_file, taken
 
 FOLDER = Path(node.__file__).parent
@@ -40,7 +41,10 @@ def test_every_module_travels():
     there = {f"hpcforge.node.{path.stem}" for path in FOLDER.glob("*.py")} - STAY
     kinds = {path.stem for path in FOLDER.glob("kinds/[!_]*.py")}
     of_kinds = {f"hpcforge.node.kinds.{kind}" for kind in kinds}
-    assert set(bundle.MODULES) == {*there, *of_kinds, *BESIDE}
+    obstacles = {path.stem for path in FOLDER.glob("obstacles/[!_]*.py")}
+    of_obstacles = {"hpcforge.node.obstacles", *(f"hpcforge.node.obstacles.{subject}" for subject in obstacles)}
+    assert set(bundle.MODULES) == {*there, *of_kinds, *of_obstacles, *BESIDE}
+    assert set(SUBJECTS) == obstacles
 
 
 class Unannotated(ast.NodeTransformer):
@@ -100,9 +104,9 @@ def test_answers_in_which_all_differs_pass_the_border(tmp_path, wanted):
     assert done["event"] == "done"
     [difference] = observed["differs"]
     assert {key for key, value in difference.items() if value} >= {
-        "packages", "files", "directories", "accounts", "checks", "opaque", "obstacles"
+        "packages", "files", "directories", "accounts", "checks", "opaque"
     }  # fmt: skip
-    assert [(one["kind"], one["name"]) for one in difference["obstacles"]] == [
+    assert [(one["kind"], one["name"]) for one in observed["obstacles"]] == [
         ("account", "root"),
         ("directory", str(tmp_path / "f")),
         ("file", str(tmp_path / "d")),
@@ -124,7 +128,7 @@ def test_what_converge_would_refuse_is_an_obstacle_and_what_goes_first_is_none(t
     def obstacles(remembered):
         left = ownership.surplus(remembered, [role])
         differs = {"files": role["files"], "directories": [], "accounts": []}
-        return {Path(one["name"]).name: one["why"] for one in observe._obstacles(role, differs, remembered, left)}
+        return {Path(one["name"]).name: one["why"] for one in observe._conflicts(role, differs, remembered, left)}
 
     found = obstacles(receipt.EMPTY)
     assert found == {

@@ -240,21 +240,25 @@ UID = "uid 2001 for 'ada' belongs to 'bob' on this node; choose another"
 IN_THE_WAY = {
     "role": "client",
     "accounts": [{"name": "ada", "exists": False}],
-    "obstacles": [{"kind": "account", "name": "ada", "why": UID}],
 }
+CONFLICT = {"role": "client", "kind": "account", "name": "ada", "why": UID, "commands": ["usermod --uid 2002 bob"]}
+
+
+def in_the_way(node: str = "w1") -> Observation:
+    return replace(seen(IN_THE_WAY, node=node), obstacles=(CONFLICT,))
 
 
 def test_what_apply_would_refuse_is_said_and_its_node_left_out(cluster: Cluster, desired: Desired) -> None:
     missing = {"role": "client", "packages": ["clientd"]}
-    observed = {"w1": seen(IN_THE_WAY), "w2": seen(missing, node="w2"), "head": seen(node="head")}
+    observed = {"w1": in_the_way(), "w2": seen(missing, node="w2"), "head": seen(node="head")}
     plan = diff(cluster, desired, observed)
     assert plan.touched == ("w2",)
     assert list(plan.refused) == ["w1"]
     assert exit_code(plan) == Exit.FAILED
     text = plan_text(plan)
     assert (
-        f"w1: left out, and nothing is done there until this is out of the way:\n  ! client: account ada: {UID}\n"
-        in text
+        "w1: left out, and nothing is done there until this is out of the way:\n"
+        f"  ! client: account ada: {UID}\n      run there: usermod --uid 2002 bob\n" in text
     )
     assert text.endswith("1 node to change: w2; unchanged: head; left out: w1.\n")
     only = diff(cluster, desired, observed, scope=Scope(only=frozenset({"server"})))
@@ -279,7 +283,7 @@ def test_a_check_that_has_to_pass_first_leaves_its_node_out(cluster: Cluster, de
 
 
 def test_a_plan_where_all_are_in_the_way_does_not_say_that_nobody_answers(cluster: Cluster, desired: Desired) -> None:
-    plan = diff(cluster, desired, {"w1": seen(IN_THE_WAY), "w2": seen(IN_THE_WAY, node="w2")})
+    plan = diff(cluster, desired, {"w1": in_the_way(), "w2": in_the_way("w2")})
     text = plan_text(plan)
     assert "w[1-2]: left out, and nothing is done there" in text
     assert text.endswith("Nothing to do on 0 nodes; left out: w[1-2].\n")
@@ -289,7 +293,7 @@ def test_a_plan_where_all_are_in_the_way_does_not_say_that_nobody_answers(cluste
 def test_a_plan_made_before_leaves_out_what_is_in_the_way_by_now(cluster: Cluster, desired: Desired) -> None:
     missing = [seen({"role": "client", "packages": ["clientd"]}, node=name) for name in ("w1", "w2")]
     made = made_for(cluster, desired, *missing)
-    now = made_for(cluster, desired, seen(IN_THE_WAY), missing[1])
+    now = made_for(cluster, desired, in_the_way(), missing[1])
     assert drop_nodes(made, {}, now).touched == ("w2",)
     assert list(drop_nodes(made, {}, now).refused) == ["w1"]
 
