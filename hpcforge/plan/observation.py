@@ -44,18 +44,33 @@ class Observation:
         return bool(self.receipt and (self.receipt.get("run") or self.receipt.get("trouble")))
 
     @property
-    def basis(self) -> str:
-        """A digest of everything that a plan for this node depends on."""
+    def basis(self) -> dict[str, str]:
+        """Return a digest of each part that a plan for this node depends on: a role, or what else there is.
+
+        Facts count and no words: what a failed check prints may be another order of lines each time. A node that no run
+        has configured has nothing that a plan could overlook, except that one configures it meanwhile.
+        """
+        if not self.configured:
+            return {}
         receipt = self.receipt or {}
-        said = {
-            "differs": self.differs,
-            "obstacles": [[conflict["role"], conflict["kind"], conflict["name"]] for conflict in self.obstacles],
-            "python": self.python,
-            "surplus": receipt.get("surplus"),
-            "unowned": receipt.get("unowned"),
-            "failed": [[one["role"], one["kind"], one["name"]] for one in self.failed],
+        parts = {
+            **{f"role {role}": _without_words(difference) for role, difference in self.differs.items()},
+            "its record of roles": [receipt.get("surplus"), receipt.get("unowned")],
+            "what keeps work from it": [_named(self.obstacles), _named(self.failed)],
         }
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        return {name: _digest(part) for name, part in parts.items()}
+
+
+def _without_words(difference: Difference) -> Difference:
+    return {**difference, "checks": [check["name"] for check in difference.get("checks", ())]}
+
+
+def _named(several: Sequence[Difference]) -> list[list[str]]:
+    return [[item["role"], item["kind"], item["name"]] for item in several]
+
+
+def _digest(part: object) -> str:
+    return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
 
 
 def taken_back(reversal: Mapping[str, Any]) -> str:

@@ -247,7 +247,7 @@ class Plan:
     too_large: tuple[WaitingJob, ...] = ()  # jobs that ask for more nodes than are left
     artifacts: tuple[Artifact, ...] = ()  # what this host is to have fetched before nodes are changed
     rollout: Rollout = field(default_factory=Rollout)
-    basis: Mapping[str, str] = field(default_factory=dict)  # node -> digest of what it answered
+    basis: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # node -> part -> digest of what it answered
     desired: str = ""  # digest of what is wanted of all nodes
     offline: bool = False  # made without looking: as if nodes had nothing
     scheduler: str | None = None  # the role that brings Slurm, without which workers have no jobs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from hpcforge.plan.plan import Plan, Step
@@ -14,13 +14,18 @@ def stale_nodes(made: Plan, now: Plan) -> dict[str, str]:
     for node in made.touched:
         if node in now.unreachable:
             continue  # it is unreachable, which the run itself says
-        if made.basis.get(node) != now.basis.get(node):
-            found[node] = "it changed after the plan was made"
+        parts = _changed(made.basis.get(node, {}), now.basis.get(node, {}))
+        if parts:
+            found[node] = f"it changed after the plan was made: {', '.join(parts)}"
     leaving = {leaver.node: (leaver.removals, leaver.unknown) for leaver in now.leaving}
     for leaver in made.leaving:
         if leaver.unreachable is None and leaving.get(leaver.node) != (leaver.removals, leaver.unknown):
             found[leaver.node] = "it is no longer removed, or it changed since"
     return found
+
+
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    return [part for part in dict.fromkeys((*before, *after)) if before.get(part) != after.get(part)]
 
 
 def drop_nodes(made: Plan, nodes: Collection[str], now: Plan) -> Plan:

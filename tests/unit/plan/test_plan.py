@@ -394,9 +394,21 @@ def test_a_plan_holds_only_for_nodes_that_are_as_they_were(cluster: Cluster, des
     same = seen(missing, node="w1", run=9)  # another run elsewhere is no change here
     now = made_for(cluster, desired, same, seen({**missing, "accounts": [{"name": "ada"}]}, node="w2"))
     out = stale_nodes(made, now)
-    assert list(out) == ["w2"]
+    assert out == {"w2": "it changed after the plan was made: role client"}
     rest = drop_nodes(made, out, now)
     assert rest.touched == ("w1",)
+
+
+def test_what_a_failed_check_prints_is_no_change(cluster: Cluster, desired: Desired) -> None:
+    def printing(text: str, run: int) -> Observation:
+        failing = {"role": "client", "checks": [{"name": "it answers", "detail": text}]}
+        return seen(failing, node="w1", run=run)
+
+    made, now = printing("one\ntwo", 4), printing("two\none", 4)
+    assert stale_nodes(made_for(cluster, desired, made), made_for(cluster, desired, now)) == {}
+    bare, later = printing("one", 0), seen({"role": "client", "packages": ["clientd"]}, node="w1", run=0)
+    assert stale_nodes(made_for(cluster, desired, bare), made_for(cluster, desired, later)) == {}
+    assert list(stale_nodes(made_for(cluster, desired, bare), made_for(cluster, desired, made))) == ["w1"]
 
 
 def test_a_node_that_is_down_now_is_left_to_the_run(cluster: Cluster, desired: Desired) -> None:
