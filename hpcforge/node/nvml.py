@@ -36,8 +36,8 @@ _SAID_LIMIT = 280  # characters of what is said of an error
 _MOST_GPUS = 64
 _MOST_LINKS = 36  # NVML_NVLINK_MAX_LINKS
 _REAP_S = 1.0  # a killed process that is still there then hangs in the driver, and is left
-_INVALID_ARGUMENT, _GPU_IS_LOST, _RESET_REQUIRED = 2, 15, 16
-_SILENT = (3, 13)  # not supported by this GPU; no such function in this library
+_INVALID_ARGUMENT, _NO_FUNCTION, _GPU_IS_LOST, _RESET_REQUIRED, _OTHER_VERSION = 2, 13, 15, 16, 25
+_SILENT = (3, _NO_FUNCTION)  # not supported by this GPU; no such function in this library
 _SAID = {
     _INVALID_ARGUMENT: "invalid argument",
     4: "no permission",
@@ -73,7 +73,16 @@ _NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, int], ...] = (
 _FACTS = (
     *(fact for fact, _, _ in _TEXTS),
     *dict.fromkeys(fact for fact, *_ in _NUMBERS),
-    *("bus_id", "memory_mib", "ecc", "remapped", "nvlinks", "mig", "power_limit_w", "power_limit_default_w", "error"),
+    *("bus_id", "memory_mib", "ecc", "remapped", "nvlinks", "fabric", "mig"),
+    *("power_limit_w", "power_limit_default_w", "error"),
+)
+# NVML_GPU_FABRIC_STATE_*. GPUs that no NVSwitch connects answer 0.
+_FABRIC_STATES = ("not supported", "not started", "in progress", "completed")
+# Places in the health mask: first bit, mask, values of a fault. Recoveries (bits 2 and 6) end by themselves.
+_FABRIC_FAULTS = (
+    ("degraded bandwidth", 0, 0x3, range(1, 2)),
+    ("unhealthy route", 4, 0x3, range(1, 2)),
+    ("incorrect configuration", 8, 0xF, range(2, 16)),
 )
 
 
@@ -90,6 +99,21 @@ class _PciInfo(ctypes.Structure):
         ("id", _UINT),
         ("subsystem", _UINT),
         ("bus_id", ctypes.c_char * 32),
+    )
+
+
+class _FirstFabricInfo(ctypes.Structure):
+    _fields_ = (("cluster", ctypes.c_ubyte * 16), ("status", _UINT), ("clique", _UINT), ("state", ctypes.c_ubyte))
+
+
+class _FabricInfo(ctypes.Structure):
+    """Version 3; version 2 ends before `summary`."""
+
+    _fields_ = (
+        ("version", _UINT),  # the size in bytes, and the version from bit 24 on
+        *_FirstFabricInfo._fields_,
+        ("health", _UINT),
+        ("summary", ctypes.c_ubyte),
     )
 
 
@@ -274,6 +298,7 @@ class _Library:
             ("ecc", self._ecc),
             ("remapped", self._remapped),
             ("nvlinks", self._nvlinks),
+            ("fabric", self._fabric),
             ("mig", self._mig),
             ("power_limit_w", partial(self._watts, "nvmlDeviceGetPowerManagementLimit")),
             ("power_limit_default_w", partial(self._watts, "nvmlDeviceGetPowerManagementDefaultLimit")),
@@ -345,6 +370,35 @@ class _Library:
                 if error.code not in (*_SILENT, _INVALID_ARGUMENT):
                     raise
         return {"active": sum(states), "total": len(states)}
+
+    def _fabric(self, handle: ctypes.c_void_p) -> dict[str, Any] | None:
+        """Return how far the GPU's registration with the fabric of its NVSwitches is; None without a fabric.
+
+        Older drivers refuse version 3 of the answer; still older ones have the first alone, which has no health.
+        """
+        info = self._fabric_info(handle)
+        state = _FABRIC_STATES[_at_most(info.state, len(_FABRIC_STATES) - 1)]
+        if state == _FABRIC_STATES[0]:
+            return None
+        mask, summary = getattr(info, "health", 0), getattr(info, "summary", 0)
+        health = [word for word, bit, places, faults in _FABRIC_FAULTS if mask >> bit & places in faults]
+        if summary in (2, 3) and not health:
+            health = ["unhealthy" if summary == 2 else "limited capacity"]
+        return {"state": state, "status": _at_most(info.status, 999), "health": health}
+
+    def _fabric_info(self, handle: ctypes.c_void_p) -> Any:
+        for version, size in ((3, ctypes.sizeof(_FabricInfo)), (2, _FabricInfo.summary.offset)):
+            info = _FabricInfo(version=size | version << 24)
+            try:
+                self.call("nvmlDeviceGetGpuFabricInfoV", handle, ctypes.byref(info))
+            except _NvmlError as error:
+                if error.code not in (_INVALID_ARGUMENT, _NO_FUNCTION, _OTHER_VERSION):
+                    raise
+            else:
+                return info
+        first = _FirstFabricInfo()
+        self.call("nvmlDeviceGetGpuFabricInfo", handle, ctypes.byref(first))
+        return first
 
     def _mig(self, handle: ctypes.c_void_p) -> list[str] | None:
         """The instances, as their names end (`1g.10gb`); None where MIG is off."""
