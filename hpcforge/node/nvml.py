@@ -102,19 +102,25 @@ class _PciInfo(ctypes.Structure):
     )
 
 
-class _FirstFabricInfo(ctypes.Structure):
-    _fields_ = (("cluster", ctypes.c_ubyte * 16), ("status", _UINT), ("clique", _UINT), ("state", ctypes.c_ubyte))
-
-
 class _FabricInfo(ctypes.Structure):
-    """Version 3; version 2 ends before `summary`."""
+    """Version 3. Version 2 ends before `summary`; the first begins with `cluster` and ends before `health`."""
 
     _fields_ = (
         ("version", _UINT),  # the size in bytes, and the version from bit 24 on
-        *_FirstFabricInfo._fields_,
+        ("cluster", ctypes.c_ubyte * 16),
+        ("status", _UINT),
+        ("clique", _UINT),
+        ("state", ctypes.c_ubyte),
         ("health", _UINT),
         ("summary", ctypes.c_ubyte),
     )
+
+
+_FABRIC_VERSIONS = (
+    ("nvmlDeviceGetGpuFabricInfoV", ctypes.sizeof(_FabricInfo) | 3 << 24, 0),
+    ("nvmlDeviceGetGpuFabricInfoV", _FabricInfo.summary.offset | 2 << 24, 0),
+    ("nvmlDeviceGetGpuFabricInfo", 0, _FabricInfo.cluster.offset),  # the one of drivers before 550
+)
 
 
 class Reading(NamedTuple):
@@ -374,31 +380,23 @@ class _Library:
     def _fabric(self, handle: ctypes.c_void_p) -> dict[str, Any] | None:
         """Return how far the GPU's registration with the fabric of its NVSwitches is; None without a fabric.
 
-        Older drivers refuse version 3 of the answer; still older ones have the first alone, which has no health.
+        Version 3 of the answer came with nvml.h 13.0 (driver 580), version 2 with 12.4 (550); the first has no health.
         """
-        info = self._fabric_info(handle)
-        state = _FABRIC_STATES[_at_most(info.state, len(_FABRIC_STATES) - 1)]
-        if state == _FABRIC_STATES[0]:
-            return None
-        mask, summary = getattr(info, "health", 0), getattr(info, "summary", 0)
-        health = [word for word, bit, places, faults in _FABRIC_FAULTS if mask >> bit & places in faults]
-        if summary in (2, 3) and not health:
-            health = ["unhealthy" if summary == 2 else "limited capacity"]
-        return {"state": state, "status": _at_most(info.status, 999), "health": health}
-
-    def _fabric_info(self, handle: ctypes.c_void_p) -> Any:
-        for version, size in ((3, ctypes.sizeof(_FabricInfo)), (2, _FabricInfo.summary.offset)):
-            info = _FabricInfo(version=size | version << 24)
+        for function, version, begin in _FABRIC_VERSIONS:
+            info = _FabricInfo(version=version)
             try:
-                self.call("nvmlDeviceGetGpuFabricInfoV", handle, ctypes.byref(info))
+                self.call(function, handle, ctypes.byref(info, begin))
+                break
             except _NvmlError as error:
                 if error.code not in (_INVALID_ARGUMENT, _NO_FUNCTION, _OTHER_VERSION):
                     raise
-            else:
-                return info
-        first = _FirstFabricInfo()
-        self.call("nvmlDeviceGetGpuFabricInfo", handle, ctypes.byref(first))
-        return first
+        state = _FABRIC_STATES[_at_most(info.state, len(_FABRIC_STATES) - 1)]
+        if state == _FABRIC_STATES[0]:
+            return None
+        health = [word for word, bit, places, faults in _FABRIC_FAULTS if info.health >> bit & places in faults]
+        if info.summary in (2, 3) and not health:
+            health = ["unhealthy" if info.summary == 2 else "limited capacity"]
+        return {"state": state, "status": _at_most(info.status, 999), "health": health}
 
     def _mig(self, handle: ctypes.c_void_p) -> list[str] | None:
         """The instances, as their names end (`1g.10gb`); None where MIG is off."""

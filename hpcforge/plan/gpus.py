@@ -36,8 +36,8 @@ _NO_LINKS = (
 # NVIDIA, Fabric Manager user guide: a GPU has to be reset before it registers again. A GPU that registers with
 # NVSwitches that its virtual machine does not have never ends (error 802 of CUDA).
 _REGISTER = (
-    "systemctl status nvidia-fabricmanager shows the cause; stop it, nvidia-smi --gpu-reset, start it again, or restart "
-    "the node; without NVSwitches load the module with NVreg_NvLinkDisable=1"
+    "systemctl status nvidia-fabricmanager shows the cause; stop it, nvidia-smi --gpu-reset, start it, or restart the "
+    "node; without NVSwitches load the module with NVreg_NvLinkDisable=1"
 )
 _EACH = 2  # so many GPUs are named each with serial and slot, more by their index
 
