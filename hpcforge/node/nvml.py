@@ -377,7 +377,7 @@ class _Library:
                     raise
         return {"active": sum(states), "total": len(states)}
 
-    def _fabric(self, handle: ctypes.c_void_p) -> dict[str, Any] | None:
+    def _fabric(self, handle: ctypes.c_void_p) -> dict[str, object] | None:
         """Return how far the GPU's registration with the fabric of its NVSwitches is; None without a fabric.
 
         Version 3 of the answer came with nvml.h 13.0 (driver 580), version 2 with 12.4 (550); the first has no health.
