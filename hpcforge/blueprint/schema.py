@@ -35,7 +35,7 @@ from hpcforge.frameworks import FRAMEWORKS
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
 GpuFault = Literal[
     "gpu-driver", "gpu-driver-version", "gpu-model", "gpu-memory", "gpu-ecc", "gpu-rows", "gpu-nvlinks",
-    "gpu-pcie-width", "gpu-pcie-generation", "gpu-power-limit", "gpu-mig",
+    "gpu-fabric", "gpu-pcie-width", "gpu-pcie-generation", "gpu-power-limit", "gpu-mig",
 ]  # fmt: skip
 Enforced = Literal["cores", "memory", "gpus"]
 Plugin = Literal["tree", "block", "flat"]  # of Slurm's topology

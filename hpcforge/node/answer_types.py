@@ -31,6 +31,14 @@ class NvLinks(TypedDict):
     total: Count
 
 
+class FabricRegistration(TypedDict):
+    """A GPU's registration with the fabric of its NVSwitches: state, NVML's error number of its end, faults since."""
+
+    state: Word
+    status: Count
+    health: list[Word]
+
+
 class GpuAnswer(TypedDict):
     """The driver's report on one GPU; None: not reported, and `troubles` has the reason if it should be.
 
@@ -60,6 +68,7 @@ class GpuAnswer(TypedDict):
     temperature_c: Count | None
     power_limit_w: NotRequired[Count | None]  # now; NVIDIA's alone
     power_limit_default_w: NotRequired[Count | None]  # the card's own
+    fabric: NotRequired[FabricRegistration | None]  # NVIDIA's alone; None: no NVSwitches
     mig: list[Word] | None
     error: Word | None
     troubles: dict[Word, Word]

@@ -36,8 +36,8 @@ _SAID_LIMIT = 280  # characters of what is said of an error
 _MOST_GPUS = 64
 _MOST_LINKS = 36  # NVML_NVLINK_MAX_LINKS
 _REAP_S = 1.0  # a killed process that is still there then hangs in the driver, and is left
-_INVALID_ARGUMENT, _GPU_IS_LOST, _RESET_REQUIRED = 2, 15, 16
-_SILENT = (3, 13)  # not supported by this GPU; no such function in this library
+_INVALID_ARGUMENT, _NO_FUNCTION, _GPU_IS_LOST, _RESET_REQUIRED, _OTHER_VERSION = 2, 13, 15, 16, 25
+_SILENT = (3, _NO_FUNCTION)  # not supported by this GPU; no such function in this library
 _SAID = {
     _INVALID_ARGUMENT: "invalid argument",
     4: "no permission",
@@ -73,7 +73,16 @@ _NUMBERS: tuple[tuple[str, str, tuple[int, ...], Any, int], ...] = (
 _FACTS = (
     *(fact for fact, _, _ in _TEXTS),
     *dict.fromkeys(fact for fact, *_ in _NUMBERS),
-    *("bus_id", "memory_mib", "ecc", "remapped", "nvlinks", "mig", "power_limit_w", "power_limit_default_w", "error"),
+    *("bus_id", "memory_mib", "ecc", "remapped", "nvlinks", "fabric", "mig"),
+    *("power_limit_w", "power_limit_default_w", "error"),
+)
+# NVML_GPU_FABRIC_STATE_*. GPUs that no NVSwitch connects answer 0.
+_FABRIC_STATES = ("not supported", "not started", "in progress", "completed")
+# Places in the health mask: first bit, mask, values of a fault. Recoveries (bits 2 and 6) end by themselves.
+_FABRIC_FAULTS = (
+    ("degraded bandwidth", 0, 0x3, range(1, 2)),
+    ("unhealthy route", 4, 0x3, range(1, 2)),
+    ("incorrect configuration", 8, 0xF, range(2, 16)),
 )
 
 
@@ -91,6 +100,27 @@ class _PciInfo(ctypes.Structure):
         ("subsystem", _UINT),
         ("bus_id", ctypes.c_char * 32),
     )
+
+
+class _FabricInfo(ctypes.Structure):
+    """Version 3. Version 2 ends before `summary`; the first begins with `cluster` and ends before `health`."""
+
+    _fields_ = (
+        ("version", _UINT),  # the size in bytes, and the version from bit 24 on
+        ("cluster", ctypes.c_ubyte * 16),
+        ("status", _UINT),
+        ("clique", _UINT),
+        ("state", ctypes.c_ubyte),
+        ("health", _UINT),
+        ("summary", ctypes.c_ubyte),
+    )
+
+
+_FABRIC_VERSIONS = (
+    ("nvmlDeviceGetGpuFabricInfoV", ctypes.sizeof(_FabricInfo) | 3 << 24, 0),
+    ("nvmlDeviceGetGpuFabricInfoV", _FabricInfo.summary.offset | 2 << 24, 0),
+    ("nvmlDeviceGetGpuFabricInfo", 0, _FabricInfo.cluster.offset),  # the one of drivers before 550
+)
 
 
 class Reading(NamedTuple):
@@ -274,6 +304,7 @@ class _Library:
             ("ecc", self._ecc),
             ("remapped", self._remapped),
             ("nvlinks", self._nvlinks),
+            ("fabric", self._fabric),
             ("mig", self._mig),
             ("power_limit_w", partial(self._watts, "nvmlDeviceGetPowerManagementLimit")),
             ("power_limit_default_w", partial(self._watts, "nvmlDeviceGetPowerManagementDefaultLimit")),
@@ -345,6 +376,27 @@ class _Library:
                 if error.code not in (*_SILENT, _INVALID_ARGUMENT):
                     raise
         return {"active": sum(states), "total": len(states)}
+
+    def _fabric(self, handle: ctypes.c_void_p) -> dict[str, object] | None:
+        """Return how far the GPU's registration with the fabric of its NVSwitches is; None without a fabric.
+
+        Version 3 of the answer came with nvml.h 13.0 (driver 580), version 2 with 12.4 (550); the first has no health.
+        """
+        for function, version, begin in _FABRIC_VERSIONS:
+            info = _FabricInfo(version=version)
+            try:
+                self.call(function, handle, ctypes.byref(info, begin))
+                break
+            except _NvmlError as error:
+                if error.code not in (_INVALID_ARGUMENT, _NO_FUNCTION, _OTHER_VERSION):
+                    raise
+        state = _FABRIC_STATES[_at_most(info.state, len(_FABRIC_STATES) - 1)]
+        if state == _FABRIC_STATES[0]:
+            return None
+        health = [word for word, bit, places, faults in _FABRIC_FAULTS if info.health >> bit & places in faults]
+        if info.summary in (2, 3) and not health:
+            health = ["unhealthy" if info.summary == 2 else "limited capacity"]
+        return {"state": state, "status": _at_most(info.status, 999), "health": health}
 
     def _mig(self, handle: ctypes.c_void_p) -> list[str] | None:
         """The instances, as their names end (`1g.10gb`); None where MIG is off."""

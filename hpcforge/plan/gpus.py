@@ -33,6 +33,12 @@ _NO_LINKS = (
     "in a virtual machine that has one GPU without its NVSwitches, accept it; elsewhere load the module without "
     "NVreg_NvLinkDisable=1, and check `nvidia-smi nvlink --status` and the passthrough of the switches"
 )
+# NVIDIA, Fabric Manager user guide: a GPU has to be reset before it registers again. A GPU that registers with
+# NVSwitches that its virtual machine does not have never ends (error 802 of CUDA).
+_REGISTER = (
+    "systemctl status nvidia-fabricmanager shows the cause; stop it, nvidia-smi --gpu-reset, start it, or restart the "
+    "node; without NVSwitches load the module with NVreg_NvLinkDisable=1"
+)
 _EACH = 2  # so many GPUs are named each with serial and slot, more by their index
 
 
@@ -151,6 +157,19 @@ def _nvlinks(gpu: Gpu, model: GpuModel) -> _Judged:
     return str(model.nvlinks), str(links["active"]), todo
 
 
+def _fabric(gpu: Gpu, _model: GpuModel) -> _Judged:
+    """Only drivers of GPUs that NVSwitches connect report a registration."""
+    fabric = gpu.get("fabric")
+    if not fabric or gpu["mig"] is not None:
+        return None
+    if fabric["state"] != "completed":
+        return "registered", f"registration {fabric['state']}", _REGISTER
+    if fabric["status"]:
+        return "registered", f"registration failed (NVML error {fabric['status']})", _REGISTER
+    todo = "dmesg | grep SXid, and `nvidia-smi nvlink --status`; reset all GPUs together, or restart the node"
+    return ("healthy", ", ".join(fabric["health"]), todo) if fabric["health"] else None
+
+
 def _width(gpu: Gpu, model: GpuModel) -> _Judged:
     now, together = gpu["pcie_width"], gpu["pcie_width_max"]
     most = model.pcie_lanes or together
@@ -218,6 +237,7 @@ _RULES: tuple[_Rule, ...] = (
     ("gpu-ecc", "ECC", _ecc),
     ("gpu-rows", "memory rows", _rows),
     ("gpu-nvlinks", "NVLinks", _nvlinks),
+    ("gpu-fabric", "NVLink fabric", _fabric),
     ("gpu-pcie-width", "PCIe width", _width),
     ("gpu-pcie-generation", "PCIe generation", _generation),
     ("gpu-power-limit", "power limit", _power),

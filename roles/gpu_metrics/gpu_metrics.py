@@ -2,10 +2,10 @@
 """Print a node's GPUs as metrics, in Prometheus' text format.
 
 Device files are compared with what the blueprint declares. NVIDIA's library (NVML) reports the rest; a function that a
-library or a GPU does not have costs that metric alone. Xid errors come from the kernel's messages, which no user can
-write. Gauges of use carry the number of the job that has the GPU (`gpu_jobs.py`). A GPU that fell off the bus can make
-NVML hang: see `metric_sources.py`. Functions and numbers: nvml.h 13.3.29 (github.com/NVIDIA/go-nvml). Standard library,
-Python 3.9.
+library or a GPU does not have costs that metric alone. Xid errors, and SXid errors of NVSwitches, come from the
+kernel's messages, which no user can write. Gauges of use carry the number of the job that has the GPU (`gpu_jobs.py`).
+A GPU that fell off the bus can make NVML hang: see `metric_sources.py`. Functions and numbers: nvml.h 13.3.29
+(github.com/NVIDIA/go-nvml). Standard library, Python 3.9.
 """
 
 import contextlib
@@ -34,6 +34,14 @@ MOST_XIDS = 1000  # of a node in a day
 # Of the program that ran, not of the GPU: engine exception, MMU fault, reset channel verification, preemptive cleanup.
 OF_PROGRAMS = {13, 31, 43, 45}
 XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{7,16})\): (\d{1,4})\b")
+# Each error of a switch has three lines: its severity with link and name, `Severity N` with the engine, and `Data`. The
+# driver prints no severity where a switch is too hot or does not answer (NVIDIA/open-gpu-kernel-modules, src/common/
+# nvswitch: NVSWITCH_PRINT_SXID and its callers).
+SXID = re.compile(
+    r"nvidia-nvswitch\d{1,3}: SXid \(PCI:([0-9a-f:.]{7,16})\): (\d{1,6}), (Fatal\b|Severity 1\b|Severity |Data )?", re.I
+)
+STOPPED = {10006, 10007}  # thermal shutdown, IO failure: without a severity, and the switch is gone
+ACTIVE = ("active", "activating", "reloading")
 UINT, LONG = ctypes.c_uint, ctypes.c_ulonglong
 Sample = metric_sources.Sample
 # Metric, function, its arguments, type of the answer, factor.
@@ -71,6 +79,15 @@ class Memory(ctypes.Structure):
     """nvmlMemory_t, bytes."""
 
     _fields_ = (("total", LONG), ("free", LONG), ("used", LONG))
+
+
+class FabricInfo(ctypes.Structure):
+    """nvmlGpuFabricInfo_v2_t; nvmlGpuFabricInfo_t is the part from `cluster` to `state`."""
+
+    _fields_ = (
+        ("version", UINT), ("cluster", ctypes.c_ubyte * 16), ("status", UINT), ("clique", UINT),
+        ("state", ctypes.c_ubyte), ("health", UINT),
+    )  # fmt: skip
 
 
 class Pci(ctypes.Structure):
@@ -162,6 +179,7 @@ def of_one(library: Any, gpu: Any) -> Iterator[tuple[str, float]]:
     if memory is not None:
         yield "gpu_memory_used_bytes", memory.used
         yield "gpu_memory_bytes", memory.total
+    yield from fabric(library, gpu)
     rows = [UINT() for _ in range(4)]
     remapped = getattr(library, "nvmlDeviceGetRemappedRows", None)
     if remapped is not None and remapped(gpu, *map(ctypes.byref, rows)) == 0:
@@ -174,6 +192,16 @@ def of_one(library: Any, gpu: Any) -> Iterator[tuple[str, float]]:
             ),
             (row.value for row in rows),
         )
+
+
+def fabric(library: Any, gpu: Any) -> Iterator[tuple[str, float]]:
+    """Yield whether a GPU is registered with the fabric of its NVSwitches; nothing where none connects it."""
+    for function, begin in (("nvmlDeviceGetGpuFabricInfoV", 0), ("nvmlDeviceGetGpuFabricInfo", 4)):
+        info, ask = FabricInfo(version=ctypes.sizeof(FabricInfo) | 2 << 24), getattr(library, function, None)
+        if ask is not None and ask(gpu, ctypes.byref(info, begin)) == 0:
+            if info.state:
+                yield "gpu_fabric_registered", (info.state, info.status) == (3, 0)
+            return
 
 
 def nvlink_errors(library: Any, gpu: Any) -> dict[str, int]:
@@ -225,6 +253,27 @@ def xids(messages: str) -> Iterator[list[Any]]:
                 yield [int(entry["__REALTIME_TIMESTAMP"]) / 1_000_000, bus, int(found[2])]
 
 
+def sxids(messages: str) -> Iterator[list[Any]]:
+    """Yield time (seconds since 1970), place, number and kind (fatal, other) of SXids in journalctl's JSON lines."""
+    for line in messages.splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            entry = json.loads(line)
+            found = SXID.match(entry["MESSAGE"])
+            bus = found and placed(found[1])
+            if found and bus:
+                word, number = (found[3] or "").lower(), int(found[2])
+                if word in ("fatal", "severity 1") or number in STOPPED:
+                    yield [int(entry["__REALTIME_TIMESTAMP"]) / 1_000_000, bus, number, "fatal"]
+                elif not word:  # the other lines of an error that has one
+                    yield [int(entry["__REALTIME_TIMESTAMP"]) / 1_000_000, bus, number, "other"]
+
+
+def of_sxids(found: Iterable[list[Any]]) -> Iterator[Sample]:
+    """Yield when each SXid was last seen."""
+    for time_s, bus, number, kind in found:
+        yield "nvswitch_sxid_seconds", {"bus": bus, "sxid": str(number), "kind": kind}, time_s
+
+
 def of_xids(found: list[list[Any]], buses: dict[str, int], now_s: float) -> Iterator[Sample]:
     """Yield when each Xid was last seen, and how many of the GPU's own there were within a day."""
     last: dict[tuple[str, int], float] = {}
@@ -246,10 +295,13 @@ def of_bus(bus: str, buses: dict[str, int]) -> dict[str, str]:
 
 
 def new_xids() -> Iterator[list[Any]]:
-    """Yield Xids in the kernel's messages since the last time: journalctl keeps its place. The first time, of a day."""
+    """Yield Xids and SXids in the kernel's messages since the last time: journalctl keeps its place.
+
+    The first time it reads a day.
+    """
     options = ("--quiet", "--dmesg", "--output=json", "--since=-1d", f"--cursor-file={CURSOR}")
     try:
-        status, text, errors = metric_sources.run("journalctl", *options, "--grep=NVRM: Xid")
+        status, text, errors = metric_sources.run("journalctl", *options, "--grep=NVRM: Xid|: SXid")
         problems = [line for line in errors.splitlines() if not line.endswith("ignoring file.")]  # a damaged old file
         if status != 0 and (status != 1 or problems):  # 1 without a message: none was new
             raise OSError(f"journalctl: {' '.join(problems)[:300] or f'status {status}'}")
@@ -257,13 +309,14 @@ def new_xids() -> Iterator[list[Any]]:
         forget_cursor()  # it may be what journalctl cannot read
         raise
     yield from xids(text)
+    yield from sxids(text)
 
 
 def kept_xids() -> Iterator[list[Any]]:
-    """Yield the Xids that earlier runs kept."""
+    """Yield the Xids and SXids that earlier runs kept."""
     if os.path.exists(XIDS):
-        for time_s, bus, number in json.loads(metric_sources.content(XIDS)):
-            yield [float(time_s), str(bus), int(number)]
+        for time_s, bus, number, *kind in json.loads(metric_sources.content(XIDS)):
+            yield [float(time_s), str(bus), int(number), *map(str, kind[:1])]
 
 
 def forget_cursor() -> None:
@@ -273,10 +326,16 @@ def forget_cursor() -> None:
 
 
 def recent_xids(kept: Iterable[list[Any]], new: Iterable[list[Any]], now_s: float) -> list[list[Any]]:
-    """Return the Xids of a day, each once, the newest MOST_XIDS of each kind: a user's do not replace others."""
+    """Return the Xids of a day, each once, the newest MOST_XIDS of each kind: a user's do not replace others.
+
+    Of each SXid of a switch the last is enough: a link that trains has hundreds.
+    """
     recent = sorted({tuple(xid) for xid in (*kept, *new) if now_s - xid[0] < DAY_S})
-    of_programs = [xid for xid in recent if xid[2] in OF_PROGRAMS][-MOST_XIDS:]
-    return sorted(map(list, [*of_programs, *[xid for xid in recent if xid[2] not in OF_PROGRAMS][-MOST_XIDS:]]))
+    of_switches = {xid[1:]: xid for xid in recent if len(xid) == 4}
+    xids = [xid for xid in recent if len(xid) == 3]
+    of_programs = [xid for xid in xids if xid[2] in OF_PROGRAMS][-MOST_XIDS:]
+    of_gpus = [xid for xid in xids if xid[2] not in OF_PROGRAMS][-MOST_XIDS:]
+    return sorted(map(list, [*of_programs, *of_gpus, *sorted(of_switches.values())[-MOST_XIDS:]]))
 
 
 def keep_xids(recent: list[list[Any]]) -> None:
@@ -291,7 +350,7 @@ def keep_xids(recent: list[list[Any]]) -> None:
 
 
 def xid_samples(answers: dict[str, metric_sources.Answer], now_s: float) -> Iterator[Sample]:
-    """Return the metrics of the Xids of a day, and keep these for later runs."""
+    """Yield the metrics of the Xids and SXids of a day, and keep these for later runs."""
     kept, nvml = answers["xids"], answers.get("nvml")
     recent = recent_xids(kept.items, answers["journal"].items, now_s)
     if recent != kept.items:
@@ -299,7 +358,16 @@ def xid_samples(answers: dict[str, metric_sources.Answer], now_s: float) -> Iter
     if not kept.up:
         forget_cursor()
     buses = {bus: int(samples[0][1]["gpu"]) for bus, samples in (nvml.items if nvml else ()) if bus}
-    return of_xids(recent, buses, now_s)
+    yield from of_xids([xid for xid in recent if len(xid) == 3], buses, now_s)
+    yield from of_sxids(xid for xid in recent if len(xid) == 4)
+
+
+def fabric_manager(unit: str) -> Iterator[Sample]:
+    """Yield whether Fabric Manager runs. Raises ValueError where systemd gives no state."""
+    states = metric_sources.run("systemctl", "is-active", "--", unit)[1].split()
+    if len(states) != 1:
+        raise ValueError(f"systemctl: no state of {unit}")
+    yield "nvidia_fabric_manager_up", {}, states[0] in ACTIVE
 
 
 def main() -> None:
@@ -308,6 +376,8 @@ def main() -> None:
     sources: dict[str, Any] = {"jobs": jobs, "journal": new_xids, "xids": kept_xids}
     if settings.get("vendor", "nvidia") == "nvidia":
         sources["nvml"] = partial(nvml_gpus, LIBRARY)
+    if settings.get("fabric_manager"):
+        sources["systemd"] = partial(fabric_manager, str(settings["fabric_manager"]))
     answers = {"config": config, **metric_sources.read(COLLECTOR, sources)}
     own = dict(answers["jobs"].items)
     samples: list[Sample] = [*config.items]
@@ -315,6 +385,7 @@ def main() -> None:
     if "nvml" in answers:
         samples += driver_samples(answers["nvml"], own)
     samples += xid_samples(answers, time.time())
+    samples += answers["systemd"].items if "systemd" in answers else ()
     samples += metric_sources.up(COLLECTOR, answers)
     print("\n".join(metric_sources.lines(samples)))
 

@@ -37,6 +37,15 @@ OWNERS_S = 3.0
 FIRST_UID, NOBODY = 1000, 65534
 RUNS = "RUNNING,SUSPENDED,STOPPED,CONFIGURING,RESIZING,SIGNALING"
 MIB = 1 << 20
+# NVSwitches of the board, where the driver shows them. Fabric Manager starts after a reset of GPUs and switches.
+NVSWITCHES = "/proc/driver/nvidia-nvswitch/devices"
+FABRIC_MANAGER = "nvidia-fabricmanager.service"
+# The kernel's line of a fatal error; `Severity 1` is another of the same error. 10006 (thermal shutdown) and 10007 (IO
+# failure) have no severity (NVIDIA/open-gpu-kernel-modules, src/common/nvswitch).
+FATAL_SXID = re.compile(
+    r"nvidia-nvswitch\d{1,3}: SXid \(PCI:([0-9a-fA-F:.]{7,16})\): (?:(\d{1,6}), (?:Fatal|Severity 1)\b|(1000[67]),)"
+)
+MOST_SXIDS = 4  # that are named
 # File systems that no server answers for; of others none is touched, since that may never return.
 LOCAL = {"btrfs", "devtmpfs", "overlay", "ramfs", "tmpfs", "zfs"}  # and those whose source is in /dev
 
@@ -64,6 +73,9 @@ def faults(wanted: dict[str, Any], begin: Callable[[str], None], root: str = "")
     if wanted["units"]:
         begin("systemd")
         yield from unit_faults(wanted["units"], unit_states(wanted["units"]))
+    if os.path.isdir(root + NVSWITCHES):
+        begin("the journal")
+        yield from sxid_faults(*kernel_messages())
 
 
 def missing_gpus(devices: list[str], root: str = "") -> Iterator[str]:
@@ -178,6 +190,37 @@ def unit_faults(units: list[str], states: list[str]) -> Iterator[str]:
     for unit, state in zip(units, states):
         if state not in ("active", "activating", "reloading"):
             yield f"{unit} is {state}"
+
+
+def kernel_messages() -> tuple[str, str]:
+    """Return this boot's lines that may be fatal SXids, as JSON, and the uptime in us when Fabric Manager last started.
+
+    No user can write them: the journal marks the kernel's own messages.
+    """
+    try:
+        grep = "--grep=^nvidia-nvswitch[0-9]+: SXid .*: ([0-9]+, (Fatal|Severity 1)|1000[67],)"
+        lines = said("journalctl", "--quiet", "--dmesg", "--lines=1000", "--output=json", grep, fails=True)
+        shown = ("systemctl", "show", "--property=InactiveExitTimestampMonotonic", "--value", FABRIC_MANAGER)
+        return lines, said(*shown, fails=True).strip()
+    except RuntimeError as error:  # the other checks count all the same
+        complain(str(error))
+        return "", "0"
+
+
+def sxid_faults(lines: str, started_us: str) -> Iterator[str]:
+    """Yield the fatal errors of NVSwitches since Fabric Manager last started, in the order of their place."""
+    after_us = int(started_us) if started_us.isdecimal() else 0
+    fatal = set()
+    for line in lines.splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            entry = json.loads(line)
+            match = FATAL_SXID.match(entry["MESSAGE"])  # elsewhere in a message a user may have written it
+            if match and int(entry["__MONOTONIC_TIMESTAMP"]) >= after_us:
+                fatal.add(f"fatal SXid {match[2] or match[3]} on NVSwitch {match[1].lower().partition('.')[0]}")
+    named = sorted(fatal)
+    yield from named[:MOST_SXIDS]
+    if named[MOST_SXIDS:]:
+        yield f"{len(named) - MOST_SXIDS} more fatal SXids"
 
 
 def found(wanted: dict[str, Any], lock: str = LOCK, hangs_s: float = HANGS_S) -> list[str]:

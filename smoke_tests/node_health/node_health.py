@@ -7,7 +7,8 @@ memory and how much of it is free, the links' state, rate and MTU, mounts, and t
 and for an MTU any other value. Interfaces that are no hardware, as in a rehearsal, have no rate. The clock is asked of
 the time server by SNTP (RFC 4330), whatever the node's own time service reports. The node has no other job, so
 processes that together keep half a core busy for twenty seconds were left behind: ranks would wait for theirs. So was
-a process on an NVIDIA GPU, whatever it does there: it holds memory, and takes time from the tests that follow.
+a process on an NVIDIA GPU, whatever it does there: it holds memory, and takes time from the tests that follow. Where
+NVSwitches connect GPUs, each is to be registered, Fabric Manager runs, and no switch had a fatal error since.
 
 Versions of kernel, GPU driver, firmware and BIOS, of PyTorch and of packages that jobs depend on, and MTUs, are texts:
 hpcforge compares them among nodes of the same hardware. Standard library alone, Python 3.9.
@@ -58,6 +59,17 @@ PYTORCH = ("opt/hpcforge/pytorch/lib/python3*/site-packages/torch", "usr/lib/pyt
 GPU_PROCESSES = ("nvidia-smi", "--query-compute-apps=gpu_bus_id,pid,process_name,used_memory", "--format=csv,noheader")
 
 
+GPU_FABRIC = ("nvidia-smi", "--query-gpu=index,fabric.state,fabric.status", "--format=csv,noheader")
+_REGISTERED = "Completed, Success"
+_MOST_GPUS = 64
+NVSWITCHES = "proc/driver/nvidia-nvswitch/devices"
+FABRIC_MANAGER = "nvidia-fabricmanager.service"
+METRICS = "var/lib/hpcforge_metrics/gpus.prom"
+_FATAL_SXID = re.compile(
+    r'^nvswitch_sxid_seconds\{bus="([0-9a-f:]{7,16})",sxid="(\d{1,6})",kind="fatal"\} ([0-9.]{1,20})$', re.MULTILINE
+)
+
+
 @dataclass(frozen=True)
 class Part:
     """A part of a node: its name, what is declared, what was seen, and whether that will do."""
@@ -100,26 +112,62 @@ def gpus(declared: Mapping[str, Any], root: Path) -> Iterator[Part]:
             yield Part(f"model of GPU {number}", " or ".join(declared["models"]), model, model in declared["models"])
 
 
+def output(command: Sequence[str]) -> tuple[list[str], int | None]:
+    """The lines that a command prints, and its exit status: None if it hangs. Raises OSError if there is none."""
+    child: Any = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    try:
+        printed = child.communicate(timeout=_GPU_S)[0]
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.stdout.close()
+        child.returncode = -signal.SIGKILL  # so that Python does not wait for one that hangs in the driver
+        return [], None
+    return [" ".join(line.split()) for line in printed.splitlines() if line.strip()], child.returncode
+
+
 def gpus_unused(declared: Mapping[str, Any], command: Sequence[str] = GPU_PROCESSES) -> Iterator[Part]:
     """Whether no process uses NVIDIA's GPUs; nothing where there is no nvidia-smi. The job itself uses none."""
     if declared["kind"] != "nvidia":
         return
     try:
-        child: Any = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        )
+        users, status = output(command)
     except OSError:
         return
-    try:
-        users = [" ".join(line.split()) for line in child.communicate(timeout=_GPU_S)[0].splitlines() if line.strip()]
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.stdout.close()
-        child.returncode = -signal.SIGKILL  # so that Python does not wait for one that hangs in the driver
+    if status is None:
         users = [f"nvidia-smi gave no answer within {_GPU_S:g} s"]
     more = [f"{len(users) - _GPU_USERS} more"] if users[_GPU_USERS:] else []
-    got = "; ".join([*users[:_GPU_USERS], *more]) or ("none" if child.returncode == 0 else "nvidia-smi failed")
+    got = "; ".join([*users[:_GPU_USERS], *more]) or ("none" if status == 0 else "nvidia-smi failed")
     yield Part("processes on GPUs", "none", got, got == "none")
+
+
+def fabric(declared: Mapping[str, Any], root: Path) -> Iterator[Part]:
+    """What NVSwitches need: each GPU registered, Fabric Manager, no fatal error. Nothing where there are none.
+
+    A driver without the question, or a GPU without NVSwitches (N/A), is not compared. Jobs cannot read the kernel's
+    log: the node's metrics have its SXids, if there are metrics.
+    """
+    if declared["kind"] != "nvidia":
+        return
+    with suppress(OSError):
+        registered, status = output(GPU_FABRIC)
+        for line in registered[:_MOST_GPUS] if status == 0 else ():
+            index, _, got = line.partition(", ")
+            if not got.strip("[").startswith("N/A"):
+                yield Part(f"NVLink fabric of GPU {index[:8]}", _REGISTERED, got[:80], got == _REGISTERED)
+    if not (root / NVSWITCHES).is_dir():
+        return
+    with suppress(OSError):
+        state = "".join(output(("systemctl", "is-active", FABRIC_MANAGER))[0][:1])[:80]
+        yield Part("Fabric Manager", "active", state or "unknown", state == "active")
+        show = ("systemctl", "show", "--property=InactiveExitTimestampMonotonic", FABRIC_MANAGER)
+        uptime_us = "".join(output(show)[0]).partition("=")[2]
+        since_s = time.time() - time.monotonic() + (int(uptime_us) / 1e6 if uptime_us.isdecimal() else 0)
+        metrics = (root / METRICS).read_text(errors="replace")
+        fatal = [f"{sxid} on {bus}" for bus, sxid, at_s in _FATAL_SXID.findall(metrics) if float(at_s) >= since_s]
+        more = f" and {len(fatal) - _GPU_USERS} more" if fatal[_GPU_USERS:] else ""
+        yield Part("fatal SXids of NVSwitches", "none", ", ".join(fatal[:_GPU_USERS]) + more or "none", not fatal)
 
 
 def memory_mib(meminfo: str, of: str = "MemTotal") -> int:
@@ -399,8 +447,8 @@ def main() -> int:
     declared = json.loads(asked.declared.read_text(encoding="utf-8"))
     by_address = interfaces()
     on_time, offset_s = clock(declared["time_servers"], asked.clock_s)
-    users = gpus_unused(declared["gpus"]) if declared["gpus"] else ()
-    compared = [*parts(declared, by_address), *users, on_time, left_alone(asked.busy_cores)]
+    own = (*gpus_unused(declared["gpus"]), *fabric(declared["gpus"], Path("/"))) if declared["gpus"] else ()
+    compared = [*parts(declared, by_address), *own, on_time, left_alone(asked.busy_cores)]
     for part in compared:
         report(asked.json, part)
     found = versions(declared, by_address)

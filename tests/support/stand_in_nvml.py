@@ -43,8 +43,9 @@ def hung(library: Path, on_bus: list[str]) -> Any:
 
 
 def _answers(case: dict[str, Any]) -> str:
-    names = ("init", "lost", "hang", "crash", "garbage", "metrics", "gpus")
-    numbers = {**dict.fromkeys(names, 0), "lost": -2, "hang": -2, "crash": -2, "gpus": ANSWERS["gpus"]} | case
+    names = ("init", "lost", "hang", "crash", "garbage", "metrics", "fabric", "gpus")
+    defaults = {"lost": -2, "hang": -2, "crash": -2, "fabric": 3, "gpus": ANSWERS["gpus"]}
+    numbers = {**dict.fromkeys(names, 0), **defaults} | case
     lines = [f"#define {name.upper()} {numbers[name]}" for name in names]
     lines += [f'#define DRIVER "{ANSWERS["driver"]}"', "static const Gpu gpus[GPUS] = {"]
     for index in range(numbers["gpus"]):

@@ -10,12 +10,12 @@ typedef struct {
     unsigned memory_mib, ecc, ecc_uncorrected, correctable, uncorrectable, pending, failed, nvlinks, active;
     unsigned width, width_max, generation, generation_max, clock_mhz, clock_max_mhz, reasons, temperature_c, mig, instances;
     unsigned slot, power_mw, power_limit_mw, energy_mj, utilization, used_bytes, replays;
-    unsigned power_limit_w, power_limit_default_w;
+    unsigned power_limit_w, power_limit_default_w, fabric_state, fabric_status, fabric_health, fabric_summary;
 } Gpu;
 
-#include "answers.h" /* DRIVER, GPUS, INIT, LOST, HANG, CRASH, GARBAGE, METRICS, gpus[] */
+#include "answers.h" /* DRIVER, GPUS, INIT, LOST, HANG, CRASH, GARBAGE, METRICS, FABRIC, gpus[] */
 
-enum { NOT_SUPPORTED = 3, NOT_FOUND = 6, GPU_IS_LOST = 15 };
+enum { NOT_SUPPORTED = 3, NOT_FOUND = 6, GPU_IS_LOST = 15, OTHER_VERSION = 25 };
 typedef int Return;
 typedef const Gpu *Device;
 typedef struct {
@@ -113,6 +113,44 @@ Return nvmlDeviceGetNvLinkState(Device gpu, unsigned link, unsigned *out) {
     number(out, link < gpu->active);
     return link < gpu->nvlinks ? 0 : NOT_SUPPORTED;
 }
+/* FABRIC: the newest version of the answer that this driver knows; 0: none; below 0: an error. Past a structure's end
+ * nothing is written: the caller's is no longer than its version says. */
+typedef struct {
+    unsigned char cluster[16];
+    unsigned status, clique;
+    unsigned char state;
+} Fabric;
+typedef struct {
+    unsigned version;
+    Fabric first;
+    unsigned health;
+} SecondFabric;
+typedef struct {
+    unsigned version;
+    Fabric first;
+    unsigned health;
+    unsigned char summary;
+} ThirdFabric;
+
+#if FABRIC
+Return nvmlDeviceGetGpuFabricInfo(Device gpu, Fabric *out) {
+    memset(out, GARBAGE ? 0xff : 0, sizeof *out);
+    if (!GARBAGE)
+        out->status = gpu->fabric_status, out->state = (unsigned char)gpu->fabric_state;
+    return FABRIC < 0 ? -FABRIC : 0;
+}
+#endif
+#if FABRIC < 0 || FABRIC > 1
+Return nvmlDeviceGetGpuFabricInfoV(Device gpu, ThirdFabric *out) {
+    unsigned third = sizeof(ThirdFabric) | 3u << 24, second = sizeof(SecondFabric) | 2u << 24;
+    if (out->version != second && (out->version != third || FABRIC == 2))
+        return OTHER_VERSION;
+    out->health = GARBAGE ? ~0u : gpu->fabric_health;
+    if (out->version == third)
+        out->summary = (unsigned char)gpu->fabric_summary;
+    return nvmlDeviceGetGpuFabricInfo(gpu, &out->first);
+}
+#endif
 Return nvmlDeviceGetCurrPcieLinkWidth(Device gpu, unsigned *out) { return number(out, gpu->width); }
 Return nvmlDeviceGetMaxPcieLinkWidth(Device gpu, unsigned *out) { return number(out, gpu->width_max); }
 Return nvmlDeviceGetCurrPcieLinkGeneration(Device gpu, unsigned *out) { return number(out, gpu->generation); }

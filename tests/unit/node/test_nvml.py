@@ -38,6 +38,7 @@ def test_eight_healthy_gpus_tell_everything(tmp_path: Path) -> None:
         "ecc_uncorrected_ever": 0,
         "remapped": {"correctable": 0, "uncorrectable": 0, "pending": False, "failed": False},
         "nvlinks": {"active": 18, "total": 18},
+        "fabric": {"state": "completed", "status": 0, "health": []},
         "pcie_width": 16,
         "pcie_width_max": 16,
         "pcie_generation": 5,
@@ -52,6 +53,34 @@ def test_eight_healthy_gpus_tell_everything(tmp_path: Path) -> None:
         "error": None,
         "troubles": {},
     }
+
+
+@pytest.mark.parametrize(
+    ("case", "fabric"),
+    [
+        ("waiting", {"state": "in progress", "status": 0, "health": []}),
+        ("not_begun", {"state": "not started", "status": 0, "health": []}),
+        ("short", {"state": "completed", "status": 23, "health": []}),
+        ("degraded", {"state": "completed", "status": 0, "health": ["degraded bandwidth"]}),
+        ("unhealthy", {"state": "completed", "status": 0, "health": ["unhealthy route", "incorrect configuration"]}),
+        ("limited", {"state": "completed", "status": 0, "health": ["limited capacity"]}),
+        ("second", {"state": "in progress", "status": 0, "health": ["degraded bandwidth"]}),
+        ("first", {"state": "in progress", "status": 0, "health": []}),
+    ],
+)
+def test_the_fabric_is_asked_in_each_version_of_the_answer(case: str, fabric: dict[str, Any], tmp_path: Path) -> None:
+    gpus = asked(build(case, tmp_path))["gpus"]
+    assert (gpus[5]["fabric"], gpus[5]["troubles"]) == (fabric, {})
+    assert gpus[4]["fabric"] == {"state": "completed", "status": 0, "health": []}
+
+
+@pytest.mark.parametrize(
+    ("case", "troubles"),
+    [("no_fabric", {}), ("before_fabric", {}), ("fabric_fails", {"fabric": "unknown error (NVML error 999)"})],
+)
+def test_a_driver_that_knows_no_fabric_reports_none(case: str, troubles: dict[str, str], tmp_path: Path) -> None:
+    first = asked(build(case, tmp_path))["gpus"][0]
+    assert (first["fabric"], first["troubles"]) == (None, troubles)
 
 
 def test_a_lost_gpu_is_named_and_the_others_are_told(tmp_path: Path) -> None:

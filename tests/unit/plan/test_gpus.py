@@ -40,7 +40,7 @@ def test_the_site_declares_eight_gpus_of_which_the_catalog_knows() -> None:
     assert known.driver_names == ("NVIDIA H100 80GB HBM3",)
 
 
-@pytest.mark.parametrize("case", ["healthy", "slow_idle", "slow_busy", "garbage"])
+@pytest.mark.parametrize("case", ["healthy", "slow_idle", "slow_busy", "garbage", "no_fabric", "before_fabric"])
 def test_what_is_well_idle_or_not_known_keeps_no_jobs_away(case: str, tmp_path: Path) -> None:
     assert short(case, tmp_path) == ()
 
@@ -54,6 +54,10 @@ FAULTS = {
     "slot": (f"PCIe width of {IDENTIFIED[6]}", "x8 (its slot has no more than x8)", "x16"),
     "old_slot": (f"PCIe generation of {IDENTIFIED[6]}", "4 at most in its slot", "5"),
     "links": (f"NVLinks of {IDENTIFIED[2]}", "17", "18"),
+    "waiting": (f"NVLink fabric of {IDENTIFIED[5]}", "registration in progress", "registered"),
+    "not_begun": (f"NVLink fabric of {IDENTIFIED[5]}", "registration not started", "registered"),
+    "short": (f"NVLink fabric of {IDENTIFIED[5]}", "registration failed (NVML error 23)", "registered"),
+    "unhealthy": (f"NVLink fabric of {IDENTIFIED[5]}", "unhealthy route, incorrect configuration", "healthy"),
     "no_ecc": ("ECC of GPUs 0, 1, 2", "off", "on"),
     "little": (f"memory of {IDENTIFIED[4]}", "42.9 GB", "80 GB"),
     "other": (f"model of {IDENTIFIED[7]}", "NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3"),

@@ -36,7 +36,7 @@ def answers(changes: dict[str, int]) -> dict[str, Any]:
         "power_limit_mw": round(metrics["gpu_power_limit_watts"] * 1000),
         "energy_mj": round(metrics["gpu_energy_joules_total"] * 1000),
         "utilization": round(metrics["gpu_utilization_ratio"] * 100),
-        "used_bytes": int(metrics["gpu_memory_used_bytes"]),
+        "used_bytes": int(metrics["gpu_memory_used_bytes"]), "fabric_state": 0,  # N/A in nvidia-smi.xml
     }  # fmt: skip
     return {"gpus": 1, "metrics": 1, "each": {0: {**gpu, **changes}}}
 

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from hpcforge.plan.admission import MARK
-from tests.support import stand_in_nvml
+from tests.support import stand_in_nvml, sxids
 from tests.support.metric_programs import LINE, ROLES, command, load, sources, up, values
 
 
@@ -215,6 +215,37 @@ def test_xids_are_the_kernel_s_and_count_by_gpu(gpus: ModuleType) -> None:
         ({**where, "xid": "31", "of": "program"}, 1010),
     ]
     assert samples["gpu_fatal_xids_day"] == [(where, 1), ({"gpu": "6", "bus": "0000:5e:00"}, 0)]
+
+
+@pytest.mark.parametrize("form", sxids.FORMS)
+def test_the_lines_on_nvswitches_are_read_in_every_form(gpus: ModuleType, form: str) -> None:
+    line, kind, number = sxids.FORMS[form]
+    expected = [[1000, sxids.PLACE, number, kind]] if kind else []
+    assert [*gpus.sxids("\n".join([sxids.entry([1, 2]), "{", sxids.entry(line)]))] == expected
+    samples = by_name(gpus.of_sxids(expected))
+    labels = {"bus": sxids.PLACE, "sxid": str(number), "kind": kind}
+    assert samples == ({"nvswitch_sxid_seconds": [(labels, 1000)]} if kind else {})
+
+
+def test_of_each_sxid_the_last_is_kept_beside_a_gpu_s(gpus: ModuleType) -> None:
+    training = [[1000.0 + at, f"0000:{bus:02x}:00", 22013, "other"] for at in range(300) for bus in range(4)]
+    fatal, xid = [1001.0, "0000:01:00", 20034, "fatal"], [1001.0, "0000:3b:00", 74]
+    kept = gpus.recent_xids([xid, fatal], [*training, xid, fatal], 1400.0)
+    assert kept == [fatal, xid, *([1299.0, f"0000:{bus:02x}:00", 22013, "other"] for bus in range(4))]
+    assert gpus.recent_xids(kept, [], 1001.0 + gpus.DAY_S) == kept[2:]
+
+
+@pytest.mark.parametrize(
+    ("case", "registered"), [("healthy", 1), ("waiting", 0), ("short", 0), ("second", 0), ("first", 0),
+                             ("no_fabric", None), ("before_fabric", None), ("fabric_fails", None)]
+)  # fmt: skip
+def test_a_gpu_tells_whether_it_is_registered_with_its_nvswitches(
+    gpus: ModuleType, tmp_path: Path, case: str, registered: int | None
+) -> None:
+    library = str(stand_in_nvml.build(case, tmp_path))
+    found = by_name(sample for _, samples in gpus.nvml_gpus(library) for sample in samples)
+    by_gpu = {labels["gpu"]: value for labels, value in found.get("gpu_fabric_registered", [])}
+    assert by_gpu.get("0" if case == "no_fabric" else "5") == registered
 
 
 def test_jobs_of_gpus_are_noted_before_and_forgotten_after(

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import stand_in_nvml
+from tests.support import stand_in_nvml, sxids
 from tests.support.metric_programs import ROLES, command, load, missing, sources, up, values
 
 XID = {"__REALTIME_TIMESTAMP": "1795797928233030", "MESSAGE": "NVRM: Xid (PCI:0000:2b:00): 79, GPU has fallen off"}
@@ -159,6 +159,40 @@ def test_a_healthy_node_has_every_source_of_gpus(gpus: ModuleType, capfd: pytest
     assert (
         values(printed(gpus, capfd))['gpu_fatal_xids_day{gpu="1",bus="0000:2b:00"}'] == 1
     )  # read thrice, counted once
+
+
+@pytest.mark.parametrize(
+    ("script", "answer", "runs"),
+    [
+        ("echo active", 1, 1), ("echo failed; exit 3", 1, 0), ("echo inactive; exit 3", 1, 0),
+        ("echo activating; exit 3", 1, 1), ("exit 4", 0, None),
+        (HANGS, 0, None), ("echo 'Failed to connect to bus' >&2; exit 1", 0, None),
+    ],
+)  # fmt: skip
+def test_fabric_manager_is_told_where_its_role_is(
+    gpus: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str], script: str, answer: int, runs: int | None
+) -> None:
+    command(tmp_path, "systemctl", f'test "$*" = "is-active -- nvidia-fabricmanager.service" || exit 9\n{script}')
+    assert "nvidia_fabric_manager_up" not in values(printed(gpus, capfd))
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "fabric_manager": "nvidia-fabricmanager.service"}))
+    text = printed(gpus, capfd)
+    assert up(text) == {**dict.fromkeys(GPU_SOURCES, 1), "systemd": answer}
+    assert values(text).get("nvidia_fabric_manager_up") == runs
+
+
+def test_fatal_sxids_stay_over_runs_and_bad_files(
+    gpus: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    series = f'nvswitch_sxid_seconds{{bus="{sxids.PLACE}",sxid="20034",kind="fatal"}}'
+    now_s = int(time.time())
+    line = sxids.entry(sxids.FORMS["red hat: a link went down"].line, now_s)
+    command(tmp_path, "journalctl", f"echo '{line}'")
+    assert values(printed(gpus, capfd))[series] == now_s
+    command(tmp_path, "journalctl", "exit 1")
+    assert values(printed(gpus, capfd))[series] == now_s
+    (tmp_path / "xids.json").write_text('[[1, "x"]]')
+    assert up(printed(gpus, capfd))["xids"] == 0
 
 
 @pytest.mark.parametrize("script", [None, HANGS, HUGE, "echo wrong >&2; exit 1", "exit 3", "kill -SEGV $$"])

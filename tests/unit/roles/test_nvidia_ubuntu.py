@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
@@ -12,7 +13,9 @@ import pytest
 from hpcforge.catalog.nvidia import Archive, Packages, load_archives
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
+from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, DesiredRole
+from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.software.ranges import within
 from tests.support.nvidia_repository import (
     DCGM,
@@ -85,6 +88,20 @@ def test_names_lose_their_branch_with_branch_590(compiled: Compiled) -> None:
     before, after = names["580.82.07"] - names["590.48.01"], names["590.48.01"] - names["580.82.07"]
     assert before == {"libnvidia-compute-580", "libnvidia-cfg1-580", "nvidia-utils-580", "nvidia-dkms-580-open"}
     assert after == {"libnvidia-compute", "libnvidia-cfg1", "nvidia-dkms-open"}
+
+
+def test_fabric_manager_is_checked_where_its_role_is_and_not_in_a_rehearsal(compiled: Compiled) -> None:
+    cluster = load(NOBLE).cluster
+    (rule,) = (rule for rule in RULES if rule.name == "GPUs")
+    found = []
+    for each in (cluster, rule.change(cluster, None)):  # type: ignore[arg-type]  # it asks nothing of the lab
+        desired = compiled(each)
+        files = [file for role in desired.nodes["g01"] for file in role.of(File) if file.text]
+        texts = {file.path: desired.texts[file.text] for file in files}
+        health, metrics = (json.loads(texts[f"/etc/hpcforge/{name}.json"]) for name in ("slurm_health", "gpu_metrics"))
+        found.append((health["units"], metrics["fabric_manager"]))
+    unit = "nvidia-fabricmanager.service"
+    assert found == [(["munge.service", unit], unit), (["munge.service"], None)]
 
 
 def test_nothing_comes_from_debian(compiled: Compiled) -> None:

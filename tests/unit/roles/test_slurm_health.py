@@ -21,6 +21,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
 from hpcforge.plan.admission import MARK, drains
 from hpcforge.plan.desired import Desired
+from tests.support import sxids
 
 PROGRAM = bundled.root() / "roles" / "slurm_health" / "health.py"
 Compiled = Callable[[Cluster], Desired]
@@ -168,6 +169,61 @@ def test_a_unit_that_is_not_running_is_named(health: ModuleType) -> None:
         "b.service is failed",
         "d.service is inactive",
     ]
+
+
+@pytest.mark.parametrize("form", sxids.FORMS)
+def test_a_fatal_error_of_an_nvswitch_is_named_in_every_form(
+    health: ModuleType, root: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    line, kind, number = sxids.FORMS[form]
+
+    def said(program: str, *options: str, fails: bool) -> str:
+        if program == "systemctl":
+            return "0\n" if options[-1] == "nvidia-fabricmanager.service" else ""
+        (pattern,) = (option.partition("=")[2] for option in options if option.startswith("--grep="))
+        assert "--dmesg" in options and fails
+        return sxids.entry(line) if re.search(pattern, line) else ""
+
+    monkeypatch.setattr(health, "said", said)
+    (root / "proc/driver/nvidia-nvswitch/devices").mkdir(parents=True)
+    number_as_printed = line.partition("): ")[2].partition(",")[0]
+    expected = [f"fatal SXid {number_as_printed} on NVSwitch {sxids.PLACE}"] if kind == "fatal" else []
+    assert faults(health, root) == expected
+    assert not expected or int(number_as_printed) == number
+
+
+def test_fatal_errors_count_once_until_fabric_manager_starts_again(health: ModuleType) -> None:
+    fatal = [sxids.FORMS[form].line for form in ("red hat: a link went down", "red hat: its severity")]
+    lines = "\n".join([*(sxids.entry(line, uptime_s=100) for line in fatal * 3), sxids.entry([1]), "{"])
+    named = [f"fatal SXid 20034 on NVSwitch {sxids.PLACE}"]
+    for started_us in ("0", "", "99999999", "\u00b2"):
+        assert list(health.sxid_faults(lines, started_us)) == named
+    assert list(health.sxid_faults(lines, "100000001")) == []
+    many = "\n".join(sxids.entry(f"nvidia-nvswitch{n}: SXid (PCI:0000:0{n}:00.0): 23001, Fatal, x") for n in range(7))
+    assert list(health.sxid_faults(many, "0"))[3:] == [
+        "fatal SXid 23001 on NVSwitch 0000:03:00",
+        "3 more fatal SXids",
+    ]
+
+
+def test_a_journal_that_does_not_answer_leaves_the_other_checks(
+    health: ModuleType, root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (root / "proc/driver/nvidia-nvswitch/devices").mkdir(parents=True)
+    (root / "bin").mkdir()
+    (root / "bin" / "journalctl").write_text("#!/bin/sh\nexec /bin/sleep 300\n")
+    (root / "bin" / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{root}/bin")
+    monkeypatch.setattr(health, "SLURM_S", 0.2)
+    assert faults(health, root, mounts=["/home"]) == ["nothing is mounted at /home"]
+    assert "journalctl" in capfd.readouterr().err
+
+
+def test_without_nvswitches_the_journal_is_not_read(
+    health: ModuleType, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "said", None)
+    assert faults(health, root) == []
 
 
 def test_checks_come_back_with_all_that_they_found(health: ModuleType, tmp_path: Path) -> None:

@@ -224,6 +224,70 @@ def test_this_process_never_contacts_a_mount(
 
 
 @pytest.fixture
+def switched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node with NVSwitches, two GPUs and metrics, and commands of it, in a folder."""
+    (tmp_path / "bin").mkdir()
+    command(tmp_path, "nvidia-smi", "printf '0, Completed, Success\\n1, Completed, Success\\n'")
+    command(tmp_path, "systemctl", 'test "$1" = show && echo InactiveExitTimestampMonotonic=0 || echo active')
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    devices = {
+        "proc/driver/nvidia-nvswitch/devices/x": "",
+        "var/lib/hpcforge_metrics/gpus.prom": "gpu_driver_up{} 1.0\n",
+    }
+    return node(tmp_path, **devices)
+
+
+def command(folder: Path, name: str, script: str) -> None:
+    (folder / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "bin" / name).chmod(0o755)
+
+
+def fabric(program: ModuleType, root: Path) -> dict[str, tuple[str, bool]]:
+    return {part.name: (part.got, part.right) for part in program.fabric(declared()["gpus"], root)}
+
+
+FABRIC = {
+    "NVLink fabric of GPU 0": ("Completed, Success", True),
+    "NVLink fabric of GPU 1": ("Completed, Success", True),
+    "Fabric Manager": ("active", True),
+    "fatal SXids of NVSwitches": ("none", True),
+}
+
+
+def test_what_nvswitches_need_is_compared(program: ModuleType, switched: Path) -> None:
+    assert fabric(program, switched) == FABRIC
+    command(switched, "nvidia-smi", "printf '0, In Progress, N/A\\n1, Completed, Insufficient Resources\\n'")
+    command(switched, "systemctl", "echo failed; exit 3")
+    own = 'nvswitch_sxid_seconds{bus="0000:a3:00",sxid="%d",kind="%s"} %.6f\n'
+    rows = ((20034, "fatal", time.time()), (22013, "other", time.time()), (23001, "fatal", 1000.0))
+    (switched / "var/lib/hpcforge_metrics/gpus.prom").write_text("".join(own % row for row in rows))
+    assert fabric(program, switched) == {
+        "NVLink fabric of GPU 0": ("In Progress, N/A", False),
+        "NVLink fabric of GPU 1": ("Completed, Insufficient Resources", False),
+        "Fabric Manager": ("failed", False),
+        "fatal SXids of NVSwitches": ("20034 on 0000:a3:00", False),
+    }
+    started_us = int(time.monotonic() * 1e6) + 60_000_000
+    command(
+        switched, "systemctl", f'test "$1" = show && echo InactiveExitTimestampMonotonic={started_us} || echo active'
+    )
+    assert fabric(program, switched)["fatal SXids of NVSwitches"] == ("none", True)  # Fabric Manager started since
+
+
+def test_without_nvswitches_or_metrics_less_is_compared(program: ModuleType, switched: Path) -> None:
+    (switched / "var/lib/hpcforge_metrics/gpus.prom").unlink()
+    command(switched, "nvidia-smi", "printf '0, [N/A], [N/A]\\n1, N/A, N/A\\n'")
+    assert fabric(program, switched) == {"Fabric Manager": ("active", True)}
+    (switched / "proc/driver/nvidia-nvswitch/devices/x").unlink()
+    (switched / "proc/driver/nvidia-nvswitch/devices").rmdir()
+    assert fabric(program, switched) == {}
+    old = """echo 'Field "fabric.state" is not a valid field to query.'; exit 2"""
+    command(switched, "nvidia-smi", old)
+    assert fabric(program, switched) == {}
+    assert list(program.fabric({"kind": "amd"}, switched)) == []
+
+
+@pytest.fixture
 def time_server() -> Iterator[Callable[[float], int]]:
     """Starts a server whose clock is some seconds ahead; gives its port."""
     opened = []
