@@ -97,12 +97,12 @@ def test_a_reconfigure_that_cannot_be_read_leaves_slurm_as_it_was(site: Site) ->
     """24.11 keeps the running configuration, and hpcforge its files; the apply says why and ends in 5."""
     right = site.blueprint.read_text()
     site.blueprint.write_text(
-        right.replace("  partitions:\n", '  settings: {SwitchType: "switch/none-such"}\n  partitions:\n')
+        right.replace("  partitions:\n", '  settings: {BurstBufferType: "burst_buffer/none-such"}\n  partitions:\n')
     )
     done = site.cli("apply", "BLUEPRINT", "--yes")
     assert done.returncode == 5
-    assert "cannot find switch plugin for switch/none-such" in done.stdout
-    assert "switch/none-such" not in site.ssh("head", "cat /etc/slurm/slurm.conf")
+    assert "cannot create burst_buffer context for burst_buffer/none-such" in done.stdout
+    assert "burst_buffer/none-such" not in site.ssh("head", "cat /etc/slurm/slurm.conf")
     site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
     site.blueprint.write_text(right)
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0

@@ -186,7 +186,7 @@ def test_the_names_of_settings_are_those_that_its_slurm_has(site: Site) -> None:
     ("setting", "why"),
     [
         ("PriorityDecayHalfLife: abc", 'Bad value "abc" for PriorityDecayHalfLife'),  # before slurm.conf is replaced
-        ("SwitchType: switch/none-such", "switch/none-such"),  # only slurmctld sees it
+        ("MCSPlugin: mcs/none-such", "mcs plugin"),  # only slurmctld sees it
     ],
 )
 def test_what_slurmctld_refuses_replaces_nothing_that_works(site: Site, setting: str, why: str) -> None:
