@@ -18,7 +18,7 @@ from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SLURM_WAITING_COMMAND
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.roster import PATH as ROSTER_PATH
-from hpcforge.run import leftover
+from hpcforge.run import leftover, worker_ports
 from hpcforge.run.fanout import ask_all
 from hpcforge.run.requests import wanted
 from hpcforge.run.secret_files import Contents
@@ -43,15 +43,18 @@ def observe(
     reads: Mapping[str, Sequence[str]] = NO_FILES,
     *,
     waits: Waits,
+    probes: bool = True,
 ) -> dict[str, Observation]:
     """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
 
     `secrets` are the secrets in its files, which no answer contains. `reads`: files to read, by node. `waits` gets the
-    nodes that have not answered.
+    nodes that have not answered. `probes`: the controller tries the port of each slurmd, which logs that.
     """
     contents = Contents(desired.texts, secrets)
     asked = {name: _request(cluster, desired, name, contents, reads.get(name, ())) for name in nodes}
-    seen = _ask(engine, asked, waits)
+    if not probes and cluster.slurm.controller in asked:
+        asked[cluster.slurm.controller]["asks"].pop(worker_ports.SLURMD_PORTS, None)
+    seen = ask(engine, asked, waits)
     return {name: _hiding(observation, desired.nodes[name], contents) for name, observation in seen.items()}
 
 
@@ -70,13 +73,13 @@ def _hiding(seen: Observation, roles: Sequence[DesiredRole], contents: Contents)
 def observe_leaving(engine: Engine, nodes: Collection[str], waits: Waits) -> dict[str, Observation]:
     """What hpcforge owns on nodes that are not in the blueprint any more."""
     request: Request = {"verb": "observe", "wanted": [], "surplus": True}
-    return _ask(engine, dict.fromkeys(nodes, request), waits)
+    return ask(engine, dict.fromkeys(nodes, request), waits)
 
 
 def observe_machines(engine: Engine, names: Collection[str], waits: Waits) -> dict[str, Observation]:
     """Return the facts of machines that no blueprint has yet."""
     request: Request = {"verb": "observe", "wanted": []}
-    return _ask(engine, dict.fromkeys(names, request), waits)
+    return ask(engine, dict.fromkeys(names, request), waits)
 
 
 def wait_for_others(
@@ -110,10 +113,13 @@ def wait_for_others(
         engine.next(1.0)  # by which the lease is kept
 
 
-def _ask(engine: Engine, requests: Mapping[str, Request], waits: Waits) -> dict[str, Observation]:
+def ask(
+    engine: Engine, requests: Mapping[str, Request], waits: Waits, timeout_s: float = _TIMEOUT_S
+) -> dict[str, Observation]:
+    """Return the answers to requests to observe, by node."""
     seen: dict[str, Observation] = {name: Observation(name) for name in requests}
     asked = [
-        NodeProgram(f"observe:{name}", name, request, _TIMEOUT_S, begins_s=_BEGINS_S)
+        NodeProgram(f"observe:{name}", name, request, timeout_s, begins_s=min(_BEGINS_S, timeout_s))
         for name, request in requests.items()
     ]
     for event in ask_all(engine, asked, waits):
@@ -151,6 +157,7 @@ def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents, 
         SLURM_JOBS: list(SLURM_JOBS_COMMAND),
         SLURM_WAITING: list(SLURM_WAITING_COMMAND),
         **leftover.asks(cluster),
+        **worker_ports.asks(cluster),
     }
     return {
         "verb": "observe",

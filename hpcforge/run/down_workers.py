@@ -1,0 +1,128 @@
+"""Workers that take no job: found in the controller's answers, and asked for the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.engines.tasks import Engine
+from hpcforge.node.requests import Request
+from hpcforge.plan.clocks import clocks_off
+from hpcforge.plan.desired import Desired
+from hpcforge.plan.diff import SLURM_NODES
+from hpcforge.plan.observation import Observation
+from hpcforge.run import worker_ports
+from hpcforge.run.observe import ask
+from hpcforge.run.requests import wanted
+from hpcforge.run.secret_files import Contents
+from hpcforge.run.wait_messages import Waits
+from hpcforge.slurm.down_causes import Evidence, causes, checked, questions
+from hpcforge.slurm.down_nodes import DownWorker, down_workers
+from hpcforge.slurm.nodes import SLURM_NODES_COMMAND
+
+_HEAD_S = 10.0  # with the workers' time, a cause is known within 30 s
+_WORKERS_S = 18.0
+_MOST_ASKED = 32  # workers: what more of them have is likely the same
+_MOST_OBSTACLES = 5
+# As a user without rights, for root alone: of no use to a reader of process lists.
+_CREDENTIAL = ["runuser", "-u", "nobody", "--", "munge", "-n", "--restrict-uid=0"]
+
+
+def find(
+    cluster: Cluster, head: Observation, names: Collection[str], registered: Collection[str] = ()
+) -> tuple[DownWorker, ...]:
+    """Return those of the workers `names` that take no job by the controller's answers, without causes.
+
+    `registered`: workers that have been configured, which Slurm has to list.
+    """
+    workers = [node.name for node in cluster.workers if node.name in names]
+    account = cluster.os_of(cluster.slurm.controller).account("slurm")
+    silent = worker_ports.silent(cluster, head.answers)
+    return down_workers(workers, head.answers.get(SLURM_NODES, ""), silent, account, registered=registered)
+
+
+def configured(seen: Mapping[str, Observation]) -> list[str]:
+    """Return the reachable nodes that hpcforge has configured before."""
+    return [name for name, node in seen.items() if node.unreachable is None and node.configured]
+
+
+def look(engine: Engine, cluster: Cluster, names: Collection[str]) -> tuple[DownWorker, ...]:
+    """Ask the controller now; as `find`, of workers that have been configured."""
+    head = cluster.slurm.controller
+    asks = {SLURM_NODES: list(SLURM_NODES_COMMAND), **worker_ports.asks(cluster)}
+    request: Request = {"verb": "observe", "wanted": [], "asks": asks}
+    return find(cluster, _answers(engine, {head: request}, _HEAD_S)[head], names, names)
+
+
+def explained(
+    engine: Engine, cluster: Cluster, desired: Desired, found: Sequence[DownWorker]
+) -> tuple[DownWorker, ...]:
+    """Ask the workers, and the controller about their ports; return them with causes, within 30 s.
+
+    A drained worker is not asked: the reason of the drain is the cause.
+    """
+    asked = [worker.node for worker in found if worker.state != "drained"][:_MOST_ASKED]
+    if not asked:
+        return tuple(found)
+    head = cluster.slurm.controller
+    of_head = _answers(engine, {head: _of_head(cluster, asked)}, _HEAD_S)[head]
+    credential = of_head.answers.get("credential", "").strip()
+    requests = {name: _of_worker(cluster, desired, name, credential) for name in asked}
+    seen = _answers(engine, requests, _WORKERS_S)
+    return tuple(
+        _with_causes(cluster, worker, of_head, seen[worker.node]) if worker.node in seen else worker for worker in found
+    )
+
+
+def _answers(engine: Engine, requests: Mapping[str, Request], timeout_s: float) -> dict[str, Observation]:
+    return ask(engine, requests, Waits(lambda _: None, None), timeout_s)
+
+
+def _of_head(cluster: Cluster, names: Sequence[str]) -> Request:
+    head = cluster.slurm.controller
+    asks = {
+        "number": ["id", "-u", cluster.os_of(head).account("slurm")],
+        "credential": list(_CREDENTIAL),
+        worker_ports.SLURMD_PORTS: worker_ports.probe(worker_ports.slurmd(cluster, name) for name in names),
+    }
+    return {"verb": "observe", "wanted": [], "asks": asks}
+
+
+def _of_worker(cluster: Cluster, desired: Desired, name: str, credential: str) -> Request:
+    os = cluster.os_of(name)
+    units = os.unit("slurmd.service"), os.unit("munge.service")
+    # Checks may wait for half a minute.
+    roles = [replace(role, checks=(), opaque=None) for role in desired.nodes.get(name, ())]
+    contents = Contents(desired.texts, {})
+    return {
+        "verb": "observe",
+        "wanted": [wanted(role, contents) for role in roles],
+        "inspect": True,
+        "asks": {
+            **questions(os.account("slurm"), *units, credential),
+            "ports": worker_ports.probe(worker_ports.services(cluster, name)),
+        },
+    }
+
+
+def _with_causes(cluster: Cluster, worker: DownWorker, of_head: Observation, seen: Observation) -> DownWorker:
+    head = cluster.slurm.controller
+    if seen.unreachable is not None:
+        return replace(worker, checked=f"{worker.node} did not answer hpcforge: {seen.unreachable}")
+    clocks = {name: one.clock for name, one in ((head, of_head), (worker.node, seen)) if one.clock is not None}
+    off = [clock.said for clock in clocks_off(clocks, head, ()) if clock.node == worker.node and abs(clock.off_s) > 60]
+    services = worker_ports.services(cluster, worker.node)
+    unreached = worker_ports.failures(seen.answers.get("ports", ""))
+    evidence = Evidence(
+        worker.node,
+        head,
+        seen.answers,
+        of_head.answers.get("number", "").strip(),
+        off[0] if off else "",
+        worker_ports.silent(cluster, of_head.answers).get(worker.node, ""),
+        [f"{services[port]} ({port}): {why}" for port, why in unreached.items() if port in services],
+        [f"{worker.node}: {one['kind']} {one['name']}: {one['why']}" for one in seen.obstacles[:_MOST_OBSTACLES]],
+    )
+    known = causes(evidence)
+    return replace(worker, causes=known, checked="" if known else checked(evidence))
