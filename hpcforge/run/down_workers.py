@@ -17,7 +17,7 @@ from hpcforge.run.observe import ask
 from hpcforge.run.requests import wanted
 from hpcforge.run.secret_files import Contents
 from hpcforge.run.wait_messages import Waits
-from hpcforge.slurm.down_causes import Evidence, causes, checked, questions
+from hpcforge.slurm.down_causes import WorkerAnswers, causes, checked, questions
 from hpcforge.slurm.down_nodes import DownWorker, down_workers
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND
 
@@ -26,7 +26,7 @@ _WORKERS_S = 18.0
 _MOST_ASKED = 32  # workers: what more of them have is likely the same
 _MOST_OBSTACLES = 5
 # As a user without rights, for root alone: of no use to a reader of process lists.
-_CREDENTIAL = ["runuser", "-u", "nobody", "--", "munge", "-n", "--restrict-uid=0"]
+_CREDENTIAL = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "munge", "-n", "--restrict-uid=0"]
 
 
 def find(
@@ -110,11 +110,11 @@ def _with_causes(cluster: Cluster, worker: DownWorker, of_head: Observation, see
     head = cluster.slurm.controller
     if seen.unreachable is not None:
         return replace(worker, checked=f"{worker.node} did not answer hpcforge: {seen.unreachable}")
-    clocks = {name: one.clock for name, one in ((head, of_head), (worker.node, seen)) if one.clock is not None}
+    clocks = {name: answer.clock for name, answer in ((head, of_head), (worker.node, seen)) if answer.clock is not None}
     off = [clock.said for clock in clocks_off(clocks, head, ()) if clock.node == worker.node and abs(clock.off_s) > 60]
     services = worker_ports.services(cluster, worker.node)
     unreached = worker_ports.failures(seen.answers.get("ports", ""))
-    evidence = Evidence(
+    answers = WorkerAnswers(
         worker.node,
         head,
         seen.answers,
@@ -122,7 +122,10 @@ def _with_causes(cluster: Cluster, worker: DownWorker, of_head: Observation, see
         off[0] if off else "",
         worker_ports.silent(cluster, of_head.answers).get(worker.node, ""),
         [f"{services[port]} ({port}): {why}" for port, why in unreached.items() if port in services],
-        [f"{worker.node}: {one['kind']} {one['name']}: {one['why']}" for one in seen.obstacles[:_MOST_OBSTACLES]],
+        [
+            f"{worker.node}: {thing['kind']} {thing['name']}: {thing['why']}"
+            for thing in seen.obstacles[:_MOST_OBSTACLES]
+        ],
     )
-    known = causes(evidence)
-    return replace(worker, causes=known, checked="" if known else checked(evidence))
+    known = causes(answers)
+    return replace(worker, causes=known, checked="" if known else checked(answers))

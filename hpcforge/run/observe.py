@@ -51,9 +51,8 @@ def observe(
     nodes that have not answered. `probes`: the controller tries the port of each slurmd, which logs that.
     """
     contents = Contents(desired.texts, secrets)
-    asked = {name: _request(cluster, desired, name, contents, reads.get(name, ())) for name in nodes}
-    if not probes and cluster.slurm.controller in asked:
-        asked[cluster.slurm.controller]["asks"].pop(worker_ports.SLURMD_PORTS, None)
+    ports = worker_ports.asks(cluster) if probes else {}
+    asked = {name: _request(cluster, desired, name, contents, reads.get(name, ()), ports) for name in nodes}
     seen = ask(engine, asked, waits)
     return {name: _hiding(observation, desired.nodes[name], contents) for name, observation in seen.items()}
 
@@ -150,14 +149,21 @@ def find_usable(
     return out | lost, seen
 
 
-def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents, reads: Sequence[str]) -> Request:
+def _request(
+    cluster: Cluster,
+    desired: Desired,
+    name: str,
+    contents: Contents,
+    reads: Sequence[str],
+    ports: Mapping[str, list[str]],
+) -> Request:
     controller = name == cluster.slurm.controller
     asks = {
         SLURM_NODES: list(SLURM_NODES_COMMAND),
         SLURM_JOBS: list(SLURM_JOBS_COMMAND),
         SLURM_WAITING: list(SLURM_WAITING_COMMAND),
         **leftover.asks(cluster),
-        **worker_ports.asks(cluster),
+        **ports,
     }
     return {
         "verb": "observe",

@@ -100,9 +100,11 @@ def status(
         cluster=cluster.name,
         head=head,
         nodes=tuple(
-            _with_down(_node(one, slurm.get(name), changed.get(name), workers.get(name), ends, due), down.get(name))
-            for name, one in seen.items()
-            for ends, due in [(certified[name], needed.get(name, ()))]
+            _with_down(
+                _node(answer, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name)),
+                down.get(name),
+            )
+            for name, answer in seen.items()
         ),
         leaving=leaving(roster, cluster),
         away=away,
@@ -147,13 +149,13 @@ def _node(
     changed: Past | None,
     worker: DeclaredWorker | None,
     certified: tuple[Certificate, ...],
-    needed: Collection[str],
+    needed: Collection[str] | None,
 ) -> NodeStatus:
     receipt = seen.receipt or {}
     troubles = [f"its record is unusable: {receipt['trouble']}"] if receipt.get("trouble") else []
     if seen.at_work:
         troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
-    troubles += [taken_back(one) for one in seen.reverted if one["role"] in needed]
+    troubles += [taken_back(one) for one in seen.reverted if one["role"] in (needed or ())]
     if not seen.python and seen.unreachable is None:
         troubles.append("it has no Python yet")
     nvml = seen.facts.get("nvml") or seen.facts.get("amdgpu")

@@ -38,7 +38,7 @@ def questions(slurm_account: str, slurmd_unit: str, munge_unit: str, credential:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class WorkerAnswers:
     """What is known of a worker that takes no job."""
 
     node: str
@@ -55,7 +55,7 @@ class Evidence:
         return self.answers.get(name, "").partition("\n")[0].strip()[:200]
 
 
-def causes(of: Evidence) -> tuple[str, ...]:
+def causes(of: WorkerAnswers) -> tuple[str, ...]:
     """Return the causes, the likeliest first; each is a sentence with the node."""
     slurmd, munge = _units(of.answers.get("units", ""))
     found = [*_accounts(of), *_host_name(of), *_munge(of, munge), *_slurmd(of, slurmd), *_disks(of)]
@@ -68,7 +68,7 @@ def causes(of: Evidence) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*found, *of.obstacles, *(blocked if filtered else ()))))
 
 
-def checked(of: Evidence) -> str:
+def checked(of: WorkerAnswers) -> str:
     """Return what showed nothing."""
     reached = "" if of.silent else f"; {of.head} reaches its slurmd"
     return f"slurmd, munge and its key, slurm's number, host name, clock, disks and ports of {of.node}{reached}"
@@ -99,7 +99,7 @@ def foreign_rules(ruleset: str, legacy: str) -> str:
         kind, _, rest = line.strip().partition(" ")
         if kind == "-P" and rest in ("INPUT DROP", "OUTPUT DROP"):
             policies.append(f"iptables-legacy, chain {rest.split()[0]}, policy drop")
-        elif kind == "-A" and rest.split()[0] in ("INPUT", "OUTPUT") and re.search(r"-j (DROP|REJECT)\b", rest):
+        elif kind == "-A" and rest.startswith(("INPUT ", "OUTPUT ")) and re.search(r"-j (DROP|REJECT)\b", rest):
             name, _, rule = rest.partition(" ")
             rules.append(f"iptables-legacy, chain {name}, {rule[:120]}")
     return next(iter((*policies, *rules)), "")
@@ -112,20 +112,20 @@ def _units(output: str) -> tuple[dict[str, str], dict[str, str]]:
     return slurmd, munge
 
 
-def _accounts(of: Evidence) -> Iterator[str]:
+def _accounts(of: WorkerAnswers) -> Iterator[str]:
     number = of.answer("number")
     if number.isdigit() and of.slurm_number and number != of.slurm_number:
         yield f"{of.node}: slurm is {number} here and {of.slurm_number} on {of.head}"
 
 
-def _host_name(of: Evidence) -> Iterator[str]:
+def _host_name(of: WorkerAnswers) -> Iterator[str]:
     """Compare the host name: slurmd looks it up in slurm.conf, to the first dot."""
     name = of.answer("host")
     if name and name.partition(".")[0] != of.node:
         yield f"{of.node}'s host name is {name}, which is not in slurm.conf: hostnamectl set-hostname {of.node}"
 
 
-def _munge(of: Evidence, unit: Mapping[str, str]) -> Iterator[str]:
+def _munge(of: WorkerAnswers, unit: Mapping[str, str]) -> Iterator[str]:
     said = of.answers.get("credential", "")
     if unit and unit.get("ActiveState") != "active":
         yield f"munge is not running on {of.node} ({_state(unit)})"
@@ -136,7 +136,7 @@ def _munge(of: Evidence, unit: Mapping[str, str]) -> Iterator[str]:
         yield f"{of.node}: {of.clock or f'its clock is off: unmunge says {word} credential'}"
 
 
-def _slurmd(of: Evidence, unit: Mapping[str, str]) -> Iterator[str]:
+def _slurmd(of: WorkerAnswers, unit: Mapping[str, str]) -> Iterator[str]:
     path, program = unit.get("FragmentPath", ""), _program(unit.get("ExecStart", ""))
     foreign = [place for place in (path, program) if place.startswith(_FOREIGN_PLACES)]
     if unit.get("LoadState") != "masked" and foreign:
@@ -162,7 +162,7 @@ def _program(start: str) -> str:
     return start.partition("path=")[2].partition(" ")[0]
 
 
-def _disks(of: Evidence) -> Iterator[str]:
+def _disks(of: WorkerAnswers) -> Iterator[str]:
     full: dict[str, str] = {}
     for line in of.answers.get("disks", "").splitlines():
         fields = line.split()
