@@ -9,28 +9,21 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.run import port_probe
 
 SLURMD_PORTS = "slurmd_ports"  # the name under which the controller is asked which slurmds it can connect to
+_SLURMCTLD, _SLURMD = 6817, 6818  # Slurm's defaults; `slurm.settings` refuses others
 # Nothing is tried where slurmctld does not run: the workers of a first apply have no slurmd.
 _WITH_SLURMCTLD = 'scontrol ping 2>/dev/null | grep -q "is UP" || exit 1; exec python3 -I -c "$@"'
 _SERVICES = (("DNS", "dns", "53"), ("the time server", "time", "123/udp"), ("the depot", "depot", "80"))
 
 
-def slurm_port(cluster: Cluster, key: str, default: int) -> int:
-    """Return a port of Slurm's: the setting of the blueprint (of a range its first), else the default."""
-    settings = {name.lower(): value for name, value in cluster.slurm.settings}
-    first = settings.get(key.lower(), "").partition("-")[0].strip()
-    return int(first) if first.isdigit() else default
-
-
 def slurmd(cluster: Cluster, node: str) -> str:
     """Return the address and port of a worker's slurmd."""
-    return f"{cluster.by_name[node].address}:{slurm_port(cluster, 'SlurmdPort', 6818)}"
+    return f"{cluster.by_name[node].address}:{_SLURMD}"
 
 
 def services(cluster: Cluster, node: str) -> dict[str, str]:
     """Return what a worker needs of other nodes, `slurmctld on head`, by address and port."""
     controller = cluster.slurm.controller
-    port = slurm_port(cluster, "SlurmctldPort", 6817)
-    needed = {f"{cluster.by_name[controller].address}:{port}": f"slurmctld on {controller}"}
+    needed = {f"{cluster.by_name[controller].address}:{_SLURMCTLD}": f"slurmctld on {controller}"}
     for name, service, of_service in _SERVICES:
         for host in cluster.services[service].on if service in cluster.services else ():
             if host != node:

@@ -102,7 +102,8 @@ def test_who_is_not_finished() -> None:
 def test_a_worker_with_a_known_cause_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A firewall keeps w03 away: it is asked for the cause once, after 15 s, and the wait for it ends."""
     controller = Controller({"w01": ("IDLE", ""), "w02": ("UNKNOWN", ""), "w03": ("UNKNOWN", "")})
-    facts = dict.fromkeys(controller.states, {"memory_kib": 2**20, "cpus": 2})
+    well = {"memory_kib": 2**20, "cpus": 2}
+    facts = dict.fromkeys(controller.states, well)
     time_s, asked = [0.0], list[list[str]]()
 
     def pause(seconds: float) -> None:
