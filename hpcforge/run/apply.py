@@ -88,7 +88,7 @@ def apply_plan(
         return ApplyResult(result, tests=Verified(recorded=recorded, note=why_not))
     with listener.phase("admit"):
         settle_s = SETTLE_S if plan.pending else 0.0
-        workers = _Workers(engine, cluster, goal.desired, plan, _in_slurm(plan, survey, result))
+        workers = _Workers(engine, cluster, goal.desired, plan, _in_slurm(plan, survey, result), observed)
         admission = admit(engine, plan, latest_facts(observed, result), settle_s, result, workers.lost)
         down = () if admission.error else workers.down()
     if admission.error:
@@ -115,18 +115,19 @@ class _Workers:
     desired: Desired
     plan: Plan
     names: Sequence[str]
+    seen: Mapping[str, Observation]  # before anything was changed
     explained: dict[str, DownWorker] = field(default_factory=dict)
 
     def lost(self, names: Sequence[str]) -> set[str]:
         """Return those that will not register, since a cause is known."""
-        self._explain(down_workers.look(self.engine, self.cluster, names))
+        self._explain(down_workers.look(self.engine, self.cluster, names, self.seen))
         return {name for name in names if name in self.explained and self.explained[name].causes}
 
     def down(self) -> tuple[DownWorker, ...]:
         """Return those that take no job; where nothing was changed, as the plan has them."""
         if not self.plan.pending:
             return self.plan.down
-        found = down_workers.look(self.engine, self.cluster, self.names)
+        found = down_workers.look(self.engine, self.cluster, self.names, self.seen)
         self._explain(found)
         known = self.explained
         return tuple(replace(w, causes=known[w.node].causes, checked=known[w.node].checked) for w in found)

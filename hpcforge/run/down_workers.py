@@ -13,7 +13,7 @@ from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
 from hpcforge.run import worker_ports
-from hpcforge.run.observe import ask
+from hpcforge.run.observe import SLURM_NUMBER, ask, number_asks
 from hpcforge.run.requests import wanted
 from hpcforge.run.secret_files import Contents
 from hpcforge.run.wait_messages import Waits
@@ -30,16 +30,29 @@ _CREDENTIAL = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "m
 
 
 def find(
-    cluster: Cluster, head: Observation, names: Collection[str], registered: Collection[str] = ()
+    cluster: Cluster, seen: Mapping[str, Observation], names: Collection[str], registered: Collection[str] = ()
 ) -> tuple[DownWorker, ...]:
-    """Return those of the workers `names` that take no job by the controller's answers, without causes.
+    """Return those of the workers `names` that take no job by the answers of the controller, without causes.
 
     `registered`: workers that have been configured, which Slurm has to list.
     """
+    head = seen[cluster.slurm.controller]
     workers = [node.name for node in cluster.workers if node.name in names]
-    account = cluster.os_of(cluster.slurm.controller).account("slurm")
-    silent = worker_ports.silent(cluster, head.answers)
-    return down_workers(workers, head.answers.get(SLURM_NODES, ""), silent, account, registered=registered)
+    number = _number(head)
+    refusing = {name for name in workers if name in seen and number and _number(seen[name]) not in ("", number)}
+    return down_workers(
+        workers,
+        head.answers.get(SLURM_NODES, ""),
+        worker_ports.silent(cluster, head.answers),
+        cluster.os_of(head.node).account("slurm"),
+        registered=registered,
+        refusing=refusing,
+    )
+
+
+def _number(node: Observation) -> str:
+    """Return the number of slurmctld's account there; "" where it is not known."""
+    return node.answers.get(SLURM_NUMBER, "").strip()
 
 
 def configured(seen: Mapping[str, Observation]) -> list[str]:
@@ -47,12 +60,20 @@ def configured(seen: Mapping[str, Observation]) -> list[str]:
     return [name for name, node in seen.items() if node.unreachable is None and node.configured]
 
 
-def look(engine: Engine, cluster: Cluster, names: Collection[str]) -> tuple[DownWorker, ...]:
-    """Ask the controller now; as `find`, of workers that have been configured."""
+def look(
+    engine: Engine, cluster: Cluster, names: Collection[str], before: Mapping[str, Observation]
+) -> tuple[DownWorker, ...]:
+    """Ask the controller now, and workers without a number of slurm `before`; as `find`, of configured workers."""
     head = cluster.slurm.controller
+    new = [name for name in names if name != head and not (name in before and _number(before[name]))]
     asks = {SLURM_NODES: list(SLURM_NODES_COMMAND), **worker_ports.asks(cluster)}
-    request: Request = {"verb": "observe", "wanted": [], "asks": asks}
-    return find(cluster, _answers(engine, {head: request}, _HEAD_S)[head], names, names)
+    requests = {name: _asking(number_asks(cluster, name)) for name in new}
+    requests[head] = _asking({**asks, **number_asks(cluster, head)})
+    return find(cluster, {**before, **_answers(engine, requests, _HEAD_S)}, names, names)
+
+
+def _asking(asks: dict[str, list[str]]) -> Request:
+    return {"verb": "observe", "wanted": [], "asks": asks}
 
 
 def explained(
@@ -82,11 +103,11 @@ def _answers(engine: Engine, requests: Mapping[str, Request], timeout_s: float) 
 def _of_head(cluster: Cluster, names: Sequence[str]) -> Request:
     head = cluster.slurm.controller
     asks = {
-        "number": ["id", "-u", cluster.os_of(head).account("slurm")],
+        **number_asks(cluster, head),
         "credential": list(_CREDENTIAL),
         worker_ports.SLURMD_PORTS: worker_ports.probe(worker_ports.slurmd(cluster, name) for name in names),
     }
-    return {"verb": "observe", "wanted": [], "asks": asks}
+    return _asking(asks)
 
 
 def _of_worker(cluster: Cluster, desired: Desired, name: str, credential: str) -> Request:
@@ -100,7 +121,8 @@ def _of_worker(cluster: Cluster, desired: Desired, name: str, credential: str) -
         "wanted": [wanted(role, contents) for role in roles],
         "inspect": True,
         "asks": {
-            **questions(os.account("slurm"), *units, credential),
+            **questions(*units, credential),
+            **number_asks(cluster, name),
             "ports": worker_ports.probe(worker_ports.services(cluster, name)),
         },
     }
@@ -118,7 +140,7 @@ def _with_causes(cluster: Cluster, worker: DownWorker, of_head: Observation, see
         worker.node,
         head,
         seen.answers,
-        of_head.answers.get("number", "").strip(),
+        (_number(seen), _number(of_head)),
         off[0] if off else "",
         worker_ports.silent(cluster, of_head.answers).get(worker.node, ""),
         [f"{services[port]} ({port}): {why}" for port, why in unreached.items() if port in services],

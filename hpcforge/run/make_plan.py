@@ -89,7 +89,11 @@ def compare(
     if with_gone is not goal:
         found, goal = look(with_gone), with_gone
     plan = diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head)
-    down = down_workers.find(site.cluster, found.head, down_workers.configured(found.observed))
+    down = down_workers.find(
+        site.cluster,
+        {**found.observed, site.cluster.slurm.controller: found.head},
+        down_workers.configured(found.observed),
+    )
     plan = replace(
         plan,
         obstacles=tuple(with_line(site, obstacle) for obstacle in plan.obstacles),

@@ -26,6 +26,7 @@ from hpcforge.run.wait_messages import Waits
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH
 
+SLURM_NUMBER = "slurm_number"  # the name under which a node is asked for the number of slurmctld's account
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 NO_SECRETS: Mapping[str, bytes] = {}
 NO_FILES: Mapping[str, Sequence[str]] = {}
@@ -169,8 +170,13 @@ def _request(
         "verb": "observe",
         "wanted": [wanted(role, contents) for role in desired.nodes[name]],
         "reads": [*([VERDICTS_PATH, ROSTER_PATH] if controller else []), *reads],
-        "asks": asks if controller else {},
+        "asks": {**(asks if controller else {}), **number_asks(cluster, name)},
     }
+
+
+def number_asks(cluster: Cluster, node: str) -> dict[str, list[str]]:
+    """Return the question for the number of slurmctld's account, which slurmd takes requests of."""
+    return {SLURM_NUMBER: ["id", "-u", cluster.os_of(node).account("slurm")]}
 
 
 def _clock(data: Mapping[str, Any]) -> Span | None:

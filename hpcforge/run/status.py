@@ -84,7 +84,7 @@ def status(
     seen = observe(engine, cluster, none, names, reads=paths, waits=Waits(say, None), probes=probes)
     needed = _needed_again(engine, cluster, desired, seen, say)
     known = down_workers.configured(seen)
-    found = down_workers.find(cluster, seen[cluster.slurm.controller], known, known)
+    found = down_workers.find(cluster, seen, known, known)
     down = {worker.node: worker for worker in down_workers.explained(engine, cluster, desired, found)}
     now_s = time.time()
     certified = {name: certificates(roles.get(name, ()), seen[name].reads, now_s) for name in names}

@@ -99,7 +99,7 @@ def look(engine: Engine, cluster: Cluster, desired: Desired, listener: Listener,
         if leftover.told(head.answers):
             leftover.clear(engine, cluster, listener.say)
         names = [name for name in down_workers.configured(seen) if name != gate]
-        down = down_workers.explained(engine, cluster, desired, down_workers.find(cluster, head, names, names))
+        down = down_workers.explained(engine, cluster, desired, down_workers.find(cluster, seen, names, names))
     for worker in down:
         listener.say(f"left out: {worker.sentence}")
         out[worker.node] = worker.sentence

@@ -23,10 +23,9 @@ _CHAIN = re.compile(r"\s*chain (\S+) \{")
 _TROUBLE = re.compile(r"(?:error|fatal): ")
 
 
-def questions(slurm_account: str, slurmd_unit: str, munge_unit: str, credential: str) -> dict[str, list[str]]:
+def questions(slurmd_unit: str, munge_unit: str, credential: str) -> dict[str, list[str]]:
     """Return the commands for a worker, by name. `credential` was made on the head."""
     return {
-        "number": ["id", "-u", slurm_account],
         "host": ["uname", "-n"],
         "units": ["systemctl", "show", f"--property={_SHOW}", slurmd_unit, munge_unit],
         "log": ["sh", "-c", _LOG, "sh", slurmd_unit],
@@ -44,7 +43,7 @@ class WorkerAnswers:
     node: str
     head: str
     answers: Mapping[str, str]  # of the worker, by the names of `questions`
-    slurm_number: str = ""  # of the account slurm on the head
+    slurm_numbers: tuple[str, str] = ("", "")  # of the account slurm there and on the head
     clock: str = ""  # what is wrong with its clock
     silent: str = ""  # why the head cannot connect to its slurmd
     unreached: Sequence[str] = ()  # what the worker cannot connect to, and why
@@ -65,7 +64,8 @@ def causes(of: WorkerAnswers) -> tuple[str, ...]:
     rules = foreign_rules(of.answers.get("rules", ""), of.answers.get("legacy", "")) if filtered else ""
     if rules:
         found.insert(0, f"{of.node}'s firewall has rules of its own: {rules}")
-    return tuple(dict.fromkeys((*found, *of.obstacles, *(blocked if filtered else ()))))
+    found += of.obstacles
+    return tuple(dict.fromkeys(found or (blocked if filtered else ())))
 
 
 def checked(of: WorkerAnswers) -> str:
@@ -113,9 +113,9 @@ def _units(output: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _accounts(of: WorkerAnswers) -> Iterator[str]:
-    number = of.answer("number")
-    if number.isdigit() and of.slurm_number and number != of.slurm_number:
-        yield f"{of.node}: slurm is {number} here and {of.slurm_number} on {of.head}"
+    here, there = of.slurm_numbers
+    if here.isdigit() and there and here != there:
+        yield f"{of.node}: slurm is {here} here and {there} on {of.head}"
 
 
 def _host_name(of: WorkerAnswers) -> Iterator[str]:

@@ -30,7 +30,10 @@ class DownWorker:
     @property
     def explanation(self) -> str:
         """The causes, or what was checked."""
-        return "; ".join(self.causes) or (f"no cause found: {self.checked}" if self.checked else "")
+        causes = [cause for cause in self.causes if cause != self.reason]
+        if self.causes or not self.checked:
+            return "; ".join(causes)
+        return f"no cause found: {self.checked}"
 
     @property
     def sentence(self) -> str:
@@ -45,11 +48,13 @@ def down_workers(
     slurm_account: str = "slurm",
     *,
     registered: Collection[str] = (),
+    refusing: Collection[str] = (),
 ) -> tuple[DownWorker, ...]:
     """Return those of `names` that take no job, in their order.
 
     `slurm_nodes` is the output of `SLURM_NODES_COMMAND`. `silent`: why the head cannot connect to a worker's slurmd.
-    `registered`: workers that Slurm's list has to have; the list of a new worker's first apply lacks it.
+    `refusing`: workers whose slurmd has another number for slurmctld's account: Slurm has them as idle, then as not
+    responding, in turns. `registered`: workers that Slurm's list has to have; before its first apply it lacks a worker.
     """
     states, setters = parse_slurm_nodes(slurm_nodes), reason_setters(slurm_nodes)
     found = []
@@ -61,6 +66,8 @@ def down_workers(
         account, since = setters.get(name, ("", ""))
         if faulty(state, reason, by_slurm=account == slurm_account):
             found.append(DownWorker(name, _word(state), reason, since if reason else ""))
+        elif name in refusing and not held(state):
+            found.append(DownWorker(name, "refusing slurmctld's requests"))
         elif name in silent and not held(state):
             found.append(DownWorker(name, "not reachable for slurmctld", silent[name]))
     return tuple(found)

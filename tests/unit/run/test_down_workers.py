@@ -26,7 +26,7 @@ from hpcforge.report.status_text import status_json, status_text
 from hpcforge.run import down_workers
 from hpcforge.run.admit import Admission
 from hpcforge.run.apply import ApplyResult, left_out
-from hpcforge.run.observe import observe
+from hpcforge.run.observe import SLURM_NUMBER, observe
 from hpcforge.run.result import RunResult
 from hpcforge.run.run import Run
 from hpcforge.run.smoke_tests import Reached, Verified
@@ -60,7 +60,12 @@ def saying(slurm: str, head_ports: str = "", **worker: str) -> Callable[[Task], 
         if not isinstance(task, NodeProgram) or task.request["verb"] != "observe":
             return None
         if task.node == "head":
-            answers = {SLURM_NODES: slurm, SLURMD_PORTS: head_ports, "number": "64030\n", "credential": "MUNGE:x:\n"}
+            answers = {
+                SLURM_NODES: slurm,
+                SLURMD_PORTS: head_ports,
+                SLURM_NUMBER: "64030\n",
+                "credential": "MUNGE:x:\n",
+            }
             first = HEAD_SAYS
         else:
             answers, first = worker, observed("client")
@@ -75,12 +80,17 @@ def found(odd: Callable[[Task], list[Any] | None]) -> tuple[DownWorker, ...]:
     engine = Nodes(odd)
     seen = observe(engine, CLUSTER, DESIRED, NAMES, waits=Waits(print, None))
     known = down_workers.configured(seen)
-    return down_workers.explained(engine, CLUSTER, DESIRED, down_workers.find(CLUSTER, seen["head"], known, known))
+    return down_workers.explained(engine, CLUSTER, DESIRED, down_workers.find(CLUSTER, seen, known, known))
 
 
 def test_a_worker_that_slurm_lost_is_asked_for_the_cause() -> None:
-    assert found(saying(DOWN, number="1001\n")) == (WORKER,)
-    assert found(saying(IDLE, number="1001\n")) == ()
+    assert found(saying(DOWN, slurm_number="1001\n")) == (WORKER,)
+    assert found(saying(IDLE, slurm_number="64030\n")) == ()
+
+
+def test_a_slurmd_that_refuses_slurmctld_is_named_while_slurm_has_it_as_idle() -> None:
+    (worker,) = found(saying(IDLE, slurm_number="1001\n"))
+    assert worker.sentence == f"w1 is refusing slurmctld's requests: {CAUSE}"
 
 
 def test_a_port_that_the_head_cannot_connect_to_is_named_before_slurm_notices() -> None:
@@ -88,19 +98,20 @@ def test_a_port_that_the_head_cannot_connect_to_is_named_before_slurm_notices() 
     silent = f"head cannot connect to its slurmd at {PORT}: no answer within 2 s"
     assert worker.summary == f"w1 is not reachable for slurmctld ({silent})"
     assert worker.causes == (silent,)
+    assert worker.sentence == worker.summary
 
 
 def test_a_worker_speaks_for_itself_alone() -> None:
     """It claims that the head's port does not answer, and that the other worker's does not."""
     other = slurmd(CLUSTER, "w2")
-    (worker,) = found(saying(DOWN, number="64030\n", ports=f"{other} refused\n10.9.9.9:1 refused\n"))
+    (worker,) = found(saying(DOWN, slurm_number="64030\n", ports=f"{other} refused\n10.9.9.9:1 refused\n"))
     assert worker.causes == ()
     assert worker.explanation.startswith("no cause found: slurmd, munge and its key")
 
 
 def test_a_drained_worker_is_not_asked() -> None:
     slurm = "NodeName=w1 State=IDLE+DRAIN Reason=Kill task failed [root@2026-11-28T10:02:41]\n" + W2
-    (worker,) = found(saying(slurm, number="1001\n"))
+    (worker,) = found(saying(slurm, slurm_number="1001\n"))
     assert worker.sentence == "w1 is drained since 2026-11-28 10:02 (Kill task failed)"
 
 
@@ -114,13 +125,13 @@ def test_a_worker_that_does_not_answer_is_named_all_the_same() -> None:
 
 
 def test_look_asks_the_controller_alone() -> None:
-    assert [worker.node for worker in down_workers.look(Nodes(saying(DOWN)), CLUSTER, ["w1", "w2"])] == ["w1"]
-    (gone,) = down_workers.look(Nodes(saying(W2)), CLUSTER, ["w1", "w2"])
+    assert [worker.node for worker in down_workers.look(Nodes(saying(DOWN)), CLUSTER, ["w1", "w2"], {})] == ["w1"]
+    (gone,) = down_workers.look(Nodes(saying(W2)), CLUSTER, ["w1", "w2"], {})
     assert gone.sentence == "w1 is not in Slurm's list of nodes"
 
 
 def test_status_names_it_and_ends_with_7() -> None:
-    shown = status(Nodes(saying(DOWN, number="1001\n")), CLUSTER, 10, print, desired=DESIRED)
+    shown = status(Nodes(saying(DOWN, slurm_number="1001\n")), CLUSTER, 10, print, desired=DESIRED)
     assert of_status(shown) == Exit.BELOW
     assert f"down since 2026-11-28 10:02: {CAUSE}" in status_text(shown, 1.8e9)
     nodes = status_json(shown, None)["nodes"]

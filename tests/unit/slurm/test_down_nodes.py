@@ -63,6 +63,12 @@ def test_a_state_is_an_operators_or_a_fault(state: str, reason: str, word: str) 
     assert found == ([word] if word else ["not reachable for slurmctld"] * (state in expected))
 
 
+def test_one_that_refuses_slurmctld_is_named_where_something_is_expected_of_it() -> None:
+    lines = f"NodeName=w01  State=IDLE\nNodeName=w02  State=IDLE+DRAIN {OPERATOR}\n"
+    (worker,) = down_workers(["w01", "w02"], lines, {}, refusing=["w01", "w02"])
+    assert worker.sentence == "w01 is refusing slurmctld's requests"
+
+
 def test_since_when_and_why() -> None:
     line = f"NodeName=w03  State=DOWN+NOT_RESPONDING Reason=Not responding [slurm@{AT}]"
     (worker,) = down_workers(["w03"], f"{line}\n", {})
