@@ -143,7 +143,8 @@ def _slurmd(of: WorkerAnswers, unit: Mapping[str, str]) -> Iterator[str]:
         yield f"slurmd on {of.node} is not the package's: {' starts '.join(filter(None, (path, program)))}"
     if unit and unit.get("ActiveState") != "active":
         lines = [line.strip() for line in of.answers.get("log", "").splitlines() if _TROUBLE.search(line)]
-        last = f": {lines[-1][:200]}" if lines else ""
+        lines = [line for line in lines if "pmix" not in line]  # which every start logs
+        last = f": {lines[-1][:200]}" if lines and unit.get("ActiveState") != "inactive" else ""  # ended by itself
         yield f"slurmd is not running on {of.node} ({_state(unit)}){last}"
 
 

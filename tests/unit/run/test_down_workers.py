@@ -67,6 +67,8 @@ def saying(slurm: str, head_ports: str = "", **worker: str) -> Callable[[Task], 
                 "credential": "MUNGE:x:\n",
             }
             first = HEAD_SAYS
+        elif task.node == "w2":
+            answers, first = {SLURM_NUMBER: "64030\n"}, observed("client")
         else:
             answers, first = worker, observed("client")
             assert set(worker) <= set(task.request["asks"]) or not task.request.get("inspect")

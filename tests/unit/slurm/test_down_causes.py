@@ -91,10 +91,13 @@ def test_a_sound_worker_has_no_cause_and_what_was_checked_is_told() -> None:
     assert causes(replace(WELL, answers={**SOUND, "rules": POLICY})) == ()  # every port answers
 
 
-def test_the_last_error_of_slurmds_log_is_told() -> None:
-    answers = {**SOUND, "units": DISABLED, "log": LOG}
-    assert causes(replace(WELL, answers=answers)) == (
-        "slurmd is not running on w03 (inactive, disabled): slurmd: fatal: no NodeName",
+def test_the_last_error_of_a_slurmd_that_ended_by_itself_is_told() -> None:
+    failed = DISABLED.replace("ActiveState=inactive", "ActiveState=failed", 1)
+    assert causes(replace(WELL, answers={**SOUND, "units": failed, "log": LOG})) == (
+        "slurmd is not running on w03 (failed, disabled): slurmd: fatal: no NodeName",
+    )
+    assert causes(replace(WELL, answers={**SOUND, "units": DISABLED, "log": LOG})) == (
+        "slurmd is not running on w03 (inactive, disabled)",
     )
 
 
