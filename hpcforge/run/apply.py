@@ -87,7 +87,7 @@ def apply_plan(
     if why_not is not None:
         return ApplyResult(result, tests=Verified(recorded=recorded, note=why_not))
     with listener.phase("admit"):
-        settle_s = SETTLE_S if plan.pending else 0.0
+        settle_s = SETTLE_S if _may_change(plan) else 0.0
         workers = _Workers(engine, cluster, goal.desired, plan, _in_slurm(plan, survey, result), observed)
         admission = admit(engine, plan, latest_facts(observed, result), settle_s, result, workers.lost)
         down = () if admission.error else workers.down()
@@ -124,8 +124,8 @@ class _Workers:
         return {name for name in names if name in self.explained and self.explained[name].causes}
 
     def down(self) -> tuple[DownWorker, ...]:
-        """Return those that take no job; where nothing was changed, as the plan has them."""
-        if not self.plan.pending:
+        """Return those that take no job; as the plan has them where none can have come back."""
+        if not _may_change(self.plan):
             return self.plan.down
         found = down_workers.look(self.engine, self.cluster, self.names, self.seen)
         self._explain(found)
@@ -136,6 +136,11 @@ class _Workers:
         new = [worker for worker in found if worker.node not in self.explained]
         explained = down_workers.explained(self.engine, self.cluster, self.desired, new)
         self.explained |= {worker.node: worker for worker in explained}
+
+
+def _may_change(plan: Plan) -> bool:
+    """Whether workers may register: after a change, or since their fault was fixed by hand a moment ago."""
+    return plan.pending or any(not worker.causes for worker in plan.down)
 
 
 def _in_slurm(plan: Plan, survey: Survey, result: RunResult) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _SHOW = "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,ExecStart"
 # Where the kernel has no table of iptables-legacy, the program would make one.
-_LEGACY = "for f in ip ip6; do [ ! -s /proc/net/${f}_tables_names ] || ${f}tables-legacy -S; done 2>/dev/null; true"
+_LEGACY = "for f in ip ip6; do grep -q . /proc/net/${f}_tables_names && ${f}tables-legacy -S; done 2>/dev/null; true"
 _LOG = (
     'journalctl -u "$1" -n 20 -o cat --no-pager 2>/dev/null; tail -n 40 /var/log/slurm/slurmd.log 2>/dev/null; '
     'journalctl -u "$1" -n 200 -o cat --no-pager 2>/dev/null | grep -E "error:|fatal:" | tail -n 3; true'
@@ -70,7 +70,7 @@ def causes(of: WorkerAnswers) -> tuple[str, ...]:
 
 def checked(of: WorkerAnswers) -> str:
     """Return what showed nothing."""
-    reached = "" if of.silent else f"; {of.head} reaches its slurmd"
+    reached = "" if of.silent else f"; {of.head} reaches its slurmd, and slurmctld asks it again within a minute"
     return f"slurmd, munge and its key, slurm's number, host name, clock, disks and ports of {of.node}{reached}"
 
 
