@@ -88,7 +88,7 @@ def apply(
     if arrivals is not None and not as_json:
         installing.show(arrivals)
     if not as_json:
-        printing.result(nodes_table(plan, done.result, done.admission), "states")
+        printing.result(nodes_table(plan, done.result, done.admission, done.down), "states")
         stays = stays_text(done.result.stays)
         printing.result(f"\n{stays}" if stays else "")
         apply_again = command_line("apply", blueprint, **given)
@@ -121,7 +121,7 @@ def exit_code(done: ApplyResult, overtaken: bool = False) -> Exit:
         return Exit.BUSY
     codes = [Exit.INTERRUPTED] * done.result.interrupted
     codes += [Exit.BUSY] * bool(done.result.busy)
-    codes += [Exit.FAILED] * bool(done.result.failed() or done.error)
+    codes += [Exit.FAILED] * bool(done.result.failed() or done.error or done.down)
     codes += [Exit.UNREACHABLE] * bool(done.result.lost or done.result.abandoned)
     codes += [Exit.BELOW] * below(done.tests)
     codes += [Exit.BELOW] * bool(done.admission and done.admission.shortfalls)

@@ -28,9 +28,9 @@ MEANING = {
     Exit.PENDING: "changes are pending or deferred",
     Exit.INVALID: "invalid blueprint, inventory, role or command line",
     Exit.UNREACHABLE: "some nodes are unreachable",
-    Exit.FAILED: "some nodes failed, or were skipped because of a conflict on the node",
+    Exit.FAILED: "some nodes failed, take no job, or were skipped because of a conflict",
     Exit.BUSY: "another run is active",
-    Exit.BELOW: "a test failed, or a node has less than the blueprint declares",
+    Exit.BELOW: "a test failed, or a worker takes no job or has less than declared",
     Exit.INTERRUPTED: "interrupted",
 }
 

@@ -106,5 +106,5 @@ def _say(text: str) -> None:
 def exit_code(found: Plan) -> Exit:
     """What a plan alone says."""
     unreachable = found.unreachable or any(leaver.unreachable for leaver in found.leaving)
-    codes = [Exit.PENDING] * found.pending + [Exit.UNREACHABLE] * bool(unreachable)
+    codes = [Exit.PENDING] * bool(found.pending or found.down) + [Exit.UNREACHABLE] * bool(unreachable)
     return worst(codes + [Exit.FAILED] * bool(found.refused or any(leaver.unknown for leaver in found.leaving)))

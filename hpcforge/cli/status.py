@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.site import open_site
 from hpcforge.command_hint import command_line
 from hpcforge.engines.tasks import Engine
@@ -43,7 +43,7 @@ def status(
         raise UsageError("--watch needs a terminal", command_line("status", blueprint, json=True))
     site = open_site(blueprint, inventory, lab, None)
     apply = command_line("apply", blueprint, inventory=inventory, lab=lab)
-    look = _looking(site, max(last, _LOOK_BACK), apply)
+    look = _looking(site, max(last, _LOOK_BACK), apply, probes=every_s is None)
     if every_s is not None:
         return _code(_watched(site, look, every_s))
     with open_engines(site) as engine:
@@ -62,12 +62,12 @@ def status(
     return _code(found)
 
 
-def _looking(site: Site, last: int, apply: str) -> Callable[[Engine, Callable[[str], None]], Status]:
+def _looking(site: Site, last: int, apply: str, *, probes: bool) -> Callable[[Engine, Callable[[str], None]], Status]:
     """Return what asks nodes and head. `apply` is the command that a note about certificates names."""
     desired = compile_site(site_roles(site), {}, site.cluster)
 
     def look(engine: Engine, say: Callable[[str], None]) -> Status:
-        found = look_at(engine, site.cluster, last, say, site.kept_as, desired)
+        found = look_at(engine, site.cluster, last, say, site.kept_as, desired, probes)
         note = certificates_note(found, apply)
         return replace(found, notes=(*found.notes, *([note] if note else [])))
 
@@ -91,7 +91,9 @@ def _watched(site: Site, look: Callable[[Engine, Callable[[str], None]], Status]
 
 
 def _code(found: Status | None) -> Exit:
-    return Exit.UNREACHABLE if found and any(node.unreachable for node in found.nodes) else Exit.DONE
+    nodes = found.nodes if found else ()
+    codes = [Exit.UNREACHABLE] * any(node.unreachable for node in nodes)
+    return worst([*codes, *[Exit.BELOW] * any(node.down for node in nodes)])
 
 
 def _say(text: str) -> None:

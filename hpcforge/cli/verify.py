@@ -38,8 +38,9 @@ from hpcforge.report.verification_html import verification_page
 from hpcforge.run.expectations import Expectations
 from hpcforge.run.neighbours import ask
 from hpcforge.run.observe import UNREACHABLE
-from hpcforge.run.site import open_engines
+from hpcforge.run.site import compile_site, open_engines, site_roles
 from hpcforge.run.verify import Usable, Verification, VerifyRequest, expectations, keep, look, verify_now
+from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.verify.baselines import VERIFICATIONS_PATH, Baseline
 from hpcforge.verify.cabling import CablingError, read_saved
 from hpcforge.verify.jobs import StoppedError
@@ -80,7 +81,8 @@ def verify(
     what = VerifyRequest(names, chosen, level, reserve, _gated(site.cluster, gate, limit))
     _check_outputs(outputs, baseline)
     with open_engines(site) as engine, Progress() as progress:
-        usable = look(engine, site.cluster, progress)
+        desired = compile_site(site_roles(site), {}, site.cluster)
+        usable = look(engine, site.cluster, desired, progress, what.gate)
         known = _baseline(usable, baseline)
         expected = expectations(
             engine,
@@ -99,22 +101,24 @@ def verify(
         printing.note(f"the numbers could not be kept on the head: {one_line(problem)}\n")
     report = verification_report(site, usable, what, done, expected)
     again = command_line("verify", blueprint, inventory=inventory, lab=lab, test=names, limit=limit)
-    _print(report, done, again, outputs, as_json=as_json)
+    _print(report, done, usable.down, again, outputs, as_json=as_json)
     for line in baseline_lines(report, None if problem else baseline):
         printing.note(f"{line}\n")
     printing.note(phases_line(progress.phases, progress.elapsed_s))
     say_not_rehearsed(site, inventory)
     needed = None if chosen is None else {*chosen, site.cluster.slurm.controller}
     out = {node: why for node, why in usable.out.items() if needed is None or node in needed}
-    return worst([Exit(exit_status(done, out)), *[Exit.ERROR] * bool(problem and save_as)])
+    down = [worker for worker in usable.down if worker.node in out]
+    return worst([Exit(exit_status(done, out, down)), *[Exit.ERROR] * bool(problem and save_as)])
 
 
-def exit_status(done: Verification, out: Mapping[str, str]) -> int:
-    """Return the exit status; `out` are the nodes that were meant and left out."""
+def exit_status(done: Verification, out: Mapping[str, str], down: Sequence[DownWorker] = ()) -> int:
+    """Return the exit status; `out` are the nodes that were meant and left out, `down` those that take no job."""
     verdicts = [result.verdict for result in done.tests.reached]
     unreachable = [node for node, why in out.items() if why.startswith(UNREACHABLE)]
     failed = any(not verdict.passed and not verdict.waits_for for verdict in verdicts)
-    codes = [Exit.BELOW] * (failed or bool(done.tests.fell_out) or bool(done.drained) or bool(done.not_drained))
+    refused = done.tests.fell_out or done.drained or done.not_drained or down
+    codes = [Exit.BELOW] * (failed or bool(refused))
     codes += [Exit.PENDING] * any(verdict.waits_for for verdict in verdicts)  # users' jobs run: tested later
     if not verdicts:
         codes += [Exit.PENDING if done.busy or done.tests.waiting else Exit.BELOW]  # nothing was tested
@@ -122,7 +126,13 @@ def exit_status(done: Verification, out: Mapping[str, str]) -> int:
 
 
 def _print(
-    report: Report, done: Verification, again: str, outputs: tuple[Path | None, Path | None], *, as_json: bool
+    report: Report,
+    done: Verification,
+    down: Sequence[DownWorker],
+    again: str,
+    outputs: tuple[Path | None, Path | None],
+    *,
+    as_json: bool,
 ) -> None:
     """Write the files, and print the verdicts."""
     junit_file, page = outputs
@@ -136,6 +146,7 @@ def _print(
         printing.result(json.dumps(document(report), indent=2) + "\n")
         return
     text = verdicts_text(replace(done.tests, recorded=Recorded()), again, (), time.time())
+    text += "".join(f"{one_line(f'left out: {worker.sentence}')}\n" for worker in down)
     text += "".join(f"{one_line(f'{node} left out: {why}')}\n" for node, why in done.busy.items())
     text += "".join(f"{one_line(f'{node} drained: {why}')}\n" for node, why in done.drained.items())
     text += "".join(f"{one_line(f'{node} not drained: {why}')}\n" for node, why in done.not_drained.items())

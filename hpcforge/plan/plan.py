@@ -28,6 +28,7 @@ from hpcforge.plan.desired import (
 from hpcforge.plan.jobs import WaitingJob
 from hpcforge.plan.resources import AnyResource
 from hpcforge.plan.test_selection import SmokeRuns, Verify
+from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.wire_types import Action
 
 Reason = Literal[
@@ -257,6 +258,7 @@ class Plan:
     verify: Verify = "touched"  # what is tested afterwards
     smoke: SmokeRuns = field(default_factory=SmokeRuns)  # as far as it can be told now
     obstacles: tuple[Obstacle, ...] = ()  # what is in the way on nodes
+    down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
     installs: tuple[Install, ...] = ()  # by `apply --install`, which then makes a plan for these nodes, too
 
     @property

@@ -50,4 +50,5 @@ def drop_nodes(made: Plan, nodes: Collection[str], now: Plan) -> Plan:
         smoke=made.smoke if not gone else now.smoke,
         clocks=tuple(clock for clock in now.clocks if clock.node in made.nodes),
         obstacles=tuple(obstacle for obstacle in now.obstacles if obstacle.node in made.nodes),
+        down=tuple(worker for worker in now.down if worker.node in made.nodes),
     )

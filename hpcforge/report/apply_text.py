@@ -12,20 +12,23 @@ from hpcforge.report.text import duration, table
 from hpcforge.report.unreachable_text import same_words
 from hpcforge.run.admit import Admission
 from hpcforge.run.result import RunResult
+from hpcforge.slurm.down_nodes import DownWorker
 
 _SHOWN_S = 0.05  # what would be 0.0 s says nothing
 
 
-def nodes_table(plan: Plan, result: RunResult, admission: Admission | None) -> str:
+def nodes_table(plan: Plan, result: RunResult, admission: Admission | None, down: Sequence[DownWorker] = ()) -> str:
     """One row a set of nodes with the same story; the bad ones say why, and what would accept them."""
     nodes: dict[tuple[str, str], list[str]] = {}
-    for node, story in _stories(plan, result, admission).items():
+    for node, story in _stories(plan, result, admission, down).items():
         nodes.setdefault(story, []).append(node)
     rows = [[fold(names), status, detail] for (status, detail), names in nodes.items()]
     return table(("nodes", "result", ""), rows)
 
 
-def _stories(plan: Plan, result: RunResult, admission: Admission | None) -> dict[str, tuple[str, str]]:
+def _stories(
+    plan: Plan, result: RunResult, admission: Admission | None, down: Sequence[DownWorker]
+) -> dict[str, tuple[str, str]]:
     """Return the result of each node of the plan, with details; each node has its worst result."""
     stories = {node: ("configured" if result.outcomes.get(node) else "unchanged", "") for node in plan.nodes}
     stories |= {leaver.node: ("left", _left(result.stays.get(leaver.node))) for leaver in plan.leaving}
@@ -35,9 +38,13 @@ def _stories(plan: Plan, result: RunResult, admission: Admission | None) -> dict
     )
     worse: list[Mapping[str, tuple[str, str]]] = [
         _out_of_service(admission) if admission else {},
+        {worker.node: ("takes no job", worker.sentence) for worker in down},
         _skipped(result),
         {node: ("deferred", f"{why}; apply again later") for node, why in result.deferred().items()},
-        {node: ("failed", "; ".join(map(": ".join, roles))) for node, roles in result.failed().items()},
+        {
+            node: ("failed", "; ".join((*map(": ".join, roles), *(w.sentence for w in down if w.node == node))))
+            for node, roles in result.failed().items()
+        },
         {node: ("unreachable", why) for node, why in same_words(result.lost).items()},
         {
             node: ("left behind", f"the cluster has forgotten it ({why}), but {keys}")

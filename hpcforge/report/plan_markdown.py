@@ -26,6 +26,9 @@ def plan_markdown(plan: Plan, again: str) -> str:
     out = {**plan.unreachable, **plan.refused}
     if out:
         lines += [f"**Not compared:** {_plain(fold(tuple(out)))}", ""]
+    if plan.down:
+        lines += [f"**Not as planned:** {_plain(worker.sentence)}  " for worker in plan.down[:_MOST_ROWS]]
+        lines.append("")
     if plan.shortfalls:
         names = fold(dict.fromkeys(shortfall.node for shortfall in plan.shortfalls))
         lines += [f"**Less than declared:** {_plain(names)}", ""]

@@ -252,6 +252,7 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"  to accept it, add to overrides:  {shortfall.override}"
     for nodes, count, reason in by_reason(plan.unreachable):
         yield f"{nodes} {'is' if count == 1 else 'are'} unreachable and left out: {reason}"
+    yield from (f"not as planned: {worker.sentence}" for worker in plan.down)
     for clock in plan.clocks:
         yield from _clock(clock)
     yield from _obstacles(plan.obstacles)
@@ -314,9 +315,10 @@ def plan_summary(plan: Plan) -> str:
     out = {*plan.unreachable, *plan.refused, *(install.node for install in plan.installs)}
     untouched = [node for node in plan.nodes if node not in touched and node not in out]
     left_out = [f"left out: {fold(tuple(plan.refused))}"] * bool(plan.refused)
+    down = [f"not as planned: {fold(worker.node for worker in plan.down)}"] * bool(plan.down)
     if not plan.pending:
         nothing = f"Nothing to do on {plural(len(untouched), 'node')}"
-        return "; ".join([nothing, *left_out]) + "." if untouched or left_out else "No node answers."
+        return "; ".join([nothing, *left_out, *down]) + "." if untouched or left_out else "No node answers."
     parts = []
     if plan.installs:
         parts.append(
@@ -328,7 +330,7 @@ def plan_summary(plan: Plan) -> str:
         parts.append(f"{plural(len(plan.leaving), 'node')} to leave: {fold(leaver.node for leaver in plan.leaving)}")
     if untouched:
         parts.append(f"unchanged: {fold(tuple(untouched))}")
-    parts += left_out
+    parts += [*left_out, *down]
     if plan.drains:
         parts.append(f"{plural(len(plan.drains), 'scheduling change')}")
     worst_of = {node: plan.disruption(node) for node in plan.touched}

@@ -178,6 +178,7 @@ def _node_json(node: NodeStatus) -> dict[str, Any]:
         "changed_s": node.changed.started_s if node.changed else None,
         "newest_run_seen": node.run,
         "troubles": list(node.troubles),
+        "down": asdict(node.down) if node.down else None,
         "gpus": node.nvml,
         "certificates": [asdict(certificate) for certificate in node.certificates],
     }

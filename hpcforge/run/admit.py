@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, down, drained, not_schedul
 
 _TIMEOUT_S = 30.0
 _POLL_S = 0.5
+_PATIENCE_S = 15.0  # a daemon that starts registers within seconds
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,19 @@ class Admission:
 
 
 def admit(
-    engine: Engine, plan: Plan, facts: Mapping[str, Mapping[str, Any]], settle_s: float, ended: RunResult
+    engine: Engine,
+    plan: Plan,
+    facts: Mapping[str, Mapping[str, Any]],
+    settle_s: float,
+    ended: RunResult,
+    lost: Callable[[Sequence[str]], Container[str]] = lambda _: (),
 ) -> Admission:
     """Judge the workers by their latest facts (by node) and tell Slurm; only the difference is sent.
 
     `ended` is how the run did. Who failed in it or was lost is not resumed. Daemons that were restarted have up to
     `settle_s` seconds to register before and after that; not those of workers that it did not finish, which it may
-    never have started.
+    never have started. `lost` gets those that have not registered after 15 s; the ones that it returns are not waited
+    for.
     """
     keep, unfinished = {*ended.failed(), *ended.lost}, ended.unfinished()
     workers = tuple(worker for worker in plan.declared if worker.node in facts)
@@ -45,12 +52,12 @@ def admit(
         shortfall for worker in workers for shortfall in shortfalls(worker, facts[worker.node], gpus_ready=True)
     )
     try:
-        states = _settled(engine, plan.controller, awaited, settle_s)
+        states = _settled(engine, plan.controller, awaited, settle_s, lost)
         orders = drains(short, judged(workers, states), keep)
         for (state, *reason), nodes in _together(orders).items():
             _ask(engine, plan.controller, "scontrol", "update", f"NodeName={fold(nodes)}", state, *reason)
         if orders:
-            states = _settled(engine, plan.controller, awaited, settle_s)
+            states = _settled(engine, plan.controller, awaited, settle_s, lost)
     except _SlurmError as error:
         return Admission(short, (), {}, str(error))
     # Others, which were not waited for, may be about to register.
@@ -72,14 +79,24 @@ class _SlurmError(Exception):
 
 
 def _settled(
-    engine: Engine, controller: str, workers: Sequence[DeclaredWorker], settle_s: float
+    engine: Engine,
+    controller: str,
+    workers: Sequence[DeclaredWorker],
+    settle_s: float,
+    lost: Callable[[Sequence[str]], Container[str]],
 ) -> dict[str, tuple[str, str]]:
     """Slurm's view of all its nodes, once none of these workers is on its way up, or when time is up."""
-    until = time.monotonic() + settle_s
+    began = time.monotonic()
+    given_up: Container[str] | None = None
     while True:
         states = parse_slurm_nodes(_ask(engine, controller, *SLURM_NODES_COMMAND))
-        if not unsettled(judged(workers, states)) or time.monotonic() >= until:
+        awaited = {n: s for n, s in judged(workers, states).items() if not given_up or n not in given_up}
+        waited_s = time.monotonic() - began
+        if not unsettled(awaited) or waited_s >= settle_s:
             return states
+        if given_up is None and waited_s >= _PATIENCE_S:
+            given_up = lost([name for name, state in awaited.items() if unsettled({name: state})])
+            continue
         time.sleep(_POLL_S)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine
+from hpcforge.plan.desired import Desired
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
+from hpcforge.run import down_workers
 from hpcforge.run.admit import Admission, admit
 from hpcforge.run.artifacts import fetch
 from hpcforge.run.collections import unpack
@@ -23,11 +25,16 @@ from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.result import RunResult
 from hpcforge.run.run import Run
 from hpcforge.run.smoke_tests import Verified, after, run_tests
+from hpcforge.run.survey import Survey
 from hpcforge.run.verdict_store import store_verdicts
+from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import SETTLE_S
 from hpcforge.verify.isolate import Plans, no_plans
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
+
+if TYPE_CHECKING:
+    from hpcforge.run.site import Goal
 
 
 @dataclass(frozen=True)
@@ -39,15 +46,15 @@ class ApplyResult:
     tests: Verified = field(default_factory=Verified)
     error: str | None = None
     moved: Mapping[str, str] = field(default_factory=dict)  # nodes for which the plan did not hold any more, and why
+    down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
 
 
 def apply_plan(
     engine: Engine,
     cluster: Cluster,
     plan: Plan,
-    observed: Mapping[str, Observation],
-    head: Observation,
-    secrets: Mapping[str, bytes],
+    survey: Survey,
+    goal: Goal,
     artifacts: Path,
     listener: Listener,
     stop: Callable[[], bool],
@@ -57,14 +64,15 @@ def apply_plan(
 ) -> ApplyResult:
     """Run the plan, admit workers, and verify what changed or was not verified yet.
 
-    `head` is the controller's answer. Where no role brings a scheduler, nothing is admitted or verified. `arriving`:
+    Where no role brings a scheduler, nothing is admitted or verified. `arriving`:
     nodes that are being installed.
     """
     _fetch_artifacts(engine, plan, artifacts, listener)
-    recorded = _recorded(engine, cluster, plan, head, listener)
+    observed = survey.observed
+    recorded = _recorded(engine, cluster, plan, survey.head, listener)
     listener.nodes([*plan.touched, *(leaver.node for leaver in plan.leaving)])
     with listener.phase("configure"):
-        result = execute(plan, secrets, engine, listener.event, stop, run, _looked(observed), arriving or {})
+        result = execute(plan, goal.secrets, engine, listener.event, stop, run, _looked(observed), arriving or {})
     controller = cluster.slurm.controller
     configured = result.outcomes.get(controller, {}).get(plan.scheduler) if plan.scheduler else None
     why_not = None
@@ -79,8 +87,10 @@ def apply_plan(
     if why_not is not None:
         return ApplyResult(result, tests=Verified(recorded=recorded, note=why_not))
     with listener.phase("admit"):
-        settle_s = SETTLE_S if plan.pending else 0.0
-        admission = admit(engine, plan, latest_facts(observed, result), settle_s, result)
+        settle_s = SETTLE_S if _may_change(plan) else 0.0
+        workers = _Workers(engine, cluster, goal.desired, plan, _in_slurm(plan, survey, result), observed)
+        admission = admit(engine, plan, latest_facts(observed, result), settle_s, result, workers.lost)
+        down = () if admission.error else workers.down()
     if admission.error:
         note = f"not verified: Slurm: {admission.error}"
         return ApplyResult(result, admission, Verified(recorded=recorded, note=note), admission.error)
@@ -88,12 +98,60 @@ def apply_plan(
     recorded = after(cluster, recorded, resumed)
     head_of_tests = EngineHead(engine, controller, owner(run), stop)
     try:
-        out = left_out(result, admission)
+        out = left_out(result, admission, down)
         tests = run_tests(engine, head_of_tests, cluster, recorded, plan.verify, out, listener, plans=plans)
     except StoppedError:
         result.interrupted = True
         tests = Verified(recorded=recorded, note="interrupted while it was verified")
-    return ApplyResult(result, admission, tests)
+    return ApplyResult(result, admission, tests, down=down)
+
+
+@dataclass
+class _Workers:
+    """The workers that Slurm should have, and the causes for those that take no job."""
+
+    engine: Engine
+    cluster: Cluster
+    desired: Desired
+    plan: Plan
+    names: Sequence[str]
+    seen: Mapping[str, Observation]  # before anything was changed
+    explained: dict[str, DownWorker] = field(default_factory=dict)
+
+    def lost(self, names: Sequence[str]) -> set[str]:
+        """Return those that will not register, since a cause is known."""
+        self._explain(down_workers.look(self.engine, self.cluster, names, self.seen))
+        return {name for name in names if name in self.explained and self.explained[name].causes}
+
+    def down(self) -> tuple[DownWorker, ...]:
+        """Return those that take no job; as the plan has them where none can have come back."""
+        if not _may_change(self.plan):
+            return self.plan.down
+        found = down_workers.look(self.engine, self.cluster, self.names, self.seen)
+        self._explain(found)
+        known = self.explained
+        return tuple(replace(w, causes=known[w.node].causes, checked=known[w.node].checked) for w in found)
+
+    def _explain(self, found: Sequence[DownWorker]) -> None:
+        new = [worker for worker in found if worker.node not in self.explained]
+        explained = down_workers.explained(self.engine, self.cluster, self.desired, new)
+        self.explained |= {worker.node: worker for worker in explained}
+
+
+def _may_change(plan: Plan) -> bool:
+    """Whether workers may register: after a change, or since their fault was fixed by hand a moment ago."""
+    return plan.pending or any(not worker.causes for worker in plan.down)
+
+
+def _in_slurm(plan: Plan, survey: Survey, result: RunResult) -> list[str]:
+    """Return the nodes of the plan that were configured before, or just now to the end."""
+    done = {
+        node
+        for node, outcomes in result.outcomes.items()
+        if outcomes and all(outcome.status in ("done", "failed") for outcome in outcomes.values())
+    }
+    known = done | {*down_workers.configured(survey.observed)}
+    return [name for name in plan.nodes if name in known and name not in result.lost]
 
 
 def latest_facts(observed: Mapping[str, Observation], result: RunResult) -> dict[str, dict[str, Any]]:
@@ -120,7 +178,7 @@ def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observation, l
     return recorded
 
 
-def left_out(result: RunResult, admission: Admission) -> dict[str, str]:
+def left_out(result: RunResult, admission: Admission, down: Sequence[DownWorker] = ()) -> dict[str, str]:
     """Workers that tests must not count on, and why."""
     out = {node: UNREACHABLE + reason for node, reason in result.lost.items()}
     for node, roles in result.failed().items():
@@ -133,6 +191,8 @@ def left_out(result: RunResult, admission: Admission) -> dict[str, str]:
         out.setdefault(shortfall.node, f"{shortfall.what} {shortfall.observed}, declared {shortfall.declared}")
     for node, state in admission.not_scheduled.items():
         out.setdefault(node, f"Slurm: {state}")
+    for worker in down:
+        out.setdefault(worker.node, worker.sentence)
     return out
 
 

@@ -17,7 +17,7 @@ from hpcforge.plan.observation import Observation, taken_back
 from hpcforge.plan.plan import Obstacle, Plan
 from hpcforge.plan.roster import KnownMachine, Roster, gone_keys, renamed, without
 from hpcforge.plan.test_selection import Verify
-from hpcforge.run import leftover
+from hpcforge.run import down_workers, leftover
 from hpcforge.run.commit import Commit, commit_of, descends
 from hpcforge.run.history import Copy
 from hpcforge.run.preflight import commit_warning, refuse_older
@@ -89,9 +89,19 @@ def compare(
     if with_gone is not goal:
         found, goal = look(with_gone), with_gone
     plan = diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head)
-    plan = replace(plan, obstacles=tuple(with_line(site, obstacle) for obstacle in plan.obstacles))
+    down = down_workers.find(
+        site.cluster,
+        {**found.observed, site.cluster.slurm.controller: found.head},
+        down_workers.configured(found.observed),
+    )
+    plan = replace(
+        plan,
+        obstacles=tuple(with_line(site, obstacle) for obstacle in plan.obstacles),
+        down=down_workers.explained(engine, site.cluster, goal.desired, down),
+    )
     recorded = load(found.head.reads.get(VERDICTS_PATH))
     out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))
+    out |= {worker.node: worker.sentence for worker in plan.down}
     return Comparison(found, planned(site.cluster, plan, recorded, choice.verify, out), goal)
 
 

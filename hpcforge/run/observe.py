@@ -18,7 +18,7 @@ from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SLURM_WAITING_COMMAND
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.roster import PATH as ROSTER_PATH
-from hpcforge.run import leftover
+from hpcforge.run import leftover, worker_ports
 from hpcforge.run.fanout import ask_all
 from hpcforge.run.requests import wanted
 from hpcforge.run.secret_files import Contents
@@ -26,6 +26,7 @@ from hpcforge.run.wait_messages import Waits
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH
 
+SLURM_NUMBER = "slurm_number"  # the name under which a node is asked for the number of slurmctld's account
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 NO_SECRETS: Mapping[str, bytes] = {}
 NO_FILES: Mapping[str, Sequence[str]] = {}
@@ -43,15 +44,17 @@ def observe(
     reads: Mapping[str, Sequence[str]] = NO_FILES,
     *,
     waits: Waits,
+    probes: bool = True,
 ) -> dict[str, Observation]:
     """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
 
     `secrets` are the secrets in its files, which no answer contains. `reads`: files to read, by node. `waits` gets the
-    nodes that have not answered.
+    nodes that have not answered. `probes`: the controller tries the port of each slurmd, which logs that.
     """
     contents = Contents(desired.texts, secrets)
-    asked = {name: _request(cluster, desired, name, contents, reads.get(name, ())) for name in nodes}
-    seen = _ask(engine, asked, waits)
+    ports = worker_ports.asks(cluster) if probes else {}
+    asked = {name: _request(cluster, desired, name, contents, reads.get(name, ()), ports) for name in nodes}
+    seen = ask(engine, asked, waits)
     return {name: _hiding(observation, desired.nodes[name], contents) for name, observation in seen.items()}
 
 
@@ -70,13 +73,13 @@ def _hiding(seen: Observation, roles: Sequence[DesiredRole], contents: Contents)
 def observe_leaving(engine: Engine, nodes: Collection[str], waits: Waits) -> dict[str, Observation]:
     """What hpcforge owns on nodes that are not in the blueprint any more."""
     request: Request = {"verb": "observe", "wanted": [], "surplus": True}
-    return _ask(engine, dict.fromkeys(nodes, request), waits)
+    return ask(engine, dict.fromkeys(nodes, request), waits)
 
 
 def observe_machines(engine: Engine, names: Collection[str], waits: Waits) -> dict[str, Observation]:
     """Return the facts of machines that no blueprint has yet."""
     request: Request = {"verb": "observe", "wanted": []}
-    return _ask(engine, dict.fromkeys(names, request), waits)
+    return ask(engine, dict.fromkeys(names, request), waits)
 
 
 def wait_for_others(
@@ -110,10 +113,13 @@ def wait_for_others(
         engine.next(1.0)  # by which the lease is kept
 
 
-def _ask(engine: Engine, requests: Mapping[str, Request], waits: Waits) -> dict[str, Observation]:
+def ask(
+    engine: Engine, requests: Mapping[str, Request], waits: Waits, timeout_s: float = _TIMEOUT_S
+) -> dict[str, Observation]:
+    """Return the answers to requests to observe, by node."""
     seen: dict[str, Observation] = {name: Observation(name) for name in requests}
     asked = [
-        NodeProgram(f"observe:{name}", name, request, _TIMEOUT_S, begins_s=_BEGINS_S)
+        NodeProgram(f"observe:{name}", name, request, timeout_s, begins_s=min(_BEGINS_S, timeout_s))
         for name, request in requests.items()
     ]
     for event in ask_all(engine, asked, waits):
@@ -144,20 +150,33 @@ def find_usable(
     return out | lost, seen
 
 
-def _request(cluster: Cluster, desired: Desired, name: str, contents: Contents, reads: Sequence[str]) -> Request:
+def _request(
+    cluster: Cluster,
+    desired: Desired,
+    name: str,
+    contents: Contents,
+    reads: Sequence[str],
+    ports: Mapping[str, list[str]],
+) -> Request:
     controller = name == cluster.slurm.controller
     asks = {
         SLURM_NODES: list(SLURM_NODES_COMMAND),
         SLURM_JOBS: list(SLURM_JOBS_COMMAND),
         SLURM_WAITING: list(SLURM_WAITING_COMMAND),
         **leftover.asks(cluster),
+        **ports,
     }
     return {
         "verb": "observe",
         "wanted": [wanted(role, contents) for role in desired.nodes[name]],
         "reads": [*([VERDICTS_PATH, ROSTER_PATH] if controller else []), *reads],
-        "asks": asks if controller else {},
+        "asks": {**(asks if controller else {}), **number_asks(cluster, name)},
     }
+
+
+def number_asks(cluster: Cluster, node: str) -> dict[str, list[str]]:
+    """Return the question for the number of slurmctld's account, which slurmd takes requests of."""
+    return {SLURM_NUMBER: ["id", "-u", cluster.os_of(node).account("slurm")]}
 
 
 def _clock(data: Mapping[str, Any]) -> Span | None:

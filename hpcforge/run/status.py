@@ -15,11 +15,13 @@ from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.gpus import remarks
 from hpcforge.plan.observation import Observation, taken_back
 from hpcforge.plan.roster import Enrolled, Roster, leaving
+from hpcforge.run import down_workers
 from hpcforge.run.certificate_expiry import Certificate, certificate_paths, certificates
 from hpcforge.run.history import History, Past, last_changed, read_log
 from hpcforge.run.lease import LeaseHolder, ended, look
 from hpcforge.run.observe import observe
 from hpcforge.run.wait_messages import Waits
+from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
@@ -38,6 +40,7 @@ class NodeStatus:
     troubles: tuple[str, ...] = ()
     nvml: Mapping[str, Any] | None = None  # what its driver says of GPUs, as `hpcforge.node.answer_types.Nvml`
     certificates: tuple[Certificate, ...] = ()
+    down: DownWorker | None = None  # set where it takes no job, though no operator holds it
 
 
 @dataclass(frozen=True)
@@ -67,19 +70,22 @@ def status(
     say: Callable[[str], None],
     kept_as: str | None = None,
     desired: Desired = _NO_ROLES,
+    probes: bool = True,
 ) -> Status:
     """Ask every node, and the head for its records: of the history, the `last` runs. `kept_as`: see `read_log`.
 
     `say` prints the nodes that have not answered. `desired`: the roles of each node; their certificates are checked,
-    and whether a change that the node reverted is still due.
+    and whether a change that the node reverted is still due. `probes` as in `observe`.
     """
     names = [node.name for node in cluster.nodes]
     roles = desired.nodes
     paths = {name: certificate_paths(roles.get(name, ())) for name in names}
-    seen = observe(
-        engine, cluster, Desired((), dict.fromkeys(names, ()), {}), names, reads=paths, waits=Waits(say, None)
-    )
+    none = Desired((), dict.fromkeys(names, ()), {})
+    seen = observe(engine, cluster, none, names, reads=paths, waits=Waits(say, None), probes=probes)
     needed = _needed_again(engine, cluster, desired, seen, say)
+    known = down_workers.configured(seen)
+    found = down_workers.find(cluster, seen, known, known)
+    down = {worker.node: worker for worker in down_workers.explained(engine, cluster, desired, found)}
     now_s = time.time()
     certified = {name: certificates(roles.get(name, ()), seen[name].reads, now_s) for name in names}
     head = cluster.slurm.controller
@@ -94,8 +100,11 @@ def status(
         cluster=cluster.name,
         head=head,
         nodes=tuple(
-            _node(one, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name, ()))
-            for name, one in seen.items()
+            _with_down(
+                _node(answer, slurm.get(name), changed.get(name), workers.get(name), certified[name], needed.get(name)),
+                down.get(name),
+            )
+            for name, answer in seen.items()
         ),
         leaving=leaving(roster, cluster),
         away=away,
@@ -140,13 +149,13 @@ def _node(
     changed: Past | None,
     worker: DeclaredWorker | None,
     certified: tuple[Certificate, ...],
-    needed: Collection[str],
+    needed: Collection[str] | None,
 ) -> NodeStatus:
     receipt = seen.receipt or {}
     troubles = [f"its record is unusable: {receipt['trouble']}"] if receipt.get("trouble") else []
     if seen.at_work:
         troubles.append(f"a step of run {seen.at_work.get('number')} by {seen.at_work.get('who')} is at work")
-    troubles += [taken_back(one) for one in seen.reverted if one["role"] in needed]
+    troubles += [taken_back(one) for one in seen.reverted if one["role"] in (needed or ())]
     if not seen.python and seen.unreachable is None:
         troubles.append("it has no Python yet")
     nvml = seen.facts.get("nvml") or seen.facts.get("amdgpu")
@@ -158,6 +167,15 @@ def _node(
     number = receipt.get("run")
     run = number if isinstance(number, int) else None
     return NodeStatus(seen.node, seen.unreachable, state, changed, run, tuple(troubles), nvml, certified)
+
+
+def _with_down(node: NodeStatus, down: DownWorker | None) -> NodeStatus:
+    """Return the node with the causes for which it takes no job; its state and Slurm's reason are shown anyway."""
+    if down is None:
+        return node
+    since = f"down since {down.since}" if down.since and down.state == "down" else down.state
+    text = ": ".join(filter(None, (since, down.explanation or down.reason)))
+    return replace(node, troubles=(text, *node.troubles), down=down)
 
 
 def _notes_of_slurm(head: Observation, desired: Desired) -> list[str]:

@@ -13,10 +13,11 @@ from hpcforge.blueprint.smoke_tests import Level
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import ExpectedError
+from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.test_selection import SmokeRuns, gate_runs
-from hpcforge.run import leftover
+from hpcforge.run import down_workers, leftover
 from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.expectations import Expectations
 from hpcforge.run.listener import Listener
@@ -24,6 +25,7 @@ from hpcforge.run.observe import UNREACHABLE, find_usable
 from hpcforge.run.run import Run, begin
 from hpcforge.run.smoke_tests import Verified, asked, chosen, run_tests
 from hpcforge.run.verdict_store import store_verifications
+from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import drained, parse_slurm_nodes
 from hpcforge.verify.baselines import VERIFICATIONS_PATH, PastVerification, Verifications
 from hpcforge.verify.baselines import load as load_kept
@@ -52,6 +54,7 @@ class Usable:
     recorded: Recorded
     seen: Mapping[str, Observation] = field(default_factory=dict)
     kept: Verifications = field(default_factory=Verifications)
+    down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
 
     def slurm_state(self, cluster: Cluster, node: str) -> tuple[str, str]:
         """A node's state and reason as Slurm has them; "" where it does not know the node."""
@@ -88,14 +91,20 @@ class GateError(ExpectedError):
     """A node cannot be tested before its return; says why."""
 
 
-def look(engine: Engine, cluster: Cluster, listener: Listener) -> Usable:
-    """Ask all nodes; test jobs that a run has left behind are cancelled."""
+def look(engine: Engine, cluster: Cluster, desired: Desired, listener: Listener, gate: str | None = None) -> Usable:
+    """Ask all nodes; test jobs that a run has left behind are cancelled. `gate` is tested though it is drained."""
     with listener.phase("observe"):
         out, seen = find_usable(engine, cluster, listener.say, (VERIFICATIONS_PATH,))
         head = seen[cluster.slurm.controller]
         if leftover.told(head.answers):
             leftover.clear(engine, cluster, listener.say)
-    return Usable(out, load(head.reads.get(VERDICTS_PATH)), seen, load_kept(head.reads.get(VERIFICATIONS_PATH)))
+        names = [name for name in down_workers.configured(seen) if name != gate]
+        down = down_workers.explained(engine, cluster, desired, down_workers.find(cluster, seen, names, names))
+    for worker in down:
+        listener.say(f"left out: {worker.sentence}")
+        out[worker.node] = worker.sentence
+    recorded, kept = load(head.reads.get(VERDICTS_PATH)), load_kept(head.reads.get(VERIFICATIONS_PATH))
+    return Usable(out, recorded, seen, kept, down)
 
 
 def expectations(engine: Engine, cluster: Cluster, usable: Usable, known: Expectations) -> Expectations:

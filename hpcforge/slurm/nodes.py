@@ -26,12 +26,22 @@ SLURM_NODES_COMMAND = (
 SINFO_FORMAT = "%N|%T|%E"
 _NAME = re.compile(r"NodeName=(\S+) ")
 _STATE = re.compile(r" State=(\S+)")
+# Who set a reason and when, as both 22.05 and 24.11 print it: ` Reason=Not responding [slurm@2026-11-28T10:02:41]`.
+_SETTER = re.compile(r" \[([^\s@\[\]]{1,64})@(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^\s\[\]]{0,16}\]")
 
 _DRAINED = ("DRAIN", "DRAINED", "DRAINING")  # by somebody, who is waited for
 _NOT_REGISTERED = ("DOWN", "INVAL", "INVALID_REG", "NOT_RESPONDING", "UNKNOWN")  # a daemon that restarts comes so
 _KEPT_BACK = (  # by Slurm itself, or for those whom a reservation is for
     "ERROR", "FAIL", "FAILING", "FUTURE", "MAINT", "MAINTENANCE",
     "POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "REBOOT", "REBOOT_ISSUED",
+)  # fmt: skip
+_HELD = tuple(word for word in _KEPT_BACK if word != "ERROR")  # as an operator or power saving has it
+OWN_DRAINS = "hpcforge"  # how reasons of hpcforge's drains begin, those of its node health check too
+# Reasons that Slurm gives by itself; slurmd's, whose account is root, cannot be known by that. See slurmd's req.c and
+# slurmctld's node_mgr.c and job_mgr.c.
+SLURM_DRAINS = (
+    "Low RealMemory", "Low CPUs", "Low socket*core", "Low TmpDisk", "gres/", "Kill task failed", "Prolog error",
+    "Epilog error", "batch job complete failure", "Duplicate jobid", "Not responding", "Node unexpectedly rebooted",
 )  # fmt: skip
 _UNUSABLE = frozenset((*_DRAINED, *_NOT_REGISTERED, *_KEPT_BACK))
 # What sinfo appends. `@` (a restart was asked for) and `-` (planned for a job) leave the node in use.
@@ -77,6 +87,24 @@ def reserved(state: str) -> bool:
     return "RESERVED" in _words(state)
 
 
+def held(state: str) -> bool:
+    """Whether a drain, a maintenance, a restart or power saving keeps jobs away: nothing is expected of the daemon."""
+    return not _words(state).isdisjoint((*_HELD, *_DRAINED))
+
+
+def faulty(state: str, reason: str, *, by_slurm: bool) -> bool:
+    """Whether a node takes no job for a reason that is no operator's: Slurm lost it, refused it or drained it itself.
+
+    `by_slurm`: slurmctld's account set the reason. DOWN is faulty whatever set it: an operator drains.
+    """
+    words = _words(state)
+    if not words.isdisjoint(_HELD):
+        return False
+    if not words.isdisjoint(_DRAINED):
+        return by_slurm or reason.startswith((OWN_DRAINS, *SLURM_DRAINS))
+    return not words.isdisjoint((*_NOT_REGISTERED, "ERROR"))
+
+
 def down(state: str) -> bool:
     """Whether no job can run there at all."""
     return "DOWN" in _words(state)
@@ -102,6 +130,17 @@ def _reason(line: str) -> str:
     reason = line.partition(" Reason=")[2].rstrip()
     said, _, by = reason.rpartition(" [")
     return said if by.endswith("]") and "@" in by and " " not in by else reason
+
+
+def reason_setters(output: str) -> dict[str, tuple[str, str]]:
+    """The account that set the reason of each node, and when (`2026-11-28 10:02`), from the same output."""
+    setters = {}
+    for line in output.splitlines():
+        name, marks = _NAME.match(line), _SETTER.findall(line.partition(" Reason=")[2])
+        if name and marks:
+            account, date, clock = marks[-1]
+            setters[name[1]] = (account, f"{date} {clock}")
+    return setters
 
 
 def parse_sinfo(output: str) -> dict[str, tuple[str, str]]:

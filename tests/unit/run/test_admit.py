@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -96,3 +97,26 @@ def test_who_is_not_finished() -> None:
     done, failed, skipped, later = (RoleOutcome(one) for one in ("done", "failed", "skipped", "deferred"))
     outcomes = {"w01": {"a": done}, "w02": {"a": failed}, "w03": {"a": done, "b": skipped}, "w04": {"a": later}}
     assert RunResult(outcomes, lost={"w05": "away"}).unfinished() == {"w02", "w03", "w05"}
+
+
+def test_a_worker_with_a_known_cause_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A firewall keeps w03 away: it is asked for the cause once, after 15 s, and the wait for it ends."""
+    controller = Controller({"w01": ("IDLE", ""), "w02": ("UNKNOWN", ""), "w03": ("UNKNOWN", "")})
+    well = {"memory_kib": 2**20, "cpus": 2}
+    facts = dict.fromkeys(controller.states, well)
+    time_s, asked = [0.0], list[list[str]]()
+
+    def pause(seconds: float) -> None:
+        time_s[0] += seconds
+        if time_s[0] > 20:
+            controller.states["w02"] = ("IDLE", "")
+
+    def lost(names: Sequence[str]) -> set[str]:
+        asked.append([*names])
+        return {"w03"}
+
+    monkeypatch.setattr("hpcforge.run.admit.time.sleep", pause)
+    monkeypatch.setattr("hpcforge.run.admit.time.monotonic", lambda: time_s[0])
+    admitted = admit(controller, plan({}, declared=tuple(map(worker, facts))), facts, 90.0, RunResult({}), lost)
+    assert (asked, admitted.not_scheduled) == ([["w02", "w03"]], {"w03": "unknown"})
+    assert 20 < time_s[0] < 22

@@ -1,0 +1,153 @@
+"""Workers that take no job: found in the controller's answers, and asked for the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from hpcforge.cluster.model import Cluster
+from hpcforge.engines.tasks import Engine
+from hpcforge.node.requests import Request
+from hpcforge.plan.clocks import clocks_off
+from hpcforge.plan.desired import Desired
+from hpcforge.plan.diff import SLURM_NODES
+from hpcforge.plan.observation import Observation
+from hpcforge.run import worker_ports
+from hpcforge.run.observe import SLURM_NUMBER, ask, number_asks
+from hpcforge.run.requests import wanted
+from hpcforge.run.secret_files import Contents
+from hpcforge.run.wait_messages import Waits
+from hpcforge.slurm.down_causes import WorkerAnswers, causes, checked, questions
+from hpcforge.slurm.down_nodes import DownWorker, down_workers
+from hpcforge.slurm.nodes import SLURM_NODES_COMMAND
+
+_HEAD_S = 10.0  # with the workers' time, a cause is known within 30 s
+_WORKERS_S = 18.0
+_MOST_ASKED = 32  # workers: what more of them have is likely the same
+_MOST_OBSTACLES = 5
+# As a user without rights, for root alone: of no use to a reader of process lists.
+_CREDENTIAL = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "munge", "-n", "--restrict-uid=0"]
+
+
+def find(
+    cluster: Cluster, seen: Mapping[str, Observation], names: Collection[str], registered: Collection[str] = ()
+) -> tuple[DownWorker, ...]:
+    """Return those of the workers `names` that take no job by the answers of the controller, without causes.
+
+    `registered`: workers that have been configured, which Slurm has to list.
+    """
+    head = seen[cluster.slurm.controller]
+    workers = [node.name for node in cluster.workers if node.name in names]
+    number = _number(head)
+    refusing = {name for name in workers if name in seen and number and _number(seen[name]) not in ("", number)}
+    return down_workers(
+        workers,
+        head.answers.get(SLURM_NODES, ""),
+        worker_ports.silent(cluster, head.answers),
+        cluster.os_of(head.node).account("slurm"),
+        registered=registered,
+        refusing=refusing,
+    )
+
+
+def _number(node: Observation) -> str:
+    """Return the number of slurmctld's account there; "" where it is not known."""
+    return node.answers.get(SLURM_NUMBER, "").strip()
+
+
+def configured(seen: Mapping[str, Observation]) -> list[str]:
+    """Return the reachable nodes that hpcforge has configured before."""
+    return [name for name, node in seen.items() if node.unreachable is None and node.configured]
+
+
+def look(
+    engine: Engine, cluster: Cluster, names: Collection[str], before: Mapping[str, Observation]
+) -> tuple[DownWorker, ...]:
+    """Ask the controller now, and workers without a number of slurm `before`; as `find`, of configured workers."""
+    head = cluster.slurm.controller
+    new = [name for name in names if name != head and not (name in before and _number(before[name]))]
+    asks = {SLURM_NODES: list(SLURM_NODES_COMMAND), **worker_ports.asks(cluster)}
+    requests = {name: _asking(number_asks(cluster, name)) for name in new}
+    requests[head] = _asking({**asks, **number_asks(cluster, head)})
+    return find(cluster, {**before, **_answers(engine, requests, _HEAD_S)}, names, names)
+
+
+def _asking(asks: dict[str, list[str]]) -> Request:
+    return {"verb": "observe", "wanted": [], "asks": asks}
+
+
+def explained(
+    engine: Engine, cluster: Cluster, desired: Desired, found: Sequence[DownWorker]
+) -> tuple[DownWorker, ...]:
+    """Ask the workers, and the controller about their ports; return them with causes, within 30 s.
+
+    A drained worker is not asked: the reason of the drain is the cause.
+    """
+    asked = [worker.node for worker in found if worker.state != "drained"][:_MOST_ASKED]
+    if not asked:
+        return tuple(found)
+    head = cluster.slurm.controller
+    of_head = _answers(engine, {head: _of_head(cluster, asked)}, _HEAD_S)[head]
+    credential = of_head.answers.get("credential", "").strip()
+    requests = {name: _of_worker(cluster, desired, name, credential) for name in asked}
+    seen = _answers(engine, requests, _WORKERS_S)
+    return tuple(
+        _with_causes(cluster, worker, of_head, seen[worker.node]) if worker.node in seen else worker for worker in found
+    )
+
+
+def _answers(engine: Engine, requests: Mapping[str, Request], timeout_s: float) -> dict[str, Observation]:
+    return ask(engine, requests, Waits(lambda _: None, None), timeout_s)
+
+
+def _of_head(cluster: Cluster, names: Sequence[str]) -> Request:
+    head = cluster.slurm.controller
+    asks = {
+        **number_asks(cluster, head),
+        "credential": list(_CREDENTIAL),
+        worker_ports.SLURMD_PORTS: worker_ports.probe(worker_ports.slurmd(cluster, name) for name in names),
+    }
+    return _asking(asks)
+
+
+def _of_worker(cluster: Cluster, desired: Desired, name: str, credential: str) -> Request:
+    os = cluster.os_of(name)
+    units = os.unit("slurmd.service"), os.unit("munge.service")
+    # Checks may wait for half a minute.
+    roles = [replace(role, checks=(), opaque=None) for role in desired.nodes.get(name, ())]
+    contents = Contents(desired.texts, {})
+    return {
+        "verb": "observe",
+        "wanted": [wanted(role, contents) for role in roles],
+        "inspect": True,
+        "asks": {
+            **questions(*units, credential),
+            **number_asks(cluster, name),
+            "ports": worker_ports.probe(worker_ports.services(cluster, name)),
+        },
+    }
+
+
+def _with_causes(cluster: Cluster, worker: DownWorker, of_head: Observation, seen: Observation) -> DownWorker:
+    head = cluster.slurm.controller
+    if seen.unreachable is not None:
+        return replace(worker, checked=f"{worker.node} did not answer hpcforge: {seen.unreachable}")
+    clocks = {name: answer.clock for name, answer in ((head, of_head), (worker.node, seen)) if answer.clock is not None}
+    off = [clock.said for clock in clocks_off(clocks, head, ()) if clock.node == worker.node and abs(clock.off_s) > 60]
+    services = worker_ports.services(cluster, worker.node)
+    unreached = worker_ports.failures(seen.answers.get("ports", ""))
+    answers = WorkerAnswers(
+        worker.node,
+        head,
+        seen.answers,
+        (_number(seen), _number(of_head)),
+        off[0] if off else "",
+        worker_ports.silent(cluster, of_head.answers).get(worker.node, ""),
+        [f"{services[port]} ({port}): {why}" for port, why in unreached.items() if port in services],
+        [
+            f"{worker.node}: {thing['kind']} {thing['name']}: {thing['why']}"
+            for thing in seen.obstacles[:_MOST_OBSTACLES]
+        ],
+    )
+    known = causes(answers)
+    return replace(worker, causes=known, checked="" if known else checked(answers))

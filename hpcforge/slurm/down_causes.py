@@ -1,0 +1,172 @@
+"""Why a worker takes no job: questions to the worker itself, and the judgement of its answers. Pure.
+
+The worker's answers count for itself alone. What its port does for others is the head's word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+_SHOW = "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,ExecStart"
+# Where the kernel has no table of iptables-legacy, the program would make one.
+_LEGACY = "for f in ip ip6; do grep -q . /proc/net/${f}_tables_names && ${f}tables-legacy -S; done 2>/dev/null; true"
+_LOG = (
+    'journalctl -u "$1" -n 20 -o cat --no-pager 2>/dev/null; tail -n 40 /var/log/slurm/slurmd.log 2>/dev/null; '
+    'journalctl -u "$1" -n 200 -o cat --no-pager 2>/dev/null | grep -E "error:|fatal:" | tail -n 3; true'
+)
+_DISKS = "for o in -Pk -Pi; do df $o / /run /tmp /var/lib /var/log; done 2>/dev/null; true"
+_FOREIGN_PLACES = ("/etc/", "/run/", "/usr/local/", "/opt/", "/home/", "/srv/")
+_OWN_TABLE = "table inet hpcforge"
+_CHAIN = re.compile(r"\s*chain (\S+) \{")
+_TROUBLE = re.compile(r"(?:error|fatal): ")
+
+
+def questions(slurmd_unit: str, munge_unit: str, credential: str) -> dict[str, list[str]]:
+    """Return the commands for a worker, by name. `credential` was made on the head."""
+    return {
+        "host": ["uname", "-n"],
+        "units": ["systemctl", "show", f"--property={_SHOW}", slurmd_unit, munge_unit],
+        "log": ["sh", "-c", _LOG, "sh", slurmd_unit],
+        "rules": ["sh", "-c", "nft list ruleset 2>/dev/null; true"],
+        "legacy": ["sh", "-c", _LEGACY],
+        "disks": ["sh", "-c", _DISKS],
+        "credential": ["sh", "-c", 'printf %s "$1" | unmunge 2>&1; true', "sh", credential],
+    }
+
+
+@dataclass(frozen=True)
+class WorkerAnswers:
+    """What is known of a worker that takes no job."""
+
+    node: str
+    head: str
+    answers: Mapping[str, str]  # of the worker, by the names of `questions`
+    slurm_numbers: tuple[str, str] = ("", "")  # of the account slurm there and on the head
+    clock: str = ""  # what is wrong with its clock
+    silent: str = ""  # why the head cannot connect to its slurmd
+    unreached: Sequence[str] = ()  # what the worker cannot connect to, and why
+    obstacles: Sequence[str] = ()  # sentences of the search for obstacles
+
+    def answer(self, name: str) -> str:
+        """Return the first line of an answer."""
+        return self.answers.get(name, "").partition("\n")[0].strip()[:200]
+
+
+def causes(of: WorkerAnswers) -> tuple[str, ...]:
+    """Return the causes, the likeliest first; each is a sentence with the node."""
+    slurmd, munge = _units(of.answers.get("units", ""))
+    found = [*_accounts(of), *_host_name(of), *_munge(of, munge), *_slurmd(of, slurmd), *_disks(of)]
+    blocked = [*([of.silent] if of.silent else []), *(f"{of.node} cannot connect to {why}" for why in of.unreached)]
+    stopped = slurmd.get("ActiveState", "active") != "active"
+    filtered = bool(of.unreached) or (bool(of.silent) and not (stopped and "refused" in of.silent))
+    rules = foreign_rules(of.answers.get("rules", ""), of.answers.get("legacy", "")) if filtered else ""
+    if rules:
+        found.insert(0, f"{of.node}'s firewall has rules of its own: {rules}")
+    found += of.obstacles
+    return tuple(dict.fromkeys(found or (blocked if filtered else ())))
+
+
+def checked(of: WorkerAnswers) -> str:
+    """Return what showed nothing."""
+    reached = "" if of.silent else f"; {of.head} reaches its slurmd, and slurmctld asks it again within a minute"
+    return f"slurmd, munge and its key, slurm's number, host name, clock, disks and ports of {of.node}{reached}"
+
+
+def foreign_rules(ruleset: str, legacy: str) -> str:
+    """Return a chain or rule that drops packets and is not hpcforge's: of `nft list ruleset`, of `iptables-legacy -S`.
+
+    A policy first, then a rule. Chains for incoming packets that others jump to have `input` in their names, as those
+    of firewalld and ufw.
+    """
+    policies, rules = list[str](), list[str]()
+    table, chain, hook = "", "", False
+    for line in ruleset.splitlines():
+        words = line.split()
+        if line.startswith("table "):
+            table, chain = line.rstrip(" {"), ""
+        elif started := _CHAIN.match(line):
+            chain, hook = started[1], "input" in started[1].lower()
+        elif chain and table != _OWN_TABLE:
+            where = f"{table}, chain {chain}"
+            if "hook" in words:
+                hook = bool({"input", "output"} & {*words})
+                policies += [f"{where}, policy drop"] if hook and "policy drop;" in line else []
+            elif hook and {"drop", "reject"} & {*words}:
+                rules.append(f"{where}, {' '.join(words)[:120]}")
+    for line in legacy.splitlines():
+        kind, _, rest = line.strip().partition(" ")
+        if kind == "-P" and rest in ("INPUT DROP", "OUTPUT DROP"):
+            policies.append(f"iptables-legacy, chain {rest.split()[0]}, policy drop")
+        elif kind == "-A" and rest.startswith(("INPUT ", "OUTPUT ")) and re.search(r"-j (DROP|REJECT)\b", rest):
+            name, _, rule = rest.partition(" ")
+            rules.append(f"iptables-legacy, chain {name}, {rule[:120]}")
+    return next(iter((*policies, *rules)), "")
+
+
+def _units(output: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the properties of slurmd's unit and of munge's."""
+    blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in output.split("\n\n")]
+    slurmd, munge = (*blocks, {}, {})[:2]
+    return slurmd, munge
+
+
+def _accounts(of: WorkerAnswers) -> Iterator[str]:
+    here, there = of.slurm_numbers
+    if here.isdigit() and there and here != there:
+        yield f"{of.node}: slurm is {here} here and {there} on {of.head}"
+
+
+def _host_name(of: WorkerAnswers) -> Iterator[str]:
+    """Compare the host name: slurmd looks it up in slurm.conf, to the first dot."""
+    name = of.answer("host")
+    if name and name.partition(".")[0] != of.node:
+        yield f"{of.node}'s host name is {name}, which is not in slurm.conf: hostnamectl set-hostname {of.node}"
+
+
+def _munge(of: WorkerAnswers, unit: Mapping[str, str]) -> Iterator[str]:
+    said = of.answers.get("credential", "")
+    if unit and unit.get("ActiveState") != "active":
+        yield f"munge is not running on {of.node} ({_state(unit)})"
+    elif "Invalid credential" in said:
+        yield f"{of.node} has another munge key than {of.head}: unmunge says Invalid credential"
+    elif of.clock or "Expired credential" in said or "Rewound credential" in said:
+        word = "Expired" if "Expired" in said else "Rewound"
+        yield f"{of.node}: {of.clock or f'its clock is off: unmunge says {word} credential'}"
+
+
+def _slurmd(of: WorkerAnswers, unit: Mapping[str, str]) -> Iterator[str]:
+    path, program = unit.get("FragmentPath", ""), _program(unit.get("ExecStart", ""))
+    foreign = [place for place in (path, program) if place.startswith(_FOREIGN_PLACES)]
+    if unit.get("LoadState") != "masked" and foreign:
+        yield f"slurmd on {of.node} is not the package's: {' starts '.join(filter(None, (path, program)))}"
+    if unit and unit.get("ActiveState") != "active":
+        lines = [line.strip() for line in of.answers.get("log", "").splitlines() if _TROUBLE.search(line)]
+        lines = [line for line in lines if "pmix" not in line]  # which every start logs
+        last = f": {lines[-1][:200]}" if lines and unit.get("ActiveState") != "inactive" else ""  # ended by itself
+        yield f"slurmd is not running on {of.node} ({_state(unit)}){last}"
+
+
+def _state(unit: Mapping[str, str]) -> str:
+    """Return `masked`, `not installed`, or `inactive, disabled`."""
+    load = unit.get("LoadState", "")
+    if load == "masked":
+        return "masked"
+    if load == "not-found":
+        return "not installed"
+    return ", ".join(filter(None, (unit.get("ActiveState"), unit.get("UnitFileState"))))
+
+
+def _program(start: str) -> str:
+    """Return the program of `{ path=/usr/sbin/slurmd ; argv[]=... }`."""
+    return start.partition("path=")[2].partition(" ")[0]
+
+
+def _disks(of: WorkerAnswers) -> Iterator[str]:
+    full: dict[str, str] = {}
+    for line in of.answers.get("disks", "").splitlines():
+        fields = line.split()
+        if len(fields) == 6 and fields[4] == "100%" and fields[3].isdigit() and int(fields[3]) == 0:
+            full.setdefault(fields[5], "")
+    yield from (f"the file system {place} on {of.node} is full" for place in full)

@@ -1,0 +1,102 @@
+"""Which workers take no job without an operator's doing, by what scontrol prints of them.
+
+The forms are those of `scontrol --oneliner show node` of 22.05 and 24.11, less the fields that are not asked for: the
+reason comes last, with account and time in brackets; 24.11 may print a comment or extra text after it. Reasons are
+those of slurmctld's node_mgr.c and ping_nodes.c, and of slurmd's req.c; "Kill task failed [root@...]" is as public
+reports of drained nodes have it: slurmd asks for the drain as root.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcforge.slurm.down_nodes import DownWorker, down_workers
+from hpcforge.slurm.nodes import reason_setters
+
+AT = "2026-11-28T10:02:41"
+OPERATOR = f"Reason=new disk [ada@{AT}]"
+STATES = [  # state, reason; what it is called where it is a fault
+    ("IDLE", "", ""),
+    ("MIXED+PLANNED", "", ""),
+    ("IDLE+RESERVED", "", ""),
+    ("IDLE+DRAIN", OPERATOR, ""),
+    ("MIXED+DRAIN", OPERATOR, ""),
+    ("IDLE+DRAIN+NOT_RESPONDING", OPERATOR, ""),
+    ("DOWN+DRAIN", OPERATOR, ""),
+    ("DOWN+MAINTENANCE", "", ""),
+    ("IDLE+MAINTENANCE+NOT_RESPONDING", "", ""),
+    ("DOWN+REBOOT_ISSUED", f"Reason=reboot requested [root@{AT}]", ""),
+    ("IDLE+REBOOT_REQUESTED", "", ""),
+    ("FUTURE", "", ""),
+    ("DOWN+FUTURE", "", ""),
+    ("IDLE+CLOUD+POWERED_DOWN", "", ""),
+    ("IDLE+CLOUD+POWERING_UP+NOT_RESPONDING", "", ""),
+    ("DOWN+CLOUD+POWERED_DOWN", "", ""),
+    ("IDLE+POWERING_DOWN", "", ""),
+    ("IDLE+FAIL", f"Reason=fan [root@{AT}]", ""),
+    ("DOWN+NOT_RESPONDING", f"Reason=Not responding [slurm@{AT}]", "down"),
+    ("DOWN", f"Reason=Node unexpectedly rebooted [slurm@{AT}]", "down"),
+    ("DOWN", f"Reason=broken [root@{AT}]", "down"),  # no drain: nothing says that somebody is at work there
+    ("DOWN", "", "down"),
+    ("IDLE+NOT_RESPONDING", "", "not responding"),
+    ("ALLOCATED+NOT_RESPONDING", "", "not responding"),
+    ("UNKNOWN", "", "not registered"),
+    ("UNKNOWN+NOT_RESPONDING", "", "not responding"),
+    ("IDLE+INVALID_REG", f"Reason=gres/gpu count reported lower than configured (0 < 2) [slurm@{AT}]", "invalid"),
+    ("INVAL", "", "invalid"),
+    ("ERROR", "", "in error"),
+    ("IDLE+DRAIN", f"Reason=Low RealMemory (reported:1 < 100.00% of configured:2) [slurm@{AT}]", "drained"),
+    ("IDLE+DRAIN", f"Reason=Kill task failed [root@{AT}]", "drained"),
+    ("IDLE+DRAIN", f"Reason=Prolog error [root@{AT}]", "drained"),
+    ("IDLE+DRAIN", f"Reason=hpcforge: GPUs 1, declared 2 [root@{AT}]", "drained"),
+    ("IDLE+DRAIN", f"Reason=hpcforge-health: disk [root@{AT}]", "drained"),
+]
+
+
+@pytest.mark.parametrize(("state", "reason", "word"), STATES)
+def test_a_state_is_an_operators_or_a_fault(state: str, reason: str, word: str) -> None:
+    lines = f"NodeName=w01  State=IDLE\nNodeName=w02  State={state} {reason}\n"
+    assert [worker.state for worker in down_workers(["w01", "w02"], lines, {})] == [word] * bool(word)
+    silent = {"w02": "head cannot connect"}  # what nothing is expected of may be silent, too
+    found = [worker.state for worker in down_workers(["w02"], lines, silent)]
+    expected = {"IDLE", "MIXED+PLANNED", "IDLE+RESERVED", "IDLE+REBOOT_REQUESTED"}
+    assert found == ([word] if word else ["not reachable for slurmctld"] * (state in expected))
+
+
+def test_one_that_refuses_slurmctld_is_named_where_something_is_expected_of_it() -> None:
+    lines = f"NodeName=w01  State=IDLE\nNodeName=w02  State=IDLE+DRAIN {OPERATOR}\n"
+    (worker,) = down_workers(["w01", "w02"], lines, {}, refusing=["w01", "w02"])
+    assert worker.sentence == "w01 is refusing slurmctld's requests"
+
+
+def test_since_when_and_why() -> None:
+    line = f"NodeName=w03  State=DOWN+NOT_RESPONDING Reason=Not responding [slurm@{AT}]"
+    (worker,) = down_workers(["w03"], f"{line}\n", {})
+    assert worker.sentence == "w03 is down since 2026-11-28 10:02 (Not responding)"
+    assert DownWorker("w03", "down", causes=("a", "b")).sentence == "w03 is down: a; b"
+    assert DownWorker("w03", "down", checked="munge").sentence == "w03 is down: no cause found: munge"
+
+
+def test_the_account_of_a_reason_is_the_last_one_in_brackets() -> None:
+    lines = [
+        f"NodeName=w01  State=DOWN Reason=see [root@2020-01-01T00:00:00] [slurm@{AT}]",
+        f"NodeName=w02  State=DOWN Reason=disk [ada@{AT}] Extra=rack 7",
+        "NodeName=w03  State=DOWN Reason=no bracket",
+        f"NodeName=w04  State=IDLE Comment=[x@{AT}]",
+    ]
+    setters = reason_setters("\n".join(lines))
+    assert setters == {"w01": ("slurm", "2026-11-28 10:02"), "w02": ("ada", "2026-11-28 10:02")}
+
+
+def test_what_slurm_does_not_list_is_named_only_where_it_was_configured() -> None:
+    lines = "NodeName=w01  State=IDLE\n"
+    assert down_workers(["w01", "w02"], lines, {}) == ()
+    (worker,) = down_workers(["w01", "w02"], lines, {}, registered=["w01", "w02"])
+    assert worker.sentence == "w02 is not in Slurm's list of nodes"
+    assert down_workers(["w01", "w02"], "", {}, registered=["w01", "w02"]) == ()  # slurmctld is silent
+
+
+def test_on_another_distribution_slurmctld_has_another_account() -> None:
+    lines = f"NodeName=w01  State=IDLE+DRAIN Reason=odd [slurmd@{AT}]\n"
+    assert down_workers(["w01"], lines, {}) == ()
+    assert len(down_workers(["w01"], lines, {}, "slurmd")) == 1
