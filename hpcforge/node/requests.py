@@ -192,6 +192,7 @@ class ObserveRequest(AnyRequest):
     wanted: list[DesiredRoleRequest]
     reads: NotRequired[list[Path]]
     asks: NotRequired[dict[Word, Command]]
+    folders: NotRequired[list[Path]]  # shared ones: tell who owns what is in them
     surplus: NotRequired[bool]  # tell what is left over, though nothing is wanted
     inspect: NotRequired[bool]  # search for obstacles of all roles, whether they differ or not
 

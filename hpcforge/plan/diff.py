@@ -8,6 +8,7 @@ from dataclasses import replace
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
+from hpcforge.plan.account_numbers import number_conflicts
 from hpcforge.plan.admission import DeclaredWorker, Shortfall, declared, drains, judged, shortfalls
 from hpcforge.plan.changes import EVERYTHING, Bare, Scope, node_changes
 from hpcforge.plan.clocks import ClockOff, clocks_off
@@ -49,7 +50,9 @@ def diff(
     found = {name: tuple(node_changes(desired.nodes[name], seen, bare)) for name, seen in reachable.items()}
     controller = head or observed.get(cluster.slurm.controller)
     clocks = _clocks(cluster, reachable, controller, found)
-    obstacles = tuple(_obstacles(desired, reachable, scope))
+    numbers = number_conflicts(cluster, desired, reachable, controller)
+    in_scope = (conflict for conflict in numbers if scope.only is None or conflict.role in scope.only)
+    obstacles = (*_obstacles(desired, reachable, scope), *in_scope)
     refused = {clock.node for clock in clocks if clock.refused} | {obstacle.node for obstacle in obstacles}
     steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
     for name, changes in found.items():
