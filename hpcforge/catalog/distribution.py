@@ -12,7 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from hpcforge.errors import ExpectedError
 
-_INHERITED = ("package_manager", "packages", "units", "paths", "accounts", "package_accounts")  # not versions: those are each release's own
+# Not versions: those are each release's own.
+_INHERITED = ("package_manager", "packages", "units", "paths", "accounts", "package_accounts")
 _Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)+$")]
 _Path = Annotated[str, Field(pattern=r"^(/[^/\s]+)+$")]
 _Unit = Annotated[str, Field(pattern=r"^[^/\s]+\.[a-z]+$")]

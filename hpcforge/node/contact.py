@@ -39,7 +39,8 @@ FIRST_CONTACT = "; ".join(
         """memory=$(sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo)""",
         "cpus=$(getconf _NPROCESSORS_ONLN 2>/dev/null || grep -c ^processor /proc/cpuinfo)",
         """printf '{"event": "no_python", "os_id": "%s", "os_release": "%s", "arch": "%s", "kernel": "%s", """
-        """"hostname": "%s", "memory_kib": %d, "cpus": %d, "users": "%s", "groups": "%s"}\\n' "$(printf %s "$ID" | plain)" """
+        """"hostname": "%s", "memory_kib": %d, "cpus": %d, """
+        """"users": "%s", "groups": "%s"}\\n' "$(printf %s "$ID" | plain)" """
         """"$(printf %s "${VERSION_ID:-$VERSION_CODENAME}" | plain)" """
         """"$(uname -m | plain)" "$(uname -r | plain)" "$(uname -n | plain)" """
         '"${memory:-0}" "${cpus:-0}" '

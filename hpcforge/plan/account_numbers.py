@@ -43,7 +43,7 @@ def number_conflicts(
     """Yield an obstacle for each account with another number than on the head; none while the head is silent."""
     if head is None or head.accounts is None:
         return
-    owners = _owners(reachable, head.node, head.accounts)
+    owners = _owners(reachable, head.accounts)
     for node, seen in reachable.items():
         if seen.accounts is None:
             continue
@@ -89,7 +89,7 @@ class _Host:
         return Obstacle(self.node, self.role, what, name, why, tuple(commands))
 
 
-def _owners(reachable: Mapping[str, Observation], head: str, of_head: Accounts) -> list[tuple[str, str, int]]:
+def _owners(reachable: Mapping[str, Observation], of_head: Accounts) -> list[tuple[str, str, int]]:
     """Return name, kind and the head's number of each owner of what nodes share."""
     users = {name: of_head.users[name] for name in of_head.users if _owns(reachable, "owner_users", name)}
     groups = {name: of_head.groups[name] for name in of_head.groups if _owns(reachable, "owner_groups", name)}

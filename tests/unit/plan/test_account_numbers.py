@@ -1,7 +1,8 @@
 """Accounts that have another number on a node than on the head.
 
-The kinds are those of public reports: a slurm account made by hand (github.com/SchedMD/slurm-gcp issues, the installation
-pages of wiki.fysik.dtu.dk/Niflheim_system with 1001 and 1002), "Security violation, slurmd RPC from uid" in slurm-users.
+The kinds are those of public guides and manuals: munge and slurm made by hand with 1001 and 1002
+(moc-documents.readthedocs.io/en/latest/hpc/Slurm.html has 991 and 992 so), and users and groups that have to be the same on all nodes
+(slurm.schedmd.com/quickstart_admin.html).
 """
 
 from __future__ import annotations
