@@ -37,7 +37,7 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
     down = _units(wanted, remembered, report)
     found = facts.collect()
     reads = {path: files.read_text(path) for path in request.get("reads", ())}
-    accounts = user_ids.accounts(request.get("folders", ())) if wanted else None
+    accounts = user_ids.accounts(request["folders"]) if "folders" in request else None
     differences, in_the_way = [], []
     for index, role in enumerate(wanted):
         difference = {

@@ -32,6 +32,7 @@ class Scope:
 
     only: frozenset[str] | None = None
     forced: frozenset[str] = frozenset()
+    take_over: bool = False  # what another cluster left is kept aside
 
 
 EVERYTHING = Scope()
@@ -147,6 +148,7 @@ def _change(wanted: DesiredRole, difference: Difference, changed: _Changed, forc
         failed_checks=() if own_work else failed,
         checks=wanted.checks,
         owns=_owns(wanted),
+        old_state=wanted.old_state,
         guard=wanted.guard,
         shape=wanted.shape,
         reboot=("due",) if due else (),

@@ -19,6 +19,7 @@ from hpcforge.plan.desired import (
     Collection,
     Disruption,
     KeptPath,
+    OldState,
     OnRemove,
     Opaque,
     R,
@@ -95,6 +96,9 @@ class Kept:
     why: str
 
 
+OLD_STATE = "old state"  # the kind of what another cluster left, see `hpcforge.node.obstacles.old_state`
+
+
 @dataclass(frozen=True)
 class Obstacle:
     """A conflict on a node that would make an apply fail."""
@@ -129,6 +133,7 @@ class Change:
     disruption: Disruption = "none"
     owns: OwnedResources = field(default_factory=OwnedResources)
     noted: bool = True  # False: the node's receipt lacks some of it, and is to have it
+    old_state: tuple[OldState, ...] = ()  # what another cluster may have left there
     guard: bool = False
     shape: Shape = "free"
     reboot: tuple[RebootCause, ...] = ()  # the node restarts before this role's units and checks
@@ -257,6 +262,8 @@ class Plan:
     verify: Verify = "touched"  # what is tested afterwards
     smoke: SmokeRuns = field(default_factory=SmokeRuns)  # as far as it can be told now
     obstacles: tuple[Obstacle, ...] = ()  # what is in the way on nodes
+    take_over: bool = False  # old state of another cluster is renamed, also where the node cannot name it yet
+    kept_aside: tuple[Obstacle, ...] = ()  # such as nodes named
     installs: tuple[Install, ...] = ()  # by `apply --install`, which then makes a plan for these nodes, too
 
     @property

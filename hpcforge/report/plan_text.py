@@ -41,6 +41,11 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
         lines += [f"leaving  {leaver.node}", *_leaving(leaver, plan), ""]
     for nodes, body in _alike({node: _removals(found) for node, found in plan.removals.items()}).items():
         lines += [f"no longer wanted  {nodes}", *body, ""]
+    aside: dict[str, list[str]] = {}
+    for old in plan.kept_aside:
+        aside.setdefault(old.node, []).append(f"  ~ {old.role}: {old.name}: {one_line(old.why)}: renamed beside it")
+    for nodes, body in _alike(aside).items():
+        lines += [f"take over  {nodes}", *body, ""]
     for step in plan.steps:
         shown: dict[
             tuple[int, ...], tuple[str, ...]

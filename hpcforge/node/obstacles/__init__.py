@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hpcforge.node import answer_types
     from hpcforge.node.requests import DesiredRoleRequest
 
-SUBJECTS: tuple[str, ...] = ()
+SUBJECTS: tuple[str, ...] = ("old_state",)
 
 
 class Inspection(NamedTuple):

@@ -159,9 +159,7 @@ def test_owners_of_shared_files_have_their_numbers_everywhere(cluster: Cluster) 
     assert found(sharing, OWNERS, replace(w1, users={"eve": 5001}, groups={}), *SHARES) == []
     assert found(cluster, OWNERS, w1, *SHARES) == []  # nothing is shared
     managed = DesiredRole("users", resources=(Account("eve", 5001, "/home/eve"),))
-    assert (
-        len(found(sharing, OWNERS, w1, *SHARES, managed)) == 1
-    )  # those are compared apart
+    assert len(found(sharing, OWNERS, w1, *SHARES, managed)) == 1  # those are compared apart
 
 
 def test_a_local_account_on_the_head_does_not_hide_the_directorys(cluster: Cluster) -> None:
@@ -192,6 +190,8 @@ def test_the_node_is_left_out_and_the_others_are_done(cluster: Cluster) -> None:
     answers = {name: replace(node, differs={"compute": missing}) for name, node in seen(w1=MINE, w2=NONE).items()}
     plan = diff(cluster, desired(), {**answers, **seen(head=NONE)})
     assert (list(plan.refused), plan.touched) == (["w1"], ("w2",))
+    bare = {**answers, "w1": replace(answers["w1"], python=False, differs={})}
+    assert diff(cluster, desired(), {**bare, **seen(head=NONE)}).first_contact == ()  # nor does it get Python
     only = diff(cluster, desired(), {**answers, **seen(head=NONE)}, scope=Scope(only=frozenset({"controller"})))
     assert only.obstacles == ()
 
