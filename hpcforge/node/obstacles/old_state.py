@@ -13,6 +13,7 @@ import shlex
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, paths
@@ -36,9 +37,7 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
         for item in role.get("old_state", ()):
             name = _other_cluster(item)
             if name is not None:
-                why = (
-                    f"it is of {name}, not of cluster {item['cluster']}: {item['why']}; `apply --take-over` renames it"
-                )
+                why = f"it is of {name}, not of {item['cluster']}: {item['why']}; `apply --take-over` renames it"
                 yield Conflict(role["role"], KIND, item["path"], why, tuple(_by_hand(item, name)))
 
 
@@ -60,11 +59,11 @@ def keep_aside(work: Sequence[WorkRequest], report: EventReporter) -> None:
 
 def _other_cluster(item: OldStateRequest) -> str | None:
     """Return the cluster that left it, None where there is none, or it is this one."""
-    file = f"{item['path']}/{item['name_in']}" if item["name_in"] else item["path"]
+    file = Path(item["path"], item["name_in"])
     try:
-        if not stat.S_ISREG(os.stat(file).st_mode):
+        if not file.is_file():
             return None
-        with open(file, "rb") as opened:
+        with file.open("rb") as opened:
             text = opened.read(_MOST).decode("utf-8", "replace")
     except OSError:
         return None

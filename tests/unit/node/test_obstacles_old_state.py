@@ -94,7 +94,7 @@ def test_take_over_keeps_all_of_it_beside_and_a_second_one_finds_nothing(state, 
     old_state.keep_aside(work, report)
     [aside] = state.parent.glob("slurmctld.cluster-old-*")
     assert (aside / "job_state").read_text() == "jobs"
-    assert (os.listdir(state), state.stat().st_mode & 0o777) == ([], 0o700)
+    assert (list(state.iterdir()), state.stat().st_mode & 0o777) == ([], 0o700)
     assert [event["detail"] for event in heard] == [f"of cluster '../old': kept as {aside}"]
     old_state.keep_aside(work, report)
     assert len(heard) == 1
@@ -103,7 +103,7 @@ def test_take_over_keeps_all_of_it_beside_and_a_second_one_finds_nothing(state, 
 def test_what_has_our_name_is_never_renamed(state, report, heard):
     (state / "clustername").write_text("new")
     old_state.keep_aside([role(item(state, name_in="clustername"))], report)
-    assert (os.listdir(state.parent), heard) == (["slurmctld"], [])
+    assert (list(state.parent.iterdir()), heard) == ([state], [])
 
 
 def test_files_beside_are_renamed_with_it(tmp_path, report):
@@ -119,13 +119,13 @@ def test_what_cannot_be_renamed_is_an_error_that_says_so(state, report, monkeypa
     (state / "clustername").write_text("old")
     monkeypatch.setattr(old_state.time, "strftime", lambda _form: "-now")
     (state.parent / "slurmctld.cluster-old-now").mkdir()
-    with pytest.raises(events.NodeError, match="is there already: rename .* by hand"):
+    with pytest.raises(events.NodeError, match=r"is there already: rename .* by hand"):
         old_state.keep_aside([role(item(state, name_in="clustername"))], report)
 
 
 def test_a_host_that_had_no_python_is_refused_unless_it_is_taken_over(state, report):
     (state / "clustername").write_text("old")
     work = [role(item(state, name_in="clustername"))]
-    with pytest.raises(events.NodeError, match="controller: old state .*: it is of cluster 'old'"):
+    with pytest.raises(events.NodeError, match=r"controller: old state .*: it is of cluster 'old'"):
         converge._refuse_unfit(work, [], receipt.EMPTY, report)
     converge._refuse_unfit(work, [], receipt.EMPTY, report, {old_state.KIND})

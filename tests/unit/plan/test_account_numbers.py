@@ -1,7 +1,7 @@
 """Accounts that have another number on a node than on the head.
 
-The kinds are those of public guides and manuals: munge and slurm made by hand with 1001 and 1002
-(moc-documents.readthedocs.io/en/latest/hpc/Slurm.html has 991 and 992 so), and users and groups that have to be the same on all nodes
+The kinds are those of public guides and manuals: munge and slurm made by hand
+(moc-documents.readthedocs.io/en/latest/hpc/Slurm.html), and users and groups that have to be the same on all nodes
 (slurm.schedmd.com/quickstart_admin.html).
 """
 
