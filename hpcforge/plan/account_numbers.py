@@ -59,7 +59,7 @@ def number_conflicts(
             for name, what, number in owners:
                 here = host.here(what).get(name)
                 if name not in own and here is not None and here != number:
-                    why = f"{_differs(host, here, number)}, where it owns files that this node shares"
+                    why = f"{_differs(host, name, here, number)}, where it owns files that this node shares"
                     yield host.obstacle(what, name, why, _renumber(host, what, name, number))
 
 
@@ -115,7 +115,7 @@ def _role_with_files(cluster: Cluster, node: str, roles: Sequence[DesiredRole]) 
     """Return the first role of a node that mounts or serves a shared folder."""
     systems = [s for s in cluster.storage if not s.drives and (node in s.known or node in s.servers)]
     paths = {path for system in systems for path in (system.mount, system.path)}
-    found = (role.role for role in roles if any(r.path in paths for r in (*role.of(Mount), *role.of(Directory))))
+    found = (role.role for role in roles if any(item.named in paths for item in (*role.of(Mount), *role.of(Directory))))
     return next(found, None)
 
 
@@ -144,7 +144,9 @@ def _other_number(host: _Host, name: str, number: int) -> Iterator[Obstacle]:
     commands = [command for what, (_, wanted) in differs.items() for command in _renumber(host, what, name, wanted)]
     for what, (here, wanted) in differs.items():
         text = (
-            _differs(host, here, wanted) if name in host.there(what) else f"is {here} here and {wanted} on other nodes"
+            _differs(host, name, here, wanted)
+            if name in host.there(what)
+            else f"{name} is {here} here and {wanted} on other nodes"
         )
         yield host.obstacle(what, name, text, list(dict.fromkeys(commands)))
         commands = []  # once
@@ -164,8 +166,8 @@ def _made_by_package(host: _Host, name: str, account: PackageAccount) -> Iterato
         yield host.obstacle("account", name, why, [*_add_group(host, name, account), *_add_user(host, name, account)])
 
 
-def _differs(host: _Host, here: int, there: int) -> str:
-    return f"is {here} here and {there} on {host.head}"
+def _differs(host: _Host, name: str, here: int, there: int) -> str:
+    return f"{name} is {here} here and {there} on {host.head}"
 
 
 def _add_group(host: _Host, name: str, account: PackageAccount) -> list[str]:

@@ -66,16 +66,16 @@ OWN_MUNGE = Accounts({"munge": 1002, "slurm": 64030}, {"munge": 1002, "slurm": 6
             NONE,  # at the first apply the head has none
             MINE,
             [
-                "w1 compute account slurm: is 1001 here and 64030 on other nodes",
-                "w1 compute group slurm: is 1001 here and 64030 on other nodes",
+                "w1 compute account slurm: slurm is 1001 here and 64030 on other nodes",
+                "w1 compute group slurm: slurm is 1001 here and 64030 on other nodes",
             ],
         ),
         (
             PACKAGES,
             Accounts({"slurm": 64030}, {"slurm": 988}),
-            ["w1 compute group slurm: is 988 here and 64030 on head"],
+            ["w1 compute group slurm: slurm is 988 here and 64030 on head"],
         ),
-        (PACKAGES, Accounts({}, {"slurm": 1500}), ["w1 compute group slurm: is 1500 here and 64030 on head"]),
+        (PACKAGES, Accounts({}, {"slurm": 1500}), ["w1 compute group slurm: slurm is 1500 here and 64030 on head"]),
         (
             PACKAGES,
             Accounts({"slurm": 64030}, {}),
@@ -153,8 +153,8 @@ def test_owners_of_shared_files_have_their_numbers_everywhere(cluster: Cluster) 
     sharing = replace(cluster, storage=(HOMES,))
     w1 = replace(PACKAGES, users={"eve": 1000, "systemd-coredump": 997}, groups={"lab": 1000, "root": 0})
     assert said(found(sharing, OWNERS, w1, *SHARES)) == [
-        "w1 mounts account eve: is 1000 here and 5001 on head, where it owns files that this node shares",
-        "w1 mounts group lab: is 1000 here and 5002 on head, where it owns files that this node shares",
+        "w1 mounts account eve: eve is 1000 here and 5001 on head, where it owns files that this node shares",
+        "w1 mounts group lab: lab is 1000 here and 5002 on head, where it owns files that this node shares",
     ]
     assert found(sharing, OWNERS, replace(w1, users={"eve": 5001}, groups={}), *SHARES) == []
     assert found(cluster, OWNERS, w1, *SHARES) == []  # nothing is shared
@@ -165,7 +165,7 @@ def test_owners_of_shared_files_have_their_numbers_everywhere(cluster: Cluster) 
 def test_a_local_account_on_the_head_does_not_hide_the_directorys(cluster: Cluster) -> None:
     head = replace(OWNERS, users={"eve": 1000})
     assert said(found(replace(cluster, storage=(HOMES,)), head, PACKAGES, *SHARES)) == [
-        "head mounts account eve: is 1000 here and 5001 on head, where it owns files that this node shares"
+        "head mounts account eve: eve is 1000 here and 5001 on head, where it owns files that this node shares"
     ]
 
 
