@@ -48,8 +48,8 @@ def keep_aside(work: Sequence[WorkRequest], report: EventReporter) -> None:
             name = _other_cluster(item)
             if name is None:
                 continue
-            if item["unit"]:
-                commands.run(["systemctl", "stop", item["unit"]], _STOP_S)
+            if item["unit"] and commands.run(["systemctl", "stop", item["unit"]], _STOP_S).timed_out:
+                raise NodeError(f"{item['unit']} did not stop within {_STOP_S} s: {item['path']} stays as it is")
             # Last the one by which it is known: a run that is cut off finds the rest again.
             for path in (*item["beside"], item["path"]):
                 aside = _rename(path, name)
