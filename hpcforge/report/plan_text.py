@@ -43,9 +43,9 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
         lines += [f"no longer wanted  {nodes}", *body, ""]
     aside: dict[str, list[str]] = {}
     for old in plan.kept_aside:
-        aside.setdefault(old.node, []).append(f"  ~ {old.role}: {old.name}: {one_line(old.why)}: renamed beside it")
+        aside.setdefault(old.node, []).append(f"  ~ {old.role}: {old.name}: {old.why}")
     for nodes, body in _alike(aside).items():
-        lines += [f"take over  {nodes}", *body, ""]
+        lines += [f"take over  {nodes}  (renamed to a name beside it, with the time)", *body, ""]
     for step in plan.steps:
         shown: dict[
             tuple[int, ...], tuple[str, ...]
@@ -225,6 +225,8 @@ def _file(file: File, found: ActualState, texts: Mapping[str, str], new_files: b
     else:
         yield f"  ~ file {file.path}  {owned}{holds}"
     yield from (f"      secret {name} changed" for name in found.get("secrets", ()))
+    if file.secret and found["exists"]:
+        yield "      (another one is there, and is replaced)"
     if file.text is not None:
         text = found.get("text")
         if found["exists"] and text is None:

@@ -425,7 +425,10 @@ def test_take_over_renames_old_state_where_it_would_leave_the_node_out(cluster: 
     assert list(diff(cluster, desired, observed).refused) == ["w1"]
     plan = diff(cluster, desired, observed, scope=Scope(take_over=True))
     assert (dict(plan.refused), plan.touched, plan.take_over) == ({}, ("w1",), True)
-    assert "take over  w1\n  ~ client: /etc/x: it is of cluster 'old': renamed beside it\n" in plan_text(plan)
+    assert (
+        "take over  w1  (renamed to a name beside it, with the time)\n  ~ client: /etc/x: it is of cluster 'old'\n"
+        in plan_text(plan)
+    )
     both = replace(observed["w1"], obstacles=(OLD, CONFLICT))
     plan = diff(cluster, desired, {**observed, "w1": both}, scope=Scope(take_over=True))
     assert (list(plan.refused), plan.kept_aside) == (["w1"], ())
