@@ -110,7 +110,8 @@ def _refuse_unfit(
     """Raise NodeError with all that would stop an apply of these roles, of other kinds than those allowed."""
     packages_of = {role["role"]: [name for name in role.get("packages", ()) if name in lacking] for role in work}
     differences = {role["role"]: {**role, "packages": packages_of[role["role"]]} for role in work}
-    host = obstacles.Inspection(cast("Sequence[DesiredRoleRequest]", work), differences, remembered)
+    roles = cast("Sequence[DesiredRoleRequest]", work)
+    host = obstacles.Inspection(roles, differences, remembered, roles)
     lines = []
     for obstacle in (found for found in obstacles.search(host, report) if found["kind"] not in allowed):
         lines.append(f"{obstacle['role']}: {obstacle['kind']} {obstacle['name']}: {obstacle['why']}")

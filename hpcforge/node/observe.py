@@ -148,7 +148,7 @@ def _host(request: ObserveRequest, differences: Sequence[Json], remembered: Rece
     by_role = {difference["role"]: difference for difference in differences}
     all_roles = request.get("inspect", False)
     roles = [role for role in request["wanted"] if all_roles or role["role"] in by_role]
-    return obstacles.Inspection(roles, by_role, remembered)
+    return obstacles.Inspection(roles, by_role, remembered, request["wanted"])
 
 
 def _conflicts(

@@ -13,6 +13,7 @@ from hpcforge.kinds.resource import ActualState
 from hpcforge.plan.desired import DesiredRole, Disruption, RoleNeed, Unit, by_kind
 from hpcforge.plan.observation import Difference, Observation, nothing_there
 from hpcforge.plan.plan import (
+    OLD_STATE,
     Change,
     OpaqueChange,
     OwnedResources,
@@ -108,6 +109,9 @@ def _judged_change(
     """What changes, with reason and disruption; false where nothing does."""
     forced = wanted.role in scope.forced
     change = _change(wanted, difference, changed, forced)
+    if scope.take_over:
+        old = (found["name"] for found in seen.obstacles if (found["role"], found["kind"]) == (wanted.role, OLD_STATE))
+        change = replace(change, renames=tuple(old))
     unnoted = _unnoted(wanted, seen)
     if not change and not unnoted:
         return change
@@ -189,7 +193,7 @@ def _reason(role: str, change: Change, seen: Observation, forced: bool, unnoted:
         return "input changed"
     if change.reboot:
         return "reboot pending"
-    if change.packages or change.resources or change.units:
+    if change.packages or change.resources or change.units or change.renames:
         return "input changed" if unnoted else "drifted"
     return "to be noted"
 

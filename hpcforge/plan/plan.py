@@ -134,6 +134,7 @@ class Change:
     owns: OwnedResources = field(default_factory=OwnedResources)
     noted: bool = True  # False: the node's receipt lacks some of it, and is to have it
     old_state: tuple[OldState, ...] = ()  # what another cluster may have left there
+    renames: tuple[str, ...] = ()  # paths of such that the node named
     guard: bool = False
     shape: Shape = "free"
     reboot: tuple[RebootCause, ...] = ()  # the node restarts before this role's units and checks
@@ -169,6 +170,7 @@ class Change:
             or self.opaque
             or self.failed_checks
             or self.reboot
+            or self.renames
             or not self.noted
         )
 

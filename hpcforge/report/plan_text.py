@@ -187,6 +187,7 @@ def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> I
         else_ = "else " if change.removes else ""
         names = " ".join(change.unforeseen)
         yield f"  ? what {else_}apt removes for {names} is not known yet: its lists lack it; nothing else may go"
+    yield from (f"  ~ {path}: renamed to a name beside it" for path in change.renames)
     for resource_change in change.resources:
         if isinstance(resource_change.resource, File):
             lines = [*_file(resource_change.resource, resource_change.found, plan.texts, new_files)]

@@ -33,7 +33,7 @@ _NAMELESS = "a cluster without a name"
 
 def search(inspection: Inspection) -> Iterator[Conflict]:
     """Yield each state of another cluster that a role would use."""
-    for role in inspection.roles:
+    for role in inspection.all_roles:
         for item in role.get("old_state", ()):
             name = _other_cluster(item)
             if name is not None:

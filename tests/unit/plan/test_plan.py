@@ -429,6 +429,9 @@ def test_take_over_renames_old_state_where_it_would_leave_the_node_out(cluster: 
         "take over  w1  (renamed to a name beside it, with the time)\n  ~ client: /etc/x: it is of cluster 'old'\n"
         in plan_text(plan)
     )
+    alike = {**observed, "w1": replace(seen(), obstacles=(OLD,))}  # but for that nothing differs
+    assert diff(cluster, desired, alike, scope=Scope(take_over=True)).touched == ("w1",)
+    assert list(diff(cluster, desired, alike).refused) == ["w1"]
     both = replace(observed["w1"], obstacles=(OLD, CONFLICT))
     plan = diff(cluster, desired, {**observed, "w1": both}, scope=Scope(take_over=True))
     assert (list(plan.refused), plan.kept_aside) == (["w1"], ())

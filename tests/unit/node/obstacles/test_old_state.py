@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from hpcforge.node import converge, events, receipt
+from hpcforge.node import converge, events, observe, receipt
 from hpcforge.node.obstacles import Inspection, old_state
 
 WHY = "it would not start"
@@ -33,7 +33,7 @@ def role(*items):
 
 
 def found(*items):
-    return list(old_state.search(Inspection([role(*items)], {}, receipt.EMPTY)))
+    return list(old_state.search(Inspection([], {}, receipt.EMPTY, [role(*items)])))
 
 
 @pytest.mark.parametrize(
@@ -129,3 +129,11 @@ def test_a_host_that_had_no_python_is_refused_unless_it_is_taken_over(state, rep
     with pytest.raises(events.NodeError, match=r"controller: old state .*: it is of cluster 'old'"):
         converge._refuse_unfit(work, [], receipt.EMPTY, report)
     converge._refuse_unfit(work, [], receipt.EMPTY, report, {old_state.KIND})
+
+
+def test_it_is_named_where_nothing_else_differs(state, report, heard):
+    (state / "clustername").write_text("old")
+    observe.observe({"verb": "observe", "wanted": [role(item(state, name_in="clustername"))]}, report)
+    [answer] = [event for event in heard if event["event"] == "observed"]
+    assert answer["differs"] == []
+    assert [(found["role"], found["kind"]) for found in answer["obstacles"]] == [("controller", "old state")]
