@@ -64,8 +64,8 @@ def accounts(folders: Sequence[str]) -> answer_types.AccountsAnswer:
     return {
         "users": _local("/etc/passwd"),
         "groups": _local("/etc/group"),
-        "owner_users": {words[0]: int(words[1]) for words in owners if words[0] != words[1]},
-        "owner_groups": {words[2]: int(words[3]) for words in owners if words[2] != words[3]},
+        "owner_users": {words[0]: int(words[1]) for words in owners},
+        "owner_groups": {words[2]: int(words[3]) for words in owners},
     }
 
 

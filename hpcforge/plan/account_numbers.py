@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from hpcforge.catalog.distribution import PackageAccount
 from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.storage import FileSystem
 from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.mounts import Mount
 from hpcforge.plan.desired import Desired, DesiredRole
@@ -31,10 +32,16 @@ _OF_SYSTEMD = "systemd-"  # its accounts may differ, as may those that it makes 
 def shared_folders(cluster: Cluster, node: str) -> list[str]:
     """Return the folders of a node in which the owners of files matter to other nodes."""
     served = [system.path for system in cluster.storage if node in system.servers and system.path and not system.spread]
-    if node != cluster.slurm.controller:
-        return served
-    mounted = [s.mount for s in cluster.storage if node in s.known and not s.drives and node != s.server]
+    mounted = [system.mount for system in cluster.storage if not system.drives and node == _looks(cluster, system)]
     return [*served, *mounted]
+
+
+def _looks(cluster: Cluster, system: FileSystem) -> str | None:
+    """Return the node that looks at a mounted file system: the head, else the first where no node serves it alone."""
+    head = cluster.slurm.controller
+    if head in system.known:
+        return head if head != system.server or system.spread else None
+    return next(iter(system.on), None) if system.server is None or system.spread else None
 
 
 def number_conflicts(
@@ -91,8 +98,8 @@ class _Host:
 
 def _owners(reachable: Mapping[str, Observation], of_head: Accounts) -> list[tuple[str, str, int]]:
     """Return name, kind and the head's number of each owner of what nodes share."""
-    users = {name: of_head.users[name] for name in of_head.users if _owns(reachable, "owner_users", name)}
-    groups = {name: of_head.groups[name] for name in of_head.groups if _owns(reachable, "owner_groups", name)}
+    users = {name: uid for name, uid in of_head.users.items() if _owns(reachable, "owner_users", name, uid)}
+    groups = {name: gid for name, gid in of_head.groups.items() if _owns(reachable, "owner_groups", name, gid)}
     users |= of_head.owner_users  # of a directory service, too
     groups |= of_head.owner_groups
     found = [(name, "account", number) for name, number in users.items()]
@@ -100,8 +107,10 @@ def _owners(reachable: Mapping[str, Observation], of_head: Accounts) -> list[tup
     return [(name, what, number) for name, what, number in found if number and not name.startswith(_OF_SYSTEMD)]
 
 
-def _owns(reachable: Mapping[str, Observation], which: str, name: str) -> bool:
-    return any(name in getattr(seen.accounts, which, ()) for seen in reachable.values())
+def _owns(reachable: Mapping[str, Observation], which: str, name: str, number: int) -> bool:
+    """Whether a node has files of that name, or of that number, which has no name there."""
+    owners = (getattr(seen.accounts, which, {}) for seen in reachable.values())
+    return any(name in owner or str(number) in owner for owner in owners)
 
 
 def _role_with(cluster: Cluster, node: str, roles: Sequence[DesiredRole], account: PackageAccount) -> str | None:

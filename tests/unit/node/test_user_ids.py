@@ -26,5 +26,5 @@ def test_owners_of_shared_folders_are_told_by_name(tmp_path):
     os.chown(tmp_path / "home", someone.pw_uid, 0)
     os.chown(tmp_path / "nameless", 54321, 54321)
     found = user_ids.accounts([str(tmp_path), "/nonexistent"])
-    assert found["owner_users"] == {someone.pw_name: someone.pw_uid}
-    assert found["owner_groups"] == {"root": 0}
+    assert found["owner_users"] == {someone.pw_name: someone.pw_uid, "54321": 54321}
+    assert found["owner_groups"] == {"root": 0, "54321": 54321}

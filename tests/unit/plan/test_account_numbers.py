@@ -183,6 +183,19 @@ def test_the_server_and_the_head_are_asked_for_owners(cluster: Cluster) -> None:
     outside = replace(HOMES, name="site", servers=(), path=None, mount="/site", on=("head", "w1"))
     sharing = replace(cluster, storage=(HOMES, outside))
     assert [shared_folders(sharing, name) for name in ("head", "w1", "w2")] == [["/srv/homes", "/site"], [], []]
+    without_head = replace(cluster, storage=(replace(outside, on=("w2", "w1")),))
+    assert [shared_folders(without_head, name) for name in ("head", "w1", "w2")] == [[], [], ["/site"]]
+
+
+def test_files_without_a_name_on_the_node_that_looks_are_the_heads(cluster: Cluster) -> None:
+    outside = replace(HOMES, servers=(), path=None, on=("w1", "w2"))
+    head = replace(PACKAGES, users={"eve": 5001})
+    answers = seen(head=head, w1=replace(PACKAGES, owner_users={"5001": 5001}), w2=Accounts({"eve": 4001}))
+    sharing = replace(cluster, storage=(outside,))
+    obstacles = [o for o in number_conflicts(sharing, desired(SHARES[0]), answers, answers["head"]) if o.name == "eve"]
+    assert said(obstacles) == [
+        "w2 mounts account eve: eve is 4001 here and 5001 on head, where it owns files that this node shares"
+    ]
 
 
 def test_the_node_is_left_out_and_the_others_are_done(cluster: Cluster) -> None:
