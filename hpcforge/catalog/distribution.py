@@ -12,7 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from hpcforge.errors import ExpectedError
 
-_INHERITED = ("package_manager", "packages", "units", "paths", "accounts")  # not versions: those are each release's own
+# Not versions: those are each release's own.
+_INHERITED = ("package_manager", "packages", "units", "paths", "accounts", "package_accounts")
 _Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)+$")]
 _Path = Annotated[str, Field(pattern=r"^(/[^/\s]+)+$")]
 _Unit = Annotated[str, Field(pattern=r"^[^/\s]+\.[a-z]+$")]
@@ -33,6 +34,15 @@ class DistributionError(ExpectedError):
 
 def _several(said: Any) -> Any:
     return (said,) if isinstance(said, str) else said
+
+
+class PackageAccount(BaseModel):
+    """An account that packages make, with a group of its name, where it is not there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    packages: tuple[_Word, ...] = Field(min_length=1)  # that need it, by the reference name
+    number: int | None = None  # the same on all nodes; None: each node gives one of the system's own
 
 
 class Distribution(BaseModel):
@@ -61,6 +71,7 @@ class Distribution(BaseModel):
     units: Mapping[_Unit, _Unit] = {}
     paths: Mapping[_Path, _Path] = {}
     accounts: Mapping[_Word, _Word] = {}  # users and groups that packages bring
+    package_accounts: Mapping[_Word, PackageAccount] = {}  # by the reference name
 
 
 class Distributions(Mapping[tuple[str, str], Distribution]):

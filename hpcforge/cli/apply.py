@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -48,14 +49,15 @@ def apply(
     verify: str | None,
     plan_file: Path | None,
     strict: bool,
+    take_over: bool,
     lock_timeout: float,
     trust: bool,
     install: InstallOptions,
     as_json: bool,
 ) -> int:
     """Run `hpcforge apply`. Returns the exit status."""
-    if plan_file is not None and (limit or exclude or only or force or verify):
-        hint = "remove --limit, --exclude, --only, --force and --verify, or --plan"
+    if plan_file is not None and (limit or exclude or only or force or verify or take_over):
+        hint = "remove --limit, --exclude, --only, --force, --verify and --take-over, or --plan"
         raise UsageError("--plan applies a plan without changes to it", hint)
 
     given = {"inventory": inventory, "lab": lab, "identity": identity}
@@ -73,6 +75,7 @@ def apply(
         wanted = goal(site, make=True)
         made = read_plan(plan_file, wanted.desired, wanted.secrets, plan_again) if plan_file is not None else None
         choice = choose(site, wanted.desired, limit, exclude, only, force, made.verify if made else verify)
+        choice = replace(choice, scope=replace(choice.scope, take_over=take_over))
         live = not (as_json and printing.on_terminal())  # two cannot write to one screen
         human = until_end.enter_context(Progress(live=live))
         stop = until_end.enter_context(in_good_order(human.say, _STOPPING))

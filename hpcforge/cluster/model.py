@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 from hpcforge.blueprint.schema import Plugin
 from hpcforge.blueprint.smoke_tests import Bound, Level, OneGpu, Operation
 from hpcforge.catalog import load_catalog
+from hpcforge.catalog.distribution import PackageAccount
 from hpcforge.cluster.amd import Amd
 from hpcforge.cluster.collectives import Collectives, collectives
 from hpcforge.cluster.declared import declared
@@ -326,6 +327,12 @@ class OperatingSystem:
         """The names that its Slurm takes in slurm.conf; None for a release that the catalog does not have."""
         release = load_catalog().slurm.get(self.slurm)
         return tuple(release.settings) if release else None
+
+    @property
+    def package_accounts(self) -> Mapping[str, PackageAccount]:
+        """The accounts that packages make, by their names here; none for a release that the catalog does not have."""
+        found = load_catalog().distributions.get((self.name, self.release))
+        return {self.account(name): account for name, account in found.package_accounts.items()} if found else {}
 
     @property
     def openssh_version(self) -> tuple[int, ...]:

@@ -151,6 +151,15 @@ class ObstacleAnswer(TypedDict):
     commands: list[str]
 
 
+class AccountsAnswer(TypedDict):
+    """Numbers by name: of local users and groups, and of the owners of what is in shared folders."""
+
+    users: dict[Word, Count]
+    groups: dict[Word, Count]
+    owner_users: dict[Word, Count]
+    owner_groups: dict[Word, Count]
+
+
 class _Difference(TypedDict):
     role: Word
     packages: list[Word]
@@ -252,6 +261,7 @@ class ObserveAnswer(TypedDict):
     facts: Facts
     differs: list[Difference]
     obstacles: list[ObstacleAnswer]
+    accounts: NotRequired[AccountsAnswer | None]
     reads: dict[Path, str | None]
     answers: dict[Word, str]
     receipt: ReceiptAnswer
@@ -361,6 +371,8 @@ class NoPython(TypedDict):
     hostname: Word
     memory_kib: Count
     cpus: Count
+    users: NotRequired[str]  # NAME:NUMBER, with spaces between
+    groups: NotRequired[str]
 
 
 class NoRoot(TypedDict):

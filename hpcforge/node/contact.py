@@ -2,7 +2,8 @@
 
 FIRST_CONTACT starts the node program, or answers with one of these lines and exit status 0::
 
-    {"event": "no_python", "os_id", "os_release", "arch", "kernel", "hostname", "memory_kib": n, "cpus": n}
+    {"event": "no_python", "os_id", "os_release", "arch", "kernel", "hostname", "memory_kib": n, "cpus": n,
+     "users": "NAME:NUMBER ...", "groups"}
     {"event": "no_root", "user", "error"}
 
 The script of `bootstrap_script` answers with `progress`, `changed`, `failed`, `no_root` and `done` as the node program.
@@ -38,10 +39,12 @@ FIRST_CONTACT = "; ".join(
         """memory=$(sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo)""",
         "cpus=$(getconf _NPROCESSORS_ONLN 2>/dev/null || grep -c ^processor /proc/cpuinfo)",
         """printf '{"event": "no_python", "os_id": "%s", "os_release": "%s", "arch": "%s", "kernel": "%s", """
-        """"hostname": "%s", "memory_kib": %d, "cpus": %d}\\n' "$(printf %s "$ID" | plain)" """
+        """"hostname": "%s", "memory_kib": %d, "cpus": %d, """
+        """"users": "%s", "groups": "%s"}\\n' "$(printf %s "$ID" | plain)" """
         """"$(printf %s "${VERSION_ID:-$VERSION_CODENAME}" | plain)" """
         """"$(uname -m | plain)" "$(uname -r | plain)" "$(uname -n | plain)" """
-        '"${memory:-0}" "${cpus:-0}"',
+        '"${memory:-0}" "${cpus:-0}" '
+        '"$(cut -d: -f1,3 /etc/passwd | plain)" "$(cut -d: -f1,3 /etc/group | plain)"',
         "fi",
         "cat >/dev/null",
     )

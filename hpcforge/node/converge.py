@@ -22,6 +22,7 @@ from hpcforge.node import (
 )
 from hpcforge.node.events import EventReporter, LaterError, NodeError
 from hpcforge.node.kinds import handler, resources
+from hpcforge.node.obstacles import old_state
 from hpcforge.node.receipt import Receipt
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ def prepare(request: PrepareRequest, report: EventReporter) -> None:
         remembered = guard.forget_reverted(receipt.begin(request, report), work)
         lacking = _lacking(work, report)
         if request.get("inspect"):
-            _refuse_unfit(work, lacking, remembered, report)
+            taken_over = {old_state.KIND} if request.get("take_over") else set()
+            _refuse_unfit(work, lacking, remembered, report, taken_over)
+        if request.get("take_over"):
+            old_state.keep_aside(work, report)
         remembered = remembered._replace(restarts=remembered.restarts | set(request.get("restarts", ())))
         remembered = remembered.with_reboots(role["role"] for role in work if role.get("reboot"))
         remembered = ownership.intend(remembered, work, lacking)
@@ -97,14 +101,19 @@ def record(request: RecordRequest, report: EventReporter) -> None:
 
 
 def _refuse_unfit(
-    work: Sequence[WorkRequest], lacking: Collection[str], remembered: Receipt, report: EventReporter
+    work: Sequence[WorkRequest],
+    lacking: Collection[str],
+    remembered: Receipt,
+    report: EventReporter,
+    allowed: Collection[str] = (),
 ) -> None:
-    """Raise NodeError with all that would stop an apply of these roles, before any change."""
+    """Raise NodeError with all that would stop an apply of these roles, of other kinds than those allowed."""
     packages_of = {role["role"]: [name for name in role.get("packages", ()) if name in lacking] for role in work}
     differences = {role["role"]: {**role, "packages": packages_of[role["role"]]} for role in work}
-    host = obstacles.Inspection(cast("Sequence[DesiredRoleRequest]", work), differences, remembered)
+    roles = cast("Sequence[DesiredRoleRequest]", work)
+    host = obstacles.Inspection(roles, differences, remembered, roles)
     lines = []
-    for obstacle in obstacles.search(host, report):
+    for obstacle in (found for found in obstacles.search(host, report) if found["kind"] not in allowed):
         lines.append(f"{obstacle['role']}: {obstacle['kind']} {obstacle['name']}: {obstacle['why']}")
         lines += [f"run there: {command}" for command in obstacle["commands"]]
     if lines:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcforge.kinds import TABLE, ResourceKind
-from hpcforge.node import amdgpu, checks, dpkg, facts, files, lock, obstacles, ownership, receipt, units
+from hpcforge.node import amdgpu, checks, dpkg, facts, files, lock, obstacles, ownership, receipt, units, user_ids
 from hpcforge.node.events import EventReporter, Json, NodeError, explain
 from hpcforge.node.kinds import handler, resources
 from hpcforge.node.receipt import Receipt
@@ -37,6 +37,7 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
     down = _units(wanted, remembered, report)
     found = facts.collect()
     reads = {path: files.read_text(path) for path in request.get("reads", ())}
+    accounts = user_ids.accounts(request["folders"]) if "folders" in request else None
     differences, in_the_way = [], []
     for index, role in enumerate(wanted):
         difference = {
@@ -62,6 +63,7 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
             "facts": found,
             "differs": differences,
             "obstacles": in_the_way,
+            "accounts": accounts,
             "reads": reads,
             "answers": answers,
             "receipt": told,
@@ -146,7 +148,7 @@ def _host(request: ObserveRequest, differences: Sequence[Json], remembered: Rece
     by_role = {difference["role"]: difference for difference in differences}
     all_roles = request.get("inspect", False)
     roles = [role for role in request["wanted"] if all_roles or role["role"] in by_role]
-    return obstacles.Inspection(roles, by_role, remembered)
+    return obstacles.Inspection(roles, by_role, remembered, request["wanted"])
 
 
 def _conflicts(

@@ -68,6 +68,17 @@ class KeptPathRequest(TypedDict):
     why: str
 
 
+class OldStateRequest(TypedDict):
+    """What another cluster than this one may have left."""
+
+    path: Path
+    cluster: Word  # this one
+    why: str
+    name_in: str
+    beside: list[Path]
+    unit: str
+
+
 class NamedUnitRequest(TypedDict):
     """A unit that is to be enabled and to run."""
 
@@ -116,6 +127,7 @@ class _DesiredRoleRequest(RoleRequest):
     opaque: NotRequired[Optional[OpaqueRequest]]
     trees: NotRequired[list[TreeRequest]]
     leaves: NotRequired[list[KeptPathRequest]]
+    old_state: NotRequired[list[OldStateRequest]]
 
 
 class _OwnedRequest(TypedDict):
@@ -140,6 +152,7 @@ class _WorkRequest(TodoRequest):
     units: NotRequired[list[UnitRequest]]
     checks: NotRequired[list[CheckRequest]]
     trees: NotRequired[list[TreeRequest]]
+    old_state: NotRequired[list[OldStateRequest]]
     reboot: NotRequired[bool]  # what is done here only shows after a restart of the node
 
 
@@ -192,6 +205,7 @@ class ObserveRequest(AnyRequest):
     wanted: list[DesiredRoleRequest]
     reads: NotRequired[list[Path]]
     asks: NotRequired[dict[Word, Command]]
+    folders: NotRequired[list[Path]]  # shared ones: tell who owns what is in them
     surplus: NotRequired[bool]  # tell what is left over, though nothing is wanted
     inspect: NotRequired[bool]  # search for obstacles of all roles, whether they differ or not
 
@@ -204,6 +218,7 @@ class PrepareRequest(AnyRequest):
     work: list[WorkRequest]
     restarts: NotRequired[list[Word]]  # units that are due for one until they have had it
     inspect: NotRequired[bool]  # the node had no Python to search for obstacles before: with any, nothing is done
+    take_over: NotRequired[bool]  # what another cluster left is renamed first
 
 
 class FinishRequest(AnyRequest):

@@ -13,6 +13,7 @@ from hpcforge.kinds.resource import ActualState
 from hpcforge.plan.desired import DesiredRole, Disruption, RoleNeed, Unit, by_kind
 from hpcforge.plan.observation import Difference, Observation, nothing_there
 from hpcforge.plan.plan import (
+    OLD_STATE,
     Change,
     OpaqueChange,
     OwnedResources,
@@ -32,6 +33,7 @@ class Scope:
 
     only: frozenset[str] | None = None
     forced: frozenset[str] = frozenset()
+    take_over: bool = False  # what another cluster left is kept aside
 
 
 EVERYTHING = Scope()
@@ -107,6 +109,9 @@ def _judged_change(
     """What changes, with reason and disruption; false where nothing does."""
     forced = wanted.role in scope.forced
     change = _change(wanted, difference, changed, forced)
+    if scope.take_over:
+        old = (found["name"] for found in seen.obstacles if (found["role"], found["kind"]) == (wanted.role, OLD_STATE))
+        change = replace(change, renames=tuple(old))
     unnoted = _unnoted(wanted, seen)
     if not change and not unnoted:
         return change
@@ -147,6 +152,7 @@ def _change(wanted: DesiredRole, difference: Difference, changed: _Changed, forc
         failed_checks=() if own_work else failed,
         checks=wanted.checks,
         owns=_owns(wanted),
+        old_state=wanted.old_state,
         guard=wanted.guard,
         shape=wanted.shape,
         reboot=("due",) if due else (),
@@ -187,7 +193,7 @@ def _reason(role: str, change: Change, seen: Observation, forced: bool, unnoted:
         return "input changed"
     if change.reboot:
         return "reboot pending"
-    if change.packages or change.resources or change.units:
+    if change.packages or change.resources or change.units or change.renames:
         return "input changed" if unnoted else "drifted"
     return "to be noted"
 

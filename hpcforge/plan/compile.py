@@ -31,6 +31,7 @@ from hpcforge.plan.desired import (
     DesiredRole,
     Disruption,
     KeptPath,
+    OldState,
     Opaque,
     Reread,
     Restart,
@@ -58,6 +59,7 @@ from hpcforge.plan.role_spec import (
     ContributionSpec,
     FileSpec,
     LeavesSpec,
+    OldStateSpec,
     ResourceSpec,
     RestartSpec,
     TreeSpec,
@@ -327,7 +329,7 @@ class _Compiler:
             *spec.units,
             *spec.restarts,
         )
-        specs += (*spec.checks, *spec.delete_on_removal, *spec.keep_on_removal)
+        specs += (*spec.checks, *spec.delete_on_removal, *spec.keep_on_removal, *spec.old_state)
         texts = [text for spec in specs for text in _texts_of(self.role, spec)]
         return MadeOnce(asked_of([*texts, *spec.inputs.values(), *spec.rerun_on]), self._context)
 
@@ -372,6 +374,7 @@ class _Compiler:
             opaque=self._opaque(node),
             trees=self._each(node, spec.delete_on_removal, _tree),
             leaves=self._each(node, spec.keep_on_removal, _leaves),
+            old_state=self._each(node, spec.old_state, partial(_old_state, self.cluster.name)),
             on_remove=spec.on_removal,
             guard=spec.auto_rollback,
             shape=spec.strategy,
@@ -530,6 +533,11 @@ def _tree(spec: TreeSpec, context: Context) -> Tree:
 
 def _leaves(spec: LeavesSpec, context: Context) -> KeptPath:
     return KeptPath(render(spec.path, context), spec.why)
+
+
+def _old_state(cluster: str, spec: OldStateSpec, context: Context) -> OldState:
+    beside = tuple(render(path, context) for path in spec.beside)
+    return OldState(render(spec.path, context), cluster, spec.why, spec.name_in, beside, render(spec.unit, context))
 
 
 def _plain(value: Any) -> Any:

@@ -38,6 +38,18 @@ class KeptPath:
 
 
 @dataclass(frozen=True, slots=True)
+class OldState:
+    """What another cluster than this one may have left at a path, and the role would take for its own."""
+
+    path: Annotated[str, LocalName.PATH]
+    cluster: str  # this one
+    why: str  # what it would do
+    name_in: str = ""  # the file below the path with the cluster's name; "": the file itself has ClusterName=
+    beside: Annotated[tuple[str, ...], LocalName.PATH] = ()  # renamed with it
+    unit: Annotated[str, LocalName.UNIT] = ""  # stopped before
+
+
+@dataclass(frozen=True, slots=True)
 class Reread:
     """A file that a refresh is enough for; with `lines`, where it changes in lines alone that match that expression."""
 
@@ -143,6 +155,7 @@ class DesiredRole:
     opaque: Opaque | None = None
     trees: tuple[Tree, ...] = ()  # what the opaque work makes, and nobody else
     leaves: tuple[KeptPath, ...] = ()  # what stays when the role goes
+    old_state: tuple[OldState, ...] = ()
     on_remove: OnRemove = "stop"  # keep: leave all of it; purge: packages that we brought go, too
     guard: bool = False  # it could lock hpcforge out: reverts by itself unless a new connection confirms it
     shape: Shape = "free"  # together: units wait until every node has the files, as a new munge key needs

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
+from hpcforge.plan.account_numbers import number_conflicts
 from hpcforge.plan.admission import DeclaredWorker, Shortfall, declared, drains, judged, shortfalls
 from hpcforge.plan.changes import EVERYTHING, Bare, Scope, node_changes
 from hpcforge.plan.clocks import ClockOff, clocks_off
@@ -16,6 +17,7 @@ from hpcforge.plan.job_impact import nodes_affecting_jobs
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING, asks_for, parse_jobs, parse_waiting, too_large
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import (
+    OLD_STATE,
     Change,
     Kept,
     Leaving,
@@ -49,7 +51,11 @@ def diff(
     found = {name: tuple(node_changes(desired.nodes[name], seen, bare)) for name, seen in reachable.items()}
     controller = head or observed.get(cluster.slurm.controller)
     clocks = _clocks(cluster, reachable, controller, found)
-    obstacles = tuple(_obstacles(desired, reachable, scope))
+    numbers = number_conflicts(cluster, desired, reachable, controller)
+    in_scope = (conflict for conflict in numbers if scope.only is None or conflict.role in scope.only)
+    named = tuple(_obstacles(desired, reachable, scope))
+    kept_aside = tuple(obstacle for obstacle in named if scope.take_over and obstacle.kind == OLD_STATE)
+    obstacles = tuple(obstacle for obstacle in (*named, *in_scope) if obstacle not in kept_aside)
     refused = {clock.node for clock in clocks if clock.refused} | {obstacle.node for obstacle in obstacles}
     steps: dict[str, dict[str, Change]] = {role: {} for role in desired.roles}
     for name, changes in found.items():
@@ -77,7 +83,7 @@ def diff(
         cluster=cluster.name,
         nodes=tuple(node.name for node in cluster.nodes if node.name in observed),
         steps=changed,
-        first_contact=tuple(name for name, seen in reachable.items() if not seen.python),
+        first_contact=tuple(name for name, seen in reachable.items() if not seen.python and name not in refused),
         unreachable={name: seen.unreachable for name, seen in observed.items() if seen.unreachable is not None},
         controller=cluster.slurm.controller,
         declared=workers,
@@ -100,6 +106,8 @@ def diff(
         clocks=clocks,
         felt=tuple(node.name for node in cluster.nodes if node.name in jobs_feel),
         obstacles=obstacles,
+        take_over=scope.take_over,
+        kept_aside=tuple(obstacle for obstacle in kept_aside if obstacle.node not in refused),
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
 

@@ -18,6 +18,16 @@ Difference = Mapping[str, Any]  # as in `hpcforge.node`: a role, and only what d
 
 
 @dataclass(frozen=True)
+class Accounts:
+    """Numbers by name: of a node's own users and groups, and of the owners of what is in shared folders there."""
+
+    users: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, int] = field(default_factory=dict)
+    owner_users: Mapping[str, int] = field(default_factory=dict)
+    owner_groups: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Observation:
     """One node's answer. `unreachable` says why there is none; `python` is False where first contact is still due."""
 
@@ -25,6 +35,7 @@ class Observation:
     facts: Mapping[str, Any] = field(default_factory=dict)
     differs: Mapping[str, Difference] = field(default_factory=dict)  # by role
     obstacles: tuple[Mapping[str, Any], ...] = ()  # as `hpcforge.node.answer_types.ObstacleAnswer`
+    accounts: Accounts | None = None  # None: the node has not said
     reads: Mapping[str, str | None] = field(default_factory=dict)  # text by path, None where there is no such file
     answers: Mapping[str, str] = field(default_factory=dict)  # output of the commands that were asked for
     python: bool = True

@@ -19,6 +19,7 @@ from hpcforge.plan.desired import (
     Collection,
     Disruption,
     KeptPath,
+    OldState,
     OnRemove,
     Opaque,
     R,
@@ -96,6 +97,9 @@ class Kept:
     why: str
 
 
+OLD_STATE = "old state"  # the kind of what another cluster left, see `hpcforge.node.obstacles.old_state`
+
+
 @dataclass(frozen=True)
 class Obstacle:
     """A conflict on a node that would make an apply fail."""
@@ -130,6 +134,8 @@ class Change:
     disruption: Disruption = "none"
     owns: OwnedResources = field(default_factory=OwnedResources)
     noted: bool = True  # False: the node's receipt lacks some of it, and is to have it
+    old_state: tuple[OldState, ...] = ()  # what another cluster may have left there
+    renames: tuple[str, ...] = ()  # paths of such that the node named
     guard: bool = False
     shape: Shape = "free"
     reboot: tuple[RebootCause, ...] = ()  # the node restarts before this role's units and checks
@@ -165,6 +171,7 @@ class Change:
             or self.opaque
             or self.failed_checks
             or self.reboot
+            or self.renames
             or not self.noted
         )
 
@@ -259,6 +266,8 @@ class Plan:
     smoke: SmokeRuns = field(default_factory=SmokeRuns)  # as far as it can be told now
     obstacles: tuple[Obstacle, ...] = ()  # what is in the way on nodes
     down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
+    take_over: bool = False  # old state of another cluster is renamed, also where the node cannot name it yet
+    kept_aside: tuple[Obstacle, ...] = ()  # such as nodes named
     installs: tuple[Install, ...] = ()  # by `apply --install`, which then makes a plan for these nodes, too
 
     @property

@@ -150,6 +150,18 @@ class LeavesSpec(ResourceSpec):
     why: str = Field(description="The reason, for the person who removes the role.")
 
 
+class OldStateSpec(ResourceSpec):
+    """What another cluster may have left, and this role would take for its own: `apply --take-over` renames it."""
+
+    path: Template = Field(description="A folder or a file.")
+    name_in: str = Field(
+        "", description="The file below it with the other cluster's name. Default: the file itself has `ClusterName=`."
+    )
+    beside: tuple[Template, ...] = Field((), description="Paths that are renamed with it.")
+    unit: Template = Field(Template(""), description="The unit that is stopped before.")
+    why: str = Field(description="What it would do, for the person who reads the plan.")
+
+
 class AcceptSpec(_Spec):
     """A kind of items that roles may contribute; templates of this role get them as `contributions.KIND`.
 
@@ -323,6 +335,7 @@ class RoleSpec(GoingSpec):
         description="When the role is removed: `stop` its units and remove what it wrote; `purge` also removes its "
         "packages; `keep` removes nothing.",
     )
+    old_state: tuple[OldStateSpec, ...] = Field((), description="What another cluster may have left on a node.")
     before_site_roles: bool = Field(False, description="A site's own Ansible roles wait for it.")
     not_rehearsed: str = Field(
         "",

@@ -41,6 +41,11 @@ def plan_text(plan: Plan, *, new_files: bool = False, longest: int | None = None
         lines += [f"leaving  {leaver.node}", *_leaving(leaver, plan), ""]
     for nodes, body in _alike({node: _removals(found) for node, found in plan.removals.items()}).items():
         lines += [f"no longer wanted  {nodes}", *body, ""]
+    aside: dict[str, list[str]] = {}
+    for old in plan.kept_aside:
+        aside.setdefault(old.node, []).append(f"  ~ {old.role}: {old.name}: {old.why}")
+    for nodes, body in _alike(aside).items():
+        lines += [f"take over  {nodes}  (renamed to a name beside it, with the time)", *body, ""]
     for step in plan.steps:
         shown: dict[
             tuple[int, ...], tuple[str, ...]
@@ -182,6 +187,7 @@ def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> I
         else_ = "else " if change.removes else ""
         names = " ".join(change.unforeseen)
         yield f"  ? what {else_}apt removes for {names} is not known yet: its lists lack it; nothing else may go"
+    yield from (f"  ~ {path}: renamed to a name beside it" for path in change.renames)
     for resource_change in change.resources:
         if isinstance(resource_change.resource, File):
             lines = [*_file(resource_change.resource, resource_change.found, plan.texts, new_files)]
@@ -220,6 +226,8 @@ def _file(file: File, found: ActualState, texts: Mapping[str, str], new_files: b
     else:
         yield f"  ~ file {file.path}  {owned}{holds}"
     yield from (f"      secret {name} changed" for name in found.get("secrets", ()))
+    if file.secret and found["exists"]:
+        yield "      (another one is there, and is replaced)"
     if file.text is not None:
         text = found.get("text")
         if found["exists"] and text is None:

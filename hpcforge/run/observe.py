@@ -12,11 +12,12 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Engine, Event, NodeProgram
 from hpcforge.kinds.files import File
 from hpcforge.node.requests import Request
+from hpcforge.plan.account_numbers import shared_folders
 from hpcforge.plan.clocks import Span
 from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SLURM_WAITING_COMMAND
-from hpcforge.plan.observation import Observation
+from hpcforge.plan.observation import Accounts, Observation
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover, worker_ports
 from hpcforge.run.fanout import ask_all
@@ -32,6 +33,7 @@ NO_SECRETS: Mapping[str, bytes] = {}
 NO_FILES: Mapping[str, Sequence[str]] = {}
 _TIMEOUT_S = 120.0
 _BEGINS_S = 30.0  # for a node to say that it has begun; python3 starts within a second where nothing is wrong
+_CUT = 1400  # characters: longer texts of first contact are cut off
 _LOOK_AGAIN_S = 5.0  # after so long it is looked again whether a change is still about to be taken back
 
 
@@ -170,6 +172,7 @@ def _request(
         "verb": "observe",
         "wanted": [wanted(role, contents) for role in desired.nodes[name]],
         "reads": [*([VERDICTS_PATH, ROSTER_PATH] if controller else []), *reads],
+        "folders": shared_folders(cluster, name),
         "asks": {**(asks if controller else {}), **number_asks(cluster, name)},
     }
 
@@ -195,6 +198,7 @@ def _taken(seen: Observation, event: Event) -> Observation:
             facts=data["facts"],
             differs={difference["role"]: difference for difference in data["differs"]},
             obstacles=tuple(data["obstacles"]),
+            accounts=Accounts(**data["accounts"]) if data.get("accounts") else None,
             reads=data["reads"],
             answers=data.get("answers", {}),
             receipt=data.get("receipt"),
@@ -206,9 +210,17 @@ def _taken(seen: Observation, event: Event) -> Observation:
     if event.kind == "failed" and data["role"] is not None:
         return dataclasses.replace(seen, failed=(*seen.failed, data))
     if event.kind == "no_python":
-        return dataclasses.replace(seen, facts=data, python=False)
+        accounts = Accounts(_numbers(data.get("users", "")), _numbers(data.get("groups", "")))
+        return dataclasses.replace(seen, facts=data, python=False, accounts=accounts)
     if event.kind == "result" and not data["ok"]:
         return dataclasses.replace(seen, unreachable=data["error"] or "no answer")
     if event.kind == "result" and not seen.facts:
         return dataclasses.replace(seen, unreachable="its answer does not match the request")
     return seen
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """Return numbers by name of what a node without Python answers: NAME:NUMBER, with spaces between."""
+    words = text.split()[: -1 if len(text) >= _CUT else None]  # the last may lack its end
+    pairs = [word.partition(":") for word in words]
+    return {name: int(number) for name, _, number in pairs if name and number.isascii() and number.isdecimal()}

@@ -25,6 +25,7 @@ def wanted(role: desired.DesiredRole, contents: Contents) -> requests.DesiredRol
         "opaque": {"digest": role.opaque.digest} if role.opaque else None,
         "trees": [{"path": tree.path} for tree in role.trees],
         "leaves": _leaves(role.leaves),
+        "old_state": old_state(role.old_state),
     }
     sent = (contents.sent(each) if isinstance(each, File) else {} for each in role.resources)
     items = ({**dataclasses.asdict(each), **more} for each, more in zip(role.resources, sent, strict=True))
@@ -75,6 +76,21 @@ def units(change: Change, *, act: bool, restarted: bool) -> list[requests.UnitRe
     others = [name for name in change.owns.units if name not in names] if restarted else []
     seen: list[requests.UnitRequest] = [{"name": name, "actions": []} for name in others]
     return [*done, *seen]
+
+
+def old_state(several: Sequence[desired.OldState]) -> list[requests.OldStateRequest]:
+    """What another cluster may have left."""
+    return [
+        {
+            "path": each.path,
+            "cluster": each.cluster,
+            "why": each.why,
+            "name_in": each.name_in,
+            "beside": list(each.beside),
+            "unit": each.unit,
+        }
+        for each in several
+    ]
 
 
 def _leaves(several: Sequence[desired.KeptPath]) -> list[requests.KeptPathRequest]:

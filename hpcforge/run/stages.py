@@ -12,7 +12,7 @@ from hpcforge.kinds.associations import Association
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
 from hpcforge.plan.plan import Change, Leaving, OpaqueChange, Plan, Removal, ResourceChange
-from hpcforge.run.requests import check, less, owns, put, units
+from hpcforge.run.requests import check, less, old_state, owns, put, units
 from hpcforge.run.run import Run
 from hpcforge.run.secret_files import Contents
 from hpcforge.run.stage import (
@@ -125,9 +125,10 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
             "removes": [removal.name for removal in change.removes],
             "owns": owns(change.owns),
             "reboot": any(map(_in_prepare, change.reboot)),
+            "old_state": old_state(change.old_state),
         }
         for role, change in changes.items()
-        if change.packages or _now(change) or not change.noted
+        if change.packages or _now(change) or not change.noted or (plan.take_over and change.old_state)
     ]
     if not work:
         return None
@@ -137,6 +138,8 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
     request: requests.PrepareRequest = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
     if node in plan.first_contact:
         request["inspect"] = True
+    if plan.take_over:
+        request["take_over"] = True
     task = NodeProgram(f"prepare:{node}", node, request, _PREPARE_TIMEOUT_S)
     return FilesStage(tuple(role_work["role"] for role_work in work), (), task, ())
 

@@ -37,6 +37,9 @@ def apply(
     strict: Annotated[
         bool, typer.Option("--strict", help="With --plan: change nothing if any node has changed since.")
     ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Rename what another cluster left in Slurm's folders, and go on.")
+    ] = False,
     lock_timeout: Annotated[
         float,
         typer.Option("--lock-timeout", help="How long to wait for another run to end, s.", min=0, metavar="SECONDS"),
@@ -67,6 +70,7 @@ def apply(
         verify=verify,
         plan_file=plan_file,
         strict=strict,
+        take_over=take_over,
         lock_timeout=lock_timeout,
         trust=trust,
         install=options.InstallOptions(install, wipe or (), image, proxy_dhcp),

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from hpcforge.node import answer_types
     from hpcforge.node.requests import DesiredRoleRequest
 
-SUBJECTS: tuple[str, ...] = ()
+SUBJECTS: tuple[str, ...] = ("old_state",)
+ALWAYS = ("old_state",)  # also on a host with nothing to change
 
 
 class Inspection(NamedTuple):
@@ -27,6 +28,7 @@ class Inspection(NamedTuple):
     roles: Sequence[DesiredRoleRequest]  # those with something to change; all where the host is inspected
     differences: Mapping[str, Json]  # by role, as in an answer to `observe`
     receipt: Receipt
+    all_roles: Sequence[DesiredRoleRequest] = ()
 
     def packages(self) -> dict[str, str]:
         """Return the role by package that is to be installed."""
@@ -45,7 +47,7 @@ class Conflict(NamedTuple):
 
 def search(inspection: Inspection, report: EventReporter) -> Iterator[answer_types.ObstacleAnswer]:
     """Yield what each subject has to say of the host."""
-    for subject in SUBJECTS if inspection.roles else ():
+    for subject in SUBJECTS if inspection.roles else ALWAYS:
         try:
             for conflict in importlib.import_module(f"hpcforge.node.obstacles.{subject}").search(inspection):
                 yield answer(conflict)

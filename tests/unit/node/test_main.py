@@ -272,6 +272,7 @@ def test_node_without_python_answers_and_reads_all(bare):
     assert answer["memory_kib"] > 0
     assert answer["cpus"] >= 1
     assert answer["hostname"] == os.uname().nodename
+    assert (answer["users"].split()[0], answer["groups"].split()[0]) == ("root:0", "root:0")
 
 
 def test_node_without_sudo_answers(bare):

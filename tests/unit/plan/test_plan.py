@@ -426,3 +426,24 @@ def test_less_of_a_guarded_role_is_guarded_too(cluster: Cluster, desired: Desire
     gone = {"client": {"files": ["/etc/old"], "on_remove": "stop", "wanted": True}, "old": {"files": ["/etc/x"]}}
     plan = diff(cluster, guarded, {"w1": seen(surplus=gone)})
     assert {one.role: one.guard for one in plan.removals["w1"]} == {"client": True, "old": False}
+
+
+OLD = {"role": "client", "kind": "old state", "name": "/etc/x", "why": "it is of cluster 'old'", "commands": []}
+
+
+def test_take_over_renames_old_state_where_it_would_leave_the_node_out(cluster: Cluster, desired: Desired) -> None:
+    missing = {"role": "client", "packages": ["clientd"]}
+    observed = {"w1": replace(seen(missing), obstacles=(OLD,)), "head": seen(node="head")}
+    assert list(diff(cluster, desired, observed).refused) == ["w1"]
+    plan = diff(cluster, desired, observed, scope=Scope(take_over=True))
+    assert (dict(plan.refused), plan.touched, plan.take_over) == ({}, ("w1",), True)
+    assert (
+        "take over  w1  (renamed to a name beside it, with the time)\n  ~ client: /etc/x: it is of cluster 'old'\n"
+        in plan_text(plan)
+    )
+    alike = {**observed, "w1": replace(seen(), obstacles=(OLD,))}  # but for that nothing differs
+    assert diff(cluster, desired, alike, scope=Scope(take_over=True)).touched == ("w1",)
+    assert list(diff(cluster, desired, alike).refused) == ["w1"]
+    both = replace(observed["w1"], obstacles=(OLD, CONFLICT))
+    plan = diff(cluster, desired, {**observed, "w1": both}, scope=Scope(take_over=True))
+    assert (list(plan.refused), plan.kept_aside) == (["w1"], ())

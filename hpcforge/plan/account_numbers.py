@@ -1,0 +1,212 @@
+"""Accounts that have another number on a node than on the head. Pure.
+
+Two kinds of accounts matter. Those that packages make (the catalog's `package_accounts`): Slurm's daemons know each
+other by the number of `slurm`; `munge` may have any number of the system's own, but one of people's lets the person who
+has that number on the cluster read munge's key. And those that own files in shared folders: files have numbers, no
+names. The head's numbers count, and of an account that the head lacks that which its package gives. An answer of a node
+decides that node alone; of a file server the names of owners count, their numbers only if it is the head.
+
+Accounts of the blueprint are resources of roles, see `hpcforge.kinds.accounts`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hpcforge.catalog.distribution import PackageAccount
+from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.storage import FileSystem
+from hpcforge.kinds.directories import Directory
+from hpcforge.kinds.mounts import Mount
+from hpcforge.plan.desired import Desired, DesiredRole
+from hpcforge.plan.observation import Accounts, Observation
+from hpcforge.plan.plan import Obstacle
+
+_PEOPLE = range(1000, 60_000)  # numbers of people (FIRST_UID and LAST_UID of adduser.conf)
+_SYSTEM = range(999, 99, -1)  # numbers that a node gives to accounts of the system, in the order of adduser(8)
+_OF_SYSTEMD = "systemd-"  # its accounts may differ, as may those that it makes while a service runs
+
+
+def shared_folders(cluster: Cluster, node: str) -> list[str]:
+    """Return the folders of a node in which the owners of files matter to other nodes."""
+    served = [system.path for system in cluster.storage if node in system.servers and system.path and not system.spread]
+    mounted = [system.mount for system in cluster.storage if not system.drives and node == _looks(cluster, system)]
+    return [*served, *mounted]
+
+
+def _looks(cluster: Cluster, system: FileSystem) -> str | None:
+    """Return the node that looks at a mounted file system: the head, else the first where no node serves it alone."""
+    head = cluster.slurm.controller
+    if head in system.known:
+        return head if head != system.server or system.spread else None
+    return next(iter(system.on), None) if system.server is None or system.spread else None
+
+
+def number_conflicts(
+    cluster: Cluster, desired: Desired, reachable: Mapping[str, Observation], head: Observation | None
+) -> Iterator[Obstacle]:
+    """Yield an obstacle for each account with another number than on the head; none while the head is silent."""
+    if head is None or head.accounts is None:
+        return
+    owners = _owners(reachable, head.accounts)
+    for node, seen in reachable.items():
+        if seen.accounts is None:
+            continue
+        roles = desired.nodes[node]
+        own = {resource.named for role in roles for resource in role.resources if resource.kind in _ACCOUNTS}
+        for name, account in cluster.os_of(node).package_accounts.items():
+            role = _role_with(cluster, node, roles, account)
+            if role and name not in own:
+                yield from _package_account(_Host(node, role, seen.accounts, head.node, head.accounts), name, account)
+        role = _role_with_files(cluster, node, roles)
+        if role:
+            host = _Host(node, role, seen.accounts, head.node, head.accounts)
+            for name, what, number in owners:
+                here = host.here(what).get(name)
+                if name not in own and here is not None and here != number:
+                    why = f"{_differs(host, name, here, number)}, where it owns files that this node shares"
+                    yield host.obstacle(what, name, why, _renumber(host, what, name, number))
+
+
+_ACCOUNTS = ("accounts", "groups")
+
+
+@dataclass(frozen=True)
+class _Host:
+    """A node with its accounts, those of the head, and the role that needs them."""
+
+    node: str
+    role: str
+    accounts: Accounts
+    head: str
+    of_head: Accounts
+
+    def here(self, what: str) -> Mapping[str, int]:
+        """Return the node's numbers of users ("account") or groups."""
+        return self.accounts.users if what == "account" else self.accounts.groups
+
+    def there(self, what: str) -> Mapping[str, int]:
+        """Return the head's."""
+        return self.of_head.users if what == "account" else self.of_head.groups
+
+    def obstacle(self, what: str, name: str, why: str, commands: Sequence[str]) -> Obstacle:
+        """Return what is wrong with an account or a group."""
+        return Obstacle(self.node, self.role, what, name, why, tuple(commands))
+
+
+def _owners(reachable: Mapping[str, Observation], of_head: Accounts) -> list[tuple[str, str, int]]:
+    """Return name, kind and the head's number of each owner of what nodes share."""
+    users = {name: uid for name, uid in of_head.users.items() if _owns(reachable, "owner_users", name, uid)}
+    groups = {name: gid for name, gid in of_head.groups.items() if _owns(reachable, "owner_groups", name, gid)}
+    users |= of_head.owner_users  # of a directory service, too
+    groups |= of_head.owner_groups
+    found = [(name, "account", number) for name, number in users.items()]
+    found += [(name, "group", number) for name, number in groups.items()]
+    return [(name, what, number) for name, what, number in found if number and not name.startswith(_OF_SYSTEMD)]
+
+
+def _owns(reachable: Mapping[str, Observation], which: str, name: str, number: int) -> bool:
+    """Whether a node has files of that name, or of that number, which has no name there."""
+    owners = (getattr(seen.accounts, which, {}) for seen in reachable.values())
+    return any(name in owner or str(number) in owner for owner in owners)
+
+
+def _role_with(cluster: Cluster, node: str, roles: Sequence[DesiredRole], account: PackageAccount) -> str | None:
+    """Return the first role of a node that installs one of an account's packages."""
+    names = cluster.os_of(node).names.packages
+    packages = {package for name in account.packages for package in names.get(name, (name,))}
+    return next((role.role for role in roles if packages.intersection(role.packages)), None)
+
+
+def _role_with_files(cluster: Cluster, node: str, roles: Sequence[DesiredRole]) -> str | None:
+    """Return the first role of a node that mounts or serves a shared folder."""
+    systems = [s for s in cluster.storage if not s.drives and (node in s.known or node in s.servers)]
+    paths = {path for system in systems for path in (system.mount, system.path)}
+    found = (role.role for role in roles if any(item.named in paths for item in (*role.of(Mount), *role.of(Directory))))
+    return next(found, None)
+
+
+def _package_account(host: _Host, name: str, account: PackageAccount) -> Iterator[Obstacle]:
+    uid, gid = host.accounts.users.get(name), host.accounts.groups.get(name)
+    if uid is None and gid is None:
+        yield from _made_by_package(host, name, account)
+    elif uid is not None and gid is None:
+        yield host.obstacle(
+            "group", name, f"account {name} is there, and no such group", _add_group(host, name, account)
+        )
+    elif account.number is not None:
+        yield from _other_number(host, name, account.number)
+    elif uid in _PEOPLE and uid != host.of_head.users.get(name):
+        why = f"it has number {uid}, one of people's: who has it on the cluster could read the files of {name}"
+        yield host.obstacle("account", name, why, _renumber(host, "account", name, _free(host)))
+
+
+def _other_number(host: _Host, name: str, number: int) -> Iterator[Obstacle]:
+    """Compare both numbers with the head's, or the package's where the head has none yet."""
+    differs = {
+        what: (here, wanted)
+        for what in ("account", "group")
+        if (wanted := host.there(what).get(name, number)) != (here := host.here(what).get(name, wanted))
+    }
+    commands = [command for what, (_, wanted) in differs.items() for command in _renumber(host, what, name, wanted)]
+    for what, (here, wanted) in differs.items():
+        text = (
+            _differs(host, name, here, wanted)
+            if name in host.there(what)
+            else f"{name} is {here} here and {wanted} on other nodes"
+        )
+        yield host.obstacle(what, name, text, list(dict.fromkeys(commands)))
+        commands = []  # once
+
+
+def _made_by_package(host: _Host, name: str, account: PackageAccount) -> Iterator[Obstacle]:
+    """Compare the number that the package would give with the head's, and with numbers that are taken."""
+    if account.number is None:
+        return
+    number = host.of_head.users.get(name, account.number)
+    other = next((other for other, taken in host.accounts.users.items() if taken == number), None)
+    if other is not None:
+        why = f"its number {number} is that of {name} on the other nodes"
+        yield host.obstacle("account", other, why, _renumber(host, "account", other, _free(host)))
+    if number != account.number:
+        why = f"its package makes it {account.number} here, and it is {number} on {host.head}"
+        yield host.obstacle("account", name, why, [*_add_group(host, name, account), *_add_user(host, name, account)])
+
+
+def _differs(host: _Host, name: str, here: int, there: int) -> str:
+    return f"{name} is {here} here and {there} on {host.head}"
+
+
+def _add_group(host: _Host, name: str, account: PackageAccount) -> list[str]:
+    number = host.of_head.groups.get(name, account.number) if account.number is not None else None
+    return [f"groupadd --system {f'--gid {number} ' if number is not None else ''}{shlex.quote(name)}"]
+
+
+def _add_user(host: _Host, name: str, account: PackageAccount) -> list[str]:
+    word = shlex.quote(name)
+    uid = host.of_head.users.get(name, account.number)
+    return [f"useradd --system --uid {uid} --gid {word} {_CLOSED} {word}"]
+
+
+_CLOSED = "--home-dir /nonexistent --no-create-home --shell /usr/sbin/nologin"
+
+
+def _renumber(host: _Host, what: str, name: str, number: int) -> list[str]:
+    """Return the commands that give an account or group another number, and its local files with it."""
+    word, old = shlex.quote(name), host.here(what)[name]
+    other = next((other for other, taken in host.here(what).items() if taken == number), None)
+    before = _renumber(host, what, other, _free(host)) if other is not None else []
+    stop = f"systemctl stop {shlex.quote(f'{name}*.service')}"
+    if what == "account":
+        files = f"find / /var -xdev -uid {old} -exec chown -h {word} {{}} +"
+        return [*before, stop, f"usermod --uid {number} {word}", files]
+    files = f"find / /var -xdev -gid {old} -exec chgrp -h {word} {{}} +"
+    return [*before, stop, f"groupmod --gid {number} {word}", files]
+
+
+def _free(host: _Host) -> int:
+    """Return a number of the system's own that neither the node nor the head gave to any account."""
+    taken = {n for a in (host.accounts, host.of_head) for numbers in (a.users, a.groups) for n in numbers.values()}
+    return next((number for number in _SYSTEM if number not in taken), _PEOPLE.stop)
