@@ -23,6 +23,7 @@ _HELPER = "/usr/lib/apt/apt-helper"
 _IMPATIENT = ("-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10", "-o", "Acquire::https::Timeout=10")
 _NO_HOOKS = "".join(f"#clear APT::Update::{hook};\n" for hook in ("Pre-Invoke", "Post-Invoke", "Post-Invoke-Success"))
 _FAILED = re.compile(r"^Err:\d+ ([^\n]*)\n  ([^\n]*)$", re.MULTILINE)
+_UNSIGNED = re.compile(r"^E: The repository '([^'\n]*)' ([^\n]*)$", re.MULTILINE)
 _TARGET = re.compile(r"^Acquire::IndexTargets::(deb(?:-src)?::[^:\s]+) ", re.MULTILINE)
 _CONFIGURATION = Path("/etc/apt/apt.conf"), Path("/etc/apt/apt.conf.d")
 _PROXY = re.compile(r"""proxy[^\n"]*"(?:https?://)?(?:[^\s"/@]*@)?([^\s"/:]+)(?::(\d+))?""", re.IGNORECASE)
@@ -70,7 +71,7 @@ def _unfetched(here: Sequence[SourceEntry], text: str, folder: Path) -> list[Fai
 
 
 def _unread(
-    host: Inspection, here: Sequence[SourceEntry], lacking: Collection[str], folder: Path
+    host: Inspection, here: Sequence[SourceEntry], lacking: set[str], folder: Path
 ) -> Iterator[Conflict | str]:
     """Yield the sources whose lists cannot be read, where a package is in no list that can."""
     settings = folder / "apt.conf"
@@ -116,7 +117,8 @@ def _failures(here: Sequence[SourceEntry], errors: Sequence[tuple[str, str]]) ->
 def _apt(argv: Sequence[str]) -> list[tuple[str, str]]:
     """Run a program of apt's; what it could not fetch, and why. All of it, where there is no answer in time."""
     outcome = commands.run(argv, _LIMIT_S, merge=True)
-    errors = [(plain(place), plain(error)) for place, error in _FAILED.findall(outcome.stdout)]
+    pairs = [*_FAILED.findall(outcome.stdout), *_UNSIGNED.findall(outcome.stdout)]
+    errors = [(plain(place), plain(error)) for place, error in pairs]
     return errors or ([("", f"no answer within {_LIMIT_S} s")] if outcome.timed_out else [])
 
 
