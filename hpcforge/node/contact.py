@@ -71,7 +71,7 @@ as_root() { if [ "$(id -u)" = 0 ]; then $clean "$@"; else sudo -n $clean "$@"; f
 # The process that holds a lock, by what apt or dpkg has printed: its command and its unit.
 holder() {
     pid=$(printf '%s\n' "$said" | sed -nE 's/.*(held by process|process with pid) ([0-9]+).*/\2/p' | head -n 1)
-    printf '%s' "$said" | grep -m 1 -E 'Could not get lock|locked by another process'
+    printf '%s' "$(printf '%s' "$said" | grep -m 1 -E 'Could not get lock|locked by another process')"
     [ -r "/proc/${pid:-none}/cgroup" ] || return 0
     printf ' %s (%s)' "$(tr '\0' ' ' <"/proc/$pid/cmdline")" "$(sed -n 's,.*/,,p' "/proc/$pid/cgroup" | head -n 1)"
 }

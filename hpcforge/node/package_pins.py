@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.pref)?")  # of files that apt reads; wit
 _FIELD = re.compile(r"(Package|Pin-Priority):(.*)", re.IGNORECASE)
 
 
-class Pin(NamedTuple):
+class NegativePin(NamedTuple):
     """A record of negative priority; `first` and `last` are its lines in the file, `line` that of the priority."""
 
     path: Path
@@ -39,14 +39,14 @@ class Pin(NamedTuple):
         return f"sed -i '{self.first},{self.last}s/^/#/' {shlex.quote(str(self.path))}"
 
 
-def negative(file: Path = FILE, folder: Path = FOLDER) -> Iterator[Pin]:
+def negative(file: Path = FILE, folder: Path = FOLDER) -> Iterator[NegativePin]:
     """Return the records of negative priority."""
     for path in (file, *sorted(folder.glob("*"))):
         if path.is_file() and (path == file or _NAME.fullmatch(path.name)):
             yield from parse(path, path.read_text("utf-8", "replace"))
 
 
-def parse(path: Path, text: str) -> Iterator[Pin]:
+def parse(path: Path, text: str) -> Iterator[NegativePin]:
     """Return the records of negative priority in one file."""
     first, packages, line, priority = 0, "", 0, ""
     lines = [*text.splitlines(), ""]
@@ -61,5 +61,5 @@ def parse(path: Path, text: str) -> Iterator[Pin]:
                 line, priority = number, field.group(2).strip()
         elif not content.strip():
             if re.fullmatch(r"-\d+", priority):
-                yield Pin(path, first, line, number - 1, tuple(packages.split()), int(priority))
+                yield NegativePin(path, first, line, number - 1, tuple(packages.split()), int(priority))
             first, packages, line, priority = 0, "", 0, ""

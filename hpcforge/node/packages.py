@@ -13,6 +13,7 @@ from hpcforge.node.events import EventReporter, NodeError
 _QUERY_S = 60
 _NETWORK_TRIES = 3
 _PAUSE_S = 5
+_JOURNAL = Path("/var/lib/dpkg/updates")
 _CONFIGURE = "dpkg --configure -a: "
 
 
@@ -116,7 +117,7 @@ def _mend(report: EventReporter) -> str | None:
 
     A package whose configuration fails stops no other: apt reports it, and installs the rest.
     """
-    if any(path.name.isdigit() for path in Path("/var/lib/dpkg/updates").iterdir()):
+    if any(path.name.isdigit() for path in _JOURNAL.iterdir()):
         report.progress(None, "dpkg was interrupted: dpkg --configure -a")
         end = apt.configure(report)  # also takes in what dpkg had yet to write down, whatever its exit status
         if end.rc != 0 and apt.kind(end.output) == "lock":

@@ -29,7 +29,7 @@ _CONFIGURATION = Path("/etc/apt/apt.conf"), Path("/etc/apt/apt.conf.d")
 _PROXY = re.compile(r"""proxy[^\n"]*"(?:https?://)?(?:[^\s"/@]*@)?([^\s"/:]+)(?::(\d+))?""", re.IGNORECASE)
 
 
-class Failure(NamedTuple):
+class SourceFailure(NamedTuple):
     """What apt reported of a source."""
 
     entry: SourceEntry
@@ -53,7 +53,7 @@ def search(host: Inspection) -> Iterator[Conflict | str]:
             yield from _unread(host, here, lacking, Path(folder))
 
 
-def _unfetched(here: Sequence[SourceEntry], text: str, folder: Path) -> list[Failure]:
+def _unfetched(here: Sequence[SourceEntry], text: str, folder: Path) -> list[SourceFailure]:
     """Return the sources from which apt cannot fetch the archives that it would install."""
     smallest: dict[SourceEntry, tuple[int, str]] = {}
     for size, uri in apt_simulation.archives(text):
@@ -66,13 +66,13 @@ def _unfetched(here: Sequence[SourceEntry], text: str, folder: Path) -> list[Fai
     ]
     errors = checks.side_by_side(fetches)
     return [
-        Failure(entry, error[0][1]) for entry, error in zip(smallest, errors) if error and not isinstance(error, str)
+        SourceFailure(entry, error[0][1])
+        for entry, error in zip(smallest, errors)
+        if error and not isinstance(error, str)
     ]
 
 
-def _unread(
-    host: Inspection, here: Sequence[SourceEntry], lacking: set[str], folder: Path
-) -> Iterator[Conflict | str]:
+def _unread(host: Inspection, here: Sequence[SourceEntry], lacking: set[str], folder: Path) -> Iterator[Conflict | str]:
     """Yield the sources whose lists cannot be read, where a package is in no list that can."""
     settings = folder / "apt.conf"
     settings.write_text(_NO_HOOKS)
@@ -105,13 +105,13 @@ def _without(targets: Collection[str]) -> list[str]:
     return [word for name in sorted(targets) for word in ("-o", f"Acquire::IndexTargets::{name}::DefaultEnabled=false")]
 
 
-def _failures(here: Sequence[SourceEntry], errors: Sequence[tuple[str, str]]) -> list[Failure]:
+def _failures(here: Sequence[SourceEntry], errors: Sequence[tuple[str, str]]) -> list[SourceFailure]:
     failures: dict[SourceEntry, str] = {}
     for place, error in errors:
         for entry in here:
             if not place or entry.named_in(place):
                 failures.setdefault(entry, error)
-    return [Failure(entry, error) for entry, error in failures.items()]
+    return [SourceFailure(entry, error) for entry, error in failures.items()]
 
 
 def _apt(argv: Sequence[str]) -> list[tuple[str, str]]:
@@ -122,11 +122,11 @@ def _apt(argv: Sequence[str]) -> list[tuple[str, str]]:
     return errors or ([("", f"no answer within {_LIMIT_S} s")] if outcome.timed_out else [])
 
 
-def _conflicts(role: str, failures: Sequence[Failure], why: str) -> Collection[Conflict]:
+def _conflicts(role: str, failures: Sequence[SourceFailure], why: str) -> Collection[Conflict]:
     return {conflict.name: conflict for conflict in (_conflict(role, failure, why) for failure in failures)}.values()
 
 
-def _conflict(role: str, failure: Failure, why: str) -> Conflict:
+def _conflict(role: str, failure: SourceFailure, why: str) -> Conflict:
     """Return the conflict of a source, or of the proxy that does not let apt reach it."""
     for path, number, place in proxies(*_CONFIGURATION):
         if place.partition(":")[0] in failure.error:
