@@ -37,6 +37,7 @@ class Observation:
     failed: tuple[
         Mapping[str, Any], ...
     ] = ()  # what the node could not compare, as `hpcforge.node.answer_types.Failed`
+    warnings: tuple[str, ...] = ()
 
     @property
     def configured(self) -> bool:
