@@ -50,9 +50,11 @@ class PythonEnvironment:
         """The command that installs the wheels.
 
         pip runs from the distribution's wheel of it, as ensurepip does; hashes are checked, nothing else is looked up.
+        A login's proxy cannot reach the depot.
         """
         return (
-            f"PIP_CONFIG_FILE=/dev/null TMPDIR={self.new}/private PYTHONPATH=$(echo /usr/share/python-wheels/pip-*.whl)"
+            f"PIP_CONFIG_FILE=/dev/null no_proxy='*' NO_PROXY='*' TMPDIR={self.new}/private"
+            f" PYTHONPATH=$(echo /usr/share/python-wheels/pip-*.whl)"
             f" {self.new}/bin/python -m pip --isolated --disable-pip-version-check --no-cache-dir"
             f" install --quiet --progress-bar off --no-compile --no-index --no-deps --require-hashes -r {self.wanted}"
         )

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from hpcforge.node import commands
@@ -43,7 +44,7 @@ _KINDS = (
         "signature",
         r"NO_PUBKEY|BADSIG|EXPKEYSIG|REVKEYSIG|GPG error|is not signed|signature verification|unauthenticated",
     ),
-    ("lock", r"Could not get lock|dpkg frontend lock was locked|Unable to acquire the dpkg frontend lock"),
+    ("lock", r"Could not get lock|(?:lock was|is) locked by another process|Unable to acquire the dpkg frontend lock"),
     ("unknown", r"Unable to locate package|has no installation candidate|Couldn't find any package"),
     ("stale", r"404 +Not Found|Hash Sum mismatch|File has unexpected size"),
     (
@@ -51,6 +52,7 @@ _KINDS = (
         r"Failed to fetch|Could not (?:connect|resolve)|Temporary failure resolving|Connection (?:failed|timed out)",
     ),
 )
+_HOLDER = re.compile(r"(?:held by process|by another process with pid) (\d+)")
 _INTERESTING = re.compile(r"^(?:E:|W:|dpkg: error|dpkg: unrecoverable| *subprocess )|No space left")
 
 
@@ -94,16 +96,31 @@ def progress_text(line: str) -> str | None:
     return f"{percent} % downloaded" if parts[0] == "dlstatus" else f"{percent} % installed: {parts[3]}"
 
 
+def lock_holder(line: str, proc: Path = Path("/proc")) -> str:
+    """Return a line about a lock with the holder's command and unit, where it names a process that still runs."""
+    match = _HOLDER.search(line)
+    folder = proc / (match.group(1) if match else "none")
+    try:
+        words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+        groups = (folder / "cgroup").read_text("utf-8", "replace")
+    except OSError:
+        return line
+    unit = next((part for part in reversed(groups.strip().split("/")) if part.endswith((".service", ".scope"))), "")
+    return f"{line}: {readable(words, 200)}" + (f" (unit {unit})" if unit else "")
+
+
 def _patiently(once: Callable[[], AptResult], report: EventReporter) -> AptResult:
-    deadline, told = time.monotonic() + LOCK_WAIT_S, ""
+    deadline, reported = time.monotonic() + LOCK_WAIT_S, ""
     while True:
         end = once()
-        if end.rc == 0 or kind(end.output) != "lock" or time.monotonic() > deadline:
+        if end.rc == 0 or kind(end.output) != "lock":
             return end
-        text = "waiting: " + next(line for line in end.output if kind([line]) == "lock")  # the first names who has it
-        if text != told:
-            report.progress(None, text)
-        told = text
+        text = lock_holder(next(line for line in end.output if kind([line]) == "lock"))  # the first names who has it
+        if time.monotonic() > deadline:
+            return AptResult(end.rc, (*end.output, f"E: waited {LOCK_WAIT_S} s for the lock: {text}"))
+        if text != reported:
+            report.progress(None, f"waiting: {text}")
+        reported = text
         time.sleep(_PAUSE_S)
 
 

@@ -9,7 +9,13 @@ from typing import NamedTuple
 from hpcforge.node import commands
 
 _LIMIT_S = 20
+_INSTALLED = re.compile(
+    r"^The following (?:NEW packages will be installed|packages will be (?:upgraded|DOWNGRADED)):\n((?:  .*\n)+)",
+    re.MULTILINE,
+)
 _GOES = re.compile(r"^(?:Purg|Remv) ([^\s:]+)", re.MULTILINE)
+_REMOVED = re.compile(r"^The following packages will be REMOVED:\n((?:  .*\n)+)", re.MULTILINE)
+_URI = re.compile(r"^'([^']+)' \S+ (\d+)", re.MULTILINE)
 _UNKNOWN = re.compile(r"Unable to locate package (\S+)|Package '?([^\s']+)'? has no installation candidate")
 
 
@@ -20,17 +26,40 @@ class Foreseen(NamedTuple):
     unforeseen: frozenset[str]
 
 
+class Simulation(NamedTuple):
+    """The packages that are in a list of this node, and how their transaction would end."""
+
+    available: tuple[str, ...]
+    result: commands.CommandResult
+
+
+_last: dict[frozenset[str], Simulation] = {}
+
+
+def simulate(names: Collection[str], options: Sequence[str] = ()) -> Simulation:
+    """Simulate one transaction, without the packages that no list of this node has."""
+    available, result = sorted(names), commands.CommandResult(0, "", "", False)
+    while available:
+        result = _install(available, options)
+        lacking = unknown(result.stdout.splitlines()) & set(available)
+        if result.rc == 0 or not lacking:
+            break
+        available = [name for name in available if name not in lacking]
+    return Simulation(tuple(available), result)
+
+
+def last(names: Collection[str]) -> Simulation:
+    """Return what `foresee` has simulated of these names, or simulate it."""
+    return _last.get(frozenset(names)) or simulate(names)
+
+
 def foresee(names: Collection[str]) -> Foreseen:
     """What would go if these were installed in one transaction, by the package lists that are on this node."""
-    known = sorted(names)
-    while known:
-        outcome = _install(known)
-        if outcome.rc == 0:
-            break
-        lacking = unknown(outcome.stdout.splitlines()) & set(known)
-        known = [name for name in known if name not in lacking] if lacking else []
+    _last.clear()
+    simulation = _last[frozenset(names)] = simulate(names)
+    known = list(simulation.available) if simulation.result.rc == 0 else []
     others = frozenset(names) - set(known)
-    goes = leaving(outcome.whole("apt-get install")) if known else frozenset()
+    goes = leaving(simulation.result.whole("apt-get install")) if known else frozenset()
     by: dict[str, list[str]] = {name: [] for name in sorted(goes)}
     for name in known if goes else ():
         for gone in goes & (install([name]) or frozenset()):
@@ -45,8 +74,18 @@ def install(names: Sequence[str]) -> frozenset[str] | None:
 
 
 def leaving(text: str) -> frozenset[str]:
-    """The packages that go, by what `apt-get -s` says."""
-    return frozenset(_GOES.findall(text))
+    """Return the packages that `apt-get -s` or `apt-get --print-uris` would remove."""
+    return frozenset(_GOES.findall(text)) | _names(_REMOVED, text)
+
+
+def installed(text: str) -> frozenset[str]:
+    """Return the packages that `apt-get install` would bring, upgrade or downgrade, by what it prints."""
+    return _names(_INSTALLED, text)
+
+
+def archives(text: str) -> list[tuple[int, str]]:
+    """Return size in bytes and address of each archive that `apt-get --print-uris` would fetch."""
+    return [(int(size), uri) for uri, size in _URI.findall(text)]
 
 
 def unknown(output: Sequence[str]) -> frozenset[str]:
@@ -59,12 +98,17 @@ def refused(output: Sequence[str]) -> bool:
     return any("remove is disabled" in line for line in output)
 
 
-def _install(names: Sequence[str]) -> commands.CommandResult:
-    # To simulate takes twice as long as to find out that nothing goes, as is nearly always so.
-    asked = _apt(["--print-uris", "--no-remove", "install", "--no-install-recommends", "--", *names])
+def _install(names: Sequence[str], options: Sequence[str] = ()) -> commands.CommandResult:
+    # `-s` takes twice as long.
+    words = ["install", "--no-install-recommends", "--", *names]
+    asked = _apt([*options, "--print-uris", "--no-remove", *words])
     if asked.rc == 0 or not refused(asked.stdout.splitlines()):
         return asked
-    return _apt(["-s", "install", "--no-install-recommends", "--", *names])
+    return _apt([*options, "--print-uris", *words])
+
+
+def _names(blocks: re.Pattern[str], text: str) -> frozenset[str]:
+    return frozenset(re.split("[:*]", word)[0] for block in blocks.findall(text) for word in block.split())
 
 
 def _apt(words: Sequence[str]) -> commands.CommandResult:

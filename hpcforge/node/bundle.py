@@ -51,6 +51,8 @@ MODULES = (
     "hpcforge.node.remove",
     "hpcforge.node.dpkg",
     "hpcforge.node.apt_simulation",
+    "hpcforge.node.package_pins",
+    "hpcforge.node.package_source_files",
     "hpcforge.node.apt",
     "hpcforge.node.service_starts",
     "hpcforge.node.package_lists",

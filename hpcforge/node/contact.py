@@ -67,39 +67,88 @@ fail() {
     end 0 1
 }
 
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+# What a login's environment has of proxies is no setting of apt's.
+clean="env -u http_proxy -u https_proxy -u HTTP_PROXY -u HTTPS_PROXY"
+as_root() { if [ "$(id -u)" = 0 ]; then $clean "$@"; else sudo -n $clean "$@"; fi; }
+
+# The process that holds a lock, by what apt or dpkg has printed: its command and its unit.
+holder() {
+    pid=$(printf '%s\n' "$said" | sed -nE 's/.*(held by process|process with pid) ([0-9]+).*/\2/p' | head -n 1)
+    printf '%s' "$(printf '%s' "$said" | grep -m 1 -E 'Could not get lock|locked by another process')"
+    [ -r "/proc/${pid:-none}/cgroup" ] || return 0
+    printf ' %s (%s)' "$(tr '\0' ' ' <"/proc/$pid/cmdline")" "$(sed -n 's,.*/,,p' "/proc/$pid/cgroup" | head -n 1)"
+}
 
 # Says what it does, then does it; what was tried and the command's own words are kept for the case that it fails.
+# Another process that holds a lock is waited for, 5 minutes in all.
 attempt() {
     progress "$1"
     tried=$1
     shift
-    if said=$(as_root "$@" </dev/null 2>&1); then return 0; fi
-    said=$(printf '%s\n' "$said" | tail -n 8)
-    return 1
+    while ! said=$(as_root "$@" </dev/null 2>&1); do
+        case $said in
+        *"Could not get lock"* | *"locked by another process"*) held=$(holder) ;;
+        *) return 1 ;;
+        esac
+        [ "$waited" -lt 300 ] || { said="waited 300 s: $held"; return 1; }
+        [ $((waited % 30)) != 0 ] || progress "waiting: $held"
+        sleep 3
+        waited=$((waited + 3))
+    done
 }
 
+# $1: what apt printed. Names what python3 may not come for: packages on hold, sources, a proxy.
+hints() {
+    plan=$(as_root apt-get -s -q -o APT::Ignore-Hold=1 --no-install-recommends install python3 2>/dev/null </dev/null |
+        sed -n 's/^Inst \([^ ]*\).*/\1/p')
+    for name in $(apt-mark showhold 2>/dev/null); do
+        for needed in $plan; do
+            [ "$name" != "$needed" ] || printf '; package %s is on hold: run there: apt-mark unhold %s' "$name" "$name"
+        done
+    done
+    for uri in $(printf '%s\n' "$1" | sed -nE 's/^Err:[0-9]+ ([^ ]+) .*/\1/p' | sort -u); do
+        place=$(grep -nHF "$uri" /etc/apt/sources.list /etc/apt/sources.list.d/*.list \
+            /etc/apt/sources.list.d/*.sources 2>/dev/null | grep -v ':[0-9]*: *#' | head -n 1 | cut -d: -f1,2)
+        printf '; package source %s fails' "${place:-$uri}"
+    done
+    for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
+        proxy=$(sed -nE 's,^[^/#"]*[Pp]roxy[^"]*"(https?://)?([^"/@]*@)?([^":/]+).*,\3,p' "$file" 2>/dev/null |
+            head -n 1)
+        case $1 in *"${proxy:-no proxy}"*) printf '; %s sends apt to the proxy %s' "$file" "$proxy" ;; esac
+    done
+}
+
+there() { [ "$(dpkg-query -W -f '${db:Status-Status}' python3 2>/dev/null)" = installed ]; }
+
+# A source or a package that python3 does not need may be broken: apt reports it, and does the rest.
 with_apt() {
-    patient="-q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0"
+    patient="-q -y -o DPkg::Lock::Timeout=0 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0"
     install="apt-get $patient --no-install-recommends --no-remove install python3"
+    waited=0 trouble=
     if [ -n "$(ls /var/lib/dpkg/updates 2>/dev/null)" ]; then
-        attempt "dpkg --configure -a" dpkg --force-confold --configure -a || fail "$tried: $said"
+        attempt "dpkg --configure -a" dpkg --force-confold --configure -a || trouble=$said
     fi
-    attempt "apt-get install python3" $install && return 0
-    attempt "apt-get update" apt-get $patient update && attempt "apt-get install python3" $install && return 0
+    attempt "apt-get install python3" $install || there && return 0
+    attempt "apt-get update" apt-get $patient update || trouble=$said
+    case $said in *Err:*) trouble=$said ;; esac
+    attempt "apt-get install python3" $install || there && return 0
     # Package lists that a power cut emptied are invalid, and an update keeps them: see lists.py.
     case $said in
     *"Unable to locate package"* | *"no installation candidate"* | *MergeList*)
-        attempt "fetched all package lists again" find /var/lib/apt/lists -maxdepth 1 -type f -name '*_*' -delete &&
-            attempt "apt-get update" apt-get $patient update && attempt "apt-get install python3" $install && return 0
+        attempt "fetched all package lists again" find /var/lib/apt/lists -maxdepth 1 -type f -name '*_*' -delete
+        attempt "apt-get update" apt-get $patient update || trouble=$said
+        case $said in *Err:*) trouble=$said ;; esac
+        attempt "apt-get install python3" $install || there && return 0
         ;;
     esac
-    fail "$tried: $said"
+    fail "$tried$(hints "$trouble
+$said"): $(printf '%s\n' "$said" | tail -n 8)"
 }
 
-with_dnf() { attempt "dnf install python3" dnf -y -q install python3 || fail "dnf install: $said"; }
+with_dnf() { waited=0; attempt "dnf install python3" dnf -y -q install python3 || fail "dnf install: $said"; }
 
 with_zypper() {
+    waited=0
     attempt "zypper install python3" zypper --non-interactive --quiet install --no-recommends python3 ||
         fail "zypper install: $said"
 }

@@ -13,6 +13,8 @@ from hpcforge.node.events import EventReporter, NodeError
 _QUERY_S = 60
 _NETWORK_TRIES = 3
 _PAUSE_S = 5
+_JOURNAL = Path("/var/lib/dpkg/updates")
+_CONFIGURE = "dpkg --configure -a: "
 
 
 class TransactionResult(NamedTuple):
@@ -111,18 +113,17 @@ def _update(report: EventReporter) -> str:
 
 
 def _mend(report: EventReporter) -> str | None:
-    """Finish what an interrupted dpkg left; why that is not possible, or None."""
-    error = None
-    if any(path.name.isdigit() for path in Path("/var/lib/dpkg/updates").iterdir()):
+    """Finish what an interrupted dpkg left; why that is not possible, or None.
+
+    A package whose configuration fails stops no other: apt reports it, and installs the rest.
+    """
+    if any(path.name.isdigit() for path in _JOURNAL.iterdir()):
         report.progress(None, "dpkg was interrupted: dpkg --configure -a")
-        error = _configure(report)  # also takes in what dpkg had yet to write down, whatever its exit status
+        end = apt.configure(report)  # also takes in what dpkg had yet to write down, whatever its exit status
+        if end.rc != 0 and apt.kind(end.output) == "lock":
+            return _CONFIGURE + apt.essence(end.output)
     names = dpkg.half_unpacked()
-    return _unpack_again(names, report) if names else error
-
-
-def _configure(report: EventReporter) -> str | None:
-    end = apt.configure(report)
-    return None if end.rc == 0 else "dpkg --configure -a: " + apt.essence(end.output)
+    return _unpack_again(names, report) if names else None
 
 
 def _unpack_again(names: Sequence[str], report: EventReporter) -> str | None:
@@ -136,7 +137,8 @@ def _unpack_again(names: Sequence[str], report: EventReporter) -> str | None:
         end = apt.run("install", arguments, report)
         if end.rc != 0:
             return "\n".join(filter(None, [f"{what}: {apt.essence(end.output)}", trouble]))
-    return _configure(report)
+    end = apt.configure(report)
+    return None if end.rc == 0 else _CONFIGURE + apt.essence(end.output)
 
 
 def _lists_there() -> bool:

@@ -48,6 +48,7 @@ class Observation:
     failed: tuple[
         Mapping[str, Any], ...
     ] = ()  # what the node could not compare, as `hpcforge.node.answer_types.Failed`
+    warnings: tuple[str, ...] = ()
 
     @property
     def configured(self) -> bool:

@@ -88,6 +88,9 @@ def compare(
     with_gone = revoking(site, goal, _gone(site, roster))
     if with_gone is not goal:
         found, goal = look(with_gone), with_gone
+    for name, seen in found.observed.items():
+        for text in seen.warnings:
+            say(f"{name}: {text}")
     plan = diff(site.cluster, goal.desired, found.observed, found.leaving, choice.scope, found.head)
     down = down_workers.find(
         site.cluster,

@@ -209,6 +209,8 @@ def _taken(seen: Observation, event: Event) -> Observation:
         )
     if event.kind == "failed" and data["role"] is not None:
         return dataclasses.replace(seen, failed=(*seen.failed, data))
+    if event.kind == "warning":
+        return dataclasses.replace(seen, warnings=(*seen.warnings, str(data.get("detail"))))
     if event.kind == "no_python":
         accounts = Accounts(_numbers(data.get("users", "")), _numbers(data.get("groups", "")))
         return dataclasses.replace(seen, facts=data, python=False, accounts=accounts)

@@ -1,8 +1,9 @@
 """What a host had before that an apply would fail on, or that would make it useless: looked at before any change.
 
-A subject is a module of this folder, named in `SUBJECTS`, with a function `search(inspection)` that yields `Conflict`s.
-It changes nothing, takes at most 0.1 s of CPU, and ends by itself. One that fails is reported and hides no other. Only
-what the roles at hand touch is an obstacle: a package on hold that no role has to install is the site's own matter.
+A subject is a module of this folder, named in `SUBJECTS`, with a function `search(inspection)` that yields `Conflict`s,
+and texts as warnings. It changes nothing, takes at most 0.1 s of CPU on a healthy host, and ends by itself. One that
+fails is reported and hides no other. Only what the roles at hand touch is an obstacle: a package on hold that no role
+has to install is the site's own matter.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hpcforge.node import answer_types
     from hpcforge.node.requests import DesiredRoleRequest
 
-SUBJECTS: tuple[str, ...] = ("old_state",)
+SUBJECTS: tuple[str, ...] = ("old_state", "packages", "package_sources")
 ALWAYS = ("old_state",)  # also on a host with nothing to change
 
 
@@ -50,7 +51,10 @@ def search(inspection: Inspection, report: EventReporter) -> Iterator[answer_typ
     for subject in SUBJECTS if inspection.roles else ALWAYS:
         try:
             for conflict in importlib.import_module(f"hpcforge.node.obstacles.{subject}").search(inspection):
-                yield answer(conflict)
+                if isinstance(conflict, str):
+                    report.warning(conflict)
+                else:
+                    yield answer(conflict)
         except Exception as error:
             report.warning(f"whether {subject.replace('_', ' ')} would stop an apply is not known: {explain(error)}")
 

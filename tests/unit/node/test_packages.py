@@ -73,7 +73,7 @@ def test_a_lock_is_waited_for_and_who_holds_it_is_said_once(monkeypatch, report,
     monkeypatch.setattr(apt, "_once", lambda argv, report: next(ends))
     monkeypatch.setattr(apt.time, "sleep", lambda seconds: None)
     assert apt.kind(apt.run("install", ["munge"], report).output) == "network"
-    assert [event["detail"] for event in heard] == ["waiting: " + RECORDED["lock"][0]]
+    assert [event["detail"] for event in heard] == ["waiting: " + apt.lock_holder(RECORDED["lock"][0])]
 
 
 def test_a_lock_is_waited_for_with_an_end(monkeypatch, report):
@@ -83,6 +83,41 @@ def test_a_lock_is_waited_for_with_an_end(monkeypatch, report):
     monkeypatch.setattr(apt.time, "sleep", lambda seconds: None)
     assert "process 255 (python3)" in apt.essence(apt.run("install", ["munge"], report).output)
     assert next(now) == 500  # asked for the time at the beginning and four times after that
+
+
+def test_the_holder_of_a_lock_is_named_with_command_and_unit(tmp_path):
+    (tmp_path / "255").mkdir()
+    (tmp_path / "255/cmdline").write_bytes(b"/usr/bin/python3\0/usr/bin/unattended-upgrade\0")
+    (tmp_path / "255/cgroup").write_text("0::/system.slice/apt-daily-upgrade.service\n")
+    line = RECORDED["lock"][0]
+    named = apt.lock_holder(line, tmp_path)
+    assert named == f"{line}: /usr/bin/python3 /usr/bin/unattended-upgrade (unit apt-daily-upgrade.service)"
+    other = "dpkg: error: dpkg frontend lock was locked by another process with pid 255"
+    assert apt.lock_holder(other, tmp_path).endswith("(unit apt-daily-upgrade.service)")
+    assert apt.lock_holder(line.replace("255", "256"), tmp_path) == line.replace("255", "256")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)",
+        "E: Could not get lock /var/cache/apt/archives/lock. It is held by process 7 (apt)",
+        "dpkg: error: dpkg frontend lock was locked by another process with pid 7",
+        "dpkg: error: dpkg database lock was locked by another process with pid 7",
+    ],
+)
+def test_each_lock_is_waited_for(line):
+    assert apt.kind([line]) == "lock"
+
+
+@pytest.mark.parametrize(("kind", "error"), [("other", None), ("lock", "dpkg --configure -a: E: Could not get lock")])
+def test_a_package_that_cannot_be_configured_stops_no_other(monkeypatch, tmp_path, report, kind, error):
+    (tmp_path / "0001").touch()
+    monkeypatch.setattr(packages, "_JOURNAL", tmp_path)
+    monkeypatch.setattr(packages.dpkg, "half_unpacked", list)
+    monkeypatch.setattr(apt, "configure", lambda _: apt.AptResult(1, tuple(RECORDED[kind])))
+    found = packages._mend(report)
+    assert found is None if error is None else found.startswith(error)
 
 
 def test_names_of_unknown_packages():

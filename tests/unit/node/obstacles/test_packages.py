@@ -1,0 +1,114 @@
+"""Packages that apt or dpkg would not install, by what the real ones say of a repository of the test."""
+
+import pytest
+
+from hpcforge.node import apt_simulation, commands, obstacles, package_pins, receipt
+from hpcforge.node.obstacles import Conflict, packages
+from tests.support.apt_root import apt_root
+
+# The kinds as administrators report them: apt-get refuses with "Held packages were changed", "has no installation
+# candidate", "it is not installable" (apt_preferences(5)), and with what /var/log/apt/term.log has of a postinst.
+FAILED = """\
+Setting up libmunge2 (1) ...
+libmunge2: cannot reach the license server
+dpkg: error processing package libmunge2 (--configure):
+ installed libmunge2 package post-installation script subprocess returned error exit status 1
+"""
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    with apt_root(tmp_path, {"munge": "Depends: libmunge2\n", "libmunge2": "", "chrony": "", "jq": ""}) as made:
+        for name, value in made.environment().items():
+            monkeypatch.setitem(commands.ENVIRONMENT, name, value)
+        monkeypatch.setattr(packages, "_JOURNAL", made.status.parent / "updates")
+        monkeypatch.setattr(packages, "_TERMINAL", tmp_path / "term.log")
+        negative = package_pins.negative
+        monkeypatch.setattr(package_pins, "negative", lambda: negative(tmp_path / "none", made.preferences))
+        yield made
+
+
+def search(*names: str, entries: dict[str, object] | None = None) -> list[Conflict | str]:
+    work = {"role": "munge", "packages": list(names)}
+    host = obstacles.Inspection([work], {"munge": work}, receipt.EMPTY._replace(roles=entries or {}))
+    apt_simulation.foresee(names)
+    return list(packages.search(host))
+
+
+def test_a_healthy_host_has_none(root):
+    assert search("munge", "chrony") == []
+
+
+def test_a_hold_is_named_where_the_plan_installs_the_package(root):
+    root.have("munge", "hold ok not-installed")
+    [conflict] = search("munge", "chrony")
+    assert conflict[1:3] == ("package", "munge")
+    assert conflict.why == "it is on hold, and the plan installs it"
+    assert conflict.commands == ("apt-mark unhold munge",)
+    assert search("chrony") == []
+
+
+def test_a_hold_on_a_dependency_names_the_package_that_needs_it(root):
+    root.have("libmunge2", "hold ok not-installed")
+    [conflict] = search("chrony", "munge")
+    assert conflict.name == "libmunge2"
+    assert conflict.why == "it is on hold, and the plan installs it for munge"
+
+
+def test_a_hold_of_hpcforge_is_no_obstacle(root):
+    root.have("munge", "hold ok not-installed")
+    assert search("munge", entries={"munge": {"holds": {"munge": True}}}) == []
+
+
+@pytest.mark.parametrize("name", ["munge", "libmunge2"])
+def test_a_pin_of_negative_priority_is_named_with_its_line(root, name):
+    path = root.preferences / "site"
+    path.write_text(f"# by hand\n\nExplanation: old\nPackage: {name[:5]}*\nPin: version *\nPin-Priority: -1\n")
+    [conflict] = search("munge", "chrony")
+    assert f"{path}:6 keeps it from being installed" in conflict.why
+    assert conflict.commands == (f"sed -i '3,6s/^/#/' {path}",)
+    assert search("chrony") == []
+
+
+def test_a_failed_configuration_is_named_where_the_plan_needs_the_package(root, tmp_path):
+    root.have("libmunge2", "install ok half-configured")
+    (tmp_path / "term.log").write_text(FAILED)
+    [conflict] = search("munge")
+    assert "half-configured: libmunge2: cannot reach the license server; installed libmunge2 package" in conflict.why
+    assert conflict.commands == ("dpkg --configure libmunge2",)
+    [warning] = search("chrony")
+    assert warning.startswith("package libmunge2: it is half-configured")
+    assert search("munge", entries={"munge": {"packages": ["libmunge2"]}}) == []
+
+
+def test_an_interrupted_configuration_is_no_obstacle(root, tmp_path):
+    root.have("libmunge2", "install ok half-configured")
+    (tmp_path / "term.log").write_text(
+        FAILED.replace("returned error exit status 1", "was killed by signal (Terminated)")
+    )
+    assert search("munge") == []
+    (tmp_path / "term.log").write_text(FAILED)
+    (root.status.parent / "updates" / "0000").touch()
+    assert search("munge") == []
+
+
+def test_what_no_source_can_unpack_again_is_named(root):
+    root.have("site-agent", "install reinstreq half-installed")
+    [conflict] = search("munge")
+    assert conflict.name == "site-agent"
+    assert conflict.commands == ("dpkg --remove --force-remove-reinstreq site-agent",)
+
+
+def test_a_package_without_its_dependencies_is_named(root):
+    root.have("site-agent", "install ok unpacked", "Depends: nosuch\n")
+    [conflict] = search("munge")
+    assert conflict.name == "site-agent"
+    assert "Depends: nosuch" in conflict.why
+    assert conflict.commands == ("apt-get -y --fix-broken install",)
+
+
+def test_settings_that_apt_cannot_read_are_named():
+    text = "Reading...\nE: Malformed entry 3 in list file /etc/apt/sources.list.d/x.list (Suite)\nE: The list could\n"
+    [conflict] = packages._settings("base", text)
+    assert conflict.name == "/etc/apt/sources.list.d/x.list"
+    assert conflict.commands == ("mv /etc/apt/sources.list.d/x.list /etc/apt/sources.list.d/x.list.disabled",)
