@@ -1,0 +1,48 @@
+"""File systems on which what is to be written has no room, or that are read-only.
+
+The judgement is that of `hpcforge.node.disk_space`, which refuses the same when a change begins. Here the sizes of new
+files are not known yet: each counts as large as the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpcforge.node import disk_space
+from hpcforge.node.kinds import BLOCK, SpaceNeed, handler
+from hpcforge.node.obstacles import Conflict, Inspection
+from hpcforge.node.unit_files import FOLDER
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import DesiredRoleRequest
+
+
+def search(inspection: Inspection) -> Iterator[Conflict]:
+    """Yield each file system that cannot take what the roles write there."""
+    roles: dict[str, str] = {}  # by the place that one writes to, the first of several
+    needs = disk_space.own_needs()
+    for role in inspection.roles:
+        for need in role_needs(role, inspection):
+            roles.setdefault(disk_space.existing(need.path), role["role"])
+            needs.append(need)
+    packages = inspection.packages()
+    for need in disk_space.package_needs(sorted(packages)):
+        roles.setdefault(disk_space.existing(need.path), next(iter(packages.values())))
+        needs.append(need)
+    for path, state, detail, commands in disk_space.shortages(needs):
+        why = f"the file system of {path} {state}: {detail}"
+        yield Conflict(roles.get(path, inspection.roles[0]["role"]), "disk", path, why, commands)
+
+
+def role_needs(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[SpaceNeed]:
+    """Yield what a role writes: resources that differ, what its own code makes, packages, and links of units."""
+    difference = inspection.differences.get(role["role"], {})
+    for kind, item in inspection.resources(role):
+        yield from handler(kind.name).room(item)
+    if difference.get("opaque"):
+        yield from (SpaceNeed(tree["path"], BLOCK, 1) for tree in role.get("trees", ()))
+    if difference.get("packages"):
+        yield from disk_space.dpkg_needs()
+    if difference.get("units"):
+        yield SpaceNeed(FOLDER, BLOCK, 1)
