@@ -108,13 +108,11 @@ def shortages(needs: Sequence[SpaceNeed]) -> Iterator[Shortage]:
 
 def _read_only(path: str) -> Shortage:
     point = mounts.mount_of(path)
-    bind = "" if "ro" in point.of_disk.split(",") else "bind,"  # then only this mount of the file system is
-    remedies = [f"mount -o remount,{bind}rw {shlex.quote(point.path)}"]
     line = mounts.line_of_fstab(point.path)
-    if line and "ro" in line.options.split(","):
-        remedies.append(rf"sed -i '{line.number}s/\([[:space:],]\)ro\([[:space:],]\)/\1rw\2/' {mounts.FSTAB}")
+    only_here = "ro" not in point.of_disk.split(",")  # others may write to this file system at another mount
+    remedies = mounts.with_option(point.path, "ro", "rw", bind=only_here)
     where = f"it is mounted so at {point.path}" + (f" by {mounts.FSTAB}:{line.number}" if line else "")
-    return Shortage(path, "is read-only", f"{where}; after an error of the disk `dmesg` says why", tuple(remedies))
+    return Shortage(path, "is read-only", f"{where}; after an error of the disk `dmesg` says why", remedies)
 
 
 def _short(path: str, needs: Sequence[SpaceNeed]) -> Shortage | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -183,6 +184,16 @@ def line_of_fstab(path: str) -> LineOfFstab | None:
         if len(words) >= 4 and _plain(words[1]) == path:
             return LineOfFstab(number, words[3])
     return None
+
+
+def with_option(point: str, old: str, new: str, bind: bool = False) -> tuple[str, ...]:
+    """Return the commands that give a mount an option for another, now and in /etc/fstab."""
+    words = f"remount,{'bind,' if bind else ''}{new}"
+    line = line_of_fstab(point)
+    if not line or old not in line.options.split(","):
+        return (f"mount -o {words} {shlex.quote(point)}",)
+    edit = rf"sed -i '{line.number}s/\([[:space:],]\){old}\([[:space:],]\)/\1{new}\2/' {FSTAB}"
+    return (edit, f"mount -o {words} {shlex.quote(point)}")  # mount(8) merges what is written there
 
 
 def _plain(word: str) -> str:
