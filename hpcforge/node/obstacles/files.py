@@ -45,14 +45,15 @@ class _Obstruction(NamedTuple):
 def search(inspection: Inspection) -> Iterator[Conflict]:
     """Yield each file and folder that the roles write and cannot, once."""
     points = mounts.points()
-    obstructions: dict[str, _Obstruction | None] = {}
+    places: set[str] = set()
     for role in inspection.roles:
         for path in dict.fromkeys(_written(role, inspection)):
             for place in _places(path):
-                if place not in obstructions:
-                    obstructions[place] = _mounted(place, points) or _flagged(place)
-                    if obstructions[place]:
-                        yield _conflict(role["role"], obstructions[place])
+                if place not in places:
+                    places.add(place)
+                    obstruction = _mounted(place, points) or _flagged(place)
+                    if obstruction:
+                        yield _conflict(role["role"], obstruction)
 
 
 def _conflict(role: str, obstruction: _Obstruction) -> Conflict:

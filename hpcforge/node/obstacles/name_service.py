@@ -8,10 +8,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from hpcforge.kinds import KINDS
 from hpcforge.node import files
+from hpcforge.node.kinds import resources
 from hpcforge.node.obstacles import Conflict, Inspection
+
+if TYPE_CHECKING:
+    from hpcforge.node.requests import DesiredRoleRequest
 
 PATH = "/etc/nsswitch.conf"
 _RESOLVED = "/run/systemd/resolve/io.systemd.Resolve"  # the socket that the service "resolve" asks
@@ -41,10 +46,9 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
                     yield from _conflict(role["role"], database, number, _WORD.findall(rest))
 
 
-def _needed(role: dict[str, object], inspection: Inspection) -> Iterator[_Database]:
+def _needed(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[_Database]:
     """Yield the databases that a role relies on."""
-    paths = [wanted["path"] for wanted in role.get("files", ())]
-    if "/etc/resolv.conf" in paths:
+    if "/etc/resolv.conf" in [wanted.path for wanted in resources(role, KINDS["files"])]:
         yield _Database("hosts", ("dns", "resolve"), "names are not looked up in DNS")
     if any(kind.name in ("accounts", "groups") for kind, _ in inspection.resources(role)):
         for name in ("passwd", "group"):
