@@ -23,7 +23,7 @@ _RESOLVED = "/run/systemd/resolve/io.systemd.Resolve"  # the socket that the ser
 # They give up only for names that are theirs: nss-mdns and nss-resolve document these actions before dns.
 _SELECTIVE = re.compile(r"mdns[46]?_minimal|resolve|mymachines")
 _ENDS = re.compile(r"\[[^]]*(?:NOTFOUND=return|!SUCCESS=return|!UNAVAIL=return)", re.IGNORECASE)
-_WORD = re.compile(r"\[[^]]*\]|[^\s\[]+")
+_WORD = re.compile(r"\[[^][]*\]|[^\s\[]+")
 _PLAIN = re.compile(r"[\w \[\]!=.-]*")
 
 
