@@ -45,6 +45,23 @@ pipelining = True
 control_path_dir = {sockets}
 ssh_args = -o StrictHostKeyChecking=yes -o ControlMaster=auto -o ControlPersist=30s
 """
+# Ansible has no setting for it: modules run with the umask of the login, and of sudo's PAM session within it.
+_SHELL = "hpcforge_sh"
+_SHELL_PLUGIN = f'''\
+DOCUMENTATION = """
+name: {_SHELL}
+short_description: POSIX shell, with umask 022 for each module
+description: What a role writes can be read as on any other node.
+extends_documentation_fragment: shell_common
+"""
+
+from ansible.plugins.shell.sh import ShellModule as PosixShell
+
+
+class ShellModule(PosixShell):
+    def build_module_command(self, env_string, shebang, cmd, arg_path=None):
+        return "umask 022 && " + super().build_module_command(env_string, shebang, cmd, arg_path)
+'''
 _SETTINGS = {"pexpect_timeout": 0.2, "suppress_env_files": True}  # the first bounds how long an end takes to be heard
 
 
@@ -99,6 +116,7 @@ def _variables(host: Host, known_hosts_file: Path) -> dict[str, Any]:
         "ansible_become": host.target.become == "sudo",
         "ansible_become_method": "sudo",
         "ansible_become_user": "root",
+        "ansible_shell_type": _SHELL,
     }
     return {**host.task.inputs, **ansible_connection(host.target, known_hosts_file, host.proxy), **become}
 
@@ -125,6 +143,7 @@ def write(folder: Path, hosts: Sequence[Host], role: PlayRole, sockets: Path) ->
     files = {
         "known_hosts": known_hosts(host.target for host in hosts),
         "project/site.yml": playbook(task.source.name, facts=role.facts, alone=role.alone),
+        f"project/shell_plugins/{_SHELL}.py": _SHELL_PLUGIN,  # beside the playbook, where Ansible finds it
         "inventory/hosts.json": inventory(hosts, folder / "known_hosts"),
         "env/settings": json.dumps({**_SETTINGS, "job_timeout": max(1, round(task.timeout_s))}),
         "ansible.cfg": _CONFIG.format(sockets=sockets, forks=len(hosts)),
@@ -133,7 +152,7 @@ def write(folder: Path, hosts: Sequence[Host], role: PlayRole, sockets: Path) ->
     files["bin/ansible-playbook"] = f'#!/bin/sh\nexec {shlex.join(ends_with_us([str(ours)]))} "$@"\n'
     for name, text in files.items():
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (folder / "bin/ansible-playbook").chmod(0o700)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import paramiko
-from pyinfra.api import Config, Inventory, State
+from pyinfra.api import Config, Inventory, State, StringCommand
 from pyinfra.api.exceptions import ConnectError
 from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, StateStage
@@ -86,12 +86,14 @@ class _Connector(SSHConnector):  # type: ignore[misc]
         except UnreachableError as error:
             raise ConnectError(str(error)) from error
 
-    def run_shell_command(self, *arguments: object, **options: object) -> object:
-        """Run a command. Raises `EngineError` if it prints more than a node may."""
+    def run_shell_command(self, command: object, *arguments: object, **options: object) -> object:
+        """Run a command, with umask 022 in a shell. Raises `EngineError` if it prints more than a node may."""
+        if str(options.get("_shell_executable", "sh")).endswith("sh"):
+            command = StringCommand("umask 022 &&", command)  # within sudo, whose PAM session may set another
         client, limited = self.client, _LimitedClient(self.client)
         self.client = limited  # type: ignore[assignment]  # all of a connection that pyinfra uses for a command
         try:
-            ended: object = super().run_shell_command(*arguments, **options)
+            ended: object = super().run_shell_command(command, *arguments, **options)
         finally:
             self.client = client
         if limited.limit.exceeded:
@@ -99,6 +101,14 @@ class _Connector(SSHConnector):  # type: ignore[misc]
             most = f"{MAX_OUTPUT_BYTES >> 20} MiB of output, or a line of {MAX_LINE_BYTES >> 20} MiB"
             raise EngineError(f"more than {most} on {self.link.target.name}: stopped listening")
         return ended
+
+    def _put_file(self, source: object, remote: str) -> None:
+        """Send a file; a new one can be read by all, as with umask 022."""
+        files = self.get_file_transfer_connection()
+        is_new = files is not None and not _exists(files, remote)
+        super()._put_file(source, remote)
+        if files is not None and is_new:
+            files.chmod(remote, 0o644)
 
     def get_file_transfer_connection(self) -> paramiko.SFTPClient | None:
         """The channel, opened when first used."""
@@ -142,6 +152,14 @@ def attach(
     state.set_stage(StateStage.Execute)
     state.is_executing = True
     return host
+
+
+def _exists(files: paramiko.SFTPClient, path: str) -> bool:
+    try:
+        files.stat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 class PyinfraProgress(BaseStateCallback):  # type: ignore[misc]

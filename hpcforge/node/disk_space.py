@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.kinds import TABLE
 from hpcforge.node import commands, receipt
 from hpcforge.node.events import NodeError
-from hpcforge.node.kinds import SpaceNeed, handler, resources
+from hpcforge.node.kinds import SpaceNeed, handler, mounts, resources
 
 if TYPE_CHECKING:
     from hpcforge.node.requests import WorkRequest
 
 _OWN_BYTES = 128 * 1024  # for receipt and lock, each of them twice while it is replaced
+_DPKG_BYTES = 4 * 1024**2  # its status, which is written beside the one that is there, and lists of files
 _PLENTY_BYTES, _PLENTY_INODES = 10 * 1024**3, 200_000  # with more than this, apt is not asked first what it needs
 _ARCHIVES = "/var/cache/apt/archives"
 _PACKAGE_INODES = 100  # files of an average Debian package
@@ -26,26 +28,48 @@ _DOWNLOAD = re.compile(rf"^Need to get {_SIZE}(?:/\S+ \w+)? of archives", re.MUL
 _INSTALLED = re.compile(rf"^After this operation, {_SIZE} of additional disk space", re.MULTILINE)
 
 
+class Shortage(NamedTuple):
+    """A file system that cannot take what is to be written below `path`; `commands`, run as root, make it writable."""
+
+    path: str
+    state: str
+    detail: str
+    commands: tuple[str, ...] = ()
+
+
 def check(work: Sequence[WorkRequest]) -> None:
     """Raise NodeError when what these roles change does not fit, or cannot be written at all."""
-    needs = [SpaceNeed(str(receipt.FOLDER), _OWN_BYTES, 4)]
+    needs = own_needs()
     for role in work:
-        for kind in TABLE:
-            for item in resources(role, kind):
-                needs += handler(kind.name).room(item)
-        needs += [SpaceNeed("/usr", 0, 1), SpaceNeed("/var/lib/dpkg", 0, 1)] if role.get("packages") else []
+        needs += [need for kind in TABLE for item in resources(role, kind) for need in handler(kind.name).room(item)]
+        needs += dpkg_needs() if role.get("packages") else []
     refuse(needs)
 
 
 def check_packages(names: Sequence[str]) -> None:
-    """Raise NodeError when these packages and what they need do not fit; where there is plenty of room, no question."""
-    if all(_plenty(_existing(place)) for place in ("/usr", _ARCHIVES)):
-        return
+    """Raise NodeError when these packages and what they need do not fit."""
+    refuse(package_needs(names))
+
+
+def own_needs() -> list[SpaceNeed]:
+    """Return what hpcforge keeps on each node."""
+    return [SpaceNeed(str(receipt.FOLDER), _OWN_BYTES, 4)]
+
+
+def dpkg_needs() -> list[SpaceNeed]:
+    """Return what installing any package takes."""
+    return [SpaceNeed("/usr", 0, 1), SpaceNeed("/etc", 0, 1), SpaceNeed("/var/lib/dpkg", _DPKG_BYTES, 4)]
+
+
+def package_needs(names: Sequence[str]) -> list[SpaceNeed]:
+    """Return what these packages and what they need take; nothing where there is plenty of room, without a question."""
+    if not names or all(_plenty(existing(place)) for place in ("/usr", _ARCHIVES)):
+        return []
     options = ["-q", "-o", "Debug::NoLocking=1", "--assume-no", "--download-only", "--no-install-recommends"]
     outcome = commands.run(["apt-get", *options, "install", "--", *names], _APT_S, merge=True)
     download, installed = sizes(outcome.whole("apt-get install"))
     new = len(names) * _PACKAGE_INODES
-    refuse([SpaceNeed(_ARCHIVES, download, len(names)), SpaceNeed("/usr", installed, new)])
+    return [SpaceNeed(_ARCHIVES, download, len(names)), SpaceNeed("/usr", installed, new)]
 
 
 def sizes(text: str) -> tuple[int, int]:
@@ -59,42 +83,53 @@ def sizes(text: str) -> tuple[int, int]:
 
 def refuse(needs: Sequence[SpaceNeed]) -> None:
     """Raise NodeError for the first file system that all the needs on it are too much for."""
-    by_disk: dict[int, list[SpaceNeed]] = {}
+    for path, state, detail, remedies in shortages(needs):
+        run = "".join(f"; run there: {command}" for command in remedies)
+        raise NodeError(f"the file system of {path} {state}, and nothing was changed: {detail}{run}")
+
+
+def shortages(needs: Sequence[SpaceNeed]) -> Iterator[Shortage]:
+    """Yield each file system that all the needs on it are too much for."""
+    by_disk: dict[tuple[int, bool], list[SpaceNeed]] = {}
     for need in needs:
-        place = _existing(need.path)
+        place = existing(need.path)
         try:
             device = os.stat(place).st_dev  # noqa: PTH116
+            read_only = bool(os.statvfs(place).f_flag & os.ST_RDONLY)  # of the mount: one of several may be
         except OSError:
             continue  # somebody's file system, where not even root may look: writing there says so
-        by_disk.setdefault(device, []).append(need._replace(path=place))
-    for on_disk in by_disk.values():
-        error = _short(on_disk)
-        if error:
-            raise NodeError(error)
+        by_disk.setdefault((device, read_only), []).append(need._replace(path=place))
+    for (_, read_only), on_disk in by_disk.items():
+        path = max(on_disk, key=lambda need: need.size).path
+        shortage = _read_only(path) if read_only else _short(path, on_disk)
+        if shortage:
+            yield shortage
 
 
-def _short(needs: Sequence[SpaceNeed]) -> str | None:
-    path = max(needs, key=lambda need: need.size).path
+def _read_only(path: str) -> Shortage:
+    point = mounts.mount_of(path)
+    line = mounts.line_of_fstab(point.path)
+    only_here = "ro" not in point.of_disk.split(",")  # others may write to this file system at another mount
+    remedies = mounts.with_option(point.path, "ro", "rw", bind=only_here)
+    where = f"it is mounted so at {point.path}" + (f" by {mounts.FSTAB}:{line.number}" if line else "")
+    return Shortage(path, "is read-only", f"{where}; after an error of the disk `dmesg` says why", remedies)
+
+
+def _short(path: str, needs: Sequence[SpaceNeed]) -> Shortage | None:
     disk = os.statvfs(path)
-    if disk.f_flag & os.ST_RDONLY:
-        return (
-            f"the file system of {path} is read-only, and nothing was changed: `dmesg` may say why; "
-            "`mount -o remount,rw` it, then apply again"
-        )
     size, free = sum(need.size for need in needs), disk.f_bfree * disk.f_frsize
     if size > free:
-        return f"the file system of {path} is full, and nothing was changed: {_mib(size)} needed, {_mib(free)} free"
+        shown = f"`du -xh {shlex.quote(mounts.mount_of(path).path)} | sort -h | tail` shows what takes it"
+        return Shortage(path, "is full", f"{_amount(size)} needed, {_amount(free)} free; {shown}")
     inodes = sum(need.inodes for need in needs)
     if disk.f_files and inodes > disk.f_ffree:
-        return (
-            f"the file system of {path} has too few inodes, and nothing was changed: {inodes} needed, "
-            f"{disk.f_ffree} free; `df -i` shows it, many small files are the usual cause"
-        )
+        detail = f"{inodes} needed, {disk.f_ffree} free; `df -i` shows it, many small files are the usual cause"
+        return Shortage(path, "has too few inodes", detail)
     return None
 
 
-def _mib(size: int) -> str:
-    return f"{size / 1024**2:.1f} MiB"
+def _amount(size: int) -> str:
+    return f"{size / 1024**2:.1f} MiB" if size >= 1024**2 else f"{size // 1024} KiB"
 
 
 def _plenty(path: str) -> bool:
@@ -102,7 +137,8 @@ def _plenty(path: str) -> bool:
     return disk.f_bfree * disk.f_frsize > _PLENTY_BYTES and (not disk.f_files or disk.f_ffree > _PLENTY_INODES)
 
 
-def _existing(path: str) -> str:
+def existing(path: str) -> str:
+    """Return a path, or the nearest above it that is there and not a link."""
     while not os.path.lexists(path) or os.path.islink(path):  # noqa: PTH114
         path = path.rpartition("/")[0] or "/"
     return path

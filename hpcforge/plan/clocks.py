@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 NOTED_S = 1.0  # what chrony keeps in a cluster is a thousand times better
 REFUSED_S = 60.0  # munge gives up at 300 s; by then a job that was submitted has long begun to fail
+# With packages to fetch, a clock further off has to be set first: apt takes no Release file from the future
+# (apt.conf(5), Acquire::Max-FutureTime), and sources get one every few hours. Ahead, lists and certificates expire.
+BEHIND_S, AHEAD_S = 3600.0, 86_400.0
 THIS_HOST = "this host"
 
 
@@ -47,11 +50,22 @@ class ClockOff:
     of: str  # a node, or THIS_HOST
     far: bool  # from REFUSED_S
     sets_it: bool
+    fetches: bool = False  # packages are to be fetched there before
+
+    @property
+    def stops_fetching(self) -> bool:
+        """Packages cannot be fetched there, among them those that would set the clock."""
+        return self.fetches and not -BEHIND_S < self.off_s < AHEAD_S
 
     @property
     def refused(self) -> bool:
         """Nothing is done there."""
-        return self.far and not self.sets_it
+        return self.far and (self.stops_fetching or not self.sets_it)
+
+    @property
+    def command(self) -> str:
+        """Set the clock, whenever it is run; as root on the node."""
+        return f"date -s '{abs(self.off_s):.0f} seconds{' ago' if self.off_s > 0 else ''}'"
 
     @property
     def said(self) -> str:
@@ -60,10 +74,13 @@ class ClockOff:
         return f"its clock is {amount} s {'ahead of' if self.off_s > 0 else 'behind'} that of {self.of}"
 
 
-def clocks_off(clocks: Mapping[str, Span], head: str, setting: Container[str]) -> tuple[ClockOff, ...]:
+def clocks_off(
+    clocks: Mapping[str, Span], head: str, setting: Container[str], fetching: Container[str] = ()
+) -> tuple[ClockOff, ...]:
     """The nodes whose clocks are off, the `head` first. `clocks`: by node, against this host's.
 
-    `setting`: nodes where something is to be done that sets the clock, as the first apply does.
+    `setting`: nodes where something is to be done that sets the clock, as the first apply does; `fetching`: nodes where
+    packages are to be fetched.
     """
     of = _reference(clocks, head)
     found = []
@@ -73,7 +90,8 @@ def clocks_off(clocks: Mapping[str, Span], head: str, setting: Container[str]) -
         certain_s, off_s = mine.against(base).certain_s, mine.low - base.low
         if certain_s and abs(off_s) > NOTED_S:
             judged = name != head or of == THIS_HOST  # nobody can tell which of just two clocks is right
-            found.append(ClockOff(name, off_s, theirs, judged and abs(certain_s) >= REFUSED_S, name in setting))
+            far = judged and abs(certain_s) >= REFUSED_S
+            found.append(ClockOff(name, off_s, theirs, far, name in setting, name in fetching))
     return tuple(found)
 
 

@@ -146,7 +146,8 @@ def _clocks(
     setting = {
         name for name, changes in found.items() if name in clocks and any(wanted.sets_clock for wanted, _ in changes)
     }
-    return clocks_off(clocks, cluster.slurm.controller, setting)
+    fetching = {name for name, changes in found.items() if any(change.packages for _, change in changes)}
+    return clocks_off(clocks, cluster.slurm.controller, setting, fetching)
 
 
 def _obstacles(desired: Desired, reachable: Mapping[str, Observation], scope: Scope) -> Iterator[Obstacle]:

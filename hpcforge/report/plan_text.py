@@ -281,8 +281,10 @@ def _too_large(job: WaitingJob) -> str:
 
 def _clock(clock: ClockOff) -> Iterator[str]:
     if clock.refused:
-        yield f"{clock.node} is left out: {clock.said}, too far for Slurm's daemons to know each other"
-        yield "  to go on, have its time service set it, or set it by hand; then apply again"
+        packages = "packages to be fetched: their lists and certificates are not valid at that time"
+        why = packages if clock.stops_fetching else "Slurm's daemons to know each other"
+        yield f"{clock.node} is left out: {clock.said}, too far for {why}"
+        yield f"  to continue, have its time service set it, or run there: {clock.command}; then apply again"
     elif clock.far:
         yield f"{clock.node}: {clock.said}; it is set first, and what needs a right clock waits for that"
     else:

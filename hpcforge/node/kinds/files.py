@@ -20,7 +20,23 @@ if TYPE_CHECKING:
 
 _HOSTNAME = "/etc/hostname"
 _HOSTNAME_S = 10
-compare = files.compare_file
+
+
+def compare(wanted: File) -> Json | None:
+    """As that of files; the name that the kernel has belongs to /etc/hostname."""
+    found = files.compare_file(wanted)
+    name = f"{os.uname().nodename}\n"
+    if found or wanted.path != _HOSTNAME or hashlib.sha256(name.encode()).hexdigest() == wanted.digest:
+        return found
+    entry = files.look(_HOSTNAME)
+    return entry and {
+        "path": _HOSTNAME,
+        "exists": True,
+        "kind": "file",
+        "digest": None,
+        "text": name,
+        **files.rights(entry),
+    }
 
 
 def obstacle(wanted: File, known: Json | None) -> str | None:
@@ -31,9 +47,11 @@ def obstacle(wanted: File, known: Json | None) -> str | None:
 
 def put(wanted: FileWithContent) -> str | None:
     """With the content that was sent. NodeError where that is not the one that was planned."""
-    detail = files.put_file(wanted, _content(wanted))
-    if detail and wanted.path == _HOSTNAME:  # the kernel reads it when the machine starts, and daemons ask the kernel
+    detail, content = files.put_file(wanted, _content(wanted)), _content(wanted)
+    # The kernel reads it when the machine starts, and daemons ask the kernel.
+    if wanted.path == _HOSTNAME and content not in (None, f"{os.uname().nodename}\n".encode()):
         commands.succeed(["hostname", "-F", _HOSTNAME], _HOSTNAME_S)
+        return detail or "the kernel's"
     return detail
 
 

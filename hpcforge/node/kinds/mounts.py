@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.node import commands, files, paths, unit_files, units
 from hpcforge.node.events import EventReporter, Json, NodeError, readable
@@ -35,7 +36,24 @@ _AGAIN = (
     """ && LC_ALL=C timeout -s KILL 10 stat -- "$$2" 2>&1 | grep -q "endpoint is not connected";"""
     """ then umount -l -- "$$2"; fi; exec systemctl start --no-block -- "$$1\""""
 )
+FSTAB = "/etc/fstab"
+_ESCAPE = re.compile(r"\\([0-7]{3})")  # of blanks, in the kernel's list and in /etc/fstab
 _JOB_S = 300  # that an apply waits for one try, which goes on after that where `try_s` is longer
+
+
+class MountPoint(NamedTuple):
+    """What is mounted at a path: which path of its file system, and the options of the whole file system."""
+
+    path: str
+    root: str
+    of_disk: str
+
+
+class LineOfFstab(NamedTuple):
+    """A line of /etc/fstab, counted from 1."""
+
+    number: int
+    options: str
 
 
 def compare(wanted: Mount) -> Json | None:
@@ -140,8 +158,46 @@ def _first(wanted: Mount) -> str:
 
 def is_mounted(path: str) -> bool:
     """Whether the kernel's list has something there."""
-    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
-    return os.fsencode(path) in (line.split(b" ")[4].replace(rb"\040", b" ") for line in lines)
+    return any(point.path == path for point in points())
+
+
+def points() -> list[MountPoint]:
+    """Return the kernel's list of mounts, see proc_pid_mountinfo(5); of several at a place the last one shows."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+        words = os.fsdecode(line).split(" ")
+        found.append(MountPoint(_plain(words[4]), _plain(words[3]), words[-1]))
+    return found
+
+
+def mount_of(path: str) -> MountPoint:
+    """Return the mount that a path is on."""
+    real = os.path.realpath(path)
+    above = [point for point in points() if f"{real}/".startswith(f"{point.path.rstrip('/')}/")]
+    return max(reversed(above), key=lambda point: len(point.path), default=MountPoint("/", "/", ""))
+
+
+def line_of_fstab(path: str) -> LineOfFstab | None:
+    """Return the line of /etc/fstab that mounts something at a path."""
+    for number, line in enumerate((files.read_text(FSTAB) or "").splitlines(), 1):
+        words = line.split("#", 1)[0].split()
+        if len(words) >= 4 and _plain(words[1]) == path:
+            return LineOfFstab(number, words[3])
+    return None
+
+
+def with_option(point: str, old: str, new: str, bind: bool = False) -> tuple[str, ...]:
+    """Return the commands that give a mount an option for another, now and in /etc/fstab."""
+    words = f"remount,{'bind,' if bind else ''}{new}"
+    line = line_of_fstab(point)
+    if not line or old not in line.options.split(","):
+        return (f"mount -o {words} {shlex.quote(point)}",)
+    edit = rf"sed -i '{line.number}s/\([[:space:],]\){old}\([[:space:],]\)/\1{new}\2/' {FSTAB}"
+    return (edit, f"mount -o {words} {shlex.quote(point)}")  # mount(8) merges what is written there
+
+
+def _plain(word: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), word)
 
 
 def _texts(wanted: Mount) -> dict[str, str]:

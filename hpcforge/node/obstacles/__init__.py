@@ -12,14 +12,17 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from hpcforge.kinds import TABLE, ResourceKind
 from hpcforge.node.events import EventReporter, Json, explain
+from hpcforge.node.kinds import resources
 from hpcforge.node.receipt import Receipt
 
 if TYPE_CHECKING:
+    from hpcforge.kinds.resource import Resource
     from hpcforge.node import answer_types
     from hpcforge.node.requests import DesiredRoleRequest
 
-SUBJECTS: tuple[str, ...] = ("old_state", "packages", "package_sources")
+SUBJECTS: tuple[str, ...] = ("files", "name_service", "old_state", "package_sources", "packages", "space")
 ALWAYS = ("old_state",)  # also on a host with nothing to change
 
 
@@ -34,6 +37,13 @@ class Inspection(NamedTuple):
     def packages(self) -> dict[str, str]:
         """Return the role by package that is to be installed."""
         return {name: role for role, difference in self.differences.items() for name in difference.get("packages", ())}
+
+    def resources(self, role: DesiredRoleRequest) -> Iterator[tuple[ResourceKind, Resource]]:
+        """Yield the resources of a role that are to be changed, with their kind."""
+        difference = self.differences.get(role["role"], {})
+        for kind in TABLE:
+            differs = {resource[kind.key] for resource in difference.get(kind.name, ())}
+            yield from ((kind, item) for item in resources(role, kind) if getattr(item, kind.key) in differs)
 
 
 class Conflict(NamedTuple):

@@ -8,6 +8,7 @@ import json
 import tarfile
 import textwrap
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -361,3 +362,75 @@ def _seen_with(text: str) -> list[str]:
         if text in line and " -m pytest" not in line:
             found.append(line)
     return found
+
+
+@pytest.fixture
+def strict(nodes: Nodes) -> Iterator[str]:
+    """A node whose logins and sudo have umask 077, by PAM."""
+    nodes.inside("n2", f"for f in {_SESSIONS}; do cp -p $f $f.kept; echo '{_UMASK}' >>$f; done")
+    try:
+        assert nodes.inside("n2", "umask") == "0077\n"
+        yield "n2"
+    finally:
+        nodes.inside("n2", f"for f in {_SESSIONS}; do mv $f.kept $f; done; rm -rf /opt/engines-*")
+
+
+_SESSIONS = "/etc/pam.d/common-session /etc/pam.d/common-session-noninteractive"
+_UMASK = "session optional pam_umask.so umask=077"
+_MODES = "cd /opt && find engines-{} -printf '%m %p\\n' | sort -k 2"
+
+
+def test_what_a_deploy_writes_can_be_read_where_logins_have_a_strict_umask(
+    engines: Engines, nodes: Nodes, tmp_path: Path, strict: str
+) -> None:
+    source = tmp_path / "umasks" / "deploy.py"
+    source.parent.mkdir()
+    source.write_text(
+        "from io import StringIO\n"
+        "from pyinfra.operations import files, server\n"
+        "files.directory(path='/opt/engines-deploy')\n"
+        "files.put(src=StringIO('x'), dest='/opt/engines-deploy/text')\n"
+        "files.put(src=StringIO('x'), dest='/opt/engines-deploy/secret', mode='600')\n"
+        "server.shell(commands=['mkdir -p a/b; echo x >a/b/made'], _chdir='/opt/engines-deploy', _env={'X': 'y'})\n"
+    )
+    answer = engines.run(Deploy("t", strict, source, {}, 60.0)).data
+    assert answer["ok"], answer
+    assert nodes.inside(strict, _MODES.format("deploy")).splitlines() == [
+        "755 engines-deploy",
+        "755 engines-deploy/a",
+        "755 engines-deploy/a/b",
+        "644 engines-deploy/a/b/made",
+        "600 engines-deploy/secret",
+        "644 engines-deploy/text",
+    ]
+
+
+def test_what_ansible_writes_can_be_read_where_logins_have_a_strict_umask(
+    engines: Engines, nodes: Nodes, tmp_path: Path, strict: str
+) -> None:
+    tasks = tmp_path / "umasks" / "tasks"
+    tasks.mkdir(parents=True)
+    (tasks / "main.yml").write_text(
+        textwrap.dedent("""
+            - ansible.builtin.file: {path: /opt/engines-ansible, state: directory}
+            - ansible.builtin.copy: {content: x, dest: /opt/engines-ansible/text}
+            - ansible.builtin.copy: {content: x, dest: /opt/engines-ansible/secret, mode: "0600"}
+            - ansible.builtin.shell: mkdir -p a && echo "$SITE" >a/made
+              args: {chdir: /opt/engines-ansible}
+              environment: {SITE: x}
+            - ansible.builtin.command: touch /opt/engines-ansible/beside
+              environment: {SITE: x}
+              async: 20
+              poll: 1
+        """)
+    )
+    answer = engines.run(Ansible("t", strict, tmp_path / "umasks", {}, 120.0)).data
+    assert answer["ok"], answer
+    assert nodes.inside(strict, _MODES.format("ansible")).splitlines() == [
+        "755 engines-ansible",
+        "755 engines-ansible/a",
+        "644 engines-ansible/a/made",
+        "644 engines-ansible/beside",
+        "600 engines-ansible/secret",
+        "644 engines-ansible/text",
+    ]

@@ -35,8 +35,8 @@ _FULL = {
     "read-only": ("size=64k", "mount -o remount,ro /etc/faults"),
 }
 _WHY = {
-    "disk": r"/etc/faults/ground.conf is full, .*: [0-9.]+ MiB needed, [0-9.]+ MiB free",
-    "inodes": r"/etc/faults/ground.conf has too few inodes, .*: 1 needed, 0 free",
+    "disk": r"/etc/faults/ground.conf is full: [0-9.]+ KiB needed, [0-9.]+ KiB free",
+    "inodes": r"/etc/faults/ground.conf has too few inodes: 1 needed, 0 free",
     "read-only": r"/etc/faults/ground.conf is read-only",
 }
 

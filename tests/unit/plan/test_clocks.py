@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,6 +114,45 @@ def test_a_role_that_sets_the_clock_is_let_work(cluster: Cluster, roles_folder: 
     assert "w1: its clock is 90 s behind that of head; it is set first" in plan_text(plan)
     still = diff(cluster, wanted, {"head": seen("head", 0), "w1": seen("w1", -90)})
     assert list(still.refused) == ["w1"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "refused"),
+    [(-90, False), (-3500, False), (-3700, True), (-86_400, True), (3700, False), (80_000, False), (90_000, True)],
+)
+def test_a_clock_that_no_package_can_be_fetched_with_is_refused_though_one_would_set_it(
+    seconds: float, refused: bool
+) -> None:
+    [one] = clocks_off({"head": ahead(0), "w1": ahead(seconds)}, "head", {"w1"}, {"w1"})
+    assert (one.far, one.refused) == (True, refused)
+    assert not clocks_off({"head": ahead(0), "w1": ahead(seconds)}, "head", {"w1"})[0].refused
+
+
+@pytest.mark.parametrize(
+    ("seconds", "command"), [(-86_400, "date -s '86400 seconds'"), (90_000, "date -s '90000 seconds ago'")]
+)
+def test_the_command_for_a_clock_is_right_whenever_it_is_run(seconds: float, command: str) -> None:
+    [one] = clocks_off({"head": ahead(0), "w1": ahead(seconds, heard_s=0)}, "head", ())
+    assert one.command == command
+    shown = subprocess.run(
+        ["sh", "-c", command.replace("-s", "+%s -d")], check=True, capture_output=True, text=True, timeout=10
+    )
+    assert abs(int(shown.stdout) - (time.time() - seconds)) < 5
+
+
+def test_packages_to_be_fetched_are_why_a_node_with_such_a_clock_is_left_out(
+    cluster: Cluster, roles_folder: Path
+) -> None:
+    spec = roles_folder / "client" / "role.yaml"
+    spec.write_text(spec.read_text() + "sets_clock: cluster.services.time.host == 'head'\n")
+    wanted = compile_desired(cluster, load_roles(roles_folder), {"munge_key": "ab" * 32})
+    off = seen("w1", -86_400, differs=True)
+    lacks = {"role": "client", "packages": ["clientd"]}
+    plan = diff(cluster, wanted, {"head": seen("head", 0), "w1": replace(off, differs={"client": lacks})})
+    assert plan.touched == ()
+    text = plan_text(plan)
+    assert "w1 is left out: its clock is 86,400 s behind that of head, too far for packages to be fetched" in text
+    assert "run there: date -s '86400 seconds'" in text
 
 
 def test_a_plan_made_before_is_not_done_where_the_clock_is_off_by_now(cluster: Cluster, desired: Desired) -> None:
