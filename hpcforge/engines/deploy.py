@@ -140,8 +140,6 @@ def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any
         if not link.alive and not isinstance(failure, EngineError):  # which says why the connection was given up
             raise lost(link.target) from failure
         error = _explain(failure, source, messages)
-    finally:
-        host.connector.close_file_transfer()
     progress.flush(host.state, host)
     changed = progress.changed > 0
     if error is None:
