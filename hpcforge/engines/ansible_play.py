@@ -36,6 +36,8 @@ _MENDS = re.compile(r"\b(?:rescue|always|ignore_unreachable|include_role|import_
 # the poll interval is how often ansible-playbook looks at its workers: a thousand times a second, unless it is told
 _CONFIG = """\
 [defaults]
+timeout = 30
+remote_tmp = $HOME/.ansible/tmp
 retry_files_enabled = False
 interpreter_python = /usr/bin/python3
 forks = {forks}

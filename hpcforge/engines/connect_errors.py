@@ -45,13 +45,6 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
         return _no_connection(where, error, target.start)
     if isinstance(error, paramiko.SSHException) and "opening channel" in str(error):  # paramiko has no type for it
         return UnreachableError("timeout", f"the jump host gets no answer from port 22 of {where}")
-    if "not found in known_hosts" in str(error):
-        return UnreachableError(
-            "host-key",
-            f"{where} shows a host key of another kind than the inventory has: allow the kind of `host_keys` in "
-            f"HostKeyAlgorithms of its sshd_config, or `hpcforge nodes replace BLUEPRINT {target.name}`, then apply "
-            "with --trust-new",
-        )
     detail = str(error) or type(error).__name__
     return UnreachableError("handshake", f"{where} answers on port 22, but the ssh handshake fails: {detail}")
 

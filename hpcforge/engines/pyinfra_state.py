@@ -117,7 +117,7 @@ def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 class _Connector(SSHConnector):  # type: ignore[misc]
-    """pyinfra's own, over our connections, and with file transfer of its own: pyinfra's is kept for the whole process."""
+    """pyinfra's own, over our connections, and with another file transfer: pyinfra caches its own for the process."""
 
     link: Connection
 

@@ -303,7 +303,7 @@ def _silent(target: Target, begins_s: float | None) -> UnreachableError:
     return UnreachableError(
         "silent",
         f"{target.name} ({target.address}) accepted the login and then sent nothing for {begins_s:g} s: it hangs or "
-        "is overloaded",
+        "is overloaded, or its sudo waits for PAM or a log server",
     )
 
 

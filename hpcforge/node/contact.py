@@ -31,7 +31,8 @@ FIRST_CONTACT = "; ".join(
         '$1 python3 -IS -c "$2"',
         "rc=$?",
         # Asked only after a failure, so that it costs nothing: was it sudo that said no?
-        '[ $rc = 0 ] || why=$($1 true 2>&1 >/dev/null) || { cat >/dev/null; no_root "$why"; exit 0; }',
+        '[ $rc = 0 ] || why=$(LC_ALL=C $1 python3 -IS -c pass 2>&1 >/dev/null) '
+        '|| { cat >/dev/null; no_root "$why"; exit 0; }',
         "exit $rc",
         "fi",
         f"else {_OS_RELEASE}",
