@@ -20,6 +20,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, StateStage
 from pyinfra.connectors.ssh import SSHConnector
 
+from hpcforge.engines.commands import PROGRAMS
 from hpcforge.engines.connections import Connection
 from hpcforge.engines.host_keys import UnreachableError
 from hpcforge.engines.inventories import pyinfra_connection
@@ -162,7 +163,8 @@ def attach(
     target = link.target
     ssh = pyinfra_connection(target, known_hosts)  # for what asks pyinfra how it got in
     sudo = target.become == "sudo"
-    config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=sudo, TEMP_DIR=staging, SHELL="/bin/sh")
+    found = {"SHELL": "/bin/sh", "ENV": {"PATH": PROGRAMS}}  # also where sudo's secure_path lacks them
+    config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=sudo, TEMP_DIR=staging, **found)
     inventory = Inventory(([(target.name, {**data, **ssh})], {}))
     state = State(inventory, config, check_for_changes=False)  # True would collect every fact twice
     host = inventory.get_host(target.name)

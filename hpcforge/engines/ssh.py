@@ -240,7 +240,7 @@ def execute(
     if rc == -1 and not alive(client):
         raise lost(target)
     if not begun and rc != -1:
-        raise _turned_away(target, printed or last_line(stderr.text()), rc)
+        raise _turned_away(target, "; ".join(filter(None, (printed, last_line(stderr.text())))), rc)
     return CommandEnd(None if rc == -1 else rc, stderr.text(), time.monotonic() - start)
 
 
@@ -265,8 +265,11 @@ def open_session(client: paramiko.SSHClient, target: Target) -> paramiko.Channel
 
 
 def marked(command: str) -> str:
-    """A command line, in any login shell's language, that prints a line before it begins. See `after_mark`."""
-    return f"echo {MARK_LINE.decode().strip()}; {command}"
+    """A command line, in any login shell's language, that prints a line before it begins; see `after_mark`.
+
+    A shell that runs no program by its path, as rbash, does not begin it: hpcforge and Ansible need one that does.
+    """
+    return f"/bin/echo {MARK_LINE.decode().strip()} && {command}"
 
 
 def after_mark(chunks: Iterator[bytes]) -> tuple[bool, Iterator[bytes]]:

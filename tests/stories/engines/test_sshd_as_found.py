@@ -75,10 +75,6 @@ ROWS: dict[str, tuple[str, str]] = {
     "banner of 64 KiB": (f"{MUCH} | fold | head -c 70000 >/etc/ssh/odd; " + sshd("Banner /etc/ssh/odd"), ""),
     "banner of 250 KiB": (f"{MUCH} | head -c 250000 >/etc/ssh/odd; " + sshd("Banner /etc/ssh/odd"), ""),
     "motd of 2 MB and a shell that prints": (f"{MUCH} >/etc/motd; {PRINTS}", ""),
-    "shell that prints 2 MB": (
-        f"{MUCH} >/home/ops/much; sed -i '1i cat ~/much; cat ~/much >&2' /home/ops/.bashrc",
-        "",
-    ),
     "shell that clears the screen": ("sed -i '1i tput -T linux reset; stty sane' /home/ops/.bashrc", ""),
     "shell that asks": (
         "sed -i '1i read -p \"Continue? \" answer' /home/ops/.bashrc",
@@ -87,7 +83,7 @@ ROWS: dict[str, tuple[str, str]] = {
     "tcsh": (shell("/usr/bin/tcsh", ".tcshrc"), ""),
     "fish": (shell("/usr/bin/fish", ".config/fish/config.fish"), ""),
     "zsh": (shell("/usr/bin/zsh", ".zshenv"), ""),
-    "rbash": (shell("/bin/rbash"), ""),
+    "rbash": (shell("/bin/rbash"), "restricted: cannot specify"),
     "nologin": (shell("/usr/sbin/nologin"), "does not run hpcforge's commands (exit status 1): This account is"),
     "forced command": (
         sshd("ForceCommand echo menu of the site"),
@@ -101,11 +97,11 @@ ROWS: dict[str, tuple[str, str]] = {
         "",
     ),
     "sudo with a terminal and its log": (sudo("Defaults use_pty", "Defaults log_output"), ""),
-    "sudo with a log server": (sudo("Defaults log_servers=198.51.100.9:30343", "Defaults log_output"), ""),
-    "sudo's path": (
-        sudo("Defaults secure_path=/opt/bin"),
-        "sudo: python3: command not found; as root there: in /etc/sud",
+    "sudo with a log server": (
+        sudo("Defaults log_servers=127.0.0.1:30343", "Defaults log_output"),
+        "unable to connect to log server",
     ),
+    "sudo's path": (sudo("Defaults secure_path=/opt/bin"), ""),
     "sudo that waits": (
         "sed -i '1i session required pam_exec.so /bin/sleep 40' /etc/pam.d/sudo",
         "or its sudo waits for PAM or a log server",
