@@ -17,7 +17,8 @@ _SUDO_REMEDIES = {  # by what sudo prints, in English: contact.py asks for that
     "must have a tty": "in /etc/sudoers.d/USER: Defaults:USER !requiretty",
     "command not found": "in /etc/sudoers.d/USER: Defaults:USER "
     "secure_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "password|sudoers|no sudo on": "install sudo, and in /etc/sudoers.d/USER: USER ALL=(ALL) NOPASSWD: ALL",
+    "password|not in the sudoers|not allowed|no sudo on": "install sudo, and in /etc/sudoers.d/USER: USER "
+    "ALL=(ALL) NOPASSWD: ALL",
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -43,7 +43,7 @@ class FairPacketizer(Packetizer):
         """Return the line with sshd's version; text before it is passed over (RFC 4253, section 4.2)."""
         while True:
             try:
-                line: str = super().readline(timeout)  # type: ignore[no-untyped-call]
+                line: str = super().readline(timeout)
             except UnicodeDecodeError:
                 continue
             if line.startswith("SSH-"):

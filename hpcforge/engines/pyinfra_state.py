@@ -99,7 +99,7 @@ class _Files:
         channel, said = open_session(self._client, self._target), Tail()
         try:
             channel.exec_command(marked(shlex.join(["/bin/sh", "-c", script, "sh", path])))
-            errors = gevent.spawn(lambda: [said.add(line) for line in split_lines(_chunks(channel.recv_stderr))])
+            errors = gevent.spawn(_keep, channel, said)
             _, output = after_mark(_chunks(channel.recv))
             for chunk in _chunks(file.read) if file else ():
                 channel.sendall(chunk)
@@ -111,6 +111,11 @@ class _Files:
             channel.close()
         if rc:
             raise OSError(f"{path} on {self._target.name}: {last_line(said.text()) or f'exit status {rc}'}")
+
+
+def _keep(channel: paramiko.Channel, said: Tail) -> None:
+    for line in split_lines(_chunks(channel.recv_stderr)):
+        said.add(line)
 
 
 def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:
@@ -133,6 +138,11 @@ class _Connector(SSHConnector):  # type: ignore[misc]
         """Run a command. Raises `EngineError` if it prints more than a node may."""
         client, limited = self.client, _LimitedClient(self.client, self.link.target)
         self.client = limited  # type: ignore[assignment]  # all of a connection that pyinfra uses for a command
+        own = options.get("_env")
+        options["_env"] = {
+            "PATH": PROGRAMS,
+            **(own if isinstance(own, dict) else {}),
+        }  # sudo's secure_path may lack some
         try:
             ended: object = super().run_shell_command(*arguments, **options)
         finally:
@@ -163,8 +173,7 @@ def attach(
     target = link.target
     ssh = pyinfra_connection(target, known_hosts)  # for what asks pyinfra how it got in
     sudo = target.become == "sudo"
-    found = {"SHELL": "/bin/sh", "ENV": {"PATH": PROGRAMS}}  # also where sudo's secure_path lacks them
-    config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=sudo, TEMP_DIR=staging, **found)
+    config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=sudo, TEMP_DIR=staging, SHELL="/bin/sh")
     inventory = Inventory(([(target.name, {**data, **ssh})], {}))
     state = State(inventory, config, check_for_changes=False)  # True would collect every fact twice
     host = inventory.get_host(target.name)
