@@ -114,7 +114,8 @@ def _staging(link: Connection) -> Iterator[str]:
     """A folder of the login user for uploads: pyinfra's own names in /tmp can be guessed, and so planted."""
     lines: list[str] = []
     make = 'd=$(mktemp -d /tmp/hpcforge-XXXXXXXXXXXX) && chmod 0711 "$d" && echo "$d"'
-    ended = execute(link.client(), link.target, make, listen_s=HANDSHAKE_S, on_line=lines.append)
+    in_sh = shlex.join(["/bin/sh", "-c", make])  # the login shell may be csh or fish
+    ended = execute(link.client(), link.target, in_sh, listen_s=HANDSHAKE_S, on_line=lines.append)
     if ended.rc != 0 or not lines:
         raise EngineError(f"cannot make a temporary folder on {link.target.name}: {last_line(ended.stderr)}")
     try:
