@@ -19,6 +19,7 @@ _REASONS = {  # what OpenSSH says: our word for it
     "Permission denied": "login",
     "No route to host": "no-route",
     "Connection refused": "refused",
+    "Unable to negotiate": "handshake",
     "Connection timed out": "timeout",
 }
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from hpcforge.engines.ansible_events import DONE
 from hpcforge.engines.ansible_jump import ends_with_us
+from hpcforge.engines.commands import PROGRAMS
 from hpcforge.engines.host_keys import known_hosts
 from hpcforge.engines.inventories import ansible_connection, unsafe
 from hpcforge.engines.tasks import Ansible, Target
@@ -36,6 +37,8 @@ _MENDS = re.compile(r"\b(?:rescue|always|ignore_unreachable|include_role|import_
 # the poll interval is how often ansible-playbook looks at its workers: a thousand times a second, unless it is told
 _CONFIG = """\
 [defaults]
+timeout = 30
+remote_tmp = $HOME/.ansible/tmp
 retry_files_enabled = False
 interpreter_python = /usr/bin/python3
 forks = {forks}
@@ -131,6 +134,7 @@ def playbook(role: str, *, facts: bool, alone: bool = False) -> str:
         "hosts": "all",
         "strategy": "linear" if alone else "free",
         "gather_facts": facts,
+        "environment": {"PATH": PROGRAMS},
         "roles": [{"role": role}],
         "post_tasks": [{"name": DONE, "ansible.builtin.debug": {"msg": ""}}],
     }

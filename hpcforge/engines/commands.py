@@ -17,7 +17,8 @@ from hpcforge.node.verbs import LASTING
 KILL_AFTER_S = 5  # from SIGTERM to SIGKILL when time is up
 _BY_SIGNAL = "ended by a signal"
 _GRACE_S = 20.0  # for a node to end an overdue command itself before we stop listening
-_IN_HOME = 'cd 2>/dev/null || cd /; exec "$@"'
+PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # a site's secure_path may lack some
+_IN_HOME = f'cd 2>/dev/null || cd /; PATH=$PATH:{PROGRAMS} exec "$@"'
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def command_line(target: Target, argv: Sequence[str], user: str | None, timeout_
     limited = ["timeout", "-k", str(KILL_AFTER_S), f"{timeout_s:.3f}", *argv]
     if user is None or (target.become == "none" and user == target.user):
         return shlex.join(limited)
-    in_home = ["sh", "-c", _IN_HOME, "sh", *limited]
+    in_home = ["/bin/sh", "-c", _IN_HOME, "sh", *limited]
     if target.become == "sudo":
         return shlex.join(["sudo", "-n", "-H", "-u", user, "--", *in_home])
     group = f'--regid="$(id -g -- {shlex.quote(user)})"'  # root logs in here: sudo need not be installed

@@ -8,6 +8,7 @@ import socket
 import paramiko
 
 from hpcforge.engines.host_keys import UnreachableError
+from hpcforge.engines.packets import NothingInCommonError
 from hpcforge.engines.tasks import CONNECT_S, Target
 
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL}
@@ -29,8 +30,9 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
     if isinstance(error, paramiko.BadHostKeyException):
         return _host_key_changed(target.name, where, error)
     if isinstance(error, paramiko.AuthenticationException):
-        with_what = f"the key {target.key}" if target.key else "the keys of your ssh agent"
-        return UnreachableError("login", f"{where} does not let {target.user} in with {with_what}: {error}")
+        return _no_login(target, where, error)
+    if isinstance(error, NothingInCommonError):
+        return UnreachableError("handshake", f"{where} answers on port 22, but {error}")
     if isinstance(error, paramiko.ChannelException):
         return _no_way_through(where, error)
     if dropped(error):
@@ -45,6 +47,16 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
         return UnreachableError("timeout", f"the jump host gets no answer from port 22 of {where}")
     detail = str(error) or type(error).__name__
     return UnreachableError("handshake", f"{where} answers on port 22, but the ssh handshake fails: {detail}")
+
+
+def _no_login(target: Target, where: str, error: paramiko.AuthenticationException) -> UnreachableError:
+    with_what = f"the key {target.key}" if target.key else "the keys of your ssh agent"
+    return UnreachableError(
+        "login",
+        f"{where} does not let {target.user} in with {with_what}: {error}; `journalctl -t sshd` on its console says "
+        "why: the key in authorized_keys, the account, or AllowUsers, AllowGroups, LoginGraceTime or "
+        "PubkeyAcceptedAlgorithms in sshd_config",
+    )
 
 
 def _no_way_through(where: str, error: paramiko.ChannelException) -> UnreachableError:

@@ -13,9 +13,10 @@ from gevent.lock import BoundedSemaphore
 
 from hpcforge.engines.host_keys import UnreachableError
 from hpcforge.engines.ssh import Stream, alive, connect, host_key, tcp, transport_of
-from hpcforge.engines.tasks import CONNECT_S, Target
+from hpcforge.engines.tasks import Target
 
 AT_ONCE = 64  # connections that are being made: each costs key exchange here, and a slow node must not wait for all
+VIA_S = 15.0  # for a jump host to reach a node; it answers the first one when its modules of PAM have ended
 _REMEMBER_S = 10.0  # how long a jump host that does not answer is not asked again by the next node
 
 
@@ -48,7 +49,7 @@ class Route:
             return tcp(target)
         transport = transport_of(self._to_via(self.via))
         # The jump host's own time to connect is longer; a message late by less than that is not lost on us.
-        return transport.open_channel("direct-tcpip", (target.address, 22), ("127.0.0.1", 0), timeout=2 * CONNECT_S)
+        return transport.open_channel("direct-tcpip", (target.address, 22), ("127.0.0.1", 0), timeout=VIA_S)
 
     def _to_via(self, via: Target) -> paramiko.SSHClient:
         with self._making:

@@ -114,7 +114,8 @@ def _staging(link: Connection) -> Iterator[str]:
     """A folder of the login user for uploads: pyinfra's own names in /tmp can be guessed, and so planted."""
     lines: list[str] = []
     make = 'd=$(mktemp -d /tmp/hpcforge-XXXXXXXXXXXX) && chmod 0711 "$d" && echo "$d"'
-    ended = execute(link.client(), link.target, make, listen_s=HANDSHAKE_S, on_line=lines.append)
+    in_sh = shlex.join(["/bin/sh", "-c", make])  # the login shell may be csh or fish
+    ended = execute(link.client(), link.target, in_sh, listen_s=HANDSHAKE_S, on_line=lines.append)
     if ended.rc != 0 or not lines:
         raise EngineError(f"cannot make a temporary folder on {link.target.name}: {last_line(ended.stderr)}")
     try:
@@ -140,8 +141,6 @@ def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any
         if not link.alive and not isinstance(failure, EngineError):  # which says why the connection was given up
             raise lost(link.target) from failure
         error = _explain(failure, source, messages)
-    finally:
-        host.connector.close_file_transfer()
     progress.flush(host.state, host)
     changed = progress.changed > 0
     if error is None:

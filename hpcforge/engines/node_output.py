@@ -13,6 +13,18 @@ CUT = " [rest of the line cut]"
 LAST_EVENTS = frozenset({"observed", "done", "no_python", "no_root"})
 _ON_THE_WAY = {"changed", "progress", "failed", "skipped", "role_done", "warning", "remains", "lease", "log", "logs"}
 NODE_EVENTS = LAST_EVENTS | _ON_THE_WAY
+_SUDO_REMEDIES = {  # the line, and what sudo prints, in English: contact.py asks for that
+    "in /etc/sudoers.d/USER: Defaults:USER !requiretty": ("must have a tty",),
+    "in /etc/sudoers.d/USER: Defaults:USER secure_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin": (
+        "command not found",
+    ),
+    "install sudo, and in /etc/sudoers.d/USER: USER ALL=(ALL) NOPASSWD: ALL": (
+        "password",
+        "not in the sudoers",
+        "not allowed",
+        "no sudo on",
+    ),
+}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -58,9 +70,9 @@ def complaint(kind: str, data: dict[str, Any]) -> str | None:
     """What an event says against the whole task; a role that failed is for who reads the events."""
     if kind == "no_root":
         user, why = str(data.get("user")).strip(), str(data.get("error"))
-        refused = any(words in why for words in ("password", "sudoers", "no sudo on"))
-        remedy = f"; as root there: install sudo, and in /etc/sudoers.d/{user}: {user} ALL=(ALL) NOPASSWD: ALL"
-        return f"{user} cannot become root: {why}" + (remedy if refused else "")
+        remedies = (text for text, words in _SUDO_REMEDIES.items() if any(word in why for word in words))
+        remedy = next((f"; as root there: {text.replace('USER', user)}" for text in remedies), "")
+        return f"{user} cannot become root: {why}{remedy}"
     if kind == "failed" and data.get("role") is None:
         return f"{data.get('name')}: {data.get('error')}"
     return None

@@ -9,13 +9,17 @@ from __future__ import annotations
 import socket
 import time
 from functools import partial
+from typing import ClassVar
 
 import gevent
 import paramiko
 from paramiko.packet import Packetizer
+from paramiko.ssh_exception import IncompatiblePeer
+
+from hpcforge.engines.algorithms import without_common
 
 MOST_PACKET_BYTES = 256 * 1024  # as OpenSSH; RFC 4253 asks for 35,000, and paramiko's peers send no more
-MOST_BANNER_BYTES = 64 * 1024
+MOST_BANNER_BYTES = 256 * 1024
 _TURN_S = 0.01  # that a connection may read before the others have their turn
 
 
@@ -35,6 +39,16 @@ class FairPacketizer(Packetizer):
         data: bytes = super().read_all(n, check_rekey)
         return data
 
+    def readline(self, timeout: float) -> str:
+        """Return the line with sshd's version; text before it is passed over (RFC 4253, section 4.2)."""
+        while True:
+            try:
+                line: str = super().readline(timeout)
+            except UnicodeDecodeError:
+                continue
+            if line.startswith("SSH-"):
+                return line
+
     def _read_timeout(self, timeout: float) -> bytes:
         """Read some of a banner, which paramiko looks for a line in."""
         self._give_way()
@@ -50,4 +64,29 @@ class FairPacketizer(Packetizer):
             self._turn_began_s = time.monotonic()
 
 
-transport = partial(paramiko.Transport, packetizer_class=FairPacketizer)
+class NothingInCommonError(paramiko.SSHException):
+    """A list of algorithms of a node's sshd has none that hpcforge has; its text has both, and what to do."""
+
+
+class _Transport(paramiko.Transport):
+    """paramiko's, which has the standard's name of curve25519-sha256@libssh.org (RFC 8731), too."""
+
+    _kex_info: ClassVar = dict(paramiko.Transport._kex_info)  # type: ignore[attr-defined]  # the stubs lack private names
+    _preferred_kex = paramiko.Transport._preferred_kex  # type: ignore[attr-defined]
+    if "curve25519-sha256@libssh.org" in _kex_info:  # not with an OpenSSL of FIPS 140
+        _kex_info["curve25519-sha256"] = _kex_info["curve25519-sha256@libssh.org"]
+        _preferred_kex = tuple(dict.fromkeys(("curve25519-sha256", *_preferred_kex)))
+
+    def _parse_kex_init(self, m: paramiko.Message) -> None:
+        """Agree on algorithms. Raises `NothingInCommonError`, where paramiko has the name of a list alone."""
+        try:
+            super()._parse_kex_init(m)  # type: ignore[misc]
+        except IncompatiblePeer as error:
+            m.rewind()
+            offered = self._really_parse_kex_init(m)  # type: ignore[attr-defined]
+            options = self.get_security_options()
+            has = {"kex": options.kex, "keys": options.key_types, "ciphers": options.ciphers, "macs": options.digests}
+            raise NothingInCommonError(without_common(offered, has) or str(error)) from error
+
+
+transport = partial(_Transport, packetizer_class=FairPacketizer)

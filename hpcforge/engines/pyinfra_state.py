@@ -7,10 +7,12 @@ operations that have nothing to do with each other.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import gevent
 import paramiko
 from pyinfra.api import Config, Inventory, State, StringCommand
 from pyinfra.api.exceptions import ConnectError
@@ -18,12 +20,13 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, StateStage
 from pyinfra.connectors.ssh import SSHConnector
 
+from hpcforge.engines.commands import PROGRAMS
 from hpcforge.engines.connections import Connection
 from hpcforge.engines.host_keys import UnreachableError
 from hpcforge.engines.inventories import pyinfra_connection
-from hpcforge.engines.node_output import MAX_LINE_BYTES
-from hpcforge.engines.ssh import MAX_OUTPUT_BYTES, transport_of
-from hpcforge.engines.tasks import CONNECT_S, EngineError
+from hpcforge.engines.node_output import MAX_LINE_BYTES, Tail, last_line, split_lines
+from hpcforge.engines.ssh import CHUNK_BYTES, MARK_LINE, MAX_OUTPUT_BYTES, after_mark, marked, open_session
+from hpcforge.engines.tasks import CONNECT_S, EngineError, Target
 
 
 class _OutputLimit:
@@ -33,51 +36,96 @@ class _OutputLimit:
         self.left = MAX_OUTPUT_BYTES
         self.exceeded = False
 
-    def lines(self, stream: paramiko.ChannelFile) -> Iterator[str]:
-        """Yield the lines of a stream of bytes as text; none is read further than a node's longest line."""
+    def lines(self, stream: paramiko.ChannelFile, first: bytes = b"") -> Iterator[str]:
+        """Yield the lines of a stream of bytes as text, those after `first`; none is longer than a node's longest."""
+        began = not first
         while line := stream.readline(MAX_LINE_BYTES):
             self.left -= len(line)
             if self.left < 0 or len(line) >= MAX_LINE_BYTES:
                 self.exceeded = True
                 stream.channel.close()
                 return
-            yield line.decode(errors="replace")
+            if began:
+                yield line.decode(errors="replace")
+            began = began or line.endswith(first)
 
 
 class _LimitedStream:
     """A stream of a remote command as pyinfra reads it: line by line, and then its channel."""
 
-    def __init__(self, stream: paramiko.ChannelFile, limit: _OutputLimit) -> None:
+    def __init__(self, stream: paramiko.ChannelFile, limit: _OutputLimit, first: bytes = b"") -> None:
         self.channel = stream.channel
-        self._stream, self._limit = stream, limit
+        self._stream, self._limit, self._first = stream, limit, first
 
     def __iter__(self) -> Iterator[str]:
-        return self._limit.lines(self._stream)
+        return self._limit.lines(self._stream, self._first)
 
 
 class _LimitedClient:
     """A connection for one command of pyinfra's, which reads all that a node prints into memory."""
 
-    def __init__(self, client: paramiko.SSHClient) -> None:
+    def __init__(self, client: paramiko.SSHClient, target: Target) -> None:
         self.limit = _OutputLimit()
-        self._client = client
+        self._client, self._target = client, target
 
     def exec_command(self, command: str, *, get_pty: bool) -> tuple[object, _LimitedStream, _LimitedStream]:
-        """As paramiko's."""
-        stdin, stdout, _ = self._client.exec_command(command, get_pty=get_pty)
-        channel = stdout.channel
-        streams = channel.makefile("rb"), channel.makefile_stderr("rb")
-        return stdin, _LimitedStream(streams[0], self.limit), _LimitedStream(streams[1], self.limit)
+        """As paramiko's, without what the login shell prints."""
+        channel = open_session(self._client, self._target)
+        if get_pty:
+            channel.get_pty()
+        channel.exec_command(marked(command))
+        out, err = channel.makefile("rb"), channel.makefile_stderr("rb")
+        mark = MARK_LINE.replace(b"\n", b"\r\n") if get_pty else MARK_LINE
+        return channel.makefile_stdin("wb"), _LimitedStream(out, self.limit, mark), _LimitedStream(err, self.limit)
+
+
+class _Files:
+    """File transfer by `cat`: one session of sshd's at a time, and no subsystem sftp, which a site may have removed."""
+
+    def __init__(self, client: paramiko.SSHClient, target: Target) -> None:
+        self._client, self._target = client, target
+
+    def putfo(self, file: IO[bytes], path: str) -> None:
+        """Write a file there. Raises OSError."""
+        for _ in self._run('umask 022; exec cat >"$1"', path, file):
+            pass
+
+    def getfo(self, path: str, file: IO[bytes]) -> None:
+        """Read a file there. Raises OSError."""
+        for chunk in self._run('exec cat <"$1"', path):
+            file.write(chunk)
+
+    def _run(self, script: str, path: str, file: IO[bytes] | None = None) -> Iterator[bytes]:
+        channel, said = open_session(self._client, self._target), Tail()
+        try:
+            channel.exec_command(marked(shlex.join(["/bin/sh", "-c", script, "sh", path])))
+            errors = gevent.spawn(_keep, channel, said)
+            _, output = after_mark(_chunks(channel.recv))
+            for chunk in _chunks(file.read) if file else ():
+                channel.sendall(chunk)
+            channel.shutdown_write()
+            yield from output
+            rc = channel.recv_exit_status()
+            errors.join()
+        finally:
+            channel.close()
+        if rc:
+            raise OSError(f"{path} on {self._target.name}: {last_line(said.text()) or f'exit status {rc}'}")
+
+
+def _keep(channel: paramiko.Channel, said: Tail) -> None:
+    for line in split_lines(_chunks(channel.recv_stderr)):
+        said.add(line)
+
+
+def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    return iter(lambda: read(CHUNK_BYTES), b"")
 
 
 class _Connector(SSHConnector):  # type: ignore[misc]
-    """pyinfra's own, over our connections, and with a file transfer channel of its own.
-
-    pyinfra caches those channels for the whole process.
-    """
+    """pyinfra's own, over our connections, and with another file transfer: pyinfra caches its own for the process."""
 
     link: Connection
-    _transfer: paramiko.SFTPClient | None = None
 
     def connect(self) -> None:
         """What pyinfra calls after a reboot: our way in, with the same key and through the same jump host."""
@@ -90,8 +138,13 @@ class _Connector(SSHConnector):  # type: ignore[misc]
         """Run a command, with umask 022 in a shell. Raises `EngineError` if it prints more than a node may."""
         if str(options.get("_shell_executable", "sh")).endswith("sh"):
             command = StringCommand("umask 022 &&", command)  # within sudo, whose PAM session may set another
-        client, limited = self.client, _LimitedClient(self.client)
+        client, limited = self.client, _LimitedClient(self.client, self.link.target)
         self.client = limited  # type: ignore[assignment]  # all of a connection that pyinfra uses for a command
+        own = options.get("_env")
+        options["_env"] = {
+            "PATH": PROGRAMS,
+            **(own if isinstance(own, dict) else {}),
+        }  # sudo's secure_path may lack some
         try:
             ended: object = super().run_shell_command(command, *arguments, **options)
         finally:
@@ -102,29 +155,12 @@ class _Connector(SSHConnector):  # type: ignore[misc]
             raise EngineError(f"more than {most} on {self.link.target.name}: stopped listening")
         return ended
 
-    def _put_file(self, source: object, remote: str) -> None:
-        """Send a file; a new one can be read by all, as with umask 022."""
-        files = self.get_file_transfer_connection()
-        is_new = files is not None and not _exists(files, remote)
-        super()._put_file(source, remote)
-        if files is not None and is_new:
-            files.chmod(remote, 0o644)
-
-    def get_file_transfer_connection(self) -> paramiko.SFTPClient | None:
-        """The channel, opened when first used."""
-        if self._transfer is None:
-            self._transfer = paramiko.SFTPClient.from_transport(transport_of(self.client))
-        return self._transfer
-
-    def close_file_transfer(self) -> None:
-        """sshd allows ten sessions a connection; one left open by every role would use them up."""
-        if self._transfer is not None:
-            self._transfer.close()
-        self._transfer = None
+    def get_file_transfer_connection(self) -> _Files:
+        """What reads and writes files."""
+        return _Files(self.client, self.link.target)
 
     def disconnect(self) -> None:
         """What pyinfra calls before it connects again."""
-        self.close_file_transfer()
 
 
 def attach(
@@ -138,7 +174,8 @@ def attach(
     """A host whose operations act at once, on the open connection; `data` is `host.data` there."""
     target = link.target
     ssh = pyinfra_connection(target, known_hosts)  # for what asks pyinfra how it got in
-    config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=target.become == "sudo", TEMP_DIR=staging)
+    sudo = target.become == "sudo"
+    config = Config(CONNECT_TIMEOUT=CONNECT_S, PARALLEL=1, SUDO=sudo, TEMP_DIR=staging, SHELL="/bin/sh")
     inventory = Inventory(([(target.name, {**data, **ssh})], {}))
     state = State(inventory, config, check_for_changes=False)  # True would collect every fact twice
     host = inventory.get_host(target.name)
@@ -152,14 +189,6 @@ def attach(
     state.set_stage(StateStage.Execute)
     state.is_executing = True
     return host
-
-
-def _exists(files: paramiko.SFTPClient, path: str) -> bool:
-    try:
-        files.stat(path)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 class PyinfraProgress(BaseStateCallback):  # type: ignore[misc]

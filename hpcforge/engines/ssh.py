@@ -7,6 +7,7 @@ this node's greenlet.
 from __future__ import annotations
 
 import base64
+import itertools
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -20,16 +21,19 @@ import paramiko
 from hpcforge.engines import packets
 from hpcforge.engines.connect_errors import classify, dropped
 from hpcforge.engines.host_keys import UnreachableError, host_keys
-from hpcforge.engines.node_output import Tail, split_lines
+from hpcforge.engines.node_output import Tail, last_line, split_lines
 from hpcforge.engines.tasks import CONNECT_S, HANDSHAKE_S, Target
 
 KEEPALIVE_S = 10.0
 ANSWER_S = 15.0  # a node whose sshd has not answered a keep-alive by then is hung: it shows within 25 s
 UNACKED_MS = 15_000  # the kernel gives up on what a node has not acknowledged: a cut link shows within 25 s
 RETRY_S = 1.0  # a login that sshd dropped because too many were under way is tried again after this
+SHELL_S = 25.0  # for a login shell to begin a command, after its start-up files and the modules of PAM
+SESSION_S = 5.0  # sshd may count a session (MaxSessions) for a moment after its end
 POLL_S = 2.0  # how soon after its end a command is noticed whose output something else still holds open
 MAX_OUTPUT_BYTES = 64 * 2**20
 CHUNK_BYTES = 65536
+MARK_LINE = b"hpcforge-begins\n"
 _KEY_KINDS = (  # of a node's several keys the one that it is recorded by; what host certificates prefer, too
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
@@ -202,16 +206,17 @@ def execute(
     """
     start = time.monotonic()
     stderr = Tail()
-    channel = None
+    channel, printed = None, ""
     try:
         with gevent.Timeout(listen_s, _LateError), gevent.Timeout(begins_s, _SilentError) as silence:
-            channel = transport_of(client).open_session(timeout=HANDSHAKE_S)
+            channel = open_session(client, target)
             channel.settimeout(POLL_S)
-            channel.exec_command(command)
             keeping = gevent.spawn(_keep, channel, stderr)
-            helpers = [gevent.spawn(_send, channel, stdin), keeping]
-            for line in split_lines(_received(channel, channel.recv)):
+            begun, output = _begin(channel, command)
+            helpers = [*([gevent.spawn(_send, channel, stdin)] if begun else []), keeping]
+            for line in split_lines(output):
                 silence.cancel()
+                printed = line if line.strip() else printed
                 on_line(line)
             rc = channel.recv_exit_status()
             gevent.joinall(helpers, timeout=POLL_S)
@@ -221,6 +226,9 @@ def execute(
         return CommandEnd(None, stderr.text(), time.monotonic() - start, late=True)
     except _SilentError:
         raise _silent(target, begins_s) from None
+    except _WaitingShellError:
+        client.close()  # with the session that the shell holds
+        raise _waiting(target) from None
     except _FloodError:
         client.close()  # paramiko would keep what a node sends on, whatever it is told
         return CommandEnd(None, stderr.text(), time.monotonic() - start, flooded=True)
@@ -231,7 +239,58 @@ def execute(
             channel.close()
     if rc == -1 and not alive(client):
         raise lost(target)
+    if not begun and rc != -1:
+        raise _turned_away(target, "; ".join(filter(None, (printed, last_line(stderr.text())))), rc)
     return CommandEnd(None if rc == -1 else rc, stderr.text(), time.monotonic() - start)
+
+
+def open_session(client: paramiko.SSHClient, target: Target) -> paramiko.Channel:
+    """A channel for a command.
+
+    Raises:
+        UnreachableError: sshd opens none.
+    """
+    until = time.monotonic() + SESSION_S
+    while True:
+        try:
+            return transport_of(client).open_session(timeout=HANDSHAKE_S)
+        except paramiko.ChannelException as error:
+            if time.monotonic() > until:
+                raise UnreachableError(
+                    "login",
+                    f"{target.name} ({target.address}) lets {target.user} in and opens no session for a command: set "
+                    f"MaxSessions in its sshd_config to 10, which is sshd's default ({error.text})",
+                ) from error
+            gevent.sleep(0.05)
+
+
+def marked(command: str) -> str:
+    """A command line, in any login shell's language, that prints a line before it begins; see `after_mark`.
+
+    A shell that runs no program by its path, as rbash, does not begin it: hpcforge and Ansible need one that does.
+    """
+    return f"/bin/echo {MARK_LINE.decode().strip()} && {command}"
+
+
+def after_mark(chunks: Iterator[bytes]) -> tuple[bool, Iterator[bytes]]:
+    """Pass over what a login shell prints before a command that is `marked`.
+
+    Returns whether the command began, and its output; where it did not, the end of what was printed.
+    """
+    printed = b""
+    for chunk in chunks:
+        printed += chunk
+        _, found, rest = printed.partition(MARK_LINE)
+        if found:
+            return True, itertools.chain([rest], chunks)
+        printed = printed[-CHUNK_BYTES:]
+    return False, iter([printed])
+
+
+def _begin(channel: paramiko.Channel, command: str) -> tuple[bool, Iterator[bytes]]:
+    with gevent.Timeout(SHELL_S, _WaitingShellError):
+        channel.exec_command(marked(command))
+        return after_mark(_received(channel, channel.recv))
 
 
 def lost(target: Target) -> UnreachableError:
@@ -247,11 +306,33 @@ def _silent(target: Target, begins_s: float | None) -> UnreachableError:
     return UnreachableError(
         "silent",
         f"{target.name} ({target.address}) accepted the login and then sent nothing for {begins_s:g} s: it hangs or "
-        "is overloaded",
+        "is overloaded, or its sudo waits for PAM or a log server",
+    )
+
+
+def _waiting(target: Target) -> UnreachableError:
+    return UnreachableError(
+        "silent",
+        f"{target.name} ({target.address}) accepted the login of {target.user}, whose login shell did not begin a "
+        f"command within {SHELL_S:g} s: a start-up file or a module of PAM waits or asks; a file such as ~/.bashrc "
+        "may ask only where there is a terminal: `[ -t 0 ] || return` before it",
+    )
+
+
+def _turned_away(target: Target, printed: str, rc: int) -> UnreachableError:
+    return UnreachableError(
+        "login",
+        f"{target.name} ({target.address}) lets {target.user} in and does not run hpcforge's commands (exit status "
+        f"{rc}): {printed[:500] or 'it printed nothing'}; check the login shell, ForceCommand in sshd_config and "
+        "`command=` in authorized_keys",
     )
 
 
 class _SilentError(BaseException):
+    pass
+
+
+class _WaitingShellError(BaseException):
     pass
 
 

@@ -29,10 +29,11 @@ FIRST_CONTACT = "; ".join(
         'then [ "$(id -u)" = 0 ] && exec python3 -IS -c "$2"',
         'no_root "$(id -un) is not root, and the blueprint says become: none"',
         "else command -v sudo >/dev/null 2>&1 || { cat >/dev/null; no_root 'there is no sudo on this node'; exit 0; }",
-        '$1 python3 -IS -c "$2"',
+        'python=$(command -v python3); $1 "$python" -IS -c "$2"',  # also where sudo's secure_path lacks it
         "rc=$?",
         # Asked only after a failure, so that it costs nothing: was it sudo that said no?
-        '[ $rc = 0 ] || why=$($1 true 2>&1 >/dev/null) || { cat >/dev/null; no_root "$why"; exit 0; }',
+        '[ $rc = 0 ] || why=$(LC_ALL=C $1 "$python" -IS -c pass 2>&1 >/dev/null) '
+        '|| { cat >/dev/null; no_root "$why"; exit 0; }',
         "exit $rc",
         "fi",
         f"else {_OS_RELEASE}",

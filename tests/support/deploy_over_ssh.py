@@ -23,6 +23,7 @@ import paramiko  # noqa: E402
 from hpcforge.engines import packets  # noqa: E402
 from hpcforge.engines.connections import Connection, Route  # noqa: E402
 from hpcforge.engines.deploy import deploy  # noqa: E402
+from hpcforge.engines.ssh import MARK_LINE  # noqa: E402
 from hpcforge.engines.tasks import Target  # noqa: E402
 
 _WAIT_S = 60.0
@@ -49,6 +50,7 @@ class Node(paramiko.ServerInterface):
 
     def _answer(self, channel: paramiko.Channel, command: bytes) -> None:
         try:
+            channel.sendall(MARK_LINE)
             if b"mktemp" in command:
                 channel.sendall(b"/tmp/hpcforge-x\n")
             else:

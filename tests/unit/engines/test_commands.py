@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.engines.commands import command_line, explain, order, read
+from hpcforge.engines.commands import PROGRAMS, command_line, explain, order, read
 from hpcforge.engines.tasks import Bootstrap, Command, NodeProgram, Target, result
 
 TARGET = Target("n1", "192.0.2.1", "ops", "sudo", Path("/key"), ("ssh-ed25519 AAAA",))
@@ -24,8 +24,16 @@ def test_as_oneself_every_word_arrives_as_it_is(tmp_path: Path) -> None:
 def test_as_somebody_else_words_are_quoted_for_both_shells() -> None:
     line = command_line(TARGET, ["printf", *HOSTILE], "al; id", 2.5)
     words = shlex.split(line)
-    assert words[:7] == ["sudo", "-n", "-H", "-u", "al; id", "--", "sh"]
+    assert words[:7] == ["sudo", "-n", "-H", "-u", "al; id", "--", "/bin/sh"]
     assert words[-len(HOSTILE) - 5 :] == ["timeout", "-k", "5", "2.500", "printf", *HOSTILE]
+
+
+def test_a_command_is_found_where_the_path_that_sudo_sets_has_none() -> None:
+    words = shlex.split(command_line(TARGET, ["printenv", "PATH"], "root", 5.0))
+    as_sudo = subprocess.run(
+        words[words.index("--") + 1 :], env={"PATH": "/opt/site"}, stdout=subprocess.PIPE, check=True
+    )
+    assert as_sudo.stdout.decode() == f"/opt/site:{PROGRAMS}\n"
 
 
 def test_without_sudo_root_steps_down_by_setpriv() -> None:

@@ -93,3 +93,22 @@ def test_a_tail_keeps_the_end() -> None:
 def test_last_line_skips_blanks() -> None:
     assert last_line("first\n  reason \n\n \n") == "reason"
     assert last_line("\n") == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        # as sudo 1.9 prints them: sudoers(5), requiretty and secure_path
+        ("sudo: sorry, you must have a tty to run sudo", "Defaults:ops !requiretty"),
+        (
+            "sudo: python3: command not found",
+            "Defaults:ops secure_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:",
+        ),
+        ("sudo: a password is required", "ops ALL=(ALL) NOPASSWD: ALL"),
+        ("ops is not in the sudoers file.", "ops ALL=(ALL) NOPASSWD: ALL"),
+    ],
+)
+def test_what_keeps_sudo_from_root_is_named_with_the_line_for_sudoers(error: str, line: str) -> None:
+    said = str(complaint("no_root", {"user": "ops", "error": error}))
+    assert said.startswith(f"ops cannot become root: {error}; as root there: ")
+    assert f"in /etc/sudoers.d/ops: {line}" in said

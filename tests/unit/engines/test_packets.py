@@ -13,7 +13,7 @@ import pytest
     ("what", "why"),
     [
         ("packet", "the ssh handshake fails: a packet of 2147483640 bytes, of which 262144 may be the most"),
-        ("banner", "the ssh handshake fails: Error reading SSH protocol banner: more than 65536 bytes"),
+        ("banner", "the ssh handshake fails: Error reading SSH protocol banner: more than 262144 bytes"),
         ("ignored", "the ssh handshake fails: "),
     ],
 )

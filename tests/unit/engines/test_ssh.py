@@ -14,7 +14,7 @@ import paramiko
 import pytest
 
 from hpcforge.engines.host_keys import UnreachableError
-from hpcforge.engines.ssh import _received, host_key
+from hpcforge.engines.ssh import MARK_LINE, _received, after_mark, host_key, marked
 from hpcforge.engines.tasks import Target
 
 ANSWER = b"all that it said"
@@ -72,3 +72,41 @@ def test_a_node_that_sends_without_end_is_no_longer_listened_to(stream: str) -> 
     told = json.loads(done.stdout.splitlines()[-1])
     assert (told["flooded"], told["late"]) == (True, False)
     assert told["grown_mib"] < 150  # 300 MiB were to come
+
+
+@pytest.mark.parametrize("printed", [b"", b"no line end", b"motd\n" * 400_000, b"hpcforge-begins? no\n"])
+@pytest.mark.parametrize("size", [1, 7, 65536])
+def test_what_a_login_shell_prints_is_no_output_of_the_command(printed: bytes, size: int) -> None:
+    output = printed[-500_000:] + MARK_LINE + b"one\ntwo"
+    begun, rest = after_mark(iter(output[at : at + size] for at in range(0, len(output), size)))
+    assert (begun, b"".join(rest)) == (True, b"one\ntwo")
+
+
+def test_of_a_command_that_does_not_begin_the_end_of_what_was_printed_is_kept() -> None:
+    begun, rest = after_mark(iter([b"x" * 200_000, b"This account is currently not available.\n"]))
+    kept = b"".join(rest)
+    assert not begun
+    assert kept.endswith(b"This account is currently not available.\n")
+    assert len(kept) < 100_000
+
+
+def test_a_marked_command_prints_the_mark_and_ends_as_the_command() -> None:
+    done = subprocess.run(["sh", "-c", marked("echo out; exit 7")], stdout=subprocess.PIPE, check=False)
+    assert (done.stdout, done.returncode) == (MARK_LINE + b"out\n", 7)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "words"),
+    [
+        ("turned away", "login", "does not run hpcforge's commands (exit status 1): This account is not available."),
+        ("waits", "silent", "whose login shell did not begin a command within 1 s"),
+        ("no session", "login", "set MaxSessions in its sshd_config to 10"),
+        ("late session", None, "begun"),
+    ],
+)
+def test_a_login_that_runs_no_command_is_named(kind: str, reason: str | None, words: str) -> None:
+    command = [sys.executable, "-m", "tests.support.odd_login", kind]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["reason"] == reason, told
+    assert words in told["text"]
