@@ -8,17 +8,19 @@ what the roles at hand touch is an obstacle: a package on hold that no role has 
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.node.events import EventReporter, Json, explain
 from hpcforge.node.receipt import Receipt
+from hpcforge.node.verbs import of_kind
 
 if TYPE_CHECKING:
     from hpcforge.node import answer_types
     from hpcforge.node.requests import DesiredRoleRequest
 
-SUBJECTS: tuple[str, ...] = ()
+SUBJECTS: tuple[str, ...] = ("replaced_units", "shadowing_programs", "occupied_ports")
 
 
 class Inspection(NamedTuple):
@@ -31,6 +33,20 @@ class Inspection(NamedTuple):
     def packages(self) -> dict[str, str]:
         """Return the role by package that is to be installed."""
         return {name: role for role, difference in self.differences.items() for name in difference.get("packages", ())}
+
+    def units(self) -> dict[str, str]:
+        """Return the role by unit; of a host that had no Python, the units that its roles own."""
+        return {
+            name: role["role"]
+            for role in self.roles
+            for name in (*(unit["name"] for unit in role.get("units", ())), *role.get("owns", {}).get("units", ()))
+        }
+
+    def own_paths(self) -> set[str]:
+        """Return the files and links that hpcforge writes here, or has written."""
+        kinds = ("files", "links", "downloads")
+        written = {path for entry in self.receipt.roles.values() for kind in kinds for path in entry.get(kind, ())}
+        return written | {item["path"] for role in self.roles for kind in kinds for item in of_kind(role, kind)}
 
 
 class Conflict(NamedTuple):
@@ -51,6 +67,11 @@ def search(inspection: Inspection, report: EventReporter) -> Iterator[answer_typ
                 yield answer(conflict)
         except Exception as error:
             report.warning(f"whether {subject.replace('_', ' ')} would stop an apply is not known: {explain(error)}")
+
+
+def aside(*paths: str) -> str:
+    """Return the command that moves files out of the way, beside those of the same name that it moved before."""
+    return f"mkdir -p /root/aside && mv --backup=numbered -t /root/aside {shlex.join(paths)}"
 
 
 def answer(conflict: Conflict) -> answer_types.ObstacleAnswer:
