@@ -44,8 +44,8 @@ def prepare(request: PrepareRequest, report: EventReporter) -> None:
     with lock.held(request, "converge, prepare"):
         remembered = guard.forget_reverted(receipt.begin(request, report), work)
         lacking = _lacking(work, report)
-        if request.get("inspect"):
-            _refuse_unfit(work, lacking, remembered, report)
+        if request.get("inspect") and not _is_fit(work, lacking, remembered, report):
+            return
         remembered = remembered._replace(restarts=remembered.restarts | set(request.get("restarts", ())))
         remembered = remembered.with_reboots(role["role"] for role in work if role.get("reboot"))
         remembered = ownership.intend(remembered, work, lacking)
@@ -96,19 +96,17 @@ def record(request: RecordRequest, report: EventReporter) -> None:
         report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
 
 
-def _refuse_unfit(
-    work: Sequence[WorkRequest], lacking: Collection[str], remembered: Receipt, report: EventReporter
-) -> None:
-    """Raise NodeError with all that would stop an apply of these roles, before any change."""
+def _is_fit(work: Sequence[WorkRequest], lacking: Collection[str], remembered: Receipt, report: EventReporter) -> bool:
+    """Report all that would stop an apply of these roles, before any change; whether there is nothing."""
     packages_of = {role["role"]: [name for name in role.get("packages", ()) if name in lacking] for role in work}
     differences = {role["role"]: {**role, "packages": packages_of[role["role"]]} for role in work}
     host = obstacles.Inspection(cast("Sequence[DesiredRoleRequest]", work), differences, remembered)
-    lines = []
     for obstacle in obstacles.search(host, report):
-        lines.append(f"{obstacle['role']}: {obstacle['kind']} {obstacle['name']}: {obstacle['why']}")
-        lines += [f"run there: {command}" for command in obstacle["commands"]]
-    if lines:
-        raise NodeError("\n".join(["nothing was changed until this is out of the way:", *lines]))
+        lines = [obstacle["why"], *(f"run there: {command}" for command in obstacle["commands"])]
+        report.failed(obstacle["role"], obstacle["kind"], obstacle["name"], "\n".join(lines))
+    for role in work if report.failures else ():
+        report.skipped(role["role"], next(iter(report.failures)))
+    return not report.failures
 
 
 def _refuse_obstructed(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:

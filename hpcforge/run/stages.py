@@ -139,7 +139,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
         request["inspect"] = True
         for role in work:
             change = changes[role["role"]]
-            role.update(programs=list(change.programs), listens=listens(change.listens))
+            role["programs"], role["listens"] = list(change.programs), listens(change.listens)
     task = NodeProgram(f"prepare:{node}", node, request, _PREPARE_TIMEOUT_S)
     return FilesStage(tuple(role_work["role"] for role_work in work), (), task, ())
 

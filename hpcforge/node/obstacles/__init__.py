@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hpcforge.node.events import EventReporter, Json, explain
 from hpcforge.node.receipt import Receipt
@@ -18,7 +18,7 @@ from hpcforge.node.verbs import of_kind
 
 if TYPE_CHECKING:
     from hpcforge.node import answer_types
-    from hpcforge.node.requests import DesiredRoleRequest
+    from hpcforge.node.requests import DesiredRoleRequest, WorkRequest
 
 SUBJECTS: tuple[str, ...] = ("replaced_units", "shadowing_programs", "occupied_ports")
 
@@ -36,11 +36,11 @@ class Inspection(NamedTuple):
 
     def units(self) -> dict[str, str]:
         """Return the role by unit; of a host that had no Python, the units that its roles own."""
-        return {
-            name: role["role"]
-            for role in self.roles
-            for name in (*(unit["name"] for unit in role.get("units", ())), *role.get("owns", {}).get("units", ()))
-        }
+        found = {unit["name"]: role["role"] for role in self.roles for unit in role.get("units", ())}
+        for role in self.roles:
+            owned = cast("WorkRequest", role).get("owns")
+            found.update(dict.fromkeys(owned.get("units", ()) if owned else (), role["role"]))
+        return found
 
     def own_paths(self) -> set[str]:
         """Return the files and links that hpcforge writes here, or has written."""
