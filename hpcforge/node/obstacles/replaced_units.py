@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hpcforge.node.obstacles import Conflict, Inspection, aside
@@ -31,12 +31,17 @@ _RELOAD = "systemctl daemon-reload"
 def search(inspection: Inspection, root: Path = Path("/")) -> Iterator[Conflict]:
     """Yield what stands in the place of units of roles, or changes which program they start."""
     own = inspection.own_paths()
+    coded = {role["role"] for role in inspection.roles if role.get("opaque")}  # whose code may write units
     for unit, role in inspection.units().items():
-        for path in _files(unit, root):
-            why, commands = _in_place(unit, path, root) if path not in own else ("", ())
-            if why:
-                yield Conflict(role, "unit", unit, why, commands)
-        for path in _drop_ins(unit, root):
+        names = _names(unit)
+        for path in _files((*names, *_aliases(unit, root)), root):
+            mask = _mask(path, root)
+            if mask:
+                why = f"it is masked: {path} is {mask}"
+                yield Conflict(role, "unit", unit, why, (f"rm {shlex.quote(path)}", _RELOAD))
+            elif Path(path).name in names and role not in coded and path not in own:
+                yield from _in_place(role, unit, path, root)
+        for path in _drop_ins(unit, root) if role not in coded else ():
             starts = _starts(root, path) if path not in own else []
             if starts:
                 why = f"{path} has it start {_program(starts)} in place of the package's program"
@@ -50,9 +55,16 @@ def _names(unit: str) -> list[str]:
     return [unit, f"{template}@.{kind}"] if "@" in stem else [unit]
 
 
-def _files(unit: str, root: Path) -> Iterator[str]:
+def _aliases(unit: str, root: Path) -> list[str]:
+    """Return the other names that the package's unit gets where systemd enables it; none of them may be masked."""
+    texts = [_read(root, f"{folder}/{unit}") or "" for folder in _PACKAGED]
+    pairs = [line.partition("=") for line in texts[0].splitlines() or texts[1].splitlines()]
+    return [name for key, _, value in pairs if key.strip() == "Alias" for name in value.split()]
+
+
+def _files(names: Sequence[str], root: Path) -> Iterator[str]:
     for folder in _FIRST:
-        for name in _names(unit):
+        for name in names:
             if os.path.lexists(_at(root, f"{folder}/{name}")):
                 yield f"{folder}/{name}"
 
@@ -70,26 +82,38 @@ def _drop_ins(unit: str, root: Path) -> Iterator[str]:
             yield from (f"{folder}/{name}.d/{entry}" for entry in entries if entry.endswith(".conf"))
 
 
-def _in_place(unit: str, path: str, root: Path) -> tuple[str, tuple[str, ...]]:
-    """Return why the file of a unit is in the way, and what removes it; nothing where it is an alias or alike."""
+def _leads_to(path: str, root: Path) -> str:
     place = _at(root, path)
-    target = str(place.readlink()) if place.is_symlink() else None
-    leads_to = os.path.normpath(Path(path).parent / target) if target else path
-    if leads_to.startswith(tuple(f"{folder}/" for folder in _PACKAGED)):
-        return "", ()
-    text = _read(root, leads_to)
-    if leads_to == "/dev/null" or text == "":
-        how = "a link to /dev/null" if leads_to == "/dev/null" else "an empty file"
-        return f"it is masked: {path} is {how}", (f"rm {shlex.quote(path)}", _RELOAD)
-    starts = _starts(root, leads_to)
-    packaged = next((_starts(root, f"{folder}/{Path(path).name}") for folder in _PACKAGED), [])
-    if (text or "").startswith(_MARK) or (starts and starts == packaged):
-        return "", ()
+    return os.path.normpath(Path(path).parent / place.readlink()) if place.is_symlink() else path
+
+
+def _mask(path: str, root: Path) -> str:
+    if _leads_to(path, root) == "/dev/null":
+        return "a link to /dev/null"
+    return "an empty file" if _read(root, _leads_to(path, root)) == "" else ""
+
+
+def _in_place(role: str, unit: str, path: str, root: Path) -> Iterator[Conflict]:
+    """Yield the file of a unit that is neither an alias nor a package's, and does not start what the package's does."""
+    target = _leads_to(path, root)
+    if target.startswith(tuple(f"{folder}/" for folder in _PACKAGED)):
+        return
+    starts = _starts(root, target)
+    packaged = next(filter(None, (_starts(root, f"{folder}/{Path(path).name}") for folder in _PACKAGED)), [])
+    if (_read(root, target) or "").startswith(_MARK) or (starts and starts == packaged) or _is_packaged(path, root):
+        return
     # What disables a unit also removes a link to its file, so that there is nothing left to move.
-    away = f"rm -f {shlex.quote(path)}" if target else aside(path)
-    link = f"leads to {leads_to}, which" if target else "is not the package's: it"
+    away = f"rm -f {shlex.quote(path)}" if target != path else aside(path)
+    which = f"leads to {target}, which" if target != path else "is not the package's: it"
     does = f"starts {_program(starts)}" if starts else "starts no program"
-    return f"{path} {link} {does}", (f"systemctl disable --now {shlex.quote(unit)}", away, _RELOAD)
+    commands = (f"systemctl disable --now {shlex.quote(unit)}", away, _RELOAD)
+    yield Conflict(role, "unit", unit, f"{path} {which} {does}", commands)
+
+
+def _is_packaged(path: str, root: Path) -> bool:
+    """Whether dpkg has installed this file: some packages put their units where a site does."""
+    lists = root.glob("var/lib/dpkg/info/*.list")
+    return any(f"\n{path}\n" in place.read_text("utf-8", "replace") for place in lists)
 
 
 def _starts(root: Path, path: str) -> list[str]:

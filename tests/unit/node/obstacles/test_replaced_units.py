@@ -22,6 +22,7 @@ def host(tmp_path):
         for path, text in files.items():
             place = tmp_path / path[1:]
             place.parent.mkdir(parents=True, exist_ok=True)
+            place.unlink(missing_ok=True)
             if text.startswith("-> "):
                 place.symlink_to(text[3:])
             else:
@@ -103,6 +104,25 @@ def test_a_drop_in_with_another_program_is_named(host, folder):
 )
 def test_what_changes_no_program_is_the_sites_own_matter(host, files):
     assert host(files) == []
+
+
+@pytest.mark.parametrize("text", ["-> /dev/null", ""])
+def test_a_mask_of_an_alias_keeps_the_unit_from_being_enabled(host, text):
+    files = {
+        "/lib/systemd/system/ssh.service": "[Service]\nExecStart=/usr/sbin/sshd -D\n[Install]\nAlias=sshd.service\n"
+    }
+    [conflict] = host({**files, f"{ETC}/sshd.service": text}, "ssh.service")
+    assert (conflict.name, conflict.commands[0]) == ("ssh.service", f"rm {ETC}/sshd.service")
+    assert conflict.why.startswith("it is masked: /etc/systemd/system/sshd.service is ")
+
+
+def test_a_unit_that_another_package_or_the_roles_own_code_writes_is_no_obstacle(host):
+    dpkg = {"/var/lib/dpkg/info/vendor.list": f"/.\n/etc\n{ETC}/slurmd.service\n"}
+    coded = {"role": "compute", "units": [{"name": "slurmd.service"}], "opaque": {"digest": "d1"}}
+    files = {f"{ETC}/slurmd.service": SITE}
+    assert host(files, role=coded) == []
+    [_] = host(files)
+    assert host({**files, **dpkg}) == []
 
 
 def test_what_a_role_writes_is_no_obstacle(host):
