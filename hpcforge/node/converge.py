@@ -45,9 +45,9 @@ def prepare(request: PrepareRequest, report: EventReporter) -> None:
     with lock.held(request, "converge, prepare"):
         remembered = guard.forget_reverted(receipt.begin(request, report), work)
         lacking = _lacking(work, report)
-        if request.get("inspect"):
-            taken_over = {old_state.KIND} if request.get("take_over") else set()
-            _refuse_unfit(work, lacking, remembered, report, taken_over)
+        allowed = {old_state.KIND} if request.get("take_over") else set()
+        if request.get("inspect") and not _is_fit(work, lacking, remembered, report, allowed):
+            return
         if request.get("take_over"):
             old_state.keep_aside(work, report)
         remembered = remembered._replace(restarts=remembered.restarts | set(request.get("restarts", ())))
@@ -100,24 +100,25 @@ def record(request: RecordRequest, report: EventReporter) -> None:
         report.changed(request["role"], "opaque", request["role"], f"digest {request['digest'][:12]}")
 
 
-def _refuse_unfit(
+def _is_fit(
     work: Sequence[WorkRequest],
     lacking: Collection[str],
     remembered: Receipt,
     report: EventReporter,
     allowed: Collection[str] = (),
-) -> None:
-    """Raise NodeError with all that would stop an apply of these roles, of other kinds than those allowed."""
+) -> bool:
+    """Report all that would stop an apply of these roles, but for kinds that are allowed; whether there is nothing."""
     packages_of = {role["role"]: [name for name in role.get("packages", ()) if name in lacking] for role in work}
     differences = {role["role"]: {**role, "packages": packages_of[role["role"]]} for role in work}
     roles = cast("Sequence[DesiredRoleRequest]", work)
     host = obstacles.Inspection(roles, differences, remembered, roles)
-    lines = []
-    for obstacle in (found for found in obstacles.search(host, report) if found["kind"] not in allowed):
-        lines.append(f"{obstacle['role']}: {obstacle['kind']} {obstacle['name']}: {obstacle['why']}")
-        lines += [f"run there: {command}" for command in obstacle["commands"]]
-    if lines:
-        raise NodeError("\n".join(["nothing was changed until this is out of the way:", *lines]))
+    for obstacle in obstacles.search(host, report):
+        if obstacle["kind"] not in allowed:
+            lines = [obstacle["why"], *(f"run there: {command}" for command in obstacle["commands"])]
+            report.failed(obstacle["role"], obstacle["kind"], obstacle["name"], "\n".join(lines))
+    for role in work if report.failures else ():
+        report.skipped(role["role"], next(iter(report.failures)))
+    return not report.failures
 
 
 def _refuse_obstructed(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:

@@ -116,6 +116,12 @@ class EventReporter:
             self.failures.setdefault(role, text)
         self.emit({"event": "failed", "role": role, "kind": kind, "name": name, "error": text})
 
+    def skipped(self, role: str, because: str) -> None:
+        """A role is not worked on because another one failed; nothing is said of one that failed itself."""
+        if role not in self.failures and role not in self.skips:
+            self.skips[role] = because
+            self.emit({"event": "skipped", "role": role, "because": because})
+
     def goes_on(self, work: TodoRequest) -> bool:
         """Whether a role may still be worked on; says so once when it may not because of another."""
         role = work["role"]
@@ -123,8 +129,7 @@ class EventReporter:
             return False
         for need in work.get("needs", ()):
             if need in self.failures or need in self.skips:
-                self.skips[role] = need
-                self.emit({"event": "skipped", "role": role, "because": need})
+                self.skipped(role, need)
                 return False
         if self.stopped:
             self.failed(role, "node", self.stopped, f"stopped by {self.stopped} before its next resource")

@@ -55,6 +55,14 @@ class CheckRequest(TypedDict):
     wait_s: SpanS
 
 
+class ListenRequest(TypedDict):
+    """A port that a daemon of the role listens on; `address` is empty for all of the node's."""
+
+    port: Count
+    protocol: Literal["tcp", "udp"]
+    address: str
+
+
 class TreeRequest(TypedDict):
     """What a role's own code makes."""
 
@@ -122,6 +130,8 @@ class RoleRequest(TypedDict):
 class _DesiredRoleRequest(RoleRequest):
     packages: NotRequired[list[Word]]
     replaces: NotRequired[list[Word]]  # packages that go for these, where they are there
+    programs: NotRequired[list[Word]]  # of its packages, which nothing else may stand before
+    listens: NotRequired[list[ListenRequest]]
     units: NotRequired[list[NamedUnitRequest]]
     checks: NotRequired[list[CheckRequest]]
     opaque: NotRequired[Optional[OpaqueRequest]]
@@ -148,6 +158,8 @@ class TodoRequest(RoleRequest):
 
 class _WorkRequest(TodoRequest):
     packages: NotRequired[list[Word]]
+    programs: NotRequired[list[Word]]  # these and the next are searched for obstacles
+    listens: NotRequired[list[ListenRequest]]
     removes: NotRequired[list[Word]]  # packages that may go for these; where apt would remove others, nothing is done
     units: NotRequired[list[UnitRequest]]
     checks: NotRequired[list[CheckRequest]]

@@ -151,6 +151,8 @@ def _change(wanted: DesiredRole, difference: Difference, changed: _Changed, forc
         opaque=opaque,
         failed_checks=() if own_work else failed,
         checks=wanted.checks,
+        programs=wanted.programs,
+        listens=wanted.listens,
         owns=_owns(wanted),
         old_state=wanted.old_state,
         guard=wanted.guard,

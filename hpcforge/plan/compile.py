@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from ipaddress import IPv4Address
 from typing import Any, TypeVar
 
 from jinja2 import TemplateError
@@ -31,6 +32,7 @@ from hpcforge.plan.desired import (
     DesiredRole,
     Disruption,
     KeptPath,
+    Listen,
     OldState,
     Opaque,
     Reread,
@@ -59,6 +61,7 @@ from hpcforge.plan.role_spec import (
     ContributionSpec,
     FileSpec,
     LeavesSpec,
+    ListenSpec,
     OldStateSpec,
     ResourceSpec,
     RestartSpec,
@@ -325,6 +328,7 @@ class _Compiler:
         spec = self.role.spec
         specs = (
             *spec.packages,
+            *spec.listens,
             *(resource for kind in TYPES for resource in spec.of(kind)),
             *spec.units,
             *spec.restarts,
@@ -342,6 +346,8 @@ class _Compiler:
             needs=tuple(self._needs(here)),
             packages=self._each(node, spec.packages, lambda p, c: render(p.name, c)),
             replaces=spec.replaces,
+            programs=spec.programs,
+            listens=self._each(node, spec.listens, _listen),
             resources=resources,
             units=self._each(
                 node,
@@ -436,7 +442,7 @@ class _Compiler:
 
     def _wrong_at(self, spec: ResourceSpec, error: Exception) -> RoleError:
         """The error of a resource, with its place in role.yaml."""
-        name = next(filter(None, (getattr(spec, key, None) for key in ("name", "path", "key"))), "")
+        name = next(filter(None, (getattr(spec, key, None) for key in ("name", "path", "key", "port"))), "")
         return self.role.wrong(f"{name}: {error}", self._loc(spec), hint_of(error))
 
     def _loc(self, spec: ResourceSpec) -> tuple[str | int, ...]:
@@ -525,6 +531,13 @@ class _Compiler:
 
 def _artifact(spec: ArtifactSpec, context: Context) -> Artifact:
     return artifact(spec, lambda text: render(text, context))
+
+
+def _listen(spec: ListenSpec, context: Context) -> Listen:
+    port, address = render(spec.port, context), render(spec.address, context)
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{port!r} is not a port")
+    return Listen(int(port), spec.protocol, str(IPv4Address(address)) if address else "")
 
 
 def _tree(spec: TreeSpec, context: Context) -> Tree:

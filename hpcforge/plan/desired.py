@@ -69,6 +69,15 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
+class Listen:
+    """A port that a daemon of the role listens on; `address` is empty for all of the node's."""
+
+    port: int
+    protocol: Literal["tcp", "udp"]
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class Restart:
     """A unit of another role's, restarted when one of `watches` (paths of this role) changes."""
 
@@ -148,6 +157,8 @@ class DesiredRole:
     needs: tuple[RoleNeed, ...] = ()
     packages: Annotated[tuple[str, ...], LocalName.PACKAGE] = ()
     replaces: Annotated[tuple[str, ...], LocalName.PACKAGE] = ()  # packages that go for these, where they are there
+    programs: tuple[str, ...] = ()  # and libraries of its packages, which nothing else may stand before
+    listens: tuple[Listen, ...] = ()
     resources: tuple[Resource, ...] = ()  # in the order of the table of kinds
     units: tuple[Unit, ...] = ()
     restarts: tuple[Restart, ...] = ()  # units of other roles that it disturbs

@@ -19,6 +19,7 @@ from hpcforge.plan.desired import (
     Collection,
     Disruption,
     KeptPath,
+    Listen,
     OldState,
     OnRemove,
     Opaque,
@@ -130,6 +131,8 @@ class Change:
     opaque: OpaqueChange | None = None
     failed_checks: tuple[tuple[str, str], ...] = ()  # name and detail, where a failed check is why something is done
     checks: tuple[Check, ...] = ()  # run afterwards
+    programs: tuple[str, ...] = ()  # these and the next: for a node that had no Python to be searched for obstacles
+    listens: tuple[Listen, ...] = ()
     reason: Reason = "input changed"
     disruption: Disruption = "none"
     owns: OwnedResources = field(default_factory=OwnedResources)

@@ -113,6 +113,14 @@ class UnitSpec(ResourceSpec):
     )
 
 
+class ListenSpec(ResourceSpec):
+    """A port that a daemon of the role listens on. A node where another program has it is left out."""
+
+    port: Template = Field(description="Its number.")
+    protocol: Literal["tcp", "udp"] = Field("tcp", description="Its transport.")
+    address: Template = Field(Template(""), description="The address of the node. Default: all.")
+
+
 class RestartSpec(ResourceSpec):
     """A unit of another role's that this one disturbs: it is restarted when one of `restart_on` changes."""
 
@@ -299,6 +307,14 @@ class RoleSpec(GoingSpec):
         (), description="Packages of the distribution; packages of all roles are installed together."
     )
     replaces: tuple[str, ...] = Field((), description="Packages that the distribution removes for these, if installed.")
+    programs: tuple[str, ...] = Field(
+        (),
+        description="Programs and libraries (`libmunge.so.2`) of its packages. A node where others of these names come "
+        "first, as in /usr/local, is left out.",
+    )
+    listens: tuple[Annotated[ListenSpec, ShortForm("port")], ...] = Field(
+        (), description="Ports that its daemons listen on."
+    )
     files: tuple[Annotated[FileSpec, ShortForm("path")], ...] = Field((), description="Regular files.")
     units: tuple[Annotated[UnitSpec, ShortForm("name")], ...] = Field(
         (), description="Systemd units: enabled, active, and restarted when a file of their `restart_on` changes."

@@ -20,6 +20,8 @@ def wanted(role: desired.DesiredRole, contents: Contents) -> requests.DesiredRol
         "role": role.role,
         "packages": list(role.packages),
         "replaces": list(role.replaces),
+        "programs": list(role.programs),
+        "listens": listens(role.listens),
         "units": [{"name": unit.name} for unit in role.units],
         "checks": [check(each) for each in role.checks],
         "opaque": {"digest": role.opaque.digest} if role.opaque else None,
@@ -30,6 +32,11 @@ def wanted(role: desired.DesiredRole, contents: Contents) -> requests.DesiredRol
     sent = (contents.sent(each) if isinstance(each, File) else {} for each in role.resources)
     items = ({**dataclasses.asdict(each), **more} for each, more in zip(role.resources, sent, strict=True))
     return with_kinds(said, by_kind(role.resources, items))
+
+
+def listens(several: Sequence[desired.Listen]) -> list[requests.ListenRequest]:
+    """Ports that daemons of a role listen on."""
+    return [{"port": each.port, "protocol": each.protocol, "address": each.address} for each in several]
 
 
 def check(check: desired.Check) -> requests.CheckRequest:

@@ -12,7 +12,7 @@ from hpcforge.kinds.associations import Association
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
 from hpcforge.plan.plan import Change, Leaving, OpaqueChange, Plan, Removal, ResourceChange
-from hpcforge.run.requests import check, less, old_state, owns, put, units
+from hpcforge.run.requests import check, less, listens, old_state, owns, put, units
 from hpcforge.run.run import Run
 from hpcforge.run.secret_files import Contents
 from hpcforge.run.stage import (
@@ -136,10 +136,13 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
         unit.name for change in changes.values() for unit in change.units if {"restart", "refresh"} & {*unit.actions}
     ]
     request: requests.PrepareRequest = {"verb": "converge", "phase": "prepare", "work": work, "restarts": restarts}
-    if node in plan.first_contact:
-        request["inspect"] = True
     if plan.take_over:
         request["take_over"] = True
+    if node in plan.first_contact:
+        request["inspect"] = True
+        for role in work:
+            change = changes[role["role"]]
+            role["programs"], role["listens"] = list(change.programs), listens(change.listens)
     task = NodeProgram(f"prepare:{node}", node, request, _PREPARE_TIMEOUT_S)
     return FilesStage(tuple(role_work["role"] for role_work in work), (), task, ())
 

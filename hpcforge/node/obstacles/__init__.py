@@ -9,20 +9,32 @@ has to install is the site's own matter.
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hpcforge.kinds import TABLE, ResourceKind
 from hpcforge.node.events import EventReporter, Json, explain
 from hpcforge.node.kinds import resources
 from hpcforge.node.receipt import Receipt
+from hpcforge.node.verbs import of_kind
 
 if TYPE_CHECKING:
     from hpcforge.kinds.resource import Resource
     from hpcforge.node import answer_types
-    from hpcforge.node.requests import DesiredRoleRequest
+    from hpcforge.node.requests import DesiredRoleRequest, WorkRequest
 
-SUBJECTS: tuple[str, ...] = ("files", "name_service", "old_state", "package_sources", "packages", "space")
+SUBJECTS: tuple[str, ...] = (
+    "files",
+    "name_service",
+    "occupied_ports",
+    "old_state",
+    "package_sources",
+    "packages",
+    "replaced_units",
+    "shadowing_programs",
+    "space",
+)
 ALWAYS = ("old_state",)  # also on a host with nothing to change
 
 
@@ -44,6 +56,20 @@ class Inspection(NamedTuple):
         for kind in TABLE:
             differs = {resource[kind.key] for resource in difference.get(kind.name, ())}
             yield from ((kind, item) for item in resources(role, kind) if getattr(item, kind.key) in differs)
+
+    def units(self) -> dict[str, str]:
+        """Return the role by unit; of a host that had no Python, the units that its roles own."""
+        found = {unit["name"]: role["role"] for role in self.roles for unit in role.get("units", ())}
+        for role in self.roles:
+            owned = cast("WorkRequest", role).get("owns")
+            found.update(dict.fromkeys(owned.get("units", ()) if owned else (), role["role"]))
+        return found
+
+    def own_paths(self) -> set[str]:
+        """Return the files and links that hpcforge writes here, or has written."""
+        kinds = ("files", "links", "downloads")
+        written = {path for entry in self.receipt.roles.values() for kind in kinds for path in entry.get(kind, ())}
+        return written | {item["path"] for role in self.roles for kind in kinds for item in of_kind(role, kind)}
 
 
 class Conflict(NamedTuple):
@@ -67,6 +93,11 @@ def search(inspection: Inspection, report: EventReporter) -> Iterator[answer_typ
                     yield answer(conflict)
         except Exception as error:
             report.warning(f"whether {subject.replace('_', ' ')} would stop an apply is not known: {explain(error)}")
+
+
+def aside(*paths: str) -> str:
+    """Return the command that moves files out of the way, beside those of the same name that it moved before."""
+    return f"mkdir -p /root/aside && mv --backup=numbered -t /root/aside {shlex.join(paths)}"
 
 
 def answer(conflict: Conflict) -> answer_types.ObstacleAnswer:

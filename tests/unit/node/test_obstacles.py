@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from hpcforge.node import converge, events, obstacles, receipt
+from hpcforge.node import converge, obstacles, receipt
 
 HELD = obstacles.Conflict("client", "package", "clientd", "it is on hold", ("apt-mark unhold clientd",))
 WORK = [{"role": "client", "packages": ["clientd"]}]
@@ -40,11 +40,17 @@ def test_a_host_with_nothing_to_change_is_not_searched(subjects, report, heard):
     assert heard == []
 
 
-def test_a_host_that_had_no_python_is_searched_before_its_first_change(subjects, report):
-    with pytest.raises(events.NodeError) as error:
-        converge._refuse_unfit(WORK, ["clientd"], receipt.EMPTY, report)
-    assert str(error.value) == (
-        "nothing was changed until this is out of the way:\n"
-        "client: package clientd: it is on hold\nrun there: apt-mark unhold clientd"
-    )
-    converge._refuse_unfit(WORK, [], receipt.EMPTY, report)
+def test_a_host_that_had_no_python_is_searched_before_its_first_change(subjects, report, heard):
+    assert converge._is_fit(WORK, [], receipt.EMPTY, report)
+    heard.clear()  # a warning of the subject that fails
+    assert not converge._is_fit([{"role": "base"}, *WORK], ["clientd"], receipt.EMPTY, report)
+    assert heard[1:] == [
+        {
+            "event": "failed",
+            "role": "client",
+            "kind": "package",
+            "name": "clientd",
+            "error": "it is on hold\nrun there: apt-mark unhold clientd",
+        },
+        {"event": "skipped", "role": "base", "because": "client"},
+    ]

@@ -7,7 +7,7 @@ from hpcforge.cluster.model import Cluster, Service, SiteRole
 from hpcforge.kinds.accounts import Account
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.desired import DesiredRole, RoleNeed
+from hpcforge.plan.desired import DesiredRole, Listen, RoleNeed
 from hpcforge.plan.role import RoleError, load_roles, site_role_code
 
 SECRETS = {"munge_key": "ab" * 32}
@@ -223,3 +223,15 @@ def test_a_sites_ansible_role_says_it_beside_its_tasks(cluster: Cluster, roles_f
     (folder / "role.yaml").write_text("delete_on_removal: [/opt/ntp]\npackages: [ntp]\n")
     with pytest.raises(RoleError, match="unknown key `packages`"):
         wanted()
+
+
+def test_programs_and_ports_of_a_role_are_those_of_its_node(cluster: Cluster, roles_folder: Path) -> None:
+    path = roles_folder / "client/role.yaml"
+    listens = 'listens: ["6818", {port: "53", protocol: udp, address: "{{ node.address }}"}]\nprograms: [clientctl]\n'
+    path.write_text(path.read_text() + listens)
+    (client,) = compile_desired(cluster, load_roles(roles_folder), SECRETS).nodes["w2"]
+    assert client.programs == ("clientctl",)
+    assert client.listens == (Listen(6818, "tcp", ""), Listen(53, "udp", "10.0.0.3"))
+    path.write_text(path.read_text().replace('"6818"', '"http"'))
+    with pytest.raises(RoleError, match="http: 'http' is not a port"):
+        compile_desired(cluster, load_roles(roles_folder), SECRETS)

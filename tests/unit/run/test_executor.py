@@ -17,7 +17,7 @@ from hpcforge.kinds.files import File
 from hpcforge.node.verbs import checked
 from hpcforge.plan.admission import DeclaredWorker
 from hpcforge.plan.clocks import ClockOff
-from hpcforge.plan.desired import Opaque, RoleNeed
+from hpcforge.plan.desired import Listen, Opaque, RoleNeed
 from hpcforge.plan.plan import Change, OpaqueChange, Plan, ResourceChange, Step, UnitChange
 from hpcforge.run.executor import execute
 from hpcforge.run.node_state import Arrival, Arrive
@@ -177,6 +177,16 @@ def test_first_contact_comes_first_and_its_failure_ends_the_node() -> None:
     ended, started = run(plan({"base": {"w1": Change(packages=("p",))}}, first_contact=("w1",)), no_sudo)
     assert started == ["bootstrap:w1"]
     assert ended.failed() == {"w1": [("base", "sudo: a password is required")]}
+
+
+def test_a_node_without_python_is_sent_what_it_is_searched_for() -> None:
+    change = Change(packages=("p",), programs=("srun",), listens=(Listen(6818, "tcp", ""),))
+    first, later = plan({"base": {"w1": change}}, first_contact=("w1",)), plan({"base": {"w1": change}})
+    request = stages(first, "w1", {}, RUN)[1].task.request
+    assert request["inspect"] is True
+    assert request["work"][0]["programs"] == ["srun"]
+    assert request["work"][0]["listens"] == [{"port": 6818, "protocol": "tcp", "address": ""}]
+    assert "listens" not in stages(later, "w1", {}, RUN)[0].task.request["work"][0]
 
 
 def test_stop_lets_running_stages_finish_and_starts_no_more() -> None:
