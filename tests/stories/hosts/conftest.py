@@ -32,8 +32,8 @@ dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n'
 dpkg --audit
 apt-mark showhold
 systemctl list-units --all --plain --no-legend --type=service,socket,mount,timer --state=active,failed |
-  awk '{print $1, $3}' | grep -v -E '^(user|systemd-tmpfiles-clean|session|hpcforge|run-user|apt-|man-db|e2scrub|dpkg)' |
-  sort
+  awk '{print $1, $3}' |
+  grep -v -E '^(user|systemd-tmpfiles-clean|session|hpcforge|run-user|apt-|man-db|e2scrub|dpkg)' | sort
 findmnt --list --noheadings --output TARGET,FSTYPE,OPTIONS --types notmpfs,nodevpts | grep -v /run/user | sort
 findmnt --list --noheadings --output TARGET,OPTIONS --types tmpfs | grep -v /run/user | sort
 getent passwd; getent group
@@ -64,18 +64,21 @@ class Cluster:
 
     def root(self, node: str, script: str) -> str:
         """Run a script on a node as root without its sshd, which a fault may have closed; its output."""
-        lab = labs.load(self.site.lab)
-        assert lab is not None
-        init = machines._init(lab.machine(node))
-        words = ["nsenter", "--target", str(init), "--all", "env", "-i", *shlex.split(_INSIDE), "sh", "-ec", script]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300)
+        done = self._root(node, script)
         print(f"on {node}: {script}\n{end_of(done.stderr)}{end_of(done.stdout)}exit status {done.returncode}\n")
         assert done.returncode == 0, f"on {node}: {script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
+    def _root(self, node: str, script: str) -> subprocess.CompletedProcess[str]:
+        lab = labs.load(self.site.lab)
+        assert lab is not None
+        init = machines._init(lab.machine(node))
+        words = ["nsenter", "--target", str(init), "--all", "env", "-i", *shlex.split(_INSIDE), "sh", "-ec", script]
+        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300)
+
     def listing(self, node: str) -> list[str]:
         """Everything about a node that must be equal."""
-        return self.root(node, _STATE).splitlines()
+        return self._root(node, _STATE).stdout.splitlines()
 
     def restore(self, save: str, *nodes: str) -> None:
         """Have nodes as they were at a save; without names, all."""
@@ -95,7 +98,9 @@ def applied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         labs.save(here.site.lab, "bare", print)
         assert here.site.cli("apply", "BLUEPRINT", "--yes", "--verify", "none").returncode == 0
         labs.save(here.site.lab, "configured", print)
-        assert here.site.cli("plan", "BLUEPRINT").returncode == 0  # also waits until all daemons answer
+        assert (
+            here.site.cli("plan", "BLUEPRINT", "--verify", "none").returncode == 0
+        )  # also waits until all daemons answer
         here.state = {node: here.listing(node) for node in NODES}
         yield here
     finally:
