@@ -34,8 +34,9 @@ apt-mark showhold
 systemctl list-units --all --plain --no-legend --type=service,socket,mount,timer --state=active,failed |
   awk '{print $1, $3}' |
   grep -v -E '^(user|systemd-tmpfiles-clean|session|hpcforge|run-user|apt-|man-db|e2scrub|dpkg)' | sort
-findmnt --list --noheadings --output TARGET,FSTYPE,OPTIONS --types notmpfs,nodevpts | grep -v /run/user | sort
-findmnt --list --noheadings --output TARGET,OPTIONS --types tmpfs | grep -v /run/user | sort
+findmnt --list --noheadings --output TARGET,FSTYPE,OPTIONS --types notmpfs,nodevpts | tr -s ' ' |
+  grep -v -e /run/user -e '^/ ' | sort
+findmnt --list --noheadings --output TARGET,OPTIONS --types tmpfs | tr -s ' ' | grep -v /run/user | sort
 getent passwd; getent group
 ss --listening --numeric --no-header --tcp --udp | awk '{print $1, $5}' | grep -v ':[3-6][0-9][0-9][0-9][0-9]$' | sort
 nft list ruleset 2>/dev/null | sed 's/counter packets [0-9]* bytes [0-9]*/counter/'
