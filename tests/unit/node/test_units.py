@@ -78,7 +78,7 @@ def systemctl(tmp_path, monkeypatch):
     return fail
 
 
-# As systemd 252 prints them while it executes itself: https://github.com/systemd/systemd/issues/28184
+# As systemd 252 prints them while it executes itself: https://github.com/systemd/systemd/issues/25542
 @pytest.mark.parametrize(
     "words",
     [

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from tests.support.host_faults import (
     FOLDER,
     HostFault,
     blocks_of,
+    changes,
     named,
     named_after,
     page,
@@ -81,12 +81,14 @@ def test_the_printed_remedy_is_that_of_the_node() -> None:
     assert printed_remedy(HELD, OUTPUT + OUTPUT) == "apt-mark unhold chrony"
 
 
-def test_each_fault_names_a_unit_test_that_exists() -> None:
-    assert FAULTS
-    tests = {fault.name: re.fullmatch(r"(tests/unit/\S+\.py)::(\w+)(\[.+\])?", fault.test) for fault in FAULTS}
-    assert [name for name, test in tests.items() if test is None] == []
-    texts = {test[1]: (ROOT / test[1]).read_text() for test in tests.values() if test}
-    assert [name for name, test in tests.items() if test and f"def {test[2]}(" not in texts[test[1]]] == []
+def test_each_fault_names_a_test_that_exists() -> None:
+    """A test of the module that names the fault; of what works in spite of it, perhaps only the one on nodes."""
+    assert len(FAULTS) >= 5
+    for fault in FAULTS:
+        path, _, name = fault.test.partition("::")
+        name, _, case = name.partition("[")
+        assert f"def {name}(" in (ROOT / path).read_text(), fault.name
+        assert path.startswith("tests/unit/") or (fault.exit == 0 and case == f"{fault.name}]"), fault.name
 
 
 def test_the_published_page_is_current(golden: Callable[[Path, str], None]) -> None:
@@ -95,3 +97,7 @@ def test_the_published_page_is_current(golden: Callable[[Path, str], None]) -> N
     text = "\n".join(page(FAULTS, measured["seconds"], str(measured["date"] or ""))) + "\n"
     assert all(f"`{fault.test}`" in text for fault in FAULTS)
     golden(ROOT / "docs" / "host-faults.md", text)
+
+
+def test_what_changed_is_listed() -> None:
+    assert changes(["a", "b"], ["b", "c"]) == ["-a", "+c"]
