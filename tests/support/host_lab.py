@@ -77,7 +77,7 @@ class Cluster:
         assert lab is not None
         init = machines._init(lab.machine(node))
         words = ["nsenter", "--target", str(init), "--all", "env", "-i", *shlex.split(_INSIDE), "sh", "-ec", script]
-        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300)
+        return subprocess.run(words, input=text, capture_output=True, text=True, check=False, timeout=300)
 
     def listing(self, node: str) -> list[str]:
         """Everything about a node that must be equal."""
