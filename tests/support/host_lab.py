@@ -67,10 +67,10 @@ class Cluster:
         return done.stdout
 
     def program(self, node: str, program: str, document: str) -> str:
-        """Run a Python program on a node as root, with a document on its standard input; its output."""
+        """Run a Python program on a node as root, with a document on its standard input; all that it printed."""
         done = self._root(node, f"exec python3 -IS -c {shlex.quote(program)}", document)
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return done.stdout + done.stderr
 
     def _root(self, node: str, script: str, text: str = "") -> subprocess.CompletedProcess[str]:
         lab = labs.load(self.site.lab)

@@ -13,8 +13,8 @@ from hpcforge.plan.role import load_roles, site_role_code
 from hpcforge.run.requests import wanted
 from hpcforge.run.secret_files import Contents
 
-# The program answers on its standard output; the seconds come last. A subject is counted with the time that Python
-# takes to compile its module, and with the programs that it runs.
+# The program answers on standard output, and the seconds come on standard error. A subject is counted with the time
+# that Python takes to compile its module, and with the programs that it runs.
 PROGRAM = """
 import base64, json, os, resource, sys, time, zlib
 document = json.load(sys.stdin)
@@ -37,7 +37,7 @@ def measured(inspection, report):
 
 obstacles.search = measured
 main.main(document["request"])
-print(json.dumps(costs))
+os.write(2, json.dumps(costs).encode())
 """
 
 
