@@ -18,6 +18,7 @@ _TEST_LAB = re.compile(r"test-[a-z0-9-]+-([0-9]+)(?:-[kx])?")  # every lab that 
 ON_DEMAND = {
     "debian-14": "of a release that is not out yet, whose packages change each day",
     "faults": "that plant faults on eight nodes, which `verify` must find and name",
+    "hosts": "that plant what hosts had before on one of four nodes, which `apply` must name",
     "kills": "that kill applies of a cluster with Slurm, for hours",
     "metal": "that install a machine that boots from the network",
     "monitoring": "of nine faults on the full lab, ten quiet minutes, and an hour beside a worker that lies",
@@ -38,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--random-kills", type=int, default=40, help="how often --kills ends an apply at a random moment")
     parser.addoption("--kills-seed", type=int, default=1, help="what these moments are made from")
     parser.addoption("--healthy-runs", type=int, default=2, help="how often --faults verifies nodes without a fault")
-    parser.addoption("--fault-table", help="write what --faults found to this file, with the date")
+    parser.addoption("--fault-table", help="write what --faults or --hosts found to this file, with the date")
     parser.addoption("--fuzz-inputs", type=int, default=500, help="inputs that tests/fuzz makes and tries")
     parser.addoption("--fuzz-seed", type=int, default=1, help="what they are made from: the same seed, the same inputs")
     parser.addoption("--times", action="store_true", help="print the slowest tests, and the minutes of each story")

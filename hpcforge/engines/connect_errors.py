@@ -14,6 +14,7 @@ from hpcforge.engines.tasks import CONNECT_S, Target
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL}
 
 
+_CLOSED_AT_LOGIN = "transport shut down"  # paramiko's words; sshd closes so where PAM's account modules refuse
 _NO_BANNER = "Error reading SSH protocol banner"  # paramiko's words before the error, for which it has no type
 
 
@@ -29,6 +30,12 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
     where = f"{target.name} ({target.address})"
     if isinstance(error, paramiko.BadHostKeyException):
         return _host_key_changed(target.name, where, error)
+    if isinstance(error, paramiko.AuthenticationException) and _CLOSED_AT_LOGIN in str(error):
+        return UnreachableError(
+            "login",
+            f"{where} closes the connection at the login of {target.user}, whatever the key: /etc/nologin is there, or "
+            "PAM does not admit the account, which may have expired; `journalctl -t sshd` on its console says why",
+        )
     if isinstance(error, paramiko.AuthenticationException):
         return _no_login(target, where, error)
     if isinstance(error, NothingInCommonError):

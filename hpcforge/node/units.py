@@ -18,6 +18,15 @@ _JOB_S = 150  # longer than systemd's own start time-out (90 s), so that its wor
 _ACTIVE_S = 30
 _QUERY_S = 20
 _REFRESH_S = 60
+# What systemctl prints where systemd closes the connection: it executes itself again after an upgrade of its own.
+_CONNECTION_LOST = (
+    "disconnected from message bus",
+    "Connection reset by peer",
+    "connection terminated",
+    "not connected",
+)
+_TRIES = 10
+_PAUSE_S = 0.5
 
 
 class UnitStatus(NamedTuple):
@@ -40,7 +49,7 @@ def query(names: Sequence[str]) -> dict[str, UnitStatus]:
     """State of units by the names asked for (which may be aliases), in one call."""
     if not names:
         return {}
-    outcome = commands.run(["systemctl", "show", f"--property={_PROPERTIES}", "--", *names], _QUERY_S)
+    outcome = _systemctl("show", f"--property={_PROPERTIES}", "--", *names, timeout_s=_QUERY_S)
     units = parse(outcome.whole("systemctl show"))
     if outcome.rc == 0 and len(units) == len(names):
         return dict(zip(names, units))
@@ -49,6 +58,23 @@ def query(names: Sequence[str]) -> dict[str, UnitStatus]:
     return {
         name: unit for unit_name in names for name, unit in query([unit_name]).items()
     }  # one bad name spoils the whole answer
+
+
+def _systemctl(*arguments: str, timeout_s: float = _JOB_S) -> commands.CommandResult:
+    """Run systemctl, again where systemd closed the connection meanwhile: each verb here may be repeated."""
+    for _ in range(_TRIES):
+        outcome = commands.run(["systemctl", *arguments], timeout_s)
+        if outcome.rc == 0 or not any(words in outcome.stderr for words in _CONNECTION_LOST):
+            break
+        time.sleep(_PAUSE_S)
+    return outcome
+
+
+def _succeed(*arguments: str) -> None:
+    outcome = _systemctl(*arguments)
+    if outcome.rc != 0:
+        why_not = f"not finished after {_JOB_S} s" if outcome.timed_out else f"exit status {outcome.rc}"
+        raise NodeError(f"`systemctl {' '.join(arguments)}`: {why_not}: {readable(outcome.stderr)}")
 
 
 def parse(text: str) -> list[UnitStatus]:
@@ -80,7 +106,7 @@ def compare(names: Sequence[str], due: Sequence[str]) -> list[answer_types.UnitA
 
 def reload() -> None:
     """Let systemd read unit files and drop-ins again."""
-    commands.succeed(["systemctl", "daemon-reload"], _JOB_S)
+    _succeed("daemon-reload")
 
 
 def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]] = ()) -> str | None:
@@ -92,7 +118,7 @@ def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]]
     """
     unit, did = query([name])[name], []
     if "enable" in actions and not unit.enabled:
-        commands.succeed(["systemctl", "enable", "--quiet", "--", name], _JOB_S)
+        _succeed("enable", "--quiet", "--", name)
         did.append("enabled")
     if "refresh" in actions and unit.runs:
         for command in refresh:
@@ -102,7 +128,7 @@ def bring_up(name: str, actions: Sequence[str], refresh: Sequence[Sequence[str]]
         verb = "restart" if unit.active != "inactive" else "start"
         if unit.active == "failed":
             commands.run(["systemctl", "reset-failed", "--", name], _QUERY_S)  # else systemd may refuse to try again
-        outcome = commands.run(["systemctl", verb, "--", name], _JOB_S)
+        outcome = _systemctl(verb, "--", name)
         if outcome.rc != 0:
             raise NodeError(f"`systemctl {verb} {name}`: {readable(outcome.stderr, 500)}\n{why(name)}")
         did.append("restarted" if unit.runs else "started")
@@ -127,10 +153,10 @@ def take_down(name: str, *, stop: bool, disable: bool) -> str | None:
     """Stop and disable a unit as asked; what was done, or None where it is so already, or unknown to systemd."""
     unit, did = query([name])[name], []
     if stop and unit.active not in ("inactive", "failed"):
-        commands.succeed(["systemctl", "stop", "--", name], _JOB_S)
+        _succeed("stop", "--", name)
         did.append("stopped")
     if disable and unit.enabled:
-        commands.succeed(["systemctl", "disable", "--quiet", "--", name], _JOB_S)
+        _succeed("disable", "--quiet", "--", name)
         if not query([name])[name].enabled:  # what systemd calls static or generated stays as it is
             did.append("disabled")
     if stop and unit.active == "failed":

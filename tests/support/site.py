@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,6 +156,19 @@ class Site:
                 stdout=stdout, stderr=stderr, start_new_session=True,
             )  # fmt: skip
         return Begun(process, log, results)
+
+    @contextmanager
+    def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """hpcforge under way, with all that it prints as one stream of lines; at the end of `with` it is over."""
+        words = [str(self.blueprint) if word == "BLUEPRINT" else word for word in arguments]
+        with subprocess.Popen(
+            [sys.executable, "-u", "-m", "hpcforge", *words], env=self._environment(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1,
+        ) as process:  # fmt: skip
+            try:
+                yield process
+            finally:
+                process.wait(1800)
 
     def _environment(self) -> dict[str, str]:
         own = {"HPCFORGE_LAB": self.lab, "HPCFORGE_IDENTITY": str(self.folder / "age.key")}

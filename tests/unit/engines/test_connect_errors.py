@@ -90,6 +90,14 @@ def test_failures_to_connect_are_told_apart(error: BaseException, reason: str) -
     assert "n1 (192.0.2.1)" in str(known)
 
 
+def test_a_login_that_pam_refuses_is_not_blamed_on_the_key() -> None:
+    error = paramiko.AuthenticationException("Authentication failed: transport shut down or saw EOF")
+    known = classify(TARGET, error)
+    assert known.reason == "login"
+    assert "at the login of ops, whatever the key: /etc/nologin is there, or PAM" in str(known)
+    assert "/key" not in str(known)
+
+
 def test_a_changed_host_key_is_named_by_both_fingerprints() -> None:
     expected, found = (paramiko.Ed25519Key(data=base64.b64decode(KEY.split()[1])), paramiko.ECDSAKey.generate())
     known = classify(TARGET, paramiko.BadHostKeyException("192.0.2.1", found, expected))

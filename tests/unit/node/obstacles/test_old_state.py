@@ -123,12 +123,14 @@ def test_what_cannot_be_renamed_is_an_error_that_says_so(state, report, monkeypa
         old_state.keep_aside([role(item(state, name_in="clustername"))], report)
 
 
-def test_a_host_that_had_no_python_is_refused_unless_it_is_taken_over(state, report):
+def test_a_host_that_had_no_python_is_refused_unless_it_is_taken_over(state, report, heard):
     (state / "clustername").write_text("old")
     work = [role(item(state, name_in="clustername"))]
-    with pytest.raises(events.NodeError, match=r"controller: old state .*: it is of cluster 'old'"):
-        converge._refuse_unfit(work, [], receipt.EMPTY, report)
-    converge._refuse_unfit(work, [], receipt.EMPTY, report, {old_state.KIND})
+    assert converge._is_fit(work, [], receipt.EMPTY, report, {old_state.KIND})
+    assert not converge._is_fit(work, [], receipt.EMPTY, report)
+    [failed] = [event for event in heard if event["event"] == "failed"]
+    assert (failed["role"], failed["kind"]) == ("controller", "old state")
+    assert failed["error"].startswith("it is of cluster 'old'")
 
 
 def test_it_is_named_where_nothing_else_differs(state, report, heard):
