@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _ONCE_S = 30.0  # that one try may take where nothing is waited for: those of a node are all tried at once
+_LATE = "no answer within"
 _PAUSE_S = (0.2, 2.0)  # first and longest pause between tries
 
 
@@ -36,7 +37,7 @@ def _attempts(several: Sequence[CheckRequest], timeout_s: float) -> list[str | N
 def _judge(check: CheckRequest, outcome: commands.CommandResult, timeout_s: float) -> str | None:
     said = readable(outcome.stdout, 500)
     if outcome.timed_out:
-        return f"no answer within {timeout_s:g} s" + (f"; so far: {said}" if said else "")
+        return f"{_LATE} {timeout_s:g} s" + (f"; so far: {said}" if said else "")
     if outcome.rc != 0:
         return f"exit status {outcome.rc}" + (f": {said}" if said else "")
     if check["stdout"] is None:
@@ -55,10 +56,12 @@ def _judge(check: CheckRequest, outcome: commands.CommandResult, timeout_s: floa
 def once(several: Sequence[CheckRequest]) -> list[str | None]:
     """Run the one command of several checks without waiting for them to pass: for each None when it does, else why not.
 
-    Those that may need their time get a second try: one lost packet is no reason to restart a service.
+    Those that may need their time get a second try: one lost packet is no reason to restart a service. One that has
+    had all of its time does not.
     """
     details = _attempts(several, _ONCE_S)
-    again = [place for place, check in enumerate(several) if details[place] is not None and check["wait_s"]]
+    tries = [place for place, detail in enumerate(details) if detail is not None and not detail.startswith(_LATE)]
+    again = [place for place in tries if several[place]["wait_s"]]
     if again:
         for place, detail in zip(again, _attempts([several[place] for place in again], _ONCE_S)):
             details[place] = detail

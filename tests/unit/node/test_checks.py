@@ -100,6 +100,13 @@ def test_a_plan_believes_a_failure_at_once_or_when_it_comes_twice(wanted, tmp_pa
     assert checks.once([wanted.check("false", wait_s=10)]) == ["exit status 1"]
 
 
+def test_what_had_all_of_its_time_is_not_tried_again(wanted, tmp_path, monkeypatch):
+    monkeypatch.setattr(checks, "_ONCE_S", 0.2)
+    hangs = ["sh", "-c", 'echo >>"$1"; exec sleep 30', "sh", str(tmp_path / "tries")]
+    assert checks.once([wanted.check(*hangs, wait_s=10)]) == ["no answer within 0.2 s"]
+    assert (tmp_path / "tries").read_text() == "\n"
+
+
 def test_a_command_of_several_checks_runs_once_and_each_judges_what_it_said(wanted, tmp_path):
     count = ("sh", "-c", f"echo run >> {tmp_path}/runs; echo up; echo 'port 22'")
     several = [wanted.check(*count, stdout=pattern) for pattern in ("^up$", "^port 22$", "^down$", "(")] + [
