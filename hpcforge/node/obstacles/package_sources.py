@@ -26,7 +26,7 @@ _FAILED = re.compile(r"^Err:\d+ ([^\n]*)\n  ([^\n]*)$", re.MULTILINE)
 _UNSIGNED = re.compile(r"^E: The repository '([^'\n]*)' ([^\n]*)$", re.MULTILINE)
 _TARGET = re.compile(r"^Acquire::IndexTargets::(deb(?:-src)?::[^:\s]+) ", re.MULTILINE)
 _CONFIGURATION = Path("/etc/apt/apt.conf"), Path("/etc/apt/apt.conf.d")
-_PROXY = re.compile(r"""proxy[^\n"]*"(?:https?://)?(?:[^\s"/@]*@)?([^\s"/:]+)(?::(\d+))?""", re.IGNORECASE)
+_PROXY = re.compile(r"(?:https?://)?(?:[^\s/@]*@)?([^\s/:]+)(?::(\d+))?")  # the whole value of a setting
 
 
 class SourceFailure(NamedTuple):
@@ -143,6 +143,8 @@ def proxies(file: Path, folder: Path) -> Iterator[tuple[Path, int, str]]:
     for path in (file, *sorted(folder.glob("*"))):
         if path.is_file():
             for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), start=1):
-                match = None if line.lstrip().startswith(("//", "#")) else _PROXY.search(line)
+                name, _, value = line.partition('"')
+                is_proxy = "proxy" in name.lower() and not name.lstrip().startswith(("//", "#"))
+                match = _PROXY.match(value.partition('"')[0]) if is_proxy else None
                 if match:
                     yield path, number, ":".join(filter(None, match.groups()))

@@ -24,9 +24,12 @@ OTHER_WORDS = {
         "cluster/storage_checks.py",  # an option of mount(8)
         "cluster/subordinate_checks.py",
         "kinds/reservations.py",  # a word of scontrol's
+        "node/contact.py",  # accounts of a node, in its answers
+        "node/user_ids.py",
         "report/disruption_table.py",
         "report/show_text.py",  # a row of the page
         "run/make_plan.py",
+        "run/observe.py",
         "slurm/accounting.py",
     },
     "networks": {  # the blueprint's section, and the inventory's
@@ -60,7 +63,7 @@ OTHER_WORDS = {
     },  # JSON
     "nccl": {"blueprint/transports.py", "run/expectations.py", "verify/transport.py"},  # the library
     "rdma": {"blueprint/transports.py", "cluster/smoke_tests.py"},  # where a transport runs
-    "time": {"report/junit.py", "cluster/declared.py"},  # an attribute of JUnit; the service
+    "time": {"report/junit.py", "cluster/declared.py", "run/worker_ports.py"},  # an attribute of JUnit; the service
     "lldp": {"verify/cabling.py"},  # what lldpctl answers
     "base": {"lab/nspawn/base.py"},  # a folder of trees
     "smoke_tests": {"bundled.py"},  # a folder of what is shipped
