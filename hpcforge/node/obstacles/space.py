@@ -1,29 +1,21 @@
-"""File systems that have no room for what is written, are read-only, or noexec where programs are unpacked.
+"""File systems that have no room for what is written, or are read-only.
 
 The judgement is that of `hpcforge.node.disk_space`, which refuses the same when a change begins. Here the sizes of new
 files are not known yet: each counts as large as the old one.
-
-All else works with a noexec /tmp, /var/tmp, /dev/shm and /home: apt, environments of Python, the tests of training,
-podman, whose images are in /var/lib. Charliecloud starts programs where a job unpacked an image, which is in its /tmp.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hpcforge.node import disk_space
-from hpcforge.node.kinds import BLOCK, SpaceNeed, handler, mounts
+from hpcforge.node.kinds import BLOCK, SpaceNeed, handler
 from hpcforge.node.obstacles import Conflict, Inspection
 from hpcforge.node.unit_files import FOLDER
 
 if TYPE_CHECKING:
     from hpcforge.node.requests import DesiredRoleRequest
-
-
-_UNPACKS = {"charliecloud": "/tmp"}  # noqa: S108 - the folder in which a role's programs start others
-_PRIVATE = "slurm_private_tmp"  # with it a job has another /tmp
 
 
 def search(inspection: Inspection) -> Iterator[Conflict]:
@@ -41,17 +33,6 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
     for path, state, detail, commands in disk_space.shortages(needs):
         why = f"the file system of {path} {state}: {detail}"
         yield Conflict(roles.get(path, inspection.roles[0]["role"]), "disk", path, why, commands)
-    yield from _noexec(inspection)
-
-
-def _noexec(inspection: Inspection) -> Iterator[Conflict]:
-    """Yield folders in which the programs of a role cannot start what they unpacked."""
-    names = [role["role"] for role in inspection.roles]
-    for role, path in _UNPACKS.items() if _PRIVATE not in (*names, *inspection.receipt.roles) else ():
-        if role in names and os.statvfs(path).f_flag & os.ST_NOEXEC:
-            point = mounts.mount_of(path).path
-            why = f"it is mounted noexec at {point}: no program of an image that a job unpacks there starts"
-            yield Conflict(role, "disk", path, why, mounts.with_option(point, "noexec", "exec"))
 
 
 def role_needs(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[SpaceNeed]:

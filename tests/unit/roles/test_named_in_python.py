@@ -24,8 +24,7 @@ OTHER_WORDS = {
         "cluster/storage_checks.py",  # an option of mount(8)
         "cluster/subordinate_checks.py",
         "kinds/reservations.py",  # a word of scontrol's
-        "node/contact.py",  # accounts of a node, in its answers
-        "node/user_ids.py",
+        "node/user_ids.py",  # accounts of a node, in its answers
         "report/disruption_table.py",
         "report/show_text.py",  # a row of the page
         "run/make_plan.py",
@@ -64,6 +63,8 @@ OTHER_WORDS = {
     "nccl": {"blueprint/transports.py", "run/expectations.py", "verify/transport.py"},  # the library
     "rdma": {"blueprint/transports.py", "cluster/smoke_tests.py"},  # where a transport runs
     "time": {"report/junit.py", "cluster/declared.py", "run/worker_ports.py"},  # an attribute of JUnit; the service
+    "munge": {"run/down_workers.py"},  # the program
+    "depot": {"run/worker_ports.py"},  # the service
     "lldp": {"verify/cabling.py"},  # what lldpctl answers
     "base": {"lab/nspawn/base.py"},  # a folder of trees
     "smoke_tests": {"bundled.py"},  # a folder of what is shipped

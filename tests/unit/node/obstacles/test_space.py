@@ -94,22 +94,3 @@ def test_packages_are_asked_about_where_there_is_little_room(disk, monkeypatch):
     [conflict] = found({"role": "munge", "packages": ["munge"]})
     assert (conflict.role, asked) == ("munge", [["munge"]])
     assert "is full: 1.0 MiB needed, 64 KiB free" in conflict.why
-
-
-def test_a_folder_where_a_job_unpacks_images_is_named_where_it_is_noexec(disk, tmp_path, monkeypatch):
-    monkeypatch.setattr(space, "_UNPACKS", {"charliecloud": str(disk)})
-    fstab = tmp_path / "fstab"
-    fstab.write_text(f"none {disk} tmpfs size=64k,noexec,nosuid 0 0\n")
-    monkeypatch.setattr(mounts, "FSTAB", str(fstab))
-    assert found({"role": "charliecloud"}) == []
-    subprocess.run(["mount", "-o", "remount,noexec,nosuid", disk], check=True)
-    [conflict] = found({"role": "charliecloud"})
-    assert conflict[:3] == ("charliecloud", "disk", str(disk))
-    assert conflict.why == f"it is mounted noexec at {disk}: no program of an image that a job unpacks there starts"
-    assert found({"role": "podman"}) == []
-    assert found({"role": "charliecloud"}, {"role": "slurm_private_tmp"}) == []
-    for command in conflict.commands:
-        subprocess.run(["sh", "-c", command], check=True)
-    assert found({"role": "charliecloud"}) == []
-    assert os.statvfs(disk).f_flag & os.ST_NOSUID
-    assert fstab.read_text() == f"none {disk} tmpfs size=64k,exec,nosuid 0 0\n"
