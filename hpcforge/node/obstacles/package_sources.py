@@ -25,6 +25,7 @@ _NO_HOOKS = "".join(f"#clear APT::Update::{hook};\n" for hook in ("Pre-Invoke", 
 _FAILED = re.compile(r"^Err:\d+ ([^\n]*)\n  ([^\n]*)$", re.MULTILINE)
 _UNSIGNED = re.compile(r"^E: The repository '([^'\n]*)' ([^\n]*)$", re.MULTILINE)
 _TARGET = re.compile(r"^Acquire::IndexTargets::(deb(?:-src)?::[^:\s]+) ", re.MULTILINE)
+_STATUS = re.compile(r"\d{3} ")
 _CONFIGURATION = Path("/etc/apt/apt.conf"), Path("/etc/apt/apt.conf.d")
 _PROXY = re.compile(r"(?:https?://)?(?:[^\s/@]*@)?([^\s/:]+)(?::(\d+))?")  # the whole value of a setting
 
@@ -129,7 +130,8 @@ def _conflicts(role: str, failures: Sequence[SourceFailure], why: str) -> Collec
 def _conflict(role: str, failure: SourceFailure, why: str) -> Conflict:
     """Return the conflict of a source, or of the proxy that does not let apt reach it."""
     for path, number, place in proxies(*_CONFIGURATION):
-        if place.partition(":")[0] in failure.error:
+        # A status of HTTP is the answer of a proxy that works.
+        if place.partition(":")[0] in failure.error and not _STATUS.match(failure.error):
             text = f"line {number} sends apt to the proxy {place}: {failure.error}"
             return Conflict(role, "file", str(path), text, (f"sed -i '{number}s,^,// ,' {shlex.quote(str(path))}",))
     entry = failure.entry

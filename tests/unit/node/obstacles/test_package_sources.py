@@ -1,5 +1,7 @@
 """Package sources that fail, as the real apt says of sources of the test."""
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,24 @@ def test_a_dead_proxy_is_named_with_its_line_and_without_its_password(root):
     assert conflict.why.startswith("line 2 sends apt to the proxy 127.0.0.1:9: ")
     assert "secret" not in conflict.why
     assert conflict.commands == (f"sed -i '2s,^,// ,' {path}",)
+
+
+def test_a_proxy_that_answers_is_not_blamed_for_a_source(root):
+    class Unavailable(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_error(503, "Host not found")
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Unavailable) as proxy:
+        threading.Thread(target=proxy.serve_forever).start()
+        path = root.configuration.parent / "conf.d/95proxy"
+        path.write_text(f'Acquire::http::Proxy "http://127.0.0.1:{proxy.server_port}";\n')
+        [conflict] = search("munge")
+        proxy.shutdown()
+    assert conflict.kind == "package source"
+    assert "503" in conflict.why
 
 
 @pytest.mark.parametrize(
