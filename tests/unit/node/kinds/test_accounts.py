@@ -163,11 +163,12 @@ IN_THE_WAY = {
     "a group of all": ("useradd -u 43007 -g users hf-guest", "no number fits while its group is not 'hf-guest'"),
     "a number of the system": (
         "useradd -u 843 -U hf-guest",
-        "(groupmod --gid 43001; usermod --uid 43001): a blueprint has",
+        "(groupmod --gid 43001 hf-guest; usermod --uid 43001 hf-guest): a blueprint has",
     ),
     "its number is another's": (
         f"useradd -u {UID} -U hf-other; groupadd -g {UID + 1} hf-third",
-        f"belongs to 'hf-other' on this node; choose another number in the blueprint ({UID + 2} is free here), or",
+        f"belongs to 'hf-other' on this node; choose another number in the blueprint ({UID + 2} is free here), or "
+        "renumber 'hf-other' by hand (usermod --uid NUMBER hf-other)",
     ),
 }
 
