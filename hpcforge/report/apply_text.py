@@ -42,7 +42,7 @@ def _stories(
         _skipped(result),
         {node: ("deferred", f"{why}; apply again later") for node, why in result.deferred().items()},
         {
-            node: ("failed", "; ".join((*map(": ".join, roles), *(w.sentence for w in down if w.node == node))))
+            node: ("failed", "; ".join((*_by_reason(roles), *(w.sentence for w in down if w.node == node))))
             for node, roles in result.failed().items()
         },
         {node: ("unreachable", why) for node, why in same_words(result.lost).items()},
@@ -54,6 +54,14 @@ def _stories(
     for told in worse:
         stories |= {node: story for node, story in told.items() if node in stories}
     return stories
+
+
+def _by_reason(roles: Sequence[tuple[str, str]]) -> list[str]:
+    """Return each reason once, after the roles that failed for it."""
+    failed: dict[str, list[str]] = {}
+    for role, why in roles:
+        failed.setdefault(why, []).append(role)
+    return [f"{', '.join(names)}: {why}" for why, names in failed.items()]
 
 
 def _left(stays: Sequence[Kept] | None) -> str:

@@ -151,31 +151,34 @@ def _lacks_home(wanted: Account) -> bool:
 
 
 def obstacle(wanted: Account, known: bool | None) -> str | None:  # noqa: ARG001
-    """Its name or number is somebody else's."""
+    """Return all that keeps its name or number from it."""
     name, number = wanted.name, wanted.uid
     user, gid = _user(name), unix.gid(name)
+    found = []
     if user is not None and (user.pw_uid, user.pw_gid) != (number, number):
-        return (
+        found.append(
             f"account {name!r} has uid {user.pw_uid} and gid {user.pw_gid} on this node, but {number} in the "
             f"blueprint; a new number would change the owner of its files, so {_remedy(wanted, user, gid)}"
         )
-    if gid is not None and gid != number:
-        return (
-            f"group {name!r} has gid {gid} on this node, not {number}; renumber it by hand (groupmod --gid) or "
-            "change the blueprint"
+    elif gid is not None and gid != number:
+        found.append(
+            f"group {name!r} has gid {gid} on this node, not {number}; renumber it by hand "
+            f"(groupmod --gid {number} {name}) or change the blueprint"
         )
     for what, other, tool in (("uid", _name_of_user(number), "usermod"), ("gid", _name_of_group(number), "groupmod")):
         if other is not None and other != name:
-            return (
+            found.append(
                 f"{what} {number} for {name!r} belongs to {other!r} on this node; choose another number in "
-                f"the blueprint{_free_number(number)}, or renumber {other!r} by hand ({tool} --{what})"
+                f"the blueprint{_free_number(number)}, or renumber {other!r} by hand ({tool} --{what} NUMBER {other})"
             )
-    return None
+    return "; and ".join(found) or None
 
 
 def _remedy(wanted: Account, user: pwd.struct_passwd, gid: int | None) -> str:
     """The number that fits an account as it is, else how to give it the blueprint's."""
-    by_hand = f"renumber it by hand (groupmod --gid {wanted.uid}; usermod --uid {wanted.uid})"
+    by_hand = (
+        f"renumber it by hand (groupmod --gid {wanted.uid} {wanted.name}; usermod --uid {wanted.uid} {wanted.name})"
+    )
     if not _LEAST <= user.pw_uid <= _MOST:
         return f"{by_hand}: a blueprint has {_LEAST} to {_MOST}"
     if (user.pw_gid, gid) != (user.pw_uid, user.pw_uid):

@@ -35,7 +35,12 @@ def obstacle(wanted: Group, known: bool | None) -> str | None:  # noqa: ARG001
         other = grp.getgrgid(number).gr_name
     except KeyError:
         return None
-    return None if other == name else f"gid {number} for {name!r} belongs to {other!r} on this node"
+    if other == name:
+        return None
+    return (
+        f"gid {number} for {name!r} belongs to {other!r} on this node; renumber {other!r} by hand "
+        f"(groupmod --gid NUMBER {other}) or choose another number in the blueprint"
+    )
 
 
 def put(wanted: Group) -> str | None:

@@ -81,6 +81,13 @@ def test_each_node_once_and_those_with_the_same_story_together() -> None:
     ]
 
 
+def test_a_reason_of_several_roles_is_shown_once() -> None:
+    why = {"base": "disk full", "munge": "disk full", "slurm": "no unit"}
+    failed = RunResult({"w1": {role: RoleOutcome("failed", text) for role, text in why.items()}})
+    table = nodes_table(Plan("c", ("w1",), (), (), {}, "w1", (), (), (), {}), failed, None)
+    assert table.splitlines()[1].split(maxsplit=2) == ["w1", "failed", "base, munge: disk full; slurm: no unit"]
+
+
 REHEARSAL = bundled.root() / "blueprints" / "rehearsal.yaml"
 PARTITIONS = """\
     whole: {nodes: all}
