@@ -23,11 +23,21 @@ if TYPE_CHECKING:
 
 
 _UNPACKS = {"charliecloud": "/tmp"}  # noqa: S108 - the folder in which a role's programs start others
+_DAEMONS = ("/var/lib/", "/var/log/")  # where daemons write; what users fill is elsewhere
+_DAEMON_BYTES, _DAEMON_INODES = 4 * 1024**2, 16
 _PRIVATE = "slurm_private_tmp"  # with it a job has another /tmp
 
 
 def search(inspection: Inspection) -> Iterator[Conflict]:
-    """Yield each file system that cannot take what the roles write there."""
+    """Yield each file system that cannot take what the roles write there, or their daemons."""
+    short = list(_for_changes(inspection)) if inspection.roles else []
+    yield from short
+    devices = {os.stat(conflict.name).st_dev for conflict in short}  # noqa: PTH116
+    yield from _for_daemons(inspection, devices)
+    yield from _noexec(inspection)
+
+
+def _for_changes(inspection: Inspection) -> Iterator[Conflict]:
     roles: dict[str, str] = {}  # by the place that one writes to, the first of several
     needs = disk_space.own_needs()
     for role in inspection.roles:
@@ -41,7 +51,22 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
     for path, state, detail, commands in disk_space.shortages(needs):
         why = f"the file system of {path} {state}: {detail}"
         yield Conflict(roles.get(path, inspection.roles[0]["role"]), "disk", path, why, commands)
-    yield from _noexec(inspection)
+
+
+def _for_daemons(inspection: Inspection, devices: set[int]) -> Iterator[Conflict]:
+    """Yield the file systems, less these devices, on which a role's daemon cannot keep its state or its log."""
+    for role in inspection.all_roles:
+        for kept in role.get("leaves", ()):
+            path = disk_space.existing(kept["path"])
+            configured = role["role"] in inspection.receipt.roles
+            if not kept["path"].startswith(_DAEMONS) or not (configured or path == kept["path"]):
+                continue
+            device = os.stat(path).st_dev  # noqa: PTH116
+            need = SpaceNeed(path, _DAEMON_BYTES, _DAEMON_INODES)
+            for _, state, detail, commands in disk_space.shortages([need]) if device not in devices else ():
+                devices.add(device)
+                why = f"the file system of {path}, where a daemon writes, {state}: {detail}"
+                yield Conflict(role["role"], "disk", path, why, commands)
 
 
 def _noexec(inspection: Inspection) -> Iterator[Conflict]:

@@ -2,8 +2,8 @@
 
 The forms are those of `scontrol --oneliner show node` of 22.05 and 24.11, less the fields that are not asked for: the
 reason comes last, with account and time in brackets; 24.11 may print a comment or extra text after it. Reasons are
-those of Slurm's sources, which `SLURM_DRAINS` names (https://github.com/SchedMD/slurm); "Kill task failed [root@...]" is as public
-reports of drained nodes have it: slurmd asks for the drain as root.
+those of Slurm's sources, which `SLURM_DRAINS` names (https://github.com/SchedMD/slurm); "Kill task failed
+[root@...]" is as public reports of drained nodes have it: slurmd asks for the drain as root.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ BY_SLURM = [  # as Slurm 22.05, 24.11 or 26.05 writes them
     "Job step not running",
     "Failed to set node feature(s): 'cache'",
     "Low socket*core*thread count, Low CPUs",
+    "Low CPUs",
     "Low TmpDisk",
     "CoreSpec differ",
     "RestrictedCoresPerGPU=2 but no gpus on node w02",

@@ -113,3 +113,23 @@ def test_a_folder_where_a_job_unpacks_images_is_named_where_it_is_noexec(disk, t
     assert found({"role": "charliecloud"}) == []
     assert os.statvfs(disk).f_flag & os.ST_NOSUID
     assert fstab.read_text() == f"none {disk} tmpfs size=64k,exec,nosuid 0 0\n"
+
+
+@pytest.mark.parametrize(("options", "state"), [("size=64k", "is full"), ("size=8m,nr_inodes=8", "has too few inodes")])
+def test_where_a_daemon_writes_there_is_room_also_where_nothing_is_to_change(disk, monkeypatch, options, state):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", disk], check=True)
+    monkeypatch.setattr(space, "_DAEMONS", (str(disk),))
+    slurm = {"role": "slurm_compute", "leaves": [{"path": f"{disk}/slurmd", "why": "jobs"}]}
+
+    def daemons(*configured):
+        has = receipt.EMPTY._replace(roles={role: {} for role in configured})
+        return list(space.search(obstacles.Inspection((), {}, has, [slurm])))
+
+    assert daemons() == []  # its first apply makes the folder
+    [conflict] = daemons("slurm_compute")
+    assert conflict[:3] == ("slurm_compute", "disk", str(disk))
+    assert conflict.why.startswith(f"the file system of {disk}, where a daemon writes, {state}: ")
+    (disk / "slurmd").mkdir()
+    assert [conflict.name for conflict in daemons()] == [f"{disk}/slurmd"]
+    subprocess.run(["mount", "-o", "remount,size=8m,nr_inodes=64", disk], check=True)
+    assert daemons("slurm_compute") == []
