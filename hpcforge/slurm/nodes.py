@@ -37,11 +37,24 @@ _KEPT_BACK = (  # by Slurm itself, or for those whom a reservation is for
 )  # fmt: skip
 _HELD = tuple(word for word in _KEPT_BACK if word != "ERROR")  # as an operator or power saving has it
 OWN_DRAINS = "hpcforge"  # how reasons of hpcforge's drains begin, those of its node health check too
-# Reasons that Slurm gives by itself; slurmd's, whose account is root, cannot be known by that. See slurmd's req.c and
-# slurmctld's node_mgr.c and job_mgr.c.
+# How reasons begin that Slurm gives by itself, of 22.05 to 26.05. slurmd and slurmstepd set theirs as root, as many an
+# operator does; slurmctld's are here, too, for one that runs as root.
 SLURM_DRAINS = (
-    "Low RealMemory", "Low CPUs", "Low socket*core", "Low TmpDisk", "gres/", "Kill task failed", "Prolog error",
-    "Epilog error", "batch job complete failure", "Duplicate jobid", "Not responding", "Node unexpectedly rebooted",
+    "SlurmdSpoolDir is full",  # slurmd's cred_context.c (22.05: slurmd.c), slurmstepd's mgr.c
+    "switch_g_job_postfini failed",  # slurmstepd's mgr.c
+    "Kill task failed", "Job step not running",  # slurmstepd's step_terminate_monitor.c, words of slurm_errno.c
+    "Failed to set node feature",  # slurmd's req.c
+    "Low RealMemory", "Low CPUs", "Low socket*core", "Low TmpDisk", "CoreSpec differ", "RestrictedCoresPerGPU",
+    "Could not unpack gres data", "Reported active features", "Failed to parse dynamic_conf", "Failed to set topology",
+    "Prolog error", "Job env setup error", "Node unexpectedly rebooted",  # these two lines and this: node_mgr.c
+    "gres/",  # gres.c
+    "Prolog/Epilog failure", "Duplicate jobid",  # agent.c
+    "Epilog error",  # job_mgr.c
+    "batch job complete failure",  # proc_req.c
+    "Bad core count",  # cons_tres
+    "Not responding",  # ping_nodes.c
+    "ResumeTimeout reached", "reboot timed out",  # power_save.c
+    "NO NETWORK ADDRESS FOUND",  # read_config.c
 )  # fmt: skip
 _UNUSABLE = frozenset((*_DRAINED, *_NOT_REGISTERED, *_KEPT_BACK))
 # What sinfo appends. `@` (a restart was asked for) and `-` (planned for a job) leave the node in use.

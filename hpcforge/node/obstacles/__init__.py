@@ -35,7 +35,7 @@ SUBJECTS: tuple[str, ...] = (
     "shadowing_programs",
     "space",
 )
-ALWAYS = ("old_state",)  # also on a host with nothing to change
+ALWAYS = ("old_state", "space")  # also on a host with nothing to change
 
 
 class Inspection(NamedTuple):

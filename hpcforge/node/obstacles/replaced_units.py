@@ -24,6 +24,7 @@ _FIRST = (
 )
 _PACKAGED = ("/usr/lib/systemd/system", "/lib/systemd/system")
 _MARK = "# written by hpcforge\n"  # as in `hpcforge.node.unit_files`
+_ACCOUNT = ("User", "Group", "DynamicUser", "RootDirectory", "RootImage")
 _SIZE_LIMIT = 1 << 20
 _RELOAD = "systemctl daemon-reload"
 
@@ -42,9 +43,14 @@ def search(inspection: Inspection, root: Path = Path("/")) -> Iterator[Conflict]
             elif Path(path).name in names and role not in coded and path not in own:
                 yield from _in_place(role, unit, path, root)
         for path in _drop_ins(unit, root) if role not in coded else ():
-            starts = _starts(root, path) if path not in own else []
+            if path in own:
+                continue
+            starts, account = _starts(root, path), _settings(root, path, *_ACCOUNT)
             if starts:
                 why = f"{path} has it start {_program(starts)} in place of the package's program"
+            elif account:
+                why = f"{path} has it run otherwise than the package's unit: {', '.join(account)}"
+            if starts or account:
                 yield Conflict(role, "unit", unit, why, (f"systemctl stop {shlex.quote(unit)}", aside(path), _RELOAD))
 
 
@@ -118,8 +124,13 @@ def _is_packaged(path: str, root: Path) -> bool:
 
 def _starts(root: Path, path: str) -> list[str]:
     """Return the commands that a unit's file or drop-in starts; an empty line alone only removes those before it."""
+    return [setting.partition("=")[2] for setting in _settings(root, path, "ExecStart")]
+
+
+def _settings(root: Path, path: str, *keys: str) -> list[str]:
+    """Return the settings with these keys, less empty ones, as KEY=VALUE."""
     pairs = (line.partition("=") for line in (_read(root, path) or "").splitlines())
-    return [value.strip() for key, _, value in pairs if key.strip() == "ExecStart" and value.strip()]
+    return [f"{key.strip()}={value.strip()}" for key, _, value in pairs if key.strip() in keys and value.strip()]
 
 
 def _program(starts: list[str]) -> str:

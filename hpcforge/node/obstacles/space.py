@@ -6,6 +6,7 @@ files are not known yet: each counts as large as the old one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,19 @@ if TYPE_CHECKING:
     from hpcforge.node.requests import DesiredRoleRequest
 
 
+_DAEMONS = ("/var/lib/", "/var/log/")  # where daemons write; what users fill is elsewhere
+_DAEMON_BYTES, _DAEMON_INODES = 4 * 1024**2, 16
+
+
 def search(inspection: Inspection) -> Iterator[Conflict]:
-    """Yield each file system that cannot take what the roles write there."""
+    """Yield each file system that cannot take what the roles write there, or their daemons."""
+    short = list(_for_changes(inspection)) if inspection.roles else []
+    yield from short
+    devices = {os.stat(conflict.name).st_dev for conflict in short}
+    yield from _for_daemons(inspection, devices)
+
+
+def _for_changes(inspection: Inspection) -> Iterator[Conflict]:
     roles: dict[str, str] = {}  # by the place that one writes to, the first of several
     needs = disk_space.own_needs()
     for role in inspection.roles:
@@ -33,6 +45,22 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
     for path, state, detail, commands in disk_space.shortages(needs):
         why = f"the file system of {path} {state}: {detail}"
         yield Conflict(roles.get(path, inspection.roles[0]["role"]), "disk", path, why, commands)
+
+
+def _for_daemons(inspection: Inspection, devices: set[int]) -> Iterator[Conflict]:
+    """Yield the file systems, less these devices, on which a role's daemon cannot keep its state or its log."""
+    for role in inspection.all_roles:
+        for kept in role.get("leaves", ()):
+            path = disk_space.existing(kept["path"])
+            configured = role["role"] in inspection.receipt.roles
+            if not kept["path"].startswith(_DAEMONS) or not (configured or path == kept["path"]):
+                continue
+            device = os.stat(path).st_dev
+            need = SpaceNeed(path, _DAEMON_BYTES, _DAEMON_INODES)
+            for _, state, detail, commands in disk_space.shortages([need]) if device not in devices else ():
+                devices.add(device)
+                why = f"the file system of {path}, where a daemon writes, {state}: {detail}"
+                yield Conflict(role["role"], "disk", path, why, commands)
 
 
 def role_needs(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[SpaceNeed]:

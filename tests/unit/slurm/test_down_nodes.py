@@ -2,8 +2,8 @@
 
 The forms are those of `scontrol --oneliner show node` of 22.05 and 24.11, less the fields that are not asked for: the
 reason comes last, with account and time in brackets; 24.11 may print a comment or extra text after it. Reasons are
-those of slurmctld's node_mgr.c and ping_nodes.c, and of slurmd's req.c; "Kill task failed [root@...]" is as public
-reports of drained nodes have it: slurmd asks for the drain as root.
+those of Slurm's sources, which `SLURM_DRAINS` names (https://github.com/SchedMD/slurm); "Kill task failed
+[root@...]" is as public reports of drained nodes have it: slurmd asks for the drain as root.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from hpcforge.slurm.down_nodes import DownWorker, down_workers
-from hpcforge.slurm.nodes import reason_setters
+from hpcforge.slurm.nodes import SLURM_DRAINS, reason_setters
 
 AT = "2026-11-28T10:02:41"
 OPERATOR = f"Reason=new disk [ada@{AT}]"
@@ -51,6 +51,56 @@ STATES = [  # state, reason; what it is called where it is a fault
     ("IDLE+DRAIN", f"Reason=hpcforge: GPUs 1, declared 2 [root@{AT}]", "drained"),
     ("IDLE+DRAIN", f"Reason=hpcforge-health: disk [root@{AT}]", "drained"),
 ]
+
+
+BY_SLURM = [  # as Slurm 22.05, 24.11 or 26.05 writes them
+    "SlurmdSpoolDir is full",
+    "switch_g_job_postfini failed",
+    "Kill task failed",
+    "Kill task failed (JobId=7 StepId=batch)",
+    "Job step not running",
+    "Failed to set node feature(s): 'cache'",
+    "Low socket*core*thread count, Low CPUs",
+    "Low CPUs",
+    "Low TmpDisk",
+    "CoreSpec differ",
+    "RestrictedCoresPerGPU=2 but no gpus on node w02",
+    "Could not unpack gres data",
+    "Reported active features (a) are not a superset of currently active changeable features (b)",
+    "Failed to parse dynamic_conf nodeline",
+    "Failed to set topology 'default:s1'",
+    "Job env setup error",
+    "Prolog error",
+    "Prolog error : Low CPUs",
+    "Epilog error",
+    "gres/gpu count reported lower than configured (0 < 2)",
+    "Prolog/Epilog failure",
+    "Duplicate jobid",
+    "batch job complete failure",
+    "Bad core count",
+    "Not responding",
+    "Low RealMemory (reported:1 < 100.00% of configured:2)",
+    "Node unexpectedly rebooted",
+    "ResumeTimeout reached",
+    "reboot timed out",
+    "NO NETWORK ADDRESS FOUND",
+]
+
+
+@pytest.mark.parametrize("reason", BY_SLURM)
+def test_a_drain_by_slurm_itself_is_a_fault_whatever_account_it_has(reason: str) -> None:
+    for state in ("IDLE+DRAIN", "MIXED+DRAIN"):
+        lines = f"NodeName=w02  State={state} Reason={reason} [root@{AT}]\n"
+        assert [(worker.state, worker.reason) for worker in down_workers(["w02"], lines, {})] == [("drained", reason)]
+
+
+def test_each_reason_of_slurm_has_an_example() -> None:
+    assert [known for known in SLURM_DRAINS if not any(reason.startswith(known) for reason in BY_SLURM)] == []
+
+
+@pytest.mark.parametrize("reason", ["disk is full", "spool: Kill task failed?", "prolog of site", "full", "update"])
+def test_a_drain_by_root_for_another_reason_is_an_operators(reason: str) -> None:
+    assert down_workers(["w02"], f"NodeName=w02  State=IDLE+DRAIN Reason={reason} [root@{AT}]\n", {}) == ()
 
 
 @pytest.mark.parametrize(("state", "reason", "word"), STATES)

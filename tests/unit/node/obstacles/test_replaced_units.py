@@ -90,6 +90,15 @@ def test_a_drop_in_with_another_program_is_named(host, folder):
     assert conflict.commands[2] == "systemctl daemon-reload"
 
 
+@pytest.mark.parametrize("setting", ["User=nobody", "Group=adm", "DynamicUser=yes", "RootDirectory=/opt/root"])
+def test_a_drop_in_with_another_account_or_root_is_named(host, setting):
+    path = f"{ETC}/slurmd.service.d/run.conf"
+    [conflict] = host({path: f"[Service]\n{setting}\n"})
+    assert conflict.why == f"{path} has it run otherwise than the package's unit: {setting}"
+    assert conflict.commands[1].endswith(path)
+    assert host({path: f"[Service]\n{setting}\n"}, own=[path]) == []
+
+
 @pytest.mark.parametrize(
     "files",
     [

@@ -94,3 +94,23 @@ def test_packages_are_asked_about_where_there_is_little_room(disk, monkeypatch):
     [conflict] = found({"role": "munge", "packages": ["munge"]})
     assert (conflict.role, asked) == ("munge", [["munge"]])
     assert "is full: 1.0 MiB needed, 64 KiB free" in conflict.why
+
+
+@pytest.mark.parametrize(("options", "state"), [("size=64k", "is full"), ("size=8m,nr_inodes=8", "has too few inodes")])
+def test_where_a_daemon_writes_there_is_room_also_where_nothing_is_to_change(disk, monkeypatch, options, state):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", disk], check=True)
+    monkeypatch.setattr(space, "_DAEMONS", (str(disk),))
+    slurm = {"role": "slurm_compute", "leaves": [{"path": f"{disk}/slurmd", "why": "jobs"}]}
+
+    def daemons(*configured):
+        has = receipt.EMPTY._replace(roles={role: {} for role in configured})
+        return list(space.search(obstacles.Inspection((), {}, has, [slurm])))
+
+    assert daemons() == []  # its first apply makes the folder
+    [conflict] = daemons("slurm_compute")
+    assert conflict[:3] == ("slurm_compute", "disk", str(disk))
+    assert conflict.why.startswith(f"the file system of {disk}, where a daemon writes, {state}: ")
+    (disk / "slurmd").mkdir()
+    assert [conflict.name for conflict in daemons()] == [f"{disk}/slurmd"]
+    subprocess.run(["mount", "-o", "remount,size=8m,nr_inodes=64", disk], check=True)
+    assert daemons("slurm_compute") == []
