@@ -61,8 +61,8 @@ def _no_login(target: Target, where: str, error: paramiko.AuthenticationExceptio
     return UnreachableError(
         "login",
         f"{where} does not let {target.user} in with {with_what}: {error}; `journalctl -t sshd` on its console says "
-        "why: the key in authorized_keys, the account, or AllowUsers, AllowGroups, LoginGraceTime or "
-        "PubkeyAcceptedAlgorithms in sshd_config",
+        "why: the key in authorized_keys, the account, or AllowUsers, AllowGroups, DenyUsers, DenyGroups, "
+        "LoginGraceTime or PubkeyAcceptedAlgorithms in sshd_config",
     )
 
 
@@ -77,7 +77,7 @@ def _no_way_through(where: str, error: paramiko.ChannelException) -> Unreachable
 
 def _no_connection(where: str, error: OSError, start: str | None) -> UnreachableError:
     if isinstance(error, ConnectionRefusedError):
-        return UnreachableError("refused", f"{where} refuses connections on port 22: is its sshd running?")
+        return UnreachableError("refused", f"{where} refuses connections on port 22: is sshd running there, and on port 22?")
     if isinstance(error, TimeoutError):
         return UnreachableError("timeout", f"{where} does not answer on port 22 within {CONNECT_S:g} s")
     if isinstance(error, socket.gaierror):

@@ -98,6 +98,16 @@ def test_a_login_that_pam_refuses_is_not_blamed_on_the_key() -> None:
     assert "/key" not in str(known)
 
 
+def test_a_login_that_is_refused_names_the_settings_that_refuse_it() -> None:
+    said = str(classify(TARGET, paramiko.AuthenticationException("Authentication failed.")))
+    assert "AllowUsers, AllowGroups, DenyUsers, DenyGroups, LoginGraceTime or PubkeyAcceptedAlgorithms in sshd" in said
+
+
+def test_a_port_that_refuses_may_be_another_than_sshds() -> None:
+    said = str(classify(TARGET, _system(errno.ECONNREFUSED)))
+    assert said == "n1 (192.0.2.1) refuses connections on port 22: is sshd running there, and on port 22?"
+
+
 def test_a_changed_host_key_is_named_by_both_fingerprints() -> None:
     expected, found = (paramiko.Ed25519Key(data=base64.b64decode(KEY.split()[1])), paramiko.ECDSAKey.generate())
     known = classify(TARGET, paramiko.BadHostKeyException("192.0.2.1", found, expected))
