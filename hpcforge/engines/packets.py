@@ -105,14 +105,14 @@ class _Transport(paramiko.Transport):
         try:
             super().start_client(event, timeout)
         except (EOFError, OSError) as error:
-            if self.packetizer.handshake_timed_out():  # type: ignore[attr-defined]
+            if self.packetizer.handshake_timed_out():
                 raise _stalled(self.handshake_timeout) from error
             raise _ended(error) from error
         except paramiko.SSHException as error:
             if str(error) == "Negotiation failed.":  # paramiko's words where the other end says goodbye
                 raise _ended(EOFError()) from error
             raise
-        if event is None and timeout is not None and not self.initial_kex_done:  # type: ignore[attr-defined]
+        if event is None and timeout is not None and not self.initial_kex_done:
             raise _stalled(timeout) if self.remote_version else self._without_banner(TimeoutError(), timeout)
 
     def _check_banner(self) -> None:

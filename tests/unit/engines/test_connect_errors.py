@@ -194,7 +194,7 @@ def server(greeting: bytes, end: str) -> Iterator[tuple[int, list[str]]]:
 
 
 BANNER = b"SSH-2.0-OpenSSH_9.2\r\n"
-MUTE = "accepts connections on port 22 and sends no SSH banner within 1 s: sshd hangs, or another program has the port; `ss"
+MUTE = "accepts connections on port 22 and sends no SSH banner within 1 s: sshd hangs, or another program has the port"
 
 
 @pytest.mark.parametrize(
