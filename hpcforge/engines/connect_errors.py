@@ -8,21 +8,18 @@ import socket
 import paramiko
 
 from hpcforge.engines.host_keys import UnreachableError
-from hpcforge.engines.packets import NothingInCommonError
+from hpcforge.engines.packets import HandshakeError, NothingInCommonError
 from hpcforge.engines.tasks import CONNECT_S, Target
 
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL}
 
 
 _CLOSED_AT_LOGIN = "transport shut down"  # paramiko's words; sshd closes so where PAM's account modules refuse
-_NO_BANNER = "Error reading SSH protocol banner"  # paramiko's words before the error, for which it has no type
 
 
 def dropped(error: BaseException) -> bool:
     """Whether the connection was closed before sshd's banner: too many logins are under way there (MaxStartups)."""
-    said = str(error)
-    closed = said == _NO_BANNER or "reset by peer" in said
-    return isinstance(error, paramiko.SSHException) and said.startswith(_NO_BANNER) and closed
+    return isinstance(error, HandshakeError) and error.by_chance
 
 
 def classify(target: Target, error: BaseException) -> UnreachableError:
@@ -42,12 +39,8 @@ def classify(target: Target, error: BaseException) -> UnreachableError:
         return UnreachableError("handshake", f"{where} answers on port 22, but {error}")
     if isinstance(error, paramiko.ChannelException):
         return _no_way_through(where, error)
-    if dropped(error):
-        return UnreachableError(
-            "handshake",
-            f"{where} answers on port 22 but closes the connection before its banner: it has too many pending "
-            "logins, or sshd refuses this address; `ss -tn 'sport = :22'` on its console lists the connections",
-        )
+    if isinstance(error, HandshakeError):
+        return UnreachableError("handshake", f"{where} {error}")
     if isinstance(error, OSError):
         return _no_connection(where, error, target.start)
     if isinstance(error, paramiko.SSHException) and "opening channel" in str(error):  # paramiko has no type for it
@@ -61,8 +54,8 @@ def _no_login(target: Target, where: str, error: paramiko.AuthenticationExceptio
     return UnreachableError(
         "login",
         f"{where} does not let {target.user} in with {with_what}: {error}; `journalctl -t sshd` on its console says "
-        "why: the key in authorized_keys, the account, or AllowUsers, AllowGroups, LoginGraceTime or "
-        "PubkeyAcceptedAlgorithms in sshd_config",
+        "why: the key in authorized_keys, the account, or AllowUsers, AllowGroups, DenyUsers, DenyGroups, "
+        "LoginGraceTime or PubkeyAcceptedAlgorithms in sshd_config",
     )
 
 
@@ -77,7 +70,9 @@ def _no_way_through(where: str, error: paramiko.ChannelException) -> Unreachable
 
 def _no_connection(where: str, error: OSError, start: str | None) -> UnreachableError:
     if isinstance(error, ConnectionRefusedError):
-        return UnreachableError("refused", f"{where} refuses connections on port 22: is its sshd running?")
+        return UnreachableError(
+            "refused", f"{where} refuses connections on port 22: is sshd running there, and on port 22?"
+        )
     if isinstance(error, TimeoutError):
         return UnreachableError("timeout", f"{where} does not answer on port 22 within {CONNECT_S:g} s")
     if isinstance(error, socket.gaierror):

@@ -18,12 +18,8 @@ _SUDO_REMEDIES = {  # the line, and what sudo prints, in English: contact.py ask
     "in /etc/sudoers.d/USER: Defaults:USER secure_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin": (
         "command not found",
     ),
-    "install sudo, and in /etc/sudoers.d/USER: USER ALL=(ALL) NOPASSWD: ALL": (
-        "password",
-        "not in the sudoers",
-        "not allowed",
-        "no sudo on",
-    ),
+    "in /etc/sudoers.d/USER: USER ALL=(ALL) NOPASSWD: ALL": ("password", "not in the sudoers", "not allowed"),
+    "install sudo, and in /etc/sudoers.d/USER: USER ALL=(ALL) NOPASSWD: ALL": ("no sudo on",),
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -7,6 +7,7 @@ something to read: then no other greenlet of the process would run. Runs in the 
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from functools import partial
 from typing import ClassVar
@@ -20,6 +21,8 @@ from hpcforge.engines.algorithms import without_common
 
 MOST_PACKET_BYTES = 256 * 1024  # as OpenSSH; RFC 4253 asks for 35,000, and paramiko's peers send no more
 MOST_BANNER_BYTES = 256 * 1024
+_GREETING_BYTES = 512  # of what comes before a banner, for people
+_REFUSALS = ("", "Exceeded MaxStartups", "Not allowed at this time")  # sshd's own words before it closes, or none
 _TURN_S = 0.01  # that a connection may read before the others have their turn
 
 
@@ -29,6 +32,7 @@ class FairPacketizer(Packetizer):
     def __init__(self, stream: socket.socket | paramiko.Channel) -> None:
         super().__init__(stream)  # type: ignore[arg-type]  # through a jump host it is a channel
         self._banner_bytes = 0
+        self._greeting = b""
         self._turn_began_s = time.monotonic()
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
@@ -38,6 +42,13 @@ class FairPacketizer(Packetizer):
         self._give_way()
         data: bytes = super().read_all(n, check_rekey)
         return data
+
+    @property
+    def greeting(self) -> str:
+        """The first line that came instead of a banner, plain and short; empty where none came."""
+        line = next(iter(self._greeting.strip().splitlines()), b"")
+        text = line[:60].decode(errors="replace")
+        return "".join(letter if letter.isprintable() else "?" for letter in text)
 
     def readline(self, timeout: float) -> str:
         """Return the line with sshd's version; text before it is passed over (RFC 4253, section 4.2)."""
@@ -54,6 +65,7 @@ class FairPacketizer(Packetizer):
         self._give_way()
         data: bytes = super()._read_timeout(timeout)  # type: ignore[misc]  # the stubs have no private names
         self._banner_bytes += len(data)
+        self._greeting = (self._greeting + data)[:_GREETING_BYTES]
         if self._banner_bytes > MOST_BANNER_BYTES:
             raise paramiko.SSHException(f": more than {MOST_BANNER_BYTES} bytes")  # behind paramiko's words
         return data
@@ -68,6 +80,17 @@ class NothingInCommonError(paramiko.SSHException):
     """A list of algorithms of a node's sshd has none that hpcforge has; its text has both, and what to do."""
 
 
+class HandshakeError(paramiko.SSHException):
+    """What answers on port 22 does not come as far as a login; the text says how, and what to do.
+
+    `by_chance`: it closed the connection before its banner, as sshd does where too many logins are under way.
+    """
+
+    def __init__(self, text: str, *, by_chance: bool = False) -> None:
+        super().__init__(text)
+        self.by_chance = by_chance
+
+
 class _Transport(paramiko.Transport):
     """paramiko's, which has the standard's name of curve25519-sha256@libssh.org (RFC 8731), too."""
 
@@ -76,6 +99,45 @@ class _Transport(paramiko.Transport):
     if "curve25519-sha256@libssh.org" in _kex_info:  # not with an OpenSSL of FIPS 140
         _kex_info["curve25519-sha256"] = _kex_info["curve25519-sha256@libssh.org"]
         _preferred_kex = tuple(dict.fromkeys(("curve25519-sha256", *_preferred_kex)))
+
+    def start_client(self, event: threading.Event | None = None, timeout: float | None = None) -> None:
+        """Agree on keys. Raises `HandshakeError`, where paramiko says little, or returns when the time is over."""
+        try:
+            super().start_client(event, timeout)
+        except (EOFError, OSError) as error:
+            if self.packetizer.handshake_timed_out():
+                raise _stalled(self.handshake_timeout) from error
+            raise _ended(error) from error
+        except paramiko.SSHException as error:
+            if str(error) == "Negotiation failed.":  # paramiko's words where the other end says goodbye
+                raise _ended(EOFError()) from error
+            raise
+        if event is None and timeout is not None and not self.initial_kex_done:
+            raise _stalled(timeout) if self.remote_version else self._without_banner(TimeoutError(), timeout)
+
+    def _check_banner(self) -> None:
+        """Read the banner. Raises `HandshakeError`, where paramiko has one text for all."""
+        try:
+            super()._check_banner()  # type: ignore[misc]
+        except paramiko.SSHException as error:
+            if isinstance(error.__context__, EOFError | OSError):
+                raise self._without_banner(error.__context__, self.banner_timeout) from error
+            raise
+
+    def _without_banner(self, error: EOFError | OSError, waited_s: float) -> HandshakeError:
+        greeting = self.packetizer.greeting  # type: ignore[attr-defined]
+        if greeting not in _REFUSALS:
+            return HandshakeError(f"answers port 22 with '{greeting}', which is no SSH server's banner")
+        if isinstance(error, TimeoutError):
+            return HandshakeError(
+                f"accepts connections on port 22 and sends no SSH banner within {waited_s:g} s: sshd hangs, or another "
+                "program has the port; `ss -ltnp sport = :22` on its console shows which"
+            )
+        return HandshakeError(
+            "answers on port 22 but closes the connection before its banner: it has too many pending logins, or sshd "
+            "refuses this address; `ss -tn 'sport = :22'` on its console lists the connections",
+            by_chance=True,
+        )
 
     def _parse_kex_init(self, m: paramiko.Message) -> None:
         """Agree on algorithms. Raises `NothingInCommonError`, where paramiko has the name of a list alone."""
@@ -87,6 +149,20 @@ class _Transport(paramiko.Transport):
             options = self.get_security_options()
             has = {"kex": options.kex, "keys": options.key_types, "ciphers": options.ciphers, "macs": options.digests}
             raise NothingInCommonError(without_common(offered, has) or str(error)) from error
+
+
+def _ended(error: EOFError | OSError) -> HandshakeError:
+    how = "connection closed" if isinstance(error, EOFError) else (error.strerror or str(error)).lower()
+    return HandshakeError(
+        f"ends the ssh handshake ({how}): its sshd may have no algorithm or host key in common with hpcforge, or fails "
+        "at start; `journalctl -u ssh -n 20` on its console has the reason"
+    )
+
+
+def _stalled(waited_s: float) -> HandshakeError:
+    return HandshakeError(
+        f"begins the ssh handshake and does not end it within {waited_s:g} s: it is overloaded or hangs"
+    )
 
 
 transport = partial(_Transport, packetizer_class=FairPacketizer)

@@ -206,7 +206,7 @@ def execute(
     """
     start = time.monotonic()
     stderr = Tail()
-    channel, printed = None, ""
+    channel, printed, begun = None, "", False
     try:
         with gevent.Timeout(listen_s, _LateError), gevent.Timeout(begins_s, _SilentError) as silence:
             channel = open_session(client, target)
@@ -233,10 +233,12 @@ def execute(
         client.close()  # paramiko would keep what a node sends on, whatever it is told
         return CommandEnd(None, stderr.text(), time.monotonic() - start, flooded=True)
     except (OSError, EOFError, paramiko.SSHException) as error:
-        raise lost(target) from error
+        raise (lost(target) if begun or isinstance(error, TimeoutError) else _closed(target)) from error
     finally:
         if channel is not None:
             channel.close()
+    if rc == -1 and not begun and not isinstance(transport_of(client).get_exception(), TimeoutError):
+        raise _closed(target)
     if rc == -1 and not alive(client):
         raise lost(target)
     if not begun and rc != -1:
@@ -262,6 +264,15 @@ def open_session(client: paramiko.SSHClient, target: Target) -> paramiko.Channel
                     f"MaxSessions in its sshd_config to 10, which is sshd's default ({error.text})",
                 ) from error
             gevent.sleep(0.05)
+        except paramiko.SSHException as error:
+            if "Timeout opening channel" not in str(error):  # paramiko has no type for it
+                raise
+            client.close()
+            raise UnreachableError(
+                "silent",
+                f"{target.name} ({target.address}) lets {target.user} in and opens no session for a command within "
+                f"{HANDSHAKE_S:g} s: a module of PAM waits, or the node is overloaded; nothing was changed",
+            ) from error
 
 
 def marked(command: str) -> str:
@@ -299,6 +310,15 @@ def lost(target: Target) -> UnreachableError:
         "link",
         f"the connection to {target.name} ({target.address}) was lost during a step, which may have continued; check "
         "the node",
+    )
+
+
+def _closed(target: Target) -> UnreachableError:
+    """The other end closed before the mark of a command: what a command reads was not sent."""
+    return UnreachableError(
+        "link",
+        f"{target.name} ({target.address}) closed the connection after the login of {target.user}, before any command "
+        "began: ChrootDirectory, PAM or a limit in its sshd, or it restarts; nothing was changed",
     )
 
 

@@ -4,6 +4,7 @@ import base64
 import errno
 import os
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
+from hpcforge.engines import ssh
 from hpcforge.engines.connect_errors import classify
 from hpcforge.engines.host_keys import UnreachableError, host_keys, known_hosts
 from hpcforge.engines.ssh import host_key
@@ -98,6 +100,16 @@ def test_a_login_that_pam_refuses_is_not_blamed_on_the_key() -> None:
     assert "/key" not in str(known)
 
 
+def test_a_login_that_is_refused_names_the_settings_that_refuse_it() -> None:
+    said = str(classify(TARGET, paramiko.AuthenticationException("Authentication failed.")))
+    assert "AllowUsers, AllowGroups, DenyUsers, DenyGroups, LoginGraceTime or PubkeyAcceptedAlgorithms in sshd" in said
+
+
+def test_a_port_that_refuses_may_be_another_than_sshds() -> None:
+    said = str(classify(TARGET, _system(errno.ECONNREFUSED)))
+    assert said == "n1 (192.0.2.1) refuses connections on port 22: is sshd running there, and on port 22?"
+
+
 def test_a_changed_host_key_is_named_by_both_fingerprints() -> None:
     expected, found = (paramiko.Ed25519Key(data=base64.b64decode(KEY.split()[1])), paramiko.ECDSAKey.generate())
     known = classify(TARGET, paramiko.BadHostKeyException("192.0.2.1", found, expected))
@@ -151,6 +163,65 @@ def test_one_that_is_dropped_twice_says_what_is_the_matter() -> None:
         shown(port)
     assert caught.value.reason == "handshake"
     assert done == ["drop", "drop"]
+
+
+@contextmanager
+def server(greeting: bytes, end: str) -> Iterator[tuple[int, list[str]]]:
+    """A port that sends a greeting, and then closes, resets or keeps what comes; and what it did."""
+    done: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    done.append(end)
+                    with connection:
+                        connection.recv(1024)
+                        connection.sendall(greeting)
+                        while end == "keep" and connection.recv(65536):
+                            pass
+                        if end == "reset":
+                            linger = struct.pack("ii", 1, 0)  # on, 0 s: closing resets
+                            connection.recv(65536)
+                            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        yield listening.getsockname()[1], done
+        listening.shutdown(socket.SHUT_RDWR)
+    serving.join(10)
+
+
+BANNER = b"SSH-2.0-OpenSSH_9.2\r\n"
+MUTE = "accepts connections on port 22 and sends no SSH banner within 1 s: sshd hangs, or another program has the port"
+
+
+@pytest.mark.parametrize(
+    ("greeting", "end", "words"),
+    [
+        (b"", "keep", MUTE),
+        (
+            b"HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n",
+            "close",
+            "answers port 22 with 'HTTP/1.1 400 Bad Request', ",
+        ),
+        (b"220 mail ESMTP\r\n", "keep", "answers port 22 with '220 mail ESMTP', which is no SSH server's banner"),
+        (b"\x15\x03\x1b[31m" + b"x" * 900, "keep", "answers port 22 with '???[31m" + "x" * 53 + "', which"),
+        (BANNER, "reset", "ends the ssh handshake (connection reset by peer): its sshd may have no algorithm or host"),
+        (BANNER, "close", "ends the ssh handshake (connection "),
+        (BANNER, "keep", "begins the ssh handshake and does not end it within 1 s"),
+    ],
+)
+def test_what_is_no_sshd_or_ends_in_the_handshake_is_named(
+    greeting: bytes, end: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "HANDSHAKE_S", 1.0)
+    with server(greeting, end) as (port, done), pytest.raises(UnreachableError) as caught:
+        shown(port)
+    assert str(caught.value).startswith(f"n1 (192.0.2.1) {words}")
+    assert caught.value.reason == "handshake"
+    assert done == [end]  # only what closes before its banner is tried again
 
 
 def test_what_fails_after_the_banner_is_not_tried_again() -> None:

@@ -102,6 +102,10 @@ def test_a_marked_command_prints_the_mark_and_ends_as_the_command() -> None:
         ("waits", "silent", "whose login shell did not begin a command within 1 s"),
         ("no session", "login", "set MaxSessions in its sshd_config to 10"),
         ("late session", None, "begun"),
+        ("slow session", "silent", "lets ops in and opens no session for a command within 1 s: a module of PAM waits"),
+        ("closed", "link", "closed the connection after the login of ops, before any command began: ChrootDirectory"),
+        ("closed channel", "link", "closed the connection after the login of ops, before any command began: "),
+        ("cut", "link", "was lost during a step, which may have continued"),
     ],
 )
 def test_a_login_that_runs_no_command_is_named(kind: str, reason: str | None, words: str) -> None:
