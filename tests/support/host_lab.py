@@ -29,7 +29,8 @@ dpkg --audit
 apt-mark showhold
 systemctl list-units --all --plain --no-legend --type=service,socket,mount,timer --state=active,failed |
   awk '{print $1, $3}' |
-  grep -v -E '^(user|systemd-hostnamed|systemd-tmpfiles-clean|session|hpcforge|run-user|apt-|man-db|e2scrub|dpkg)' | sort
+  grep -v -E '^(user|systemd-hostnamed|systemd-tmpfiles-clean|session|hpcforge)' |
+  grep -v -E '^(run-user|apt-|man-db|e2scrub|dpkg)' | sort
 findmnt --list --noheadings --output TARGET,FSTYPE,OPTIONS --types notmpfs,nodevpts | tr -s ' ' |
   grep -v -e /run/user -e '^/ ' | sort
 findmnt --list --noheadings --output TARGET,OPTIONS --types tmpfs | tr -s ' ' | grep -v /run/user | sort

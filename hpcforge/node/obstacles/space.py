@@ -27,7 +27,7 @@ def search(inspection: Inspection) -> Iterator[Conflict]:
     """Yield each file system that cannot take what the roles write there, or their daemons."""
     short = list(_for_changes(inspection)) if inspection.roles else []
     yield from short
-    devices = {os.stat(conflict.name).st_dev for conflict in short}
+    devices = {os.stat(conflict.name).st_dev for conflict in short}  # noqa: PTH116
     yield from _for_daemons(inspection, devices)
 
 
@@ -55,7 +55,7 @@ def _for_daemons(inspection: Inspection, devices: set[int]) -> Iterator[Conflict
             configured = role["role"] in inspection.receipt.roles
             if not kept["path"].startswith(_DAEMONS) or not (configured or path == kept["path"]):
                 continue
-            device = os.stat(path).st_dev
+            device = os.stat(path).st_dev  # noqa: PTH116
             need = SpaceNeed(path, _DAEMON_BYTES, _DAEMON_INODES)
             for _, state, detail, commands in disk_space.shortages([need]) if device not in devices else ():
                 devices.add(device)

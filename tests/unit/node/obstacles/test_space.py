@@ -98,6 +98,7 @@ def test_packages_are_asked_about_where_there_is_little_room(disk, monkeypatch):
 
 @pytest.mark.parametrize(("options", "state"), [("size=64k", "is full"), ("size=8m,nr_inodes=8", "has too few inodes")])
 def test_where_a_daemon_writes_there_is_room_also_where_nothing_is_to_change(disk, monkeypatch, options, state):
+    subprocess.run(["umount", disk], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", disk], check=True)
     monkeypatch.setattr(space, "_DAEMONS", (str(disk),))
     slurm = {"role": "slurm_compute", "leaves": [{"path": f"{disk}/slurmd", "why": "jobs"}]}
