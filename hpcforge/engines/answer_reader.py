@@ -45,9 +45,11 @@ class AnswerReader:
             self._say(said)
         return kind, data
 
-    def error(self, node: str) -> str | None:
-        """What the lines themselves say against a program that ended well."""
-        return self.against or (None if self.answered else f"the node program on {node} ended without an answer")
+    def error(self, node: str, ended: str | None) -> str | None:
+        """Return why the program failed: by its lines, or else by how it `ended`."""
+        return (
+            self.against or ended or (None if self.answered else f"the node program on {node} ended without an answer")
+        )
 
     def _say(self, why: str) -> None:
         self.against = self.against or why

@@ -188,7 +188,7 @@ def _exec(link: Connection, task: Json, emit: Any) -> Json:
         error = f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output on {target.name}: stopped listening"
     else:
         said = ended.stderr or ("" if text else out.text())  # a login that is turned away is often told so on stdout
-        error = explain(target, ended.rc, said, task["timeout_s"], ended.wall_s) or hearing.error(target.name)
+        error = hearing.error(target.name, explain(target, ended.rc, said, task["timeout_s"], ended.wall_s))
     ok, stdout = error is None, out.text()
     return result(ok=ok, rc=ended.rc, stdout=stdout, stderr=ended.stderr, error=error, changed=hearing.changed)
 

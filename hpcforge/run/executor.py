@@ -21,7 +21,7 @@ from hpcforge.run.resume import Resume
 from hpcforge.run.role_dependencies import RoleDependencies
 from hpcforge.run.rollout import Rollout, TurnEnd
 from hpcforge.run.run import Run
-from hpcforge.run.stage import FinalCheckStage, Stage
+from hpcforge.run.stage import FinalCheckStage, FirstContactStage, Stage
 from hpcforge.run.stages import last_look, leaving_stages, stages
 
 _WAIT_S = 0.5
@@ -388,8 +388,11 @@ class _Executor:
         assert stage is not None
         error = str(data.get("error") or "")
         why = stage.lost(error) if data.get("unreachable") else None
+        if isinstance(stage, FirstContactStage) and not data.get("ok") and not data.get("unreachable"):
+            why = error
         if why is not None:
-            self._settle_all(node.name, stage.roles, RoleOutcome("failed", why))
+            roles = stage.roles[:1] if isinstance(stage, FirstContactStage) else stage.roles
+            self._settle_all(node.name, roles, RoleOutcome("failed", why))
             self._end(node, RoleOutcome("skipped", f"{stage.roles[0]} failed"))
             return
         if data.get("unreachable"):

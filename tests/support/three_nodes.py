@@ -301,7 +301,7 @@ class Nodes:
                 kind, data = event
                 heard = {"heard": {"asked_s": 1.7e9, "said_s": 1.7e9}} if kind == "observed" else {}
                 self.events.append(Event(task.node, task.id, kind, {**data, **heard}))
-        error = hearing.error(task.node)
+        error = hearing.error(task.node, None)
         self.events.append(Event(task.node, task.id, "result", result(ok=error is None, rc=0, error=error)))
 
     def next(self, timeout_s: float | None = None) -> Event | None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+from hpcforge.engines.answer_reader import AnswerReader
 from hpcforge.node import contact
 from tests.support.apt_root import apt_root
 
@@ -21,6 +22,17 @@ def test_a_hold_that_python_needs_is_named_and_no_other(tmp_path):
         root.have("jq", "hold ok not-installed")
         hints = sh("hints nothing", **root.environment())
     assert hints == "; package libpython3 is on hold: run there: apt-mark unhold libpython3"
+
+
+def test_why_python_did_not_come_is_the_error_of_the_task(tmp_path):
+    with apt_root(tmp_path, {"python3": ""}) as root:
+        root.have("python3", "hold ok not-installed")
+        lines = sh('as_root() { "$@"; }; there() { false; }; with_apt', **root.environment())
+    reader = AnswerReader()
+    for line in lines.splitlines():
+        reader.take(line)
+    error = reader.error("w03", "exit status 1 on w03")
+    assert "package python3 is on hold: run there: apt-mark unhold python3" in error
 
 
 def test_the_holder_of_a_lock_is_named():

@@ -21,7 +21,7 @@ from hpcforge.plan.desired import Listen, Opaque, RoleNeed
 from hpcforge.plan.plan import Change, OpaqueChange, Plan, ResourceChange, Step, UnitChange
 from hpcforge.run.executor import execute
 from hpcforge.run.node_state import Arrival, Arrive
-from hpcforge.run.result import RunResult
+from hpcforge.run.result import RoleOutcome, RunResult
 from hpcforge.run.run import Run
 from hpcforge.run.stages import stages
 
@@ -174,9 +174,11 @@ def test_first_contact_comes_first_and_its_failure_ends_the_node() -> None:
     def no_sudo(task: Task) -> list[tuple[str, dict[str, Any]]]:
         return [("result", result(error="sudo: a password is required"))]
 
-    ended, started = run(plan({"base": {"w1": Change(packages=("p",))}}, first_contact=("w1",)), no_sudo)
+    change = {"w1": Change(packages=("p",))}
+    ended, started = run(plan({"base": change, "time": change}, first_contact=("w1",)), no_sudo)
     assert started == ["bootstrap:w1"]
     assert ended.failed() == {"w1": [("base", "sudo: a password is required")]}
+    assert ended.outcomes["w1"]["time"] == RoleOutcome("skipped", "base failed")
 
 
 def test_a_node_without_python_is_sent_what_it_is_searched_for() -> None:
