@@ -17,7 +17,14 @@ from hpcforge.run.observe import SLURM_NUMBER, ask, number_asks
 from hpcforge.run.requests import wanted
 from hpcforge.run.secret_files import Contents
 from hpcforge.run.wait_messages import Waits
-from hpcforge.slurm.down_causes import WorkerAnswers, causes, checked, questions
+from hpcforge.slurm.down_causes import (
+    WorkerAnswers,
+    causes,
+    checked,
+    controller_causes,
+    controller_questions,
+    questions,
+)
 from hpcforge.slurm.down_nodes import DownWorker, down_workers
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND
 
@@ -94,6 +101,17 @@ def explained(
     return tuple(
         _with_causes(cluster, worker, of_head, seen[worker.node]) if worker.node in seen else worker for worker in found
     )
+
+
+def silent_controller(engine: Engine, cluster: Cluster, desired: Desired, head: Observation) -> tuple[DownWorker, ...]:
+    """Return the head with the causes where it was configured with Slurm and has not listed its nodes; else none."""
+    has_slurm = any(role.role == desired.scheduler for role in desired.nodes.get(head.node, ()))
+    if head.unreachable is not None or not head.configured or not has_slurm or SLURM_NODES in head.answers:
+        return ()
+    os = cluster.os_of(head.node)
+    asks = controller_questions(os.unit("slurmctld.service"), os.unit("munge.service"))
+    answers = _answers(engine, {head.node: _asking(asks)}, _HEAD_S)[head.node].answers
+    return (DownWorker(head.node, "", causes=controller_causes(head.node, answers)),)
 
 
 def _answers(engine: Engine, requests: Mapping[str, Request], timeout_s: float) -> dict[str, Observation]:

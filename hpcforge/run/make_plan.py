@@ -100,7 +100,10 @@ def compare(
     plan = replace(
         plan,
         obstacles=tuple(with_line(site, obstacle) for obstacle in plan.obstacles),
-        down=down_workers.explained(engine, site.cluster, goal.desired, down),
+        down=(
+            *down_workers.silent_controller(engine, site.cluster, goal.desired, found.head),
+            *down_workers.explained(engine, site.cluster, goal.desired, down),
+        ),
     )
     recorded = load(found.head.reads.get(VERDICTS_PATH))
     out = not_scheduled(parse_slurm_nodes(found.head.answers.get(SLURM_NODES, "")))

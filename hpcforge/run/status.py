@@ -86,9 +86,11 @@ def status(
     known = down_workers.configured(seen)
     found = down_workers.find(cluster, seen, known, known)
     down = {worker.node: worker for worker in down_workers.explained(engine, cluster, desired, found)}
+    head = cluster.slurm.controller
+    silent = down_workers.silent_controller(engine, cluster, desired, seen[head])
+    down |= {worker.node: worker for worker in silent}
     now_s = time.time()
     certified = {name: certificates(roles.get(name, ()), seen[name].reads, now_s) for name in names}
-    head = cluster.slurm.controller
     history, roster, away = read_log(engine, head, cluster.name, last, kept_as)
     recorded = load(seen[head].reads.get(VERDICTS_PATH))
     slurm = parse_slurm_nodes(seen[head].answers.get(SLURM_NODES, ""))
@@ -113,7 +115,7 @@ def status(
         verdicts=recorded,
         notes=(
             *(_notes(head, away, history, roster, recorded)),
-            *(_notes_of_slurm(seen[head], desired)),
+            *(f"Slurm on {head} does not list its nodes: {controller.explanation}" for controller in silent),
             *([f"{dead.sentence()}: that process has ended on this machine, and the run was cut off"] if dead else []),
         ),
     )
@@ -171,18 +173,11 @@ def _node(
 
 def _with_down(node: NodeStatus, down: DownWorker | None) -> NodeStatus:
     """Return the node with the causes for which it takes no job; its state and Slurm's reason are shown anyway."""
-    if down is None:
-        return node
+    if down is None or not down.state:
+        return replace(node, down=down)
     since = f"down since {down.since}" if down.since and down.state == "down" else down.state
     text = ": ".join(filter(None, (since, down.explanation or down.reason)))
     return replace(node, troubles=(text, *node.troubles), down=down)
-
-
-def _notes_of_slurm(head: Observation, desired: Desired) -> list[str]:
-    has_slurm = any(role.role == desired.scheduler for role in desired.nodes.get(head.node, ()))
-    if head.unreachable is not None or not head.configured or not has_slurm or SLURM_NODES in head.answers:
-        return []
-    return [f"Slurm on {head.node} does not list its nodes, so their states are not known"]
 
 
 def _notes(head: str, away: str | None, history: History, roster: Roster, recorded: Recorded) -> list[str]:

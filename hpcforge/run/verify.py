@@ -100,6 +100,10 @@ def look(engine: Engine, cluster: Cluster, desired: Desired, listener: Listener,
             leftover.clear(engine, cluster, listener.say)
         names = [name for name in down_workers.configured(seen) if name != gate]
         down = down_workers.explained(engine, cluster, desired, down_workers.find(cluster, seen, names, names))
+        silent = down_workers.silent_controller(engine, cluster, desired, head)
+    for controller in silent:
+        out |= {worker.name: controller.sentence for worker in cluster.workers if worker.name not in out}
+    down = (*silent, *down)
     for worker in down:
         listener.say(f"left out: {worker.sentence}")
         out[worker.node] = worker.sentence

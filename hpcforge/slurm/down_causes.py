@@ -9,31 +9,59 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-_SHOW = "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,ExecStart"
+_SHOW = "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,ExecStart,MainPID"
+_PROCESSES = 'for u; do cat "/proc/$(systemctl show --property=MainPID --value "$u")/stat"; done 2>/dev/null; true'
 # Where the kernel has no table of iptables-legacy, the program would make one.
 _LEGACY = "for f in ip ip6; do grep -q . /proc/net/${f}_tables_names && ${f}tables-legacy -S; done 2>/dev/null; true"
-_LOG = (
-    'journalctl -u "$1" -n 20 -o cat --no-pager 2>/dev/null; tail -n 40 /var/log/slurm/slurmd.log 2>/dev/null; '
+_LOG = (  # of a unit, and of the daemon of Slurm with this name
+    'journalctl -u "$1" -n 20 -o cat --no-pager 2>/dev/null; tail -n 40 "/var/log/slurm/$2.log" 2>/dev/null; '
     'journalctl -u "$1" -n 200 -o cat --no-pager 2>/dev/null | grep -E "error:|fatal:" | tail -n 3; true'
 )
 _DISKS = "for o in -Pk -Pi; do df $o / /run /tmp /var/lib /var/log; done 2>/dev/null; true"
 _FOREIGN_PLACES = ("/etc/", "/run/", "/usr/local/", "/opt/", "/home/", "/srv/")
 _OWN_TABLE = "table inet hpcforge"
 _CHAIN = re.compile(r"\s*chain (\S+) \{")
-_TROUBLE = re.compile(r"(?:error|fatal): ")
+_TROUBLE = re.compile(r"(?:[Ee]rror|fatal): ")
+_NO_CAUSE = ("pmix", "Zero Bytes were transmitted or received")  # every start logs the first; a port's probe the second
 
 
 def questions(slurmd_unit: str, munge_unit: str, credential: str) -> dict[str, list[str]]:
     """Return the commands for a worker, by name. `credential` was made on the head."""
     return {
         "host": ["uname", "-n"],
-        "units": ["systemctl", "show", f"--property={_SHOW}", slurmd_unit, munge_unit],
-        "log": ["sh", "-c", _LOG, "sh", slurmd_unit],
+        **_of_units(slurmd_unit, munge_unit),
+        "log": ["sh", "-c", _LOG, "sh", slurmd_unit, "slurmd"],
         "rules": ["sh", "-c", "nft list ruleset 2>/dev/null; true"],
         "legacy": ["sh", "-c", _LEGACY],
         "disks": ["sh", "-c", _DISKS],
-        "credential": ["sh", "-c", 'printf %s "$1" | unmunge 2>&1; true', "sh", credential],
+        "credential": ["sh", "-c", 'printf %s "$1" | timeout 5 unmunge 2>&1; true', "sh", credential],
     }
+
+
+def controller_questions(slurmctld_unit: str, munge_unit: str) -> dict[str, list[str]]:
+    """Return the commands for a head whose Slurm lists no nodes, by name."""
+    return {
+        **_of_units(slurmctld_unit, munge_unit),
+        "log": ["sh", "-c", _LOG, "sh", slurmctld_unit, "slurmctld"],
+        "munge_log": ["sh", "-c", _LOG, "sh", munge_unit, "munged"],
+    }
+
+
+def _of_units(*units: str) -> dict[str, list[str]]:
+    return {
+        "units": ["systemctl", "show", f"--property={_SHOW}", *units],
+        "processes": ["sh", "-c", _PROCESSES, "sh", *units],
+    }
+
+
+def controller_causes(head: str, answers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return why Slurm on the head gives no answer, from the answers to `controller_questions`."""
+    slurmctld, munge = _units(answers)
+    found = [
+        *_not_running(f"munge on {head}", munge, answers.get("munge_log", "")),
+        *_not_running(f"slurmctld on {head}", slurmctld, answers.get("log", "")),
+    ]
+    return tuple(found) or (f"scontrol on {head} gives no answer",)
 
 
 @dataclass(frozen=True)
@@ -56,7 +84,7 @@ class WorkerAnswers:
 
 def causes(of: WorkerAnswers) -> tuple[str, ...]:
     """Return the causes, the likeliest first; each is a sentence with the node."""
-    slurmd, munge = _units(of.answers.get("units", ""))
+    slurmd, munge = _units(of.answers)
     found = [*_accounts(of), *_host_name(of), *_munge(of, munge), *_slurmd(of, slurmd), *_disks(of)]
     blocked = [*([of.silent] if of.silent else []), *(f"{of.node} cannot connect to {why}" for why in of.unreached)]
     stopped = slurmd.get("ActiveState", "active") != "active"
@@ -105,11 +133,28 @@ def foreign_rules(ruleset: str, legacy: str) -> str:
     return next(iter((*policies, *rules)), "")
 
 
-def _units(output: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the properties of slurmd's unit and of munge's."""
-    blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in output.split("\n\n")]
-    slurmd, munge = (*blocks, {}, {})[:2]
-    return slurmd, munge
+def _units(answers: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the properties of Slurm's unit and of munge's, with the `State` of the main process."""
+    blocks = answers.get("units", "").split("\n\n")
+    units = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in blocks]
+    states = {}
+    for line in answers.get("processes", "").splitlines():  # PID (NAME) STATE ...: proc(5)
+        states[line.partition(" ")[0]] = line.rpartition(") ")[2][:1]
+    slurm, munge = ({**unit, "State": states.get(unit.get("MainPID", ""), "")} for unit in (*units, {}, {})[:2])
+    return slurm, munge
+
+
+def _not_running(daemon: str, unit: Mapping[str, str], log: str = "") -> Iterator[str]:
+    """Say that a `daemon`, `slurmd on w01`, has ended, with its last error if that was by itself, or is stopped."""
+    name, _, node = daemon.partition(" on ")
+    active = unit.get("ActiveState", "active")
+    if active != "active":
+        lines = [line.strip() for line in log.splitlines() if _TROUBLE.search(line)]
+        lines = [line for line in lines if not any(words in line for words in _NO_CAUSE)]
+        last = f": {lines[-1][:200]}" if lines and active != "inactive" else ""
+        yield f"{name} is not running on {node} ({_state(unit)}){last}"
+    elif unit.get("State") in ("T", "t"):
+        yield f"{daemon} is stopped by a signal (state {unit['State']}): kill -CONT {unit['MainPID']}"
 
 
 def _accounts(of: WorkerAnswers) -> Iterator[str]:
@@ -127,8 +172,8 @@ def _host_name(of: WorkerAnswers) -> Iterator[str]:
 
 def _munge(of: WorkerAnswers, unit: Mapping[str, str]) -> Iterator[str]:
     said = of.answers.get("credential", "")
-    if unit and unit.get("ActiveState") != "active":
-        yield f"munge is not running on {of.node} ({_state(unit)})"
+    if stopped := [*_not_running(f"munge on {of.node}", unit)]:
+        yield from stopped
     elif "Invalid credential" in said:
         yield f"{of.node} has another munge key than {of.head}: unmunge says Invalid credential"
     elif of.clock or "Expired credential" in said or "Rewound credential" in said:
@@ -141,11 +186,7 @@ def _slurmd(of: WorkerAnswers, unit: Mapping[str, str]) -> Iterator[str]:
     foreign = [place for place in (path, program) if place.startswith(_FOREIGN_PLACES)]
     if unit.get("LoadState") != "masked" and foreign:
         yield f"slurmd on {of.node} is not the package's: {' starts '.join(filter(None, (path, program)))}"
-    if unit and unit.get("ActiveState") != "active":
-        lines = [line.strip() for line in of.answers.get("log", "").splitlines() if _TROUBLE.search(line)]
-        lines = [line for line in lines if "pmix" not in line]  # which every start logs
-        last = f": {lines[-1][:200]}" if lines and unit.get("ActiveState") != "inactive" else ""  # ended by itself
-        yield f"slurmd is not running on {of.node} ({_state(unit)}){last}"
+    yield from _not_running(f"slurmd on {of.node}", unit, of.answers.get("log", ""))
 
 
 def _state(unit: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ class DownWorker:
     """A worker that takes no job, and the causes of that as far as they are known."""
 
     node: str
-    state: str  # "down", "not responding", "drained", "not in Slurm's list of nodes" ...
+    state: str  # "down", "not responding", "drained" ...; "": the head, whose Slurm lists no nodes
     reason: str = ""  # Slurm's
     since: str = ""  # by the head's clock, "2026-11-28 10:02"; "": not known
     causes: tuple[str, ...] = ()  # each a sentence with the node's name
@@ -24,6 +24,8 @@ class DownWorker:
     @property
     def summary(self) -> str:
         """The state, since when, and Slurm's reason."""
+        if not self.state:
+            return ""
         since = f" since {self.since}" if self.since else ""
         return f"{self.node} is {self.state}{since}" + (f" ({self.reason})" if self.reason else "")
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from hpcforge.cli.exit_codes import Exit
+from hpcforge.cli.status import _code
 from hpcforge.engines.tasks import NodeProgram, Task
 from hpcforge.plan.observation import taken_back
 from hpcforge.run.status import status
@@ -70,7 +72,10 @@ def test_a_slurm_that_does_not_list_its_nodes_is_noted() -> None:
     desired = replace(DESIRED, scheduler=DESIRED.nodes["head"][0].role)
     without = status(Nodes(with_answers({})), CLUSTER, 10, print, desired=DESIRED)
     assert not any(note.startswith("Slurm on head") for note in without.notes)  # the site installs no Slurm
+    assert _code(without) == Exit.DONE
     silent = status(Nodes(with_answers({})), CLUSTER, 10, print, desired=desired)
-    assert "Slurm on head does not list its nodes, so their states are not known" in silent.notes
+    assert "Slurm on head does not list its nodes: scontrol on head gives no answer" in silent.notes
+    assert _code(silent) == Exit.BELOW
     listed = status(Nodes(with_answers({"slurm_nodes": ""})), CLUSTER, 10, print, desired=desired)
     assert not any(note.startswith("Slurm on head") for note in listed.notes)
+    assert _code(listed) == Exit.DONE

@@ -11,7 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from hpcforge.slurm.down_causes import WorkerAnswers, causes, checked, foreign_rules, questions
+from hpcforge.slurm.down_causes import (
+    WorkerAnswers,
+    causes,
+    checked,
+    controller_causes,
+    controller_questions,
+    foreign_rules,
+    questions,
+)
 
 SLURMD = """\
 Id=slurmd.service
@@ -99,6 +107,47 @@ def test_the_last_error_of_a_slurmd_that_ended_by_itself_is_told() -> None:
     assert causes(replace(WELL, answers={**SOUND, "units": DISABLED, "log": LOG})) == (
         "slurmd is not running on w03 (inactive, disabled)",
     )
+
+
+def test_the_line_of_a_port_probe_is_no_error_of_slurmd() -> None:
+    failed = DISABLED.replace("ActiveState=inactive", "ActiveState=failed", 1)
+    log = LOG + "slurmd: error: slurm_receive_msg [10.0.0.1:4000]: Zero Bytes were transmitted or received\n"
+    (cause,) = causes(replace(WELL, answers={**SOUND, "units": failed, "log": log}))
+    assert cause.endswith(": slurmd: fatal: no NodeName")
+
+
+PIDS = units("ActiveState", "MainPID=41\nActiveState", ("ActiveState", "MainPID=42\nActiveState"))
+PROCESSES = [  # of /proc/PID/stat, see proc(5)
+    ("41 (slurmd) S 1 41\n42 (munged) S 1 42\n", ()),
+    ("41 (slurmd) T 1 41\n42 (munged) S 1 42\n", ("slurmd on w03 is stopped by a signal (state T): kill -CONT 41",)),
+    ("41 (a) T b) S 1 41\n42 (munged) T 1\n", ("munge on w03 is stopped by a signal (state T): kill -CONT 42",)),
+]
+
+
+@pytest.mark.parametrize(("processes", "named"), PROCESSES)
+def test_a_process_that_a_signal_stopped_is_named(processes: str, named: tuple[str, ...]) -> None:
+    assert causes(replace(WELL, answers={**SOUND, "units": PIDS, "processes": processes})) == named
+
+
+CONTROLLER = [  # answers of the head, why its Slurm is silent
+    ({}, ("scontrol on head gives no answer",)),
+    ({"units": units()}, ("scontrol on head gives no answer",)),
+    ({"units": units(*STOPPED)}, ("slurmctld is not running on head (inactive, enabled)",)),
+    ({"units": units(munge=("=loaded", "=masked")).replace("masked\nActiveState=active", "masked\nActiveState=failed")},
+     ("munge is not running on head (masked)",)),
+    ({"units": units("=active", "=failed"), "log": "slurmctld: fatal: no ClusterName\n"},
+     ("slurmctld is not running on head (failed, enabled): slurmctld: fatal: no ClusterName",)),
+    ({"units": units(munge=("=active", "=failed")), "munge_log": "munged: Error: Keyfile is insecure\n"},
+     ("munge is not running on head (failed, enabled): munged: Error: Keyfile is insecure",)),
+    ({"units": PIDS, "processes": "41 (slurmctld) T 1\n"},
+     ("slurmctld on head is stopped by a signal (state T): kill -CONT 41",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answers", "named"), CONTROLLER)
+def test_why_the_controller_lists_no_nodes(answers: dict[str, str], named: tuple[str, ...]) -> None:
+    assert controller_causes("head", answers) == named
+    assert {*answers} <= {*controller_questions("slurmctld.service", "munge.service")}
 
 
 def test_a_firewall_is_the_cause_only_where_a_port_does_not_answer() -> None:
