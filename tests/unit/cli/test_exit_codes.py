@@ -23,7 +23,8 @@ ELSEWHERE = {
     "_SlurmError",
     "_UnknownNameError",  # of Jinja's: caught where a role is rendered
     "_WrongFileError",  # caught where a role is read
-    "NothingInCommonError",  # with an sshd: becomes the reason why a node is unreachable
+    "HandshakeError",  # with what answers port 22: becomes the reason why a node is unreachable
+    "NothingInCommonError",  # with an sshd: likewise
     "_WaitingShellError",  # of a login shell that asks: likewise
     "_LateError",
     "_SilentError",
