@@ -330,7 +330,7 @@ class OperatingSystem:
 
     @property
     def package_accounts(self) -> Mapping[str, PackageAccount]:
-        """The accounts that packages make, by their names here; none for a release that the catalog does not have."""
+        """Return the accounts that packages make, by their names here; none for a release that the catalog lacks."""
         found = load_catalog().distributions.get((self.name, self.release))
         return {self.account(name): account for name, account in found.package_accounts.items()} if found else {}
 

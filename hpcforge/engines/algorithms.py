@@ -37,7 +37,7 @@ LISTS = {
 
 
 def without_common(offered: Mapping[str, Sequence[str]], has: Mapping[str, Collection[str]]) -> str:
-    """What a node offers, what hpcforge has, and the lines for sshd_config; empty where each list has one in common."""
+    """Return both offers and the lines for sshd_config; an empty text where each list has a name in common."""
     return "; ".join(_sentences(offered, has))
 
 
@@ -50,7 +50,7 @@ def _sentences(offered: Mapping[str, Sequence[str]], has: Mapping[str, Collectio
 
 
 def disagreement(kind: AlgorithmList, offered: Sequence[str], has: Collection[str]) -> str:
-    """Both lists, and the line for sshd_config that would help."""
+    """Return both lists, and the line for sshd_config that would help."""
     real = [name for name in offered if _NAME.fullmatch(name)]
     names = [name for name in real if not name.startswith(("ext-info-", "kex-strict-"))][:_MOST_NAMES]  # RFC 8308
     own = [name for name in has if not name.startswith(("ext-info-", "kex-strict-"))]

@@ -10,6 +10,7 @@ from typing import Literal
 from hpcforge.engines.node_output import last_line
 from hpcforge.engines.tasks import Bootstrap, Command, NodeProgram, Target
 from hpcforge.node import bundle
+from hpcforge.node.commands import ENVIRONMENT
 from hpcforge.node.contact import bootstrap_script
 from hpcforge.node.requests import Request, within
 from hpcforge.node.verbs import LASTING
@@ -17,7 +18,7 @@ from hpcforge.node.verbs import LASTING
 KILL_AFTER_S = 5  # from SIGTERM to SIGKILL when time is up
 _BY_SIGNAL = "ended by a signal"
 _GRACE_S = 20.0  # for a node to end an overdue command itself before we stop listening
-PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # a site's secure_path may lack some
+PROGRAMS = ENVIRONMENT["PATH"]  # a site's secure_path may lack some
 _IN_HOME = f'cd 2>/dev/null || cd /; PATH=$PATH:{PROGRAMS} exec "$@"'
 
 

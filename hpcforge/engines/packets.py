@@ -45,7 +45,7 @@ class FairPacketizer(Packetizer):
 
     @property
     def greeting(self) -> str:
-        """The first line that came instead of a banner, plain and short; empty where none came."""
+        """Return the first line that came instead of a banner, plain and short; empty where none came."""
         line = next(iter(self._greeting.strip().splitlines()), b"")
         text = line[:60].decode(errors="replace")
         return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -247,7 +247,7 @@ def execute(
 
 
 def open_session(client: paramiko.SSHClient, target: Target) -> paramiko.Channel:
-    """A channel for a command.
+    """Return a channel for a command.
 
     Raises:
         UnreachableError: sshd opens none.
@@ -276,7 +276,7 @@ def open_session(client: paramiko.SSHClient, target: Target) -> paramiko.Channel
 
 
 def marked(command: str) -> str:
-    """A command line, in any login shell's language, that prints a line before it begins; see `after_mark`.
+    """Return a command line, for any login shell, that prints a line before it begins; see `after_mark`.
 
     A shell that runs no program by its path, as rbash, does not begin it: hpcforge and Ansible need one that does.
     """
@@ -314,7 +314,7 @@ def lost(target: Target) -> UnreachableError:
 
 
 def _closed(target: Target) -> UnreachableError:
-    """The other end closed before the mark of a command: what a command reads was not sent."""
+    """Return the error of a connection that closed before a command's mark: what the command reads was not sent."""
     return UnreachableError(
         "link",
         f"{target.name} ({target.address}) closed the connection after the login of {target.user}, before any command "

@@ -117,7 +117,7 @@ class EventReporter:
         self.emit({"event": "failed", "role": role, "kind": kind, "name": name, "error": text})
 
     def skipped(self, role: str, because: str) -> None:
-        """A role is not worked on because another one failed; nothing is said of one that failed itself."""
+        """Report a role that is left out because another one failed; one that failed itself is not reported again."""
         if role not in self.failures and role not in self.skips:
             self.skips[role] = because
             self.emit({"event": "skipped", "role": role, "because": because})

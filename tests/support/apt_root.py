@@ -37,7 +37,7 @@ class AptRoot(NamedTuple):
         return self.configuration.parent / "preferences.d"
 
     def environment(self) -> dict[str, str]:
-        """Variables by which apt and dpkg use it."""
+        """Return the environment in which apt and dpkg use it."""
         return {"APT_CONFIG": str(self.configuration), "DPKG_ADMINDIR": str(self.status.parent)}
 
     def have(self, name: str, status: str, more: str = "") -> None:

@@ -3,7 +3,7 @@
 A subject is a module of this folder, named in `SUBJECTS`, with a function `search(inspection)` that yields `Conflict`s,
 and texts as warnings. It changes nothing, takes at most 0.1 s of CPU on a healthy host, and ends by itself. One that
 fails is reported and hides no other. Only what the roles at hand touch is an obstacle: a package on hold that no role
-has to install is the site's own matter.
+installs concerns the site alone.
 """
 
 from __future__ import annotations

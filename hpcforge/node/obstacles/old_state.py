@@ -50,7 +50,7 @@ def keep_aside(work: Sequence[WorkRequest], report: EventReporter) -> None:
                 continue
             if item["unit"] and commands.run(["systemctl", "stop", item["unit"]], _STOP_S).timed_out:
                 raise NodeError(f"{item['unit']} did not stop within {_STOP_S} s: {item['path']} stays as it is")
-            # Last the one by which it is known: a run that is cut off finds the rest again.
+            # The file that names the cluster is the last: after an interruption the next run renames the rest.
             for path in (*item["beside"], item["path"]):
                 aside = _rename(path, name)
                 if aside:

@@ -117,7 +117,7 @@ def _in_place(role: str, unit: str, path: str, root: Path) -> Iterator[Conflict]
 
 
 def _is_packaged(path: str, root: Path) -> bool:
-    """Whether dpkg has installed this file: some packages put their units where a site does."""
+    """Return whether dpkg has installed this file: some packages put their units where a site does."""
     lists = root.glob("var/lib/dpkg/info/*.list")
     return any(f"\n{path}\n" in place.read_text("utf-8", "replace") for place in lists)
 
