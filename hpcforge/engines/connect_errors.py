@@ -70,9 +70,7 @@ def _no_way_through(where: str, error: paramiko.ChannelException) -> Unreachable
 
 def _no_connection(where: str, error: OSError, start: str | None) -> UnreachableError:
     if isinstance(error, ConnectionRefusedError):
-        return UnreachableError(
-            "refused", f"{where} refuses connections on port 22: is sshd running there, and on port 22?"
-        )
+        return UnreachableError("refused", f"{where} refuses connections on port 22: is its sshd running?")
     if isinstance(error, TimeoutError):
         return UnreachableError("timeout", f"{where} does not answer on port 22 within {CONNECT_S:g} s")
     if isinstance(error, socket.gaierror):

@@ -90,7 +90,8 @@ def apply_plan(
         settle_s = SETTLE_S if _may_change(plan) else 0.0
         workers = _Workers(engine, cluster, goal.desired, plan, _in_slurm(plan, survey, result), observed)
         admission = admit(engine, plan, latest_facts(observed, result), settle_s, result, workers.lost)
-        down = () if admission.error else workers.down()
+        short = {shortfall.node for shortfall in admission.shortfalls}  # drained for what they lack, and named with it
+        down = () if admission.error else tuple(worker for worker in workers.down() if worker.node not in short)
     if admission.error:
         note = f"not verified: Slurm: {admission.error}"
         return ApplyResult(result, admission, Verified(recorded=recorded, note=note), admission.error)

@@ -107,7 +107,7 @@ def test_a_login_that_is_refused_names_the_settings_that_refuse_it() -> None:
 
 def test_a_port_that_refuses_may_be_another_than_sshds() -> None:
     said = str(classify(TARGET, _system(errno.ECONNREFUSED)))
-    assert said == "n1 (192.0.2.1) refuses connections on port 22: is sshd running there, and on port 22?"
+    assert said == "n1 (192.0.2.1) refuses connections on port 22: is its sshd running?"
 
 
 def test_a_changed_host_key_is_named_by_both_fingerprints() -> None:
