@@ -116,7 +116,12 @@ def _failures(here: Sequence[SourceEntry], errors: Sequence[tuple[str, str]]) ->
 
 
 def _apt(argv: Sequence[str]) -> list[tuple[str, str]]:
-    """Run a program of apt's; what it could not fetch, and why. All of it, where there is no answer in time."""
+    """Run a program of apt's, again if it fails: a network may lose a packet. Return what it did not fetch, and why."""
+    return _attempt(argv) and _attempt(argv)
+
+
+def _attempt(argv: Sequence[str]) -> list[tuple[str, str]]:
+    """Run a program of apt's once; where there is no answer in time, nothing was fetched."""
     outcome = commands.run(argv, _LIMIT_S, merge=True)
     pairs = [*_FAILED.findall(outcome.stdout), *_UNSIGNED.findall(outcome.stdout)]
     errors = [(plain(place), plain(error)) for place, error in pairs]

@@ -87,6 +87,14 @@ def test_a_dead_proxy_is_named_with_its_line_and_without_its_password(root):
     assert conflict.commands == (f"sed -i '2s,^,// ,' {path}",)
 
 
+def test_a_failure_that_does_not_come_twice_is_no_obstacle(tmp_path):
+    answer = r'printf "Err:1 http://a.example.org b\n  timed out\n"'
+    script = f"test -e {tmp_path}/tried || {{ : >{tmp_path}/tried; {answer}; }}"
+    assert package_sources._attempt(["sh", "-c", script]) == [("http://a.example.org b", "timed out")]
+    (tmp_path / "tried").unlink()
+    assert package_sources._apt(["sh", "-c", script]) == []
+
+
 def test_a_proxy_that_answers_is_not_blamed_for_a_source(root):
     class Unavailable(BaseHTTPRequestHandler):
         def do_GET(self):
