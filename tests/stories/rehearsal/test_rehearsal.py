@@ -450,8 +450,8 @@ def test_what_ends_a_job_before_its_ranks_speak_is_known_at_once(
     site.becomes("head", "sinfo -h -o '%D %T'", "3 idle\n")
     with site.begin("verify", "BLUEPRINT", "--test", "allreduce") as run:
         run.until(RUNNING)
-        if status == "passed":  # a live node is DOWN for 0.04 s: srun names it only if its task has begun
-            site.becomes("w02", "pgrep -x slurmstepd > /dev/null && echo begun || true", "begun\n")
+        # A live node is DOWN for 0.04 s: srun names it only if its task has begun.
+        site.becomes("w02", "pgrep -x slurmstepd > /dev/null && echo begun || true", "begun\n")
         site.ssh("head", command)
         ended_s = time.monotonic()
         if status == "passed":
