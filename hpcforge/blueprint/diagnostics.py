@@ -99,8 +99,41 @@ class InvalidInput(ExpectedError):  # noqa: N818 - it reads as what it says
         super().__init__(f"{len(errors)} error{'s' * (len(errors) != 1)}: {errors[0].message if errors else ''}")
 
     def shown(self) -> str:
-        """Every diagnostic, with its place."""
-        return render_all(self.diagnostics)
+        """Every diagnostic, with its place, and how many they are."""
+        return f"{render_all(self.diagnostics)}\n{counted(self.diagnostics)}\n"
+
+
+def counted(diagnostics: Iterable[Diagnostic]) -> str:
+    """Return how many there are: "1 error, 7 warnings, 42 not checked"; "" for none."""
+    count: Counter[Severity] = Counter()
+    for entry in diagnostics:
+        count[entry.severity] += entry.stands_for
+    order: tuple[Severity, ...] = ("error", "warning", "not-checked")
+    return ", ".join(f"{count[kind]:,} {_severity(kind, count[kind])}" for kind in order if count[kind])
+
+
+def folded(diagnostics: Iterable[Diagnostic]) -> str:
+    """Return a line for each message, with all that it is about: "NODE-004 w01, w02: no published ...".
+
+    Messages have the form "CODE: SUBJECT: TEXT", or "CODE: TEXT".
+    """
+    subjects: dict[tuple[str, str], dict[str, None]] = {}
+    for entry in diagnostics:
+        code, _, message = entry.message.partition(": ")
+        subject, _, text = message.rpartition(": ")
+        subjects.setdefault((code, text), {}).update({subject: None} if subject else {})
+    lines = (f"  {code}{' ' * bool(names)}{_listed(names)}: {text}" for (code, text), names in subjects.items())
+    return "".join(f"{_plain(line)}\n" for line in lines)
+
+
+def _listed(names: Iterable[str], at_most: int = 6) -> str:
+    names = list(names)
+    rest = f" and {len(names) - at_most:,} more" if len(names) > at_most else ""
+    return ", ".join(names[:at_most]) + rest
+
+
+def _severity(severity: Severity, count: int) -> str:
+    return severity.replace("-", " ") + "s" * (severity != "not-checked" and count != 1)
 
 
 def render(diagnostic: Diagnostic) -> str:
@@ -122,8 +155,7 @@ def render_all(diagnostics: Iterable[Diagnostic]) -> str:
     """
     shown, more = within_limits(diagnostics)
     texts = [render(entry) for entry in shown]
-    counts = ", ".join(f"{count:,} more {severity.replace('-', ' ')}{'s' * (severity != 'not-checked' and count != 1)}"
-                       for severity, count in more.items())  # fmt: skip
+    counts = ", ".join(f"{count:,} more {_severity(severity, count)}" for severity, count in more.items())
     return "".join(f"{text}\n\n" for text in [*texts, *([f"and {counts}"] if more else [])])[:-1]
 
 

@@ -6,7 +6,16 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile, render_all, to_json, within_limits
+from hpcforge.blueprint.diagnostics import (
+    Diagnostic,
+    InvalidInput,
+    SourceFile,
+    counted,
+    folded,
+    render_all,
+    to_json,
+    within_limits,
+)
 from hpcforge.blueprint.role_declarations import ROLES
 from hpcforge.blueprint.untrusted_files import MAX_YAML, having, read_inside
 from hpcforge.cli.exit_codes import Exit
@@ -15,7 +24,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.report import printing
 
 
-def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
+def validate(blueprint: Path, inventory: Path | None, as_json: bool, every: bool = False) -> int:
     """Run `hpcforge validate`. Returns the exit status."""
     try:
         loaded = load(blueprint, inventory)
@@ -24,18 +33,23 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
             raise
         printing.result(_json(error.diagnostics))
         return Exit.INVALID
-    found = (*loaded.diagnostics, *loaded.not_checked)
+    found = loaded.diagnostics
     if not any(entry.severity == "error" for entry in found):
         found = (*found, *_of_roles(loaded))
     code = Exit.INVALID if any(entry.severity == "error" for entry in found) else Exit.DONE
     if as_json:
-        printing.result(_json(found))
+        printing.result(_json((*found, *loaded.not_checked)))
         return code
-    printing.note(render_all(found), "diagnostics")
+    printing.note(render_all((*found, *loaded.not_checked) if every else found), "diagnostics")
+    if not every and not code and loaded.not_checked:
+        printing.note(f"{chr(10) * bool(found)}not checked (with lines: --all):\n{folded(loaded.not_checked)}\n")
+    counts = counted((*found, *loaded.not_checked))
     if code:
+        printing.note(f"\n{counts}\n")
         return code
     again = command_line("plan", blueprint, inventory=inventory)
-    printing.note(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes. Next: {again}\n")
+    more = f", {counts}" if counts else ""
+    printing.note(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes{more}. Next: {again}\n")
     return Exit.DONE
 
 

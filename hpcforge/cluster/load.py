@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
 from hpcforge import bundled
 from hpcforge.blueprint import checks, reader
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, did_you_mean, in_order, quote
+from hpcforge.blueprint.diagnostics import MAX_KEPT, Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.includes import with_includes
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
@@ -34,6 +34,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
 from hpcforge.cluster.release_checks import release_findings
+from hpcforge.cluster.remaining_errors import design_errors
 from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.rule_diagnostics import diagnostic, remark
@@ -206,9 +207,13 @@ def load(
             hint = f"{_RELATIVE} blueprint; looked for as {named.absolute()}"
             found = draft.place([Finding(("inventory",), f"there is no inventory {quote(named.name)} there", hint)])
         diagnostics += found + machines.place(_unreadable_key(machines, inventory_path))
-    diagnostics += _compare(draft, machines)
+    compared = _compare(draft, machines)
+    diagnostics += [*draft.place(compared[0]), *(machines.place(compared[1]) if machines else [])]
     diagnostics += draft.place(_unreadable(draft, blueprint_path.absolute().parent))
-    _raise_errors(draft, diagnostics)
+    if any(entry.severity == "error" for entry in diagnostics):
+        if draft.document.complete:
+            diagnostics += design_errors(draft, model, _of_blueprint, _catalog)
+        _raise_errors(draft, diagnostics)
     loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path, roles, declared)
     loaded = replace(loaded, included=included.files, digests=digests)
     if judged or any(entry.severity == "error" for entry in loaded.found):
@@ -378,18 +383,23 @@ def _unknown_switches(inventory: Inventory, built: Iterable[Fabric]) -> Iterator
                 yield Finding(("switches", name, "ports", label), message, hint, key=True)
 
 
-def _compare(draft: Draft, machines: Draft | None) -> list[Diagnostic]:
-    """Check blueprint, catalog and inventory against each other, as far as they could be read."""
+def _compare(draft: Draft, machines: Draft | None) -> tuple[list[Finding], list[Finding]]:
+    """Check blueprint, catalog and inventory against each other; return what is wrong in blueprint and inventory."""
     if not draft.document.complete:
-        return []
-    diagnostics = draft.place(chain(checks.check(draft), check_catalog(draft, _catalog(draft))))
-    if machines is None:
-        return diagnostics + draft.place(check_addresses(draft, None))
-    if not machines.document.complete:
-        return diagnostics
-    return (
-        diagnostics + machines.place(check_inventory(machines, draft)) + draft.place(check_addresses(draft, machines))
-    )
+        return [], []
+    if machines is not None and not machines.document.complete:
+        return _first(_of_blueprint(draft)), []
+    of_inventory = check_inventory(machines, draft) if machines else ()
+    return _first(chain(_of_blueprint(draft), check_addresses(draft, machines))), _first(of_inventory)
+
+
+def _of_blueprint(draft: Draft) -> Iterator[Finding]:
+    yield from checks.check(draft)
+    yield from check_catalog(draft, _catalog(draft))
+
+
+def _first(findings: Iterable[Finding]) -> list[Finding]:
+    return list(islice(findings, MAX_KEPT))
 
 
 def _catalog(draft: Draft) -> Catalog:

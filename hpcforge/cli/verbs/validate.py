@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from hpcforge.cli import options
@@ -18,6 +20,7 @@ def register(app: typer.Typer) -> None:
 def validate(
     blueprint: options.Blueprint,
     inventory: options.Inventory = None,
+    every: Annotated[bool, typer.Option("--all", help="Show each fact that is not checked, with its line.")] = False,
     as_json: options.Json = False,
 ) -> int:
     """Check blueprint and inventory; show every error with its line.
@@ -26,4 +29,4 @@ def validate(
     """
     from hpcforge.cli import validate as work
 
-    return work.validate(blueprint, inventory, as_json)
+    return work.validate(blueprint, inventory, as_json, every)

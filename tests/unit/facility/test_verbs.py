@@ -30,12 +30,27 @@ def test_a_design_that_breaks_a_rule_is_shown_whole_and_ends_in_3(tmp_path: Path
     assert hpcforge("design", str(shipped("dgx-h100-unit"))).returncode == 0
 
 
+def test_validate_folds_what_is_not_checked() -> None:
+    result = hpcforge("validate", str(shipped("dgx-h100-unit")))
+    assert "  COOL-002 head01, login[01-02]: no published inlet temperature of head-1u\n" in result.stderr
+    assert ": 36 nodes, 10 not checked. Next: " in result.stderr
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "blueprints").glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_validate_prints_of_a_shipped_blueprint_fits_a_screen(path: Path) -> None:
+    result = hpcforge("validate", str(path))
+    assert result.returncode == 0, result.stderr
+    assert len(result.stderr.splitlines()) < 30
+
+
 def test_validate_includes_what_rules_say(tmp_path: Path) -> None:
     path = altered(tmp_path, shipped("dgx-h100-unit"), ("derating: 1.0", "derating: 0.8"))
     result = hpcforge("validate", str(path))
     assert result.returncode == 3
     assert f"{path}:16:59: error: POWER-003: racks g[01-08]:" in result.stderr
-    assert "not checked: COOL-004: " in result.stderr
+    assert "COOL-004" not in result.stderr  # counted: what is wrong comes first
+    assert result.stderr.endswith("\n\n1 error, 10 not checked\n")
+    assert "not checked: COOL-004: " in hpcforge("validate", str(path), "--all").stderr
     data = json.loads(hpcforge("validate", str(path), "--json").stdout)
     assert {entry["severity"] for entry in data["diagnostics"]} == {"error", "not-checked"}
     assert hpcforge("plan", str(path)).returncode == 3
