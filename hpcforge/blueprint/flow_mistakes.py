@@ -66,7 +66,7 @@ def _left_open(refusal: Refusal) -> Told | None:
     message, close = f"`{opening}` is not closed", CLOSES[opening]
     comment = refusal.text(line).find(" #", column)
     if comment >= 0 and (end := refusal.text(line).rfind(close)) > comment:
-        begins = max(refusal.text(line).rfind(mark, 0, comment) + len(mark) for mark in (": ", ", ", "{", "["))
+        begins = max(refusal.text(line).rfind(mark, 0, comment + 1) + len(mark) for mark in (": ", ", ", "{", "["))
         value = refusal.text(line)[begins:end].strip()
         way = quote_it(key_before(refusal.text(line), begins), value)
         return message, Mark(line + 1, column + 1), f"what follows ` #` is a comment, with the `{close}`; {way}"

@@ -8,6 +8,7 @@ second documents. The tree is built from parser events, not by recursion: nestin
 from __future__ import annotations
 
 import hashlib
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ MAX_VALUES = 250_000  # 100 MB and a second to read
 MAX_MACHINE_VALUES = 1_000_000  # of an inventory: 100,000 nodes with an address and a host key each have 700,000
 MAX_LINES = 500_000
 
+_COMMENT = re.compile(r": (#[\w.-]++) *+$")  # one word right behind the `#`
 _IS_IT_THIS_FILE = "is this the right file?"
 
 Loc = tuple[str | int, ...]
@@ -163,6 +165,26 @@ def broken_locs(tree: Tree, at: Loc = ()) -> Iterator[Loc]:
     )
     for step, child in children:
         yield from broken_locs(child, (*at, step))
+
+
+def values_in_comments(document: Document) -> Iterator[Diagnostic]:
+    """Warn of keys without a value where the line has `#word`, as in `slack_channel: #aurora`."""
+    trees: list[Tree] = [document.root]
+    while trees:
+        tree = trees.pop()
+        if isinstance(tree, Mapping):
+            nulls = [key for key, value in tree.entries.items() if isinstance(value, Scalar) and value.text is None]
+            for key in nulls:
+                mark = tree.keys[key]
+                source = mark.source or document.source
+                line = source.lines[mark.line - 1] if mark.line <= len(source.lines) else ""
+                if word := _COMMENT.search(line, mark.column - 1):
+                    quoted = quote(f'{key}: "{word[1]}"')
+                    hint = f"{quote(word[1])} is a comment; as a value: {quoted}"
+                    yield Diagnostic("warning", f"{quote(key)} has no value", source, mark, hint)
+            trees += tree.entries.values()
+        elif isinstance(tree, Sequence):
+            trees += tree.items
 
 
 def _failed(source: SourceFile, message: str, mark: Mark | None = None, hint: str | None = None) -> Document:

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from hpcforge.blueprint.diagnostics import closest, closest_or_all, quote
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.suggestions import whole
+from hpcforge.blueprint.suggestions import pairs, whole
 
 _MAPPINGS = (dict, Mapping)
 _SHOWN = 6  # entries of a list that are written out
@@ -21,6 +21,8 @@ _SHOWN = 6  # entries of a list that are written out
 def rewritten(model: type[BaseModel], loc: Loc, value: Any) -> str | None:
     """Say how to write a value of the wrong kind: text where a list is due, a list where a mapping is, and so on."""
     wanted, key = _bare(_annotation_at(model, loc)), str(loc[-1]) if loc else ""
+    if isinstance(value, str) and (_is_model(wanted) or get_origin(wanted) in _MAPPINGS) and (mapping := pairs(value)):
+        return f"Write {quote(f'{key}: {mapping}')}."
     if get_origin(wanted) is tuple:
         return _as_list(value)
     if get_origin(wanted) in _MAPPINGS:

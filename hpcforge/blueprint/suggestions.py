@@ -23,6 +23,7 @@ _UNITS = {
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3_600),
     **dict.fromkeys(("d", "day", "days"), 86_400),
 }
+_UNIT_NAMES = {1: "seconds", 60: "minutes", 3_600: "hours", 86_400: "days"}
 
 
 def name(text: str) -> str:
@@ -75,6 +76,22 @@ def whole(text: str) -> str | None:
     grouped = re.fullmatch(r"[0-9]{1,3}(?:[,_' ][0-9]{3}){1,5}", text)
     found = digits[1] if digits else re.sub("[,_' ]", "", text) if grouped else None
     return found and (found.lstrip("0") or "0")
+
+
+def in_unit(key: str, text: str) -> str | None:
+    """Return the number for a key that ends with its unit: `30m` of `interval_s` is 1800; None for other texts."""
+    amount, unit = _AMOUNT.fullmatch(plainer(text)), key.rpartition("_")[2]
+    seconds = _UNITS.get(amount[2].lower()) if amount else None
+    if amount is None or unit not in _UNITS or seconds is None:
+        return None
+    count, rest = divmod(int(amount[1]) * seconds, _UNITS[unit])
+    return None if rest else f"{count}: {key} is in {_UNIT_NAMES[_UNITS[unit]]}"
+
+
+def pairs(text: str) -> str | None:
+    """Return a mapping for Slurm's form of resources: `cpu=8,gres/gpu=2` is {cpu: 8, gpu: 2}; None for other texts."""
+    found = [re.fullmatch(r" *(?:gres/)?([a-z][a-z_]{0,30}) *= *([0-9]{1,9}) *", part) for part in text.split(",")[:20]]
+    return "{" + ", ".join(f"{pair[1]}: {pair[2]}" for pair in found if pair) + "}" if all(found) else None
 
 
 def number(text: str) -> str | None:

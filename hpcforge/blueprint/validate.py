@@ -25,9 +25,10 @@ from hpcforge.blueprint.diagnostics import (
     others,
     quote,
 )
-from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain
+from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain, values_in_comments
 from hpcforge.blueprint.renamed_keys import old_names
 from hpcforge.blueprint.schema_hints import aliases, bounds, description, rewritten, unknown_key
+from hpcforge.blueprint.suggestions import in_unit
 
 Data = dict[str, Any]
 _AND_MORE = "more errors follow: fix these first"
@@ -106,7 +107,7 @@ def validate(
     """
     data = cast("Data", plain(document.root))
     unread = frozenset(broken_locs(document.root))
-    diagnostics = list(document.diagnostics)
+    diagnostics = [*document.diagnostics, *values_in_comments(document)]
     try:
         whole = model.model_validate(data, context=context)
         sections = {alias: getattr(whole, name) for alias, name in aliases(model).items()}
@@ -199,7 +200,9 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, file: str
         return Finding(loc, f"unknown key {name}", hint, key=True, meant=meant)
     if kind == "value":
         below = context["message"].endswith(" is below 0")
-        return Finding(loc, context["message"], bounds(model, loc) if below else context["hint"], key=key)
+        hint = bounds(model, loc) if below else context["hint"]
+        number = in_unit(str(loc[-1]), detail["input"]) if isinstance(detail["input"], str) and loc else None
+        return Finding(loc, context["message"], f"write {number}" if number else hint, key=key)
     if kind == "literal_error":
         known = [part.strip("' ") for part in context["expected"].replace(" or ", ", ").split(", ")]
         word = str(detail["input"])

@@ -23,7 +23,9 @@ from hpcforge.run.secrets import default_identity_path
 from hpcforge.run.site import compile_site, load_site_roles, site_roles
 
 
-def compare(blueprint: Path, inventory: Path | None, lab: str | None, nodes: str | None, as_json: bool) -> int:
+def compare(
+    blueprint: Path, inventory: Path | None, lab: str | None, nodes: str | None, full: bool, as_json: bool
+) -> int:
     """Run `hpcforge rehearse compare`. Returns the exit status."""
     loaded, name = load(blueprint, inventory), lab or default_lab_name(blueprint)
     running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # who is not root has none
@@ -42,5 +44,5 @@ def compare(blueprint: Path, inventory: Path | None, lab: str | None, nodes: str
     if as_json:
         printing.result(json.dumps({"schema_version": 1, "up": running is not None, **asdict(found)}, indent=2) + "\n")
     else:
-        printing.result(compared_text(found, up=running is not None), "plan")
+        printing.result(compared_text(found, up=running is not None, full=full), "plan")
     return Exit.ERROR if found.unexplained else Exit.DONE

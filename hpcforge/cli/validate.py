@@ -49,6 +49,7 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool, every: bool
         return code
     again = command_line("plan", blueprint, inventory=inventory)
     more = f", {counts}" if counts else ""
+    printing.note("\n" * bool(found))
     printing.note(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes{more}. Next: {again}\n")
     return Exit.DONE
 

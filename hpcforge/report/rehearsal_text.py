@@ -18,15 +18,18 @@ def not_rehearsed(stand_ins: Sequence[StandIn], compare: str) -> str:
     return f"not rehearsed: {short}\nthe difference: {compare}\n"
 
 
-def compared_text(found: Compared, *, up: bool) -> str:
-    """The whole comparison: under each stand-in what it changes. `up`: the rehearsal is there, not only planned."""
+def compared_text(found: Compared, *, up: bool, full: bool) -> str:
+    """Return under each stand-in the files that it changes; with `full` their lines, too. `up`: the rehearsal runs."""
+    explained = _differences if full else _files
     lines = [f"{'rehearsed on' if up else 'would be rehearsed on'} {fold(found.nodes)}", ""]
     for explanation in found.explained:
         lines += [
             f"{explanation.stand_in.name}: {explanation.stand_in.sentence}",
-            *_differences(explanation.differences),
-            "",
+            *explained(explanation.differences),
+            *([""] if full else []),
         ]
+    if not full:
+        lines.append("")
     if found.unexplained:
         lines += [
             "NOT EXPLAINED by any stand-in: a role depends on where it runs",
@@ -36,9 +39,17 @@ def compared_text(found: Compared, *, up: bool) -> str:
     count = sum(len(explanation.differences) for explanation in found.explained)
     lines.append(
         f"{plural(len(found.explained), 'stand-in')}, {plural(count, 'difference')}; "
-        f"not explained: {len(found.unexplained)}"
+        f"not explained: {len(found.unexplained)}" + "; --full shows their lines" * bool(count and not full)
     )
     return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def _files(several: Sequence[Difference], at_most: int = 4) -> Iterator[str]:
+    """Yield one line: the first files that differ, and how many more."""
+    names = list(dict.fromkeys(difference.what for difference in several))
+    more = f" and {plural(len(names) - at_most, 'other')}" if len(names) > at_most else ""
+    if names:
+        yield f"  {', '.join(names[:at_most])}{more}"
 
 
 def _differences(several: Sequence[Difference]) -> Iterator[str]:

@@ -8,12 +8,15 @@ from collections.abc import Callable, Collection
 from hpcforge.blueprint.hostlist import fold
 
 FIRST_S = 5.0  # shorter waits are normal
+SLOW_S = 15.0  # and on a busy machine all nodes take longer
+LATER = 3  # times as long as half of the nodes took: longer than what is normal here
 EACH_S = 30.0
 
 
 class Waits:
-    """Called again and again with the nodes that have not answered yet; says them after 5 s, then every 30 s.
+    """Called again and again with the nodes that have not answered yet; names those that take longer than others.
 
+    Those are named after 5 s, and 3 times as long as half of the nodes took; after 15 s in any case; then every 30 s.
     `always`: a node that is asked whatever is left out; None: the verb cannot leave any out, and no hint is given.
     """
 
@@ -22,11 +25,16 @@ class Waits:
     ) -> None:
         self._say, self._always, self._clock = say, always, clock
         self._start_s = clock()
-        self._next_s = FIRST_S
+        self._next_s = SLOW_S
+        self._count, self._half_s = 0, 0.0  # nodes at first; when half of them had answered
 
     def __call__(self, nodes: Collection[str]) -> None:
         """These have not answered yet."""
         waited_s = self._clock() - self._start_s
+        self._count = max(self._count, len(nodes))
+        if not self._half_s and 2 * len(nodes) <= self._count:
+            self._half_s = waited_s
+            self._next_s = min(self._next_s, max(FIRST_S, LATER * waited_s))
         if not nodes or waited_s < self._next_s:
             return
         self._next_s = waited_s + EACH_S

@@ -101,16 +101,17 @@ def compare(
     inventory: options.Inventory = None,
     lab: options.LabName = None,
     nodes: _Chosen = None,
+    full: Annotated[bool, typer.Option("--full", help="Show every line that differs.")] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Show each stand-in of a rehearsal, and how it changes the files of nodes.
+    """Show each stand-in of a rehearsal, and the files of nodes that it changes.
 
     Contacts no node, so the rehearsal need not be up. Exits with 1 if a file differs for a reason other than a
     stand-in.
     """
     from hpcforge.cli import rehearse_compare as work
 
-    return work.compare(blueprint, inventory, lab, nodes, as_json)
+    return work.compare(blueprint, inventory, lab, nodes, full, as_json)
 
 
 @rehearse.command("list", epilog="Example: hpcforge rehearse list")

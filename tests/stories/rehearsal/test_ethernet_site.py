@@ -47,7 +47,7 @@ def test_a_site_of_another_kind_comes_up_as_it_is(site: Rehearsal) -> None:
     assert all(where.endswith(" g[01-02]") for _, where in passed)
     assert site.inside("g01", "sinfo -h -o '%P %l %N %G'") == "main* infinite g[01-02] gpu:l40s:4\n"
     assert "policy drop" in site.inside("g02", "sudo nft list chain inet hpcforge input")
-    assert site.cli("rehearse", "compare", str(SHIPPED)).endswith("; not explained: 0\n")
+    assert site.cli("rehearse", "compare", "--full", str(SHIPPED)).endswith("; not explained: 0\n")
 
 
 def of_driver(site: Rehearsal, node: str) -> tuple[set[str], set[str]]:
@@ -68,7 +68,7 @@ def test_the_driver_is_installed_as_one_set_and_held(site: Rehearsal) -> None:
     upgraded = re.findall(r"^Inst (\S+)", site.inside("g01", "sudo apt-get -s full-upgrade"), re.MULTILINE)
     assert SET.isdisjoint(upgraded)
     assert "Nothing to do on 3 nodes." in site.cli("apply", str(SHIPPED), "--yes")
-    told = site.cli("rehearse", "compare", str(SHIPPED))
+    told = site.cli("rehearse", "compare", "--full", str(SHIPPED))
     assert "nvidia_modules: a container has the kernel of its host" in told
 
 

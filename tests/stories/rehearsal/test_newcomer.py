@@ -99,7 +99,7 @@ def test_its_driver_comes_over_tls(mirror: Mirror) -> None:
         policy = mirror.rehearsal.inside(node, "apt-cache policy nvidia-driver-cuda")
         assert f"Installed: {NEW_570}-1\n" in policy
         assert f" {mirror.origin}/nvidia " in policy
-    said = mirror.cli("rehearse", "compare")
+    said = mirror.cli("rehearse", "compare", "--full")
     assert f"\npackage sources: {mirror.origin}: nodes fetch from there through this machine's proxy" in said
     assert "nvidia_driver: " not in said
     assert "without networks storage;" in said and "/homes (nfs), /projects (nfs) is one folder of this machine" in said
@@ -125,6 +125,6 @@ def test_without_its_mirror_the_driver_is_left_out_and_workers_are_usable(mirror
     up = mirror.cli("rehearse", "up", "--nodes", NODES)
     assert f"package source {mirror.origin} is out of reach of this machine\n" in up
     why = f"nvidia_driver: its packages come from {mirror.origin}, which this machine cannot reach"
-    assert why in mirror.cli("rehearse", "compare")
+    assert why in mirror.cli("rehearse", "compare", "--full")
     mirror.cli("apply", "--yes", "--verify", "none")
     assert mirror.rehearsal.inside("head01", "cd / && sudo -u ada srun -N2 hostname | sort") == "g01\ng02\n"

@@ -135,7 +135,7 @@ def test_a_second_apply_changes_and_restarts_nothing(site: Site) -> None:
 
 
 def test_of_a_blueprint_made_for_a_lab_only_addresses_keys_and_access_are_the_labs(site: Site) -> None:
-    done = site.cli("rehearse", "compare", "BLUEPRINT")
+    done = site.cli("rehearse", "compare", "--full", "BLUEPRINT")
     assert done.returncode == 0
     assert done.stdout.endswith("; not explained: 0\n")
     assert not re.search(r"^(memory|GPUs|nodes left out)", done.stdout, flags=re.MULTILINE)

@@ -48,7 +48,7 @@ def test_slurm_has_its_nodes_partitions_and_gpus(site: Rehearsal) -> None:
 
 
 def test_all_that_differs_from_the_site_has_its_stand_in(site: Rehearsal) -> None:
-    said = site.cli("rehearse", "compare", str(SHIPPED))
+    said = site.cli("rehearse", "compare", "--full", str(SHIPPED))
     assert said.startswith("rehearsed on gpu[001-002,031],head01,login01\n")
     assert said.endswith("; not explained: 0\n")
     assert site.cli("plan", str(SHIPPED)).startswith("not rehearsed: ")

@@ -81,7 +81,7 @@ def test_a_killed_rank_costs_no_step(verdicts: dict[str, dict[str, Any]]) -> Non
 
 def test_compare_says_what_the_storage_is(site: Rehearsal, verdicts: dict[str, dict[str, Any]]) -> None:
     assert verdicts
-    said = site.cli("rehearse", "compare", str(SITE))
+    said = site.cli("rehearse", "compare", "--full", str(SITE))
     assert "/scratch (nfs) is one folder of this machine, which all nodes share" in said
 
 

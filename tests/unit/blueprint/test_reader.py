@@ -8,7 +8,16 @@ import pytest
 import yaml
 
 from hpcforge.blueprint.diagnostics import Mark, SourceFile, render
-from hpcforge.blueprint.reader import MAX_BYTES, MAX_MACHINE_VALUES, MAX_VALUES, mark_of, plain, read_bytes, read_file
+from hpcforge.blueprint.reader import (
+    MAX_BYTES,
+    MAX_MACHINE_VALUES,
+    MAX_VALUES,
+    mark_of,
+    plain,
+    read_bytes,
+    read_file,
+    values_in_comments,
+)
 from hpcforge.blueprint.yaml_mistakes import explain
 
 
@@ -22,6 +31,23 @@ def test_scalars_stay_the_text_that_was_written() -> None:
     assert list(plain(root).values()) == (
         ["12.10", "no", "0640", "10:20:30:40:50:55", "2026-11-20", "1_000", "null", "true", "1e3"]
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("slack_channel: #aurora\n", '`#aurora` is a comment; as a value: `slack_channel: "#aurora"`'),
+        ("a:\n  - b: #x  \n", '`#x` is a comment; as a value: `b: "#x"`'),
+        ("a: # aurora\n", None),  # a comment as people write them
+        ("a: #1 of three\n", None),
+        ("a: #group\n  b: 1\n", None),  # its value is below
+        ("a: '' #aurora\n", None),
+        ("a:\n", None),
+    ],
+)
+def test_a_comment_in_the_place_of_a_value_is_named(text: str, hint: str | None) -> None:
+    diagnostics = list(values_in_comments(read_bytes(text.encode(), "f")))
+    assert [(entry.severity, entry.hint) for entry in diagnostics] == ([("warning", hint)] if hint else [])
 
 
 def test_null_is_missing_however_it_is_spelled() -> None:

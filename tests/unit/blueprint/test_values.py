@@ -91,10 +91,30 @@ def test_a_value_that_cannot_be_is_answered_with_one_that_can(name: str, kind: A
         (suggestions.mac, "3C-EC-EF-12-34-56", "3c:ec:ef:12:34:56"),
         (suggestions.camel_case, "tree_width", "TreeWidth"),
         (suggestions.name, "My Cluster,", "my-cluster"),
+        (suggestions.pairs, "gres/gpu=2", "{gpu: 2}"),
+        (suggestions.pairs, "cpu=16,gres/gpu=2, node = 1", "{cpu: 16, gpu: 2, node: 1}"),
+        (suggestions.pairs, "gpu:2", None),
+        (suggestions.pairs, "cpu=16,2", None),
     ],
 )
 def test_what_was_meant(guess: Any, text: str, right: str | None) -> None:
     assert guess(text) == right
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "number"),
+    [
+        ("interval_s", "30m", "1800: interval_s is in seconds"),
+        ("interval_s", "1h", "3600: interval_s is in seconds"),
+        ("interval_min", "90 s", None),
+        ("keep_days", "48 hours", "2: keep_days is in days"),
+        ("repeat_h", "1d", "24: repeat_h is in hours"),
+        ("cores", "30m", None),
+        ("interval_s", "soon", None),
+    ],
+)
+def test_a_time_is_written_in_the_unit_of_its_key(key: str, text: str, number: str | None) -> None:
+    assert suggestions.in_unit(key, text) == number
 
 
 @pytest.mark.parametrize(

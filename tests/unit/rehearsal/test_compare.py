@@ -61,9 +61,14 @@ def test_each_difference_is_below_what_makes_it(dgx: Loaded, rehearsal_of: Rehea
         if difference.what == "/etc/resolv.conf"
     ]
     assert resolv.nodes == found.nodes  # the same on all, and so shown once
-    text = compared_text(found, up=False)
+    text = compared_text(found, up=False, full=True)
     assert text.startswith("would be rehearsed on gpu[001-003,031],head01,login[01-02],stor01\n")
     assert text.endswith("; not explained: 0\n")
+    short = compared_text(found, up=False, full=False)
+    assert short.endswith("; not explained: 0; --full shows their lines\n")
+    assert len(short.splitlines()) < 40
+    assert "@@" not in short
+    assert "  /etc/slurm/gres.conf, " in short
 
 
 def planted(folder: Path, template: str, more: str = "") -> Path:
@@ -95,7 +100,7 @@ def test_a_role_that_looks_at_the_lab_is_found(template: str, tmp_path: Path, re
         assert found.unexplained == ()
         return
     assert [one.what for one in found.unexplained] == ["/etc/snoop"]
-    assert "NOT EXPLAINED by any stand-in" in compared_text(found, up=True)
+    assert "NOT EXPLAINED by any stand-in" in compared_text(found, up=True, full=True)
 
 
 def test_what_the_rehearsal_has_beside_its_stand_ins_is_found(dgx: Loaded, rehearsal_of: Rehearsal) -> None:
@@ -117,13 +122,13 @@ def test_the_exit_status_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(rehearse_compare.labs, "load", lambda name: None)
-    assert rehearse_compare.compare(DGX, None, None, None, as_json=True) == 0
+    assert rehearse_compare.compare(DGX, None, None, None, full=False, as_json=True) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["schema_version"], document["up"], document["unexplained"]) == (1, False, [])
     assert document["explained"][0]["stand_in"]["name"] == "nodes left out"
     blueprint = planted(tmp_path, "{{ 'lab' if '10.77' in cluster.nodes[0].address else 'metal' }}")
-    assert rehearse_compare.compare(blueprint, None, None, None, as_json=False) == 1
-    assert "not explained: 1\n" in capsys.readouterr().out
+    assert rehearse_compare.compare(blueprint, None, None, None, full=False, as_json=False) == 1
+    assert "not explained: 1; " in capsys.readouterr().out
 
 
 def test_a_role_that_needs_metal_is_left_out_and_said(tmp_path: Path, rehearsal_of: Rehearsal) -> None:
