@@ -13,7 +13,7 @@ from hpcforge.node import dpkg, units
 from hpcforge.node.events import Json
 from hpcforge.node.kinds import KeepsOnRemoval, KeptItem, handler
 
-PACKAGES = "hpcforge removes no packages, since others may need them; use `apt-get purge`"
+PACKAGES = "packages stay installed, since others may need them; `apt-get purge` removes them"
 CODE = "the node's record does not list what the role's code created"
 RAN = "it ran before hpcforge and still runs"
 BEFORE = "it existed before hpcforge, and may have been changed by its role's code"
