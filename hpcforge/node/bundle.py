@@ -34,6 +34,7 @@ MODULES = (
     "hpcforge.node.nvml",
     "hpcforge.node.amdgpu",
     "hpcforge.node.user_ids",
+    "hpcforge.node.account_numbers",
     "hpcforge.node.paths",
     "hpcforge.node.unix",
     "hpcforge.node.written_files",
