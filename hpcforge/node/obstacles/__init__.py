@@ -36,7 +36,7 @@ SUBJECTS: tuple[str, ...] = (
     "shadowing_programs",
     "space",
 )
-ALWAYS = ("old_state", "space")  # also on a host with nothing to change
+ALWAYS = ("old_state", "shadowing_programs", "space")  # also on a host with nothing to change
 
 
 class Inspection(NamedTuple):
