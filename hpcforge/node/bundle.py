@@ -61,6 +61,7 @@ MODULES = (
     "hpcforge.node.units",
     "hpcforge.node.unit_files",
     "hpcforge.node.checks",
+    "hpcforge.node.sshd_settings",
     "hpcforge.node.observe",
     "hpcforge.node.converge",
     "hpcforge.node.reboot",
