@@ -22,8 +22,10 @@ _INSIDE = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOM
 _STATE = r"""
 find /etc /usr/local -xdev \( -type f -o -type l \) ! -name '*-' ! -path '/etc/ssh/*-cert.pub' ! -name .updated \
   ! -path /etc/ld.so.cache -printf '%p %m %u:%g\n' | sort
+accounts='passwd|shadow|group|gshadow|subuid|subgid'  # whose lines come in the order in which accounts were made
 find /etc /usr/local -xdev -type f ! -name '*-' ! -path '/etc/ssh/*' ! -name .updated ! -path /etc/ld.so.cache \
-  -exec sha256sum {} + | sort -k 2
+  -exec sha256sum {} + | grep -v -E " /etc/($accounts)$" | sort -k 2
+cd /etc; grep -E "" $(echo "$accounts" | tr '|' ' ')
 dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n'
 dpkg --audit
 apt-mark showhold
@@ -34,7 +36,6 @@ systemctl list-units --all --plain --no-legend --type=service,socket,mount,timer
 findmnt --list --noheadings --output TARGET,FSTYPE,OPTIONS --types notmpfs,nodevpts | tr -s ' ' |
   grep -v -e /run/user -e '^/ ' | sort
 findmnt --list --noheadings --output TARGET,OPTIONS --types tmpfs | tr -s ' ' | grep -v /run/user | sort
-getent passwd; getent group
 ss --listening --numeric --no-header --tcp --udp | awk '{print $1, $5}' | grep -v ':[3-6][0-9][0-9][0-9][0-9]$' | sort
 nft list ruleset 2>/dev/null | sed 's/counter packets [0-9]* bytes [0-9]*/counter/'
 lsattr -R /etc 2>/dev/null | awk '$1 ~ /i/ {print $2}'
