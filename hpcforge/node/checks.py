@@ -64,7 +64,7 @@ def _setting(check: CheckRequest, output: str) -> str:
     if tuple(check["command"]) == _SSHD:
         from hpcforge.node import sshd_settings  # noqa: PLC0415 - a node compiles what it imports
 
-        lines = [f"{line} ({sshd_settings.source(*line.split(' ', 1))})" for line in lines]
+        lines = [f"{line} ({sshd_settings.source(keyword[1], line.partition(' ')[2])})" for line in lines]
     return readable("\n".join(lines), 500)
 
 

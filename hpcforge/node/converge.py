@@ -121,9 +121,10 @@ def _is_fit(
 
 def _refuse_obstructed(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:
     """A role whose resources something is in the way of fails before anything of it is changed."""
-    items = [(role, kind, item) for role in work for kind in TABLE for item in resources(role, kind)]
+    roles = cast("Sequence[DesiredRoleRequest]", work)
+    items = [(role, kind, item) for role in roles for kind in TABLE for item in resources(role, kind)]
     found = [obstacles.of_resource(role, kind, item, remembered) for role, kind, item in items]
-    _refuse(report, *obstacles.with_commands([obstacle for obstacle in found if obstacle], work))
+    _refuse(report, *obstacles.with_commands([obstacle for obstacle in found if obstacle], roles))
 
 
 def _refuse(report: EventReporter, *several: ObstacleAnswer) -> None:
