@@ -18,6 +18,7 @@ LOCK_WAIT_S = 300  # for another apt or dpkg to end; its lock is never broken
 _PROGRESS_S = 2.0
 _KEPT_LINES = 60
 _PAUSE_S = 2.0
+_COMMAND_LENGTH = 100  # of the holder of a lock, characters: the beginning names the program
 
 _ENVIRONMENT = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -106,7 +107,8 @@ def lock_holder(line: str, proc: Path = Path("/proc")) -> str:
     except OSError:
         return line
     unit = next((part for part in reversed(groups.strip().split("/")) if part.endswith((".service", ".scope"))), "")
-    return f"{line}: {readable(words, 200)}" + (f" (unit {unit})" if unit else "")
+    command = readable(words[:_COMMAND_LENGTH] + ("..." if len(words) > _COMMAND_LENGTH else ""))
+    return f"{line}: {command}" + (f" (unit {unit})" if unit else "")
 
 
 def _patiently(once: Callable[[], AptResult], report: EventReporter) -> AptResult:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 _ONCE_S = 30.0  # that one try may take where nothing is waited for: those of a node are all tried at once
 _LATE = "no answer within"
+_KEYWORD = re.compile(r"(?:\(\?i\))?\^(\w+) ")
+_SSHD = ("/usr/sbin/sshd", "-T")
 _PAUSE_S = (0.2, 2.0)  # first and longest pause between tries
 
 
@@ -49,8 +51,21 @@ def _judge(check: CheckRequest, outcome: commands.CommandResult, timeout_s: floa
     except re.error as error:
         return f"/{check['stdout']}/ is not a regular expression: {error}"
     if not found:
-        return f"output does not match /{check['stdout']}/: {said or 'it is empty'}"
+        return f"output does not match /{check['stdout']}/: {_setting(check, outcome.stdout) or said or 'it is empty'}"
     return None
+
+
+def _setting(check: CheckRequest, output: str) -> str:
+    """Return the lines of an output that have the keyword of the expected line; of sshd with their source."""
+    keyword = _KEYWORD.match(check["stdout"] or "")
+    if keyword is None:
+        return ""
+    lines = [line for line in output.splitlines() if line.lower().startswith(f"{keyword[1].lower()} ")]
+    if tuple(check["command"]) == _SSHD:
+        from hpcforge.node import sshd_settings  # noqa: PLC0415 - a node compiles what it imports
+
+        lines = [f"{line} ({sshd_settings.source(keyword[1], line.partition(' ')[2])})" for line in lines]
+    return readable("\n".join(lines), 500)
 
 
 def once(several: Sequence[CheckRequest]) -> list[str | None]:

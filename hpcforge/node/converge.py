@@ -28,6 +28,7 @@ from hpcforge.node.receipt import Receipt
 if TYPE_CHECKING:
     from hpcforge.kinds.files import File
     from hpcforge.kinds.resource import Resource
+    from hpcforge.node.answer_types import ObstacleAnswer
     from hpcforge.node.requests import (
         DesiredRoleRequest,
         FinishRequest,
@@ -112,10 +113,7 @@ def _is_fit(
     differences = {role["role"]: {**role, "packages": packages_of[role["role"]]} for role in work}
     roles = cast("Sequence[DesiredRoleRequest]", work)
     host = obstacles.Inspection(roles, differences, remembered, roles)
-    for obstacle in obstacles.search(host, report):
-        if obstacle["kind"] not in allowed:
-            lines = [obstacle["why"], *(f"run there: {command}" for command in obstacle["commands"])]
-            report.failed(obstacle["role"], obstacle["kind"], obstacle["name"], "\n".join(lines))
+    _refuse(report, *(obstacle for obstacle in obstacles.search(host, report) if obstacle["kind"] not in allowed))
     for role in work if report.failures else ():
         report.skipped(role["role"], next(iter(report.failures)))
     return not report.failures
@@ -123,12 +121,17 @@ def _is_fit(
 
 def _refuse_obstructed(work: Sequence[WorkRequest], remembered: Receipt, report: EventReporter) -> None:
     """A role whose resources something is in the way of fails before anything of it is changed."""
-    for role in work:
-        for kind in TABLE:
-            for item in resources(role, kind):
-                why = handler(kind.name).obstacle(item, ownership.known(remembered, kind.name, getattr(item, kind.key)))
-                if why:
-                    report.failed(role["role"], kind.singular, getattr(item, kind.key), why)
+    roles = cast("Sequence[DesiredRoleRequest]", work)
+    items = [(role, kind, item) for role in roles for kind in TABLE for item in resources(role, kind)]
+    found = [obstacles.of_resource(role, kind, item, remembered) for role, kind, item in items]
+    _refuse(report, *obstacles.with_commands([obstacle for obstacle in found if obstacle], roles))
+
+
+def _refuse(report: EventReporter, *several: ObstacleAnswer) -> None:
+    """Report the role of each obstacle as failed, with the commands that remove it."""
+    for obstacle in several:
+        lines = [obstacle["why"], *(f"run there: {command}" for command in obstacle["commands"])]
+        report.failed(obstacle["role"], obstacle["kind"], obstacle["name"], "\n".join(lines))
 
 
 def _put(work: Sequence[WorkRequest], report: EventReporter, *, early: bool) -> list[tuple[ResourceKind, str]]:

@@ -99,7 +99,7 @@ class EventReporter:
 
     def progress(self, role: str | None, detail: str) -> None:
         """Something takes long; role None: it is done for several."""
-        self.emit({"event": "progress", "role": role, "detail": readable(detail, 200)})
+        self.emit({"event": "progress", "role": role, "detail": readable(detail, 400)})
 
     def role_done(self, role: str) -> None:
         """A role's units run and its checks pass."""

@@ -53,6 +53,7 @@ def observe(request: ObserveRequest, report: EventReporter) -> answer_types.Fact
         if any(value for key, value in difference.items() if key != "role"):
             differences.append(difference)
             in_the_way += _conflicts(role, difference, remembered, told["surplus"])
+    in_the_way = obstacles.with_commands(in_the_way, wanted)
     in_the_way += obstacles.search(_host(request, differences, remembered), report)
     answers = commands.answers(report)
     found["nvml"] = facts.driver_says(driver)
@@ -163,9 +164,8 @@ def _conflicts(
         for item in resources(role, kind):
             name = getattr(item, kind.key)
             if name in differs and not any(f"{name}/".startswith(f"{path}/") for path in going):
-                why = handler(kind.name).obstacle(item, ownership.known(remembered, kind.name, name))
-                conflict = obstacles.Conflict(role["role"], kind.singular, name, why or "")
-                found += [obstacles.answer(conflict)] if why else []
+                obstacle = obstacles.of_resource(role, kind, item, remembered)
+                found += [obstacle] if obstacle else []
     return found
 
 

@@ -22,6 +22,7 @@ from hpcforge.report.live import Board, fit
 from hpcforge.report.text import clean, duration, one_line
 
 _EVERY_S = 10.0  # without a terminal, at most one line of detail in so many seconds
+_WAITS = ("waiting: ", "waiting for another ")  # for minutes perhaps, and reported once: never left out
 _PER_SECOND = 4  # how often the lower lines are drawn
 _ABOVE = 3  # lines of the screen that are left to what scrolls
 
@@ -130,7 +131,8 @@ class Progress:
         if event.kind in ("changed", "progress"):
             if not self._live:  # there its row has it
                 what = f"{role}: {data.get('kind')} {name}" if event.kind == "changed" else data.get("detail")
-                self.detail(f"{node}: {what}")
+                show = self.say if str(what).startswith(_WAITS) else self.detail
+                show(f"{node}: {what}")
         elif event.kind == "warning":
             self.say(f"{node}: {data.get('detail') or data}")
         elif event.kind == "draining":

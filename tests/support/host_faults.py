@@ -10,6 +10,8 @@ from pathlib import Path
 
 import yaml
 
+from hpcforge.blueprint.hostlist import expand
+
 FOLDER = Path(__file__).parents[1] / "stories" / "hosts"
 VERBS = {
     "apply": "apply --yes --verify none",
@@ -88,6 +90,13 @@ def printed_remedy(fault: HostFault, output: str) -> str:
     """Return the commands that were printed for the node, each once."""
     lines = [line for block in blocks_of(fault.node, output) for line in block.splitlines()]
     return "\n".join(dict.fromkeys(found[1] for line in lines if (found := _RUN_THERE.match(line))))
+
+
+def results(output: str) -> dict[str, str]:
+    """Return the result of each node, by the table at the end of an apply."""
+    _, _, table = output.rpartition("\nnodes ")
+    rows = [line.split()[:2] for line in table.partition("\n\n")[0].splitlines()[1:]]
+    return {node: row[1] for row in rows if len(row) == 2 for node in expand(row[0])}
 
 
 def changes(before: Sequence[str], after: Sequence[str]) -> list[str]:

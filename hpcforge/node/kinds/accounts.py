@@ -162,23 +162,23 @@ def obstacle(wanted: Account, known: bool | None) -> str | None:  # noqa: ARG001
         )
     elif gid is not None and gid != number:
         found.append(
-            f"group {name!r} has gid {gid} on this node, not {number}; renumber it by hand "
-            f"(groupmod --gid {number} {name}) or change the blueprint"
+            f"group {name!r} has gid {gid} on this node, not {number}; renumber it by hand or change the blueprint"
         )
-    for what, other, tool in (("uid", _name_of_user(number), "usermod"), ("gid", _name_of_group(number), "groupmod")):
+    owners: dict[str, list[str]] = {}
+    for kind, other in (("uid", _name_of_user(number)), ("gid", _name_of_group(number))):
         if other is not None and other != name:
-            found.append(
-                f"{what} {number} for {name!r} belongs to {other!r} on this node; choose another number in "
-                f"the blueprint{_free_number(number)}, or renumber {other!r} by hand ({tool} --{what} NUMBER {other})"
-            )
+            owners.setdefault(other, []).append(kind)
+    found += [
+        f"{' and '.join(kinds)} {number} for {name!r} belong{'s' if len(kinds) == 1 else ''} to {other!r} on this "
+        f"node; choose another number in the blueprint{_free_number(number)}, or renumber {other!r} by hand"
+        for other, kinds in owners.items()
+    ]
     return "; and ".join(found) or None
 
 
 def _remedy(wanted: Account, user: pwd.struct_passwd, gid: int | None) -> str:
     """The number that fits an account as it is, else how to give it the blueprint's."""
-    by_hand = (
-        f"renumber it by hand (groupmod --gid {wanted.uid} {wanted.name}; usermod --uid {wanted.uid} {wanted.name})"
-    )
+    by_hand = "renumber it by hand"
     if not _LEAST <= user.pw_uid <= _MOST:
         return f"{by_hand}: a blueprint has {_LEAST} to {_MOST}"
     if (user.pw_gid, gid) != (user.pw_uid, user.pw_uid):

@@ -29,7 +29,7 @@ def obstacle(wanted: Group, known: bool | None) -> str | None:  # noqa: ARG001
     if gid is not None and gid != number:
         return (
             f"group {name!r} has gid {gid} on this node, not {number}; a new number would change the group of its "
-            f"files, so renumber it by hand (groupmod --gid {number} {name}) or change the blueprint"
+            "files, so renumber it by hand or change the blueprint"
         )
     try:
         other = grp.getgrgid(number).gr_name
@@ -38,8 +38,8 @@ def obstacle(wanted: Group, known: bool | None) -> str | None:  # noqa: ARG001
     if other == name:
         return None
     return (
-        f"gid {number} for {name!r} belongs to {other!r} on this node; renumber {other!r} by hand "
-        f"(groupmod --gid NUMBER {other}) or choose another number in the blueprint"
+        f"gid {number} for {name!r} belongs to {other!r} on this node; renumber {other!r} by hand or choose another "
+        "number in the blueprint"
     )
 
 

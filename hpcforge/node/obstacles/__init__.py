@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hpcforge.kinds import TABLE, ResourceKind
+from hpcforge.node import ownership
 from hpcforge.node.events import EventReporter, Json, explain
-from hpcforge.node.kinds import resources
+from hpcforge.node.kinds import handler, resources
 from hpcforge.node.receipt import Receipt
 from hpcforge.node.verbs import of_kind
 
@@ -35,7 +36,7 @@ SUBJECTS: tuple[str, ...] = (
     "shadowing_programs",
     "space",
 )
-ALWAYS = ("old_state", "space")  # also on a host with nothing to change
+ALWAYS = ("old_state", "shadowing_programs", "space")  # also on a host with nothing to change
 
 
 class Inspection(NamedTuple):
@@ -98,6 +99,26 @@ def search(inspection: Inspection, report: EventReporter) -> Iterator[answer_typ
 def aside(*paths: str) -> str:
     """Return the command that moves files out of the way, beside those of the same name that it moved before."""
     return f"mkdir -p /root/aside && mv --backup=numbered -t /root/aside {shlex.join(paths)}"
+
+
+def of_resource(
+    role: DesiredRoleRequest, kind: ResourceKind, item: Resource, receipt: Receipt
+) -> answer_types.ObstacleAnswer | None:
+    """Return why a resource cannot be put; None where it can."""
+    name = getattr(item, kind.key)
+    why = handler(kind.name).obstacle(item, ownership.known(receipt, kind.name, name))
+    return answer(Conflict(role["role"], kind.singular, name, why)) if why else None
+
+
+def with_commands(
+    found: list[answer_types.ObstacleAnswer], roles: Sequence[DesiredRoleRequest]
+) -> list[answer_types.ObstacleAnswer]:
+    """Return obstacles, those of accounts and groups with the commands that renumber them."""
+    if not any(obstacle["kind"] in ("account", "group") for obstacle in found):
+        return found
+    from hpcforge.node import account_numbers  # noqa: PLC0415 - a node compiles what it imports
+
+    return list(account_numbers.with_commands(found, roles))
 
 
 def answer(conflict: Conflict) -> answer_types.ObstacleAnswer:

@@ -28,18 +28,22 @@ def search(inspection: Inspection, root: Path = Path("/")) -> Iterator[Conflict]
     for kind, folders in (("program", _program_folders), ("library", _library_folders)):
         by_role = {
             role["role"]: [name for name in role.get("programs", ()) if (".so" in name) == (kind == "library")]
-            for role in inspection.roles
+            for role in inspection.all_roles
         }
-        for folder in dict.fromkeys(folders(root)) if any(by_role.values()) else ():
+        sources: dict[str, str] = {}
+        for folder, source in folders(root) if any(by_role.values()) else ():
+            sources.setdefault(folder, source)
+        for folder, source in sources.items():
             for role, names in by_role.items():
                 others = [name for name in names if _is_other(root, folder, name, own)]
                 if others:
-                    yield _conflict(role, kind, root, folder, others)
+                    yield _conflict(role, kind, root, folder, source, others)
 
 
-def _conflict(role: str, kind: str, root: Path, folder: str, names: Sequence[str]) -> Conflict:
+def _conflict(role: str, kind: str, root: Path, folder: str, source: str, names: Sequence[str]) -> Conflict:
     if kind == "program":
-        why = f"{folder} has {'another' if len(names) == 1 else 'others'} before the package's"
+        by = f" by PATH in {source}" if source else ""
+        why = f"{folder} has {'another' if len(names) == 1 else 'others'} before the package's{by}"
         return Conflict(role, kind, ", ".join(names), why, (aside(*(f"{folder}/{name}" for name in names)),))
     # A library has several names, and ldconfig makes those that programs ask for.
     paths = [_path(root, place) for name in names for place in _matches(root, f"{folder}/{name}*")]
@@ -66,12 +70,12 @@ def _starts_the_package_s(place: Path, name: str) -> bool:
     return head.startswith(b"#!") and any(f"{folder}/{name}".encode() in head for folder in _PACKAGED)
 
 
-def _program_folders(root: Path) -> Iterator[str]:
-    """Yield the folders that PATH has before the packages', as the host's settings have it for logins."""
-    yield from _LOCAL
+def _program_folders(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the folders that PATH has before the packages', for logins, and the file that has it so ("": all hosts)."""
+    yield from ((folder, "") for folder in _LOCAL)
     for pattern in _SETTINGS:
         for place in _matches(root, pattern):
-            yield from _before(_read(place))
+            yield from ((folder, _path(root, place)) for folder in _before(_read(place)))
 
 
 def _before(text: str) -> Iterator[str]:
@@ -89,8 +93,8 @@ def _plain(folder: str) -> str:
     return os.path.normpath(folder) if folder.startswith("/") else ""  # a relative one does not count
 
 
-def _library_folders(root: Path) -> Iterator[str]:
-    """Yield the folders that the dynamic linker searches before the packages': ldconfig(8)."""
+def _library_folders(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the folders that the dynamic linker searches before the packages', and no source: ldconfig(8)."""
     for line in _read(root / "etc/ld.so.conf").splitlines():
         pattern = line.partition("include ")[2].strip()
         places = _matches(root, str(Path("/etc", pattern))) if pattern else []
@@ -98,7 +102,7 @@ def _library_folders(root: Path) -> Iterator[str]:
             if folder.startswith(_LIBRARIES):
                 return
             if folder.startswith("/"):
-                yield os.path.normpath(folder)
+                yield os.path.normpath(folder), ""
 
 
 def _matches(root: Path, pattern: str) -> list[Path]:

@@ -146,14 +146,15 @@ def test_what_apply_would_refuse_is_said_before_and_its_node_left_out(site: Site
     for said in (
         "n02: left out, and nothing is done there until this is out of the way:\n",
         "  ! ground: directory /var/lib/faults: /var/lib/faults is a symbolic link where a directory is expected;",
-        "  ! ground: account fora: uid 3001 for 'fora' belongs to 'squatter' on this node; choose another",
+        "  ! ground: account fora: uid and gid 3001 for 'fora' belong to 'squatter' on this node; choose another",
+        "      run there: usermod --uid 3002 squatter\n",
         "  ! client: file /etc/faults/client.conf: /etc/faults/client.conf is a directory where a file is expected;",
         "1 node to change: n01; left out: n02.\n",
     ):
         assert said in planned.stdout
     before = site.inside("n02", "ls -lR /etc/faults; getent passwd; dpkg-query -W | sha256sum")
     done = site.apply(code=5)
-    assert "n02: ground FAILED: account fora: uid 3001 for 'fora' belongs to 'squatter'" in done.stderr
+    assert "n02: ground FAILED: account fora: uid and gid 3001 for 'fora' belong to 'squatter'" in done.stderr
     assert "; directory /var/lib/faults: /var/lib/faults is a symbolic link" in done.stderr
     assert site.inside("n02", "ls -lR /etc/faults; getent passwd; dpkg-query -W | sha256sum") == before
     assert site.inside("n02", "test -e /var/lib/hpcforge/receipt.json || echo none") == "none\n"

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Generator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hpcforge.lab import lab as labs
+from tests.support.host_faults import read_faults
 from tests.support.host_lab import NODES, Cluster
 from tests.support.site import REPOSITORY, Site
 
 _FAILED: list[str] = []
+_SECONDS: dict[str, object] = {}  # by fault
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +46,23 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed and Path(__file__).parent in item.path.parents:
         _FAILED.append(item.nodeid)
     return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep the seconds until each fault was named, also of tests that other processes ran."""
+    if report.when == "call" and Path(__file__).parent.name in Path(report.fspath).parts:
+        _SECONDS.update(report.user_properties)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Print the seconds, and write them if --fault-table is given."""
+    if not _SECONDS or hasattr(session.config, "workerinput"):
+        return
+    measured = {fault.name: _SECONDS[fault.name] for fault in read_faults() if fault.name in _SECONDS}
+    table = yaml.safe_dump({"date": f"{datetime.now(UTC):%Y-%m-%d}", "seconds": measured}, sort_keys=False)
+    print(table)
+    if path := session.config.getoption("--fault-table"):
+        Path(path).write_text(table)
 
 
 @pytest.fixture

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-import yaml
 
 from tests.support.host_faults import VERBS, HostFault, read_faults
 from tests.support.host_lab import NODES, Cluster, check_fault, check_subjects
 
 pytestmark = [pytest.mark.lab, pytest.mark.hosts]
 FAULTS = read_faults()
-
-
-@pytest.fixture(scope="module")
-def seconds(request: pytest.FixtureRequest) -> Iterator[dict[str, float]]:
-    """Seconds until each fault was named; printed, and written if --fault-table is given."""
-    measured: dict[str, float] = {}
-    yield measured
-    table = yaml.safe_dump({"date": f"{datetime.now(UTC):%Y-%m-%d}", "seconds": measured}, sort_keys=False)
-    print(table)
-    if path := request.config.getoption("--fault-table"):
-        Path(path).write_text(table)
 
 
 def test_twenty_applies_of_healthy_nodes_leave_none_out(cluster: Cluster) -> None:
@@ -38,7 +24,9 @@ def test_twenty_applies_of_healthy_nodes_leave_none_out(cluster: Cluster) -> Non
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_a_fault_is_named_and_its_remedy_is_one(fault: HostFault, cluster: Cluster, seconds: dict[str, float]) -> None:
+def test_a_fault_is_named_and_its_remedy_is_one(
+    fault: HostFault, cluster: Cluster, record_property: Callable[[str, object], None]
+) -> None:
     after_s = check_fault(fault, cluster)
     if after_s is not None:
-        seconds[fault.name] = after_s
+        record_property(fault.name, after_s)

@@ -259,7 +259,7 @@ def test_failures_say_why_and_stop_only_who_needs_them(send, shell, wanted):
     assert set(errors) == {"no_package", "no_owner", "uid", "renumber"}
     assert "no package source of this node has a package 'no-such-package'" in errors["no_package"]
     assert "no user 'nosuchuser'" in errors["no_owner"]
-    assert "uid 2100 for 'bob' belongs to 'taken'" in errors["uid"]
+    assert "uid and gid 2100 for 'bob' belong to 'taken'" in errors["uid"]
     assert "has uid 2100" in errors["renumber"]
     assert "installed" in shell("dpkg-query -W -f '${Status}' less")
 

@@ -88,3 +88,10 @@ def test_half_open_connections_of_a_user_do_not_shut_hpcforge_out(site: Site) ->
     if 'release: "13"' in site.blueprint.read_text():
         exempt = next(line for line in said.splitlines() if line.startswith("persourcepenaltyexemptlist "))
         assert exempt.split()[1].startswith("127.0.0.0/8,10.")
+
+
+def test_a_line_of_the_site_that_counts_is_named_with_its_file(site: Site) -> None:
+    site.ssh("w01", "sudo sed -i '1i # of the site\\nLoginGraceTime 30' /etc/ssh/sshd_config")
+    plan = site.cli("plan", "BLUEPRINT", "--only", "ssh_limits")
+    site.ssh("w01", "sudo sed -i 1,2d /etc/ssh/sshd_config")
+    assert "logingracetime 30 (/etc/ssh/sshd_config line 2)" in plan.stdout

@@ -97,6 +97,16 @@ def test_the_holder_of_a_lock_is_named_with_command_and_unit(tmp_path):
     assert apt.lock_holder(line.replace("255", "256"), tmp_path) == line.replace("255", "256")
 
 
+def test_a_long_command_leaves_room_for_the_lock_and_the_unit(tmp_path, report, heard):
+    (tmp_path / "255").mkdir()
+    (tmp_path / "255/cmdline").write_bytes(b"apt-get\0install\0" + b"linux-image-amd64\0" * 200)
+    (tmp_path / "255/cgroup").write_text("0::/system.slice/apt-daily-upgrade.service\n")
+    report.progress(None, f"waiting: {apt.lock_holder(RECORDED['lock'][0], tmp_path)}")
+    [detail] = [event["detail"] for event in heard]
+    assert detail.startswith(f"waiting: {RECORDED['lock'][0]}: apt-get install linux-image-amd64 ")
+    assert detail.endswith("... (unit apt-daily-upgrade.service)")
+
+
 @pytest.mark.parametrize(
     "line",
     [

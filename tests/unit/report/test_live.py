@@ -280,3 +280,13 @@ def test_the_first_row_has_the_time_that_is_probably_left() -> None:
         assert str(progress._drawn().renderables[0].text).endswith("  longer than before")  # type: ignore[union-attr]
         progress.expect(None)
         assert str(progress._drawn().renderables[0].text) == "configure"  # type: ignore[union-attr]
+
+
+def test_without_a_terminal_a_wait_is_printed_at_once_and_other_details_are_thinned_out() -> None:
+    out = io.StringIO()
+    lock = "waiting: E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 255 (apt)"
+    with Progress(out) as progress:
+        progress.say("w01: time done")
+        for detail in ("80 % installed: chrony", lock, "90 % installed: chrony"):
+            progress.event(Event("w02", "prepare:w02", "progress", {"role": None, "detail": detail}))
+    assert [line.partition(" s] ")[2] for line in out.getvalue().splitlines()] == ["w01: time done", f"w02: {lock}"]

@@ -17,6 +17,7 @@ from tests.support.host_faults import (
     printed_remedy,
     read_fault,
     read_faults,
+    results,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -97,6 +98,13 @@ def test_the_published_page_is_current(golden: Callable[[Path, str], None]) -> N
     text = "\n".join(page(FAULTS, measured["seconds"], str(measured["date"] or ""))) + "\n"
     assert all(f"`{fault.test}`" in text for fault in FAULTS)
     golden(ROOT / "docs" / "host-faults.md", text)
+
+
+def test_results_are_those_of_the_table() -> None:
+    table = "nodes     result\nhead      unchanged\nw[01,03]  configured\nw02       failed      a: x\n"
+    output = f"w02: a FAILED: x\n{table}\n\ntime: start 4.1 s\n"
+    assert results(output) == {"head": "unchanged", "w01": "configured", "w03": "configured", "w02": "failed"}
+    assert results("nothing") == {}
 
 
 def test_what_changed_is_listed() -> None:

@@ -163,12 +163,12 @@ IN_THE_WAY = {
     "a group of all": ("useradd -u 43007 -g users hf-guest", "no number fits while its group is not 'hf-guest'"),
     "a number of the system": (
         "useradd -u 843 -U hf-guest",
-        "(groupmod --gid 43001 hf-guest; usermod --uid 43001 hf-guest): a blueprint has",
+        "renumber it by hand: a blueprint has 1000 to 59999",
     ),
     "its number is another's": (
         f"useradd -u {UID} -U hf-other; groupadd -g {UID + 1} hf-third",
-        f"belongs to 'hf-other' on this node; choose another number in the blueprint ({UID + 2} is free here), or "
-        "renumber 'hf-other' by hand (usermod --uid NUMBER hf-other)",
+        f"uid and gid {UID} for 'hf-guest' belong to 'hf-other' on this node; choose another number in the blueprint "
+        f"({UID + 2} is free here), or renumber 'hf-other' by hand",
     ),
 }
 
@@ -184,4 +184,5 @@ def test_all_that_is_in_the_way_of_an_account_is_named_at_once(root: Path) -> No
     before = f"useradd -u 43007 -U hf-guest; useradd -u {UID} -g users hf-other; groupadd -g {UID} hf-third"
     [error] = told(done(root, {"sh": before}, guest()), "failed", "error")
     assert f"account 'hf-guest' has uid 43007 and gid 43007 on this node, but {UID} in the blueprint" in error
-    assert f"(usermod --uid NUMBER hf-other); and gid {UID} for 'hf-guest' belongs to 'hf-third'" in error
+    assert f"uid {UID} for 'hf-guest' belongs to 'hf-other' on this node; " in error
+    assert f"; and gid {UID} for 'hf-guest' belongs to 'hf-third'" in error

@@ -32,7 +32,7 @@ def host(tmp_path):
                 place.write_text(text)
                 place.chmod(0o755 if "bin/" in path else 0o644)
         has = receipt.EMPTY._replace(roles={"earlier": {"units": {}, "files": {key: {} for key in own}}})
-        return list(shadowing_programs.search(obstacles.Inspection([ROLE], {}, has), tmp_path))
+        return list(shadowing_programs.search(obstacles.Inspection([], {}, has, [ROLE]), tmp_path))
 
     return search
 
@@ -64,7 +64,7 @@ def test_programs_in_usr_local_are_named_with_what_moves_them(host):
 )
 def test_a_folder_that_settings_put_first_in_path_is_searched(host, path, text):
     [conflict] = host({path: text, "/opt/slurm/bin/srun": "\x7fELF"})
-    assert conflict.why == "/opt/slurm/bin has another before the package's"
+    assert conflict.why == f"/opt/slurm/bin has another before the package's by PATH in {path}"
 
 
 @pytest.mark.parametrize(
