@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from hpcforge.blueprint.smoke_tests import Bound, Level, OneGpu, Operation
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.distribution import PackageAccount
 from hpcforge.cluster.amd import Amd
-from hpcforge.cluster.collectives import Collectives, collectives
+from hpcforge.cluster.collectives import Collectives, collectives, rdma_fabric
 from hpcforge.cluster.declared import declared
 from hpcforge.cluster.interfaces import Interface, interfaces
 from hpcforge.cluster.launches import ProgramLaunch, RankNeeds
@@ -498,18 +498,6 @@ class Slurm:
     associations: tuple[SlurmAssociation, ...] = ()  # in an order in which they can be made
     people: tuple[str, ...] = ()  # who is in accounts and reservations and no user of the blueprint: of the directory
     reservations: tuple[SlurmReservation, ...] = ()
-    preempts: bool = False  # jobs of some QOS make way for those of others
-    ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
-    private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
-
-    @property
-    def partition_qos(self) -> tuple[str, ...]:
-        """The blueprint's QOS that partitions name: slurmctld does not start without them."""
-        lists = [partition.qos or "" for partition in self.partitions]
-        settings = [setting for partition in self.partitions for setting in partition.settings]
-        lists += [value for key, value in settings if key.lower() in ("allowqos", "denyqos")]
-        named = {f"qos {name}" for names in lists for name in names.lower().split(",")}
-        return tuple(qos.name.split()[1] for qos in self.associations if qos.name in named)
 
 
 @dataclass(frozen=True)
@@ -786,6 +774,18 @@ class Cluster:
         plugged = [fabric for fabric in self.fabrics if fabric.name in fabrics]
         others = [network for network in self.networks if network.name != self.network.name]
         return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())
+
+    def fabric_between(self, nodes: Iterable[Node], *, rdma: bool = True) -> FabricOf | None:
+        """Return the fabric of collectives between some nodes: that of NCCL and UCX, else the one of the IP network.
+
+        None: none is declared that all are on, or some nodes use another one. Without `rdma` they use IP.
+        """
+        plugged = {node.fabrics for node in nodes}
+        used = {rdma_fabric(fabric for fabric in self.fabrics if rdma and fabric.name in names) for names in plugged}
+        if used != {None}:
+            return next(iter(used)) if len(used) == 1 else None
+        of_network = (fabric for fabric in self.fabrics if fabric.name == self.network.fabric)
+        return next((fabric for fabric in of_network if all(fabric.name in names for names in plugged)), None)
 
     @cached_property
     def turns(self) -> Mapping[str, int]:
