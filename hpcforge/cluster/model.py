@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.schema import Plugin
 from hpcforge.blueprint.smoke_tests import Bound, Level, OneGpu, Operation
 from hpcforge.catalog import load_catalog
@@ -28,7 +29,7 @@ from hpcforge.cluster.mig import Gres, Layout, gres
 from hpcforge.cluster.nvidia import Nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
-from hpcforge.fabric.topology_conf import Topology
+from hpcforge.fabric.topology_conf import Topology, parts
 from hpcforge.facility.limits import PowerFeed
 from hpcforge.launchers import LAUNCHERS, ContainerName, LauncherName
 
@@ -498,6 +499,33 @@ class Slurm:
     associations: tuple[SlurmAssociation, ...] = ()  # in an order in which they can be made
     people: tuple[str, ...] = ()  # who is in accounts and reservations and no user of the blueprint: of the directory
     reservations: tuple[SlurmReservation, ...] = ()
+
+    def parts(self, nodes: Collection[str], partition: Partition) -> tuple[tuple[str, ...], ...]:
+        """Return some nodes of a partition in the parts that its topology keeps apart; one: a job can have them all."""
+        name = partition.topology
+        used = next((each for each in self.topologies if name in (None, each.plugin)), None)
+        return parts(used, nodes) if used and used.plugin != "flat" else (tuple(nodes),)
+
+    def cut(self, nodes: Collection[str]) -> str | None:
+        """Return why no job can have all of these nodes in any partition that holds them; None if one can."""
+        holding = [partition for partition in self.partitions if {*nodes} <= {*partition.nodes}]
+        pieces = [self.parts(nodes, partition) for partition in holding]
+        if not pieces or any(len(each) < 2 for each in pieces):
+            return None
+        return f"{' and '.join(map(fold, pieces[0]))} are apart in the topology of Slurm: no job has nodes of two"
+
+    preempts: bool = False  # jobs of some QOS make way for those of others
+    ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
+    private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
+
+    @property
+    def partition_qos(self) -> tuple[str, ...]:
+        """The blueprint's QOS that partitions name: slurmctld does not start without them."""
+        lists = [partition.qos or "" for partition in self.partitions]
+        settings = [setting for partition in self.partitions for setting in partition.settings]
+        lists += [value for key, value in settings if key.lower() in ("allowqos", "denyqos")]
+        named = {f"qos {name}" for names in lists for name in names.lower().split(",")}
+        return tuple(qos.name.split()[1] for qos in self.associations if qos.name in named)
 
 
 @dataclass(frozen=True)

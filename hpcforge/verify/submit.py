@@ -130,6 +130,9 @@ def partition_for(cluster: Cluster, names: Sequence[str], time_limit_s: int) -> 
     holding = [partition for partition in cluster.slurm.partitions if set(names) <= set(partition.nodes)]
     if not holding:
         raise NotLaunchableError(f"no partition in slurm.partitions holds all of {fold(names)}")
+    if cut := cluster.slurm.cut(names):
+        raise NotLaunchableError(cut)
+    holding = [partition for partition in holding if len(cluster.slurm.parts(names, partition)) < 2]
     minutes = asked_min(time_limit_s)
     fitting = [partition for partition in holding if minutes * 60 <= limit_s(partition.max_time)]
     if not fitting:
