@@ -506,6 +506,11 @@ class Slurm:
         used = next((each for each in self.topologies if name in (None, each.plugin)), None)
         return parts(used, nodes) if used and used.plugin != "flat" else (tuple(nodes),)
 
+    def block(self, name: str) -> frozenset[str]:
+        """Return the nodes of a node's block, where a topology has blocks."""
+        blocks = (block.nodes for topology in self.topologies for block in topology.blocks if name in block.nodes)
+        return frozenset(next(blocks, ()))
+
     def cut(self, nodes: Collection[str]) -> str | None:
         """Return why no job can have all of these nodes in any partition that holds them; None if one can."""
         holding = [partition for partition in self.partitions if {*nodes} <= {*partition.nodes}]
