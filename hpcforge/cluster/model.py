@@ -502,9 +502,10 @@ class Slurm:
 
     def parts(self, nodes: Collection[str], partition: Partition) -> tuple[tuple[str, ...], ...]:
         """Return some nodes of a partition in the parts that its topology keeps apart; one: a job can have them all."""
-        name = partition.topology
-        used = next((each for each in self.topologies if name in (None, each.plugin)), None)
-        return parts(used, nodes) if used and used.plugin != "flat" else (tuple(nodes),)
+        used = next((each for each in self.topologies if partition.topology in (None, each.plugin)), None)
+        given = {name.lower(): value.lower() for name, value in self.settings}
+        optional = "topooptional" in given.get("topologyparam", "")  # it counts for jobs with --switches alone
+        return parts(used, nodes) if used and used.plugin != "flat" and not optional else (tuple(nodes),)
 
     def block(self, name: str) -> frozenset[str]:
         """Return the nodes of a node's block, where a topology has blocks."""

@@ -149,7 +149,8 @@ def test_a_partition_that_is_cut_is_warned_of_and_so_are_its_tests(tmp_path: Pat
         (apart, 16),
         (f"`mpi_allreduce` will not be run on all of these nodes: {apart}", 19),
     ]
-    assert warned(tmp_path, text.replace("slurm:\n", "slurm:\n  topology: {plugin: flat}\n")) == []
+    for without in ("topology: {plugin: flat}", "settings: {TopologyParam: TopoOptional}"):
+        assert warned(tmp_path, text.replace("slurm:\n", f"slurm:\n  {without}\n")) == []
 
 
 def test_workers_without_rdma_cut_no_partition(tmp_path: Path) -> None:
