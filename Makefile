@@ -136,7 +136,7 @@ test-hosts: host-test develop
 
 # Minutes: each template of `hpcforge init`, from nothing to a report of its acceptance.
 test-templates: host-test develop $(VENV)/.torch
-	$(BIN)/python -m pytest -s tests/stories/rehearsal/test_templates.py --templates
+	$(BIN)/python -m pytest -s tests/stories/rehearsal/test_templates.py tests/stories/rehearsal/test_mixed_site.py --templates
 
 test-training: host-test develop $(VENV)/.torch
 	$(BIN)/python -m pytest -s tests/stories/training/test_faults.py tests/stories/jobs/test_frameworks.py --training

@@ -7,7 +7,7 @@ the library's default, and `Left` says why that is right, or what would have to 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,12 @@ class Collectives:
         return tuple(setting for setting in self.settings if setting.name.startswith("UCX_"))
 
 
+def rdma_fabric(fabrics: Iterable[FabricOf]) -> FabricOf | None:
+    """Return the fabric that NCCL and UCX use on nodes with these fabrics, the fastest with RDMA; None: they use IP."""
+    fast = (fabric for fabric in fabrics if fabric.rdma and not fabric.bmc)
+    return max(fast, key=lambda fabric: fabric.rate_gbps * fabric.links, default=None)
+
+
 def collectives(
     fabrics: Sequence[FabricOf], network: Network, others: Sequence[Network], wheels: Sequence[Wheel]
 ) -> Collectives:
@@ -70,8 +76,7 @@ def collectives(
     `network` has the nodes' addresses, `others` are all other networks; `wheels` are PyTorch's, which bring NCCL.
     """
     plugged = [fabric for fabric in fabrics if not fabric.bmc]
-    fast = [plugged_fabric for plugged_fabric in plugged if plugged_fabric.rdma]
-    fabric = max(fast, key=lambda fabric: fabric.rate_gbps * fabric.links, default=None)
+    fabric = rdma_fabric(plugged)
     found: list[LibraryVariable | DefaultVariable] = []
     if fabric is None:
         why = "the nodes have no InfiniBand or RoCE fabric; NCCL still uses an RDMA adapter that is up"

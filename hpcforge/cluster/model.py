@@ -9,18 +9,19 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.schema import Plugin
 from hpcforge.blueprint.smoke_tests import Bound, Level, OneGpu, Operation
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.distribution import PackageAccount
 from hpcforge.cluster.amd import Amd
-from hpcforge.cluster.collectives import Collectives, collectives
+from hpcforge.cluster.collectives import Collectives, collectives, rdma_fabric
 from hpcforge.cluster.declared import declared
 from hpcforge.cluster.interfaces import Interface, interfaces
 from hpcforge.cluster.launches import ProgramLaunch, RankNeeds
@@ -28,7 +29,7 @@ from hpcforge.cluster.mig import Gres, Layout, gres
 from hpcforge.cluster.nvidia import Nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
-from hpcforge.fabric.topology_conf import Topology
+from hpcforge.fabric.topology_conf import Topology, parts
 from hpcforge.facility.limits import PowerFeed
 from hpcforge.launchers import LAUNCHERS, ContainerName, LauncherName
 
@@ -498,6 +499,27 @@ class Slurm:
     associations: tuple[SlurmAssociation, ...] = ()  # in an order in which they can be made
     people: tuple[str, ...] = ()  # who is in accounts and reservations and no user of the blueprint: of the directory
     reservations: tuple[SlurmReservation, ...] = ()
+
+    def parts(self, nodes: Collection[str], partition: Partition) -> tuple[tuple[str, ...], ...]:
+        """Return some nodes of a partition in the parts that its topology keeps apart; one: a job can have them all."""
+        used = next((each for each in self.topologies if partition.topology in (None, each.plugin)), None)
+        given = {name.lower(): value.lower() for name, value in self.settings}
+        optional = "topooptional" in given.get("topologyparam", "")  # it counts for jobs with --switches alone
+        return parts(used, nodes) if used and used.plugin != "flat" and not optional else (tuple(nodes),)
+
+    def block(self, name: str) -> frozenset[str]:
+        """Return the nodes of a node's block, where a topology has blocks."""
+        blocks = (block.nodes for topology in self.topologies for block in topology.blocks if name in block.nodes)
+        return frozenset(next(blocks, ()))
+
+    def cut(self, nodes: Collection[str]) -> str | None:
+        """Return why no job can have all of these nodes in any partition that holds them; None if one can."""
+        holding = [partition for partition in self.partitions if {*nodes} <= {*partition.nodes}]
+        pieces = [self.parts(nodes, partition) for partition in holding]
+        if not pieces or any(len(each) < 2 for each in pieces):
+            return None
+        return f"{' and '.join(map(fold, pieces[0]))} are apart in the topology of Slurm: no job has nodes of two"
+
     preempts: bool = False  # jobs of some QOS make way for those of others
     ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
     private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
@@ -786,6 +808,18 @@ class Cluster:
         plugged = [fabric for fabric in self.fabrics if fabric.name in fabrics]
         others = [network for network in self.networks if network.name != self.network.name]
         return collectives(plugged, self.network, others, self.pytorch.wheels if self.pytorch else ())
+
+    def fabric_between(self, nodes: Iterable[Node], *, rdma: bool = True) -> FabricOf | None:
+        """Return the fabric of collectives between some nodes: that of NCCL and UCX, else the one of the IP network.
+
+        None: none is declared that all are on, or some nodes use another one. Without `rdma` they use IP.
+        """
+        plugged = {node.fabrics for node in nodes}
+        used = {rdma_fabric(fabric for fabric in self.fabrics if rdma and fabric.name in names) for names in plugged}
+        if used != {None}:
+            return next(iter(used)) if len(used) == 1 else None
+        of_network = (fabric for fabric in self.fabrics if fabric.name == self.network.fabric)
+        return next((fabric for fabric in of_network if all(fabric.name in names for names in plugged)), None)
 
     @cached_property
     def turns(self) -> Mapping[str, int]:

@@ -36,7 +36,7 @@ from hpcforge.cluster.storage import FileSystem, LocalDrives, on_volumes, size_m
 from hpcforge.cluster.system_reserve import usual_cores, usual_memory_mib
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
-from hpcforge.fabric.topology_conf import compute_fabric, topologies
+from hpcforge.fabric.topology_conf import compute_fabric, further_fabrics, topologies
 from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights
 
@@ -484,7 +484,9 @@ def _near(
     for partition in slurm.partitions:
         if partition.topology:
             others.setdefault(partition.topology, set()).update(partition.nodes)
-    found = topologies(compute_fabric(fabrics, workers, said.fabric), tuple(workers), said.plugin, others, domains)
+    first = compute_fabric(fabrics, workers, said.fabric)
+    further = further_fabrics(fabrics, first)
+    found = topologies(first, tuple(workers), said.plugin, others, domains, further)
     beside = {topology.plugin for topology in found[1:]}
     partitions = (
         dataclasses.replace(partition, topology=partition.topology if partition.topology in beside else None)

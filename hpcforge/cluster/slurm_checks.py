@@ -77,7 +77,7 @@ def _all_settings(slurm: s.SlurmSection) -> Iterator[_Settings]:
 def topology_findings(
     blueprint: s.Blueprint, cluster: Cluster, catalog: Catalog, pinned: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield topologies of partitions that nothing gives, and NVLink domains whose racks are not known.
+    """Yield topologies of partitions that nothing gives, partitions that one cuts, and NVLink domains of unknown racks.
 
     `pinned` are the nodes whose racks the inventory has.
     """
@@ -88,6 +88,12 @@ def topology_findings(
             message = f"the workers are on no InfiniBand, RoCE or Omni-Path fabric that gives a {partition.topology}"
             hint = "name their fabric in `slurm.topology.fabric`, or remove this"
             yield Finding(("slurm", "partitions", name, "topology"), message, hint)
+    for each in cluster.slurm.partitions if all_built else ():
+        apart = cluster.slurm.parts(each.nodes, each)
+        if len(apart) > 1:
+            message = f"{' and '.join(map(fold, apart))} are apart in the topology of Slurm: no job has nodes of two"
+            hint = "a partition for each, or `plugin: flat` under `slurm.topology`"
+            yield Finding(("slurm", "partitions", each.name, "nodes"), message, hint, severity="warning")
     unknown: dict[str, list[str]] = {}
     for node in cluster.workers:
         by_rack = catalog.servers[node.hardware].nvlink_domain == "rack"

@@ -185,6 +185,9 @@ def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding
         why = why_not(cluster, smoke_test.program, [cluster.by_name[node] for node in smoke_test.nodes])
         if why is not None:
             yield Finding(where, f"`{smoke_test.name}` can never run: {why[0]}", why[1])
+        if apart := cluster.slurm.cut(smoke_test.nodes):
+            message = f"`{smoke_test.name}` will not be run on all of these nodes: {apart}"
+            yield Finding(where, message, "a set of nodes for each", severity="warning")
         without = [node for node in smoke_test.nodes if not smoke_test.program.has_gpus(cluster.by_name[node])]
         if without:
             needed = "real GPUs" if smoke_test.program.gpus == "real" else "GPUs"
@@ -193,9 +196,9 @@ def impossible_tests(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding
         cut = [node for node in smoke_test.nodes if smoke_test.program.wants_whole_gpus and _cut(cluster.by_name[node])]
         if cut:
             there = f"{hostlist.fold(cut)} use MIG, and a process can use only one instance"
-            yield Finding(
-                where, f"`{smoke_test.name}` needs whole GPUs: {there}", f"name other workers, for example all!{cut[0]}"
-            )
+            whole = hostlist.fold(node for node in smoke_test.nodes if node not in cut)
+            hint = f"name other workers, for example {whole}" if whole else "name other workers, or remove the test"
+            yield Finding(where, f"`{smoke_test.name}` needs whole GPUs: {there}", hint)
 
 
 def _cut(node: Node) -> bool:

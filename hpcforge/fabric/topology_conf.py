@@ -7,7 +7,7 @@ Blocks are the lowest of these, and NVLink domains where nodes have one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -17,6 +17,7 @@ from hpcforge.fabric.switch_groups import Level, SwitchGroup, among, levels
 
 Domains = Mapping[str, str]  # by node, the NVLink domain that it shares with others
 _NO_DOMAINS: Domains = MappingProxyType({})
+Shares = Sequence[tuple[Fabric, tuple[str, ...]]]  # fabrics, each with its workers
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,19 @@ def compute_fabric(fabrics: Iterable[Fabric], workers: Collection[str], name: st
     return max(fast, key=lambda fabric: fabric.rate_gbps * fabric.rails, default=None)
 
 
+def further_fabrics(fabrics: Iterable[Fabric], first: Fabric | None) -> tuple[Fabric, ...]:
+    """Return the fabrics beside the first, the fastest first, without plain Ethernet."""
+    fast = [fabric for fabric in fabrics if fabric.kind != "ethernet" and fabric is not first]
+    return tuple(sorted(fast, key=lambda fabric: -fabric.rate_gbps * fabric.rails)) if first else ()
+
+
 def topologies(
     fabric: Fabric | None,
     workers: Collection[str],
     plugin: Plugin,
     others: Mapping[Plugin, Collection[str]],
     domains: Domains = _NO_DOMAINS,
+    further: Sequence[Fabric] = (),
 ) -> tuple[Topology, ...]:
     """Return the topologies that can be made, the default one first; none where Slurm needs no file.
 
@@ -89,29 +97,43 @@ def topologies(
         beside.setdefault("block", domains)
     if first == "flat" and not beside:
         return ()
-    more = (shrunk(topology(fabric, workers, name, domains), nodes) for name, nodes in beside.items())
-    return (topology(fabric, workers, first, domains), *more)
+    more = (shrunk(topology(fabric, workers, name, domains, further), nodes) for name, nodes in beside.items())
+    return (topology(fabric, workers, first, domains, further), *more)
 
 
 def topology(
-    fabric: Fabric | None, workers: Collection[str], plugin: Plugin = "tree", domains: Domains = _NO_DOMAINS
+    fabric: Fabric | None,
+    workers: Collection[str],
+    plugin: Plugin = "tree",
+    domains: Domains = _NO_DOMAINS,
+    further: Sequence[Fabric] = (),
 ) -> Topology:
-    """Return one topology of these workers; a tree needs a fabric.
+    """Return one topology of these workers; a tree needs a fabric. `further` are fabrics of workers that it lacks.
 
-    Workers that are not on the fabric are below a switch, or in a block, of their own, to which nothing leads: no job
-    has nodes on both sides.
+    Workers without such a fabric are below a switch, or in a block, of their own. One switch is above it and the
+    fabric: all nodes reach each other by IP. Nothing joins fabrics with RDMA that share no worker: no job has nodes of
+    both, as the documentation of Slurm advises ("Topology Guide": separate networks).
     """
-    found, name = (levels(fabric), fabric.name) if fabric else ((), None)
-    if plugin == "block":
-        blocks = tuple(_blocks(fabric, found, workers, domains))
-        return Topology("block", name, False, (), blocks, _block_sizes(blocks))
-    if plugin == "flat" or fabric is None:
+    if plugin == "flat" or (fabric is None and plugin == "tree"):
         return Topology("flat", None, False, (), (), ())
-    switches = list(_tree(fabric, found, workers))
-    elsewhere = _elsewhere(found, workers)
-    if elsewhere:
-        switches.append(SlurmSwitch(f"{fabric.name}-elsewhere", nodes=elsewhere))
-    return Topology("tree", name, "dragonfly" in fabric.topology, tuple(switches), (), ())
+    shares = tuple(_shares(fabric, further, workers))
+    name = fabric.name if fabric else None
+    if plugin == "block" or fabric is None:
+        blocks = tuple(_blocks(shares, workers, domains, name))
+        return Topology("block", name, False, (), blocks, _block_sizes(blocks))
+    switches = tuple(_forest(fabric.name, shares, workers))
+    return Topology("tree", name, "dragonfly" in fabric.topology, switches, (), ())
+
+
+def _shares(
+    fabric: Fabric | None, further: Sequence[Fabric], workers: Collection[str]
+) -> Iterator[tuple[Fabric, tuple[str, ...]]]:
+    """Yield the fabrics, each with the workers that no earlier one has."""
+    left = dict.fromkeys(workers)
+    for each in (fabric, *further) if fabric else ():
+        share = tuple(name for name in left if name in each.index)
+        left = {name: None for name in left if name not in each.index}
+        yield each, share
 
 
 def shrunk(whole: Topology, workers: Collection[str]) -> Topology:
@@ -128,9 +150,67 @@ def shrunk(whole: Topology, workers: Collection[str]) -> Topology:
     return replace(whole, switches=tuple(switches), blocks=blocks, block_sizes=_block_sizes(blocks))
 
 
-def _elsewhere(found: Iterable[Level], workers: Collection[str]) -> tuple[str, ...]:
-    on = {name for level in found for group in level.groups for name in group.nodes}
+def parts(topology: Topology, nodes: Collection[str]) -> tuple[tuple[str, ...], ...]:
+    """Return these nodes in the parts that Slurm keeps apart; one part where a job of all of them can be placed.
+
+    By eval_nodes_tree.c and eval_nodes_block.c of Slurm 24.11: the nodes of a job are below one switch, or in one row
+    of as many blocks as the least of BlockSizes that is enough; in any blocks where none is.
+    """
+    if topology.blocks:
+        first, *_ = topology.block_sizes
+        row = next((size // first for size in topology.block_sizes if size >= len(nodes)), len(topology.blocks))
+        rows = (topology.blocks[at : at + row] for at in range(0, len(topology.blocks), row))
+        sets = [frozenset(name for block in each for name in block.nodes) for each in rows]
+    else:
+        sets = [_below(topology, switch) for switch in tops(topology.switches)]
+    shares = (tuple(name for name in nodes if name in each) for each in sets)
+    return tuple(share for share in shares if share)
+
+
+def _below(topology: Topology, switch: SlurmSwitch) -> frozenset[str]:
+    by_name, left, found = {each.name: each for each in topology.switches}, [switch], set[str]()
+    while left:
+        each = left.pop()
+        found.update(each.nodes)
+        left += (by_name[name] for name in each.switches)
+    return frozenset(found)
+
+
+def _elsewhere(shares: Shares, workers: Collection[str]) -> tuple[str, ...]:
+    on = {name for _, share in shares for name in share}
     return tuple(name for name in workers if name not in on)
+
+
+def _forest(name: str, shares: Shares, workers: Collection[str]) -> Iterator[SlurmSwitch]:
+    """Yield the tree of each fabric, and a switch above those that share workers or have no fabric of their own."""
+    joins: list[str] = []
+    joined = _joined([{*workers}.intersection(fabric.index) for fabric, _ in shares])
+    for fabric, share in shares:
+        tree = tuple(_tree(fabric, levels(fabric), share)) if share else ()
+        yield from tree
+        if joined.intersection(share):
+            joins += (top.name for top in tops(tree))
+    if elsewhere := _elsewhere(shares, workers):
+        yield SlurmSwitch(f"{name}-elsewhere", nodes=elsewhere)
+        joins.append(f"{name}-elsewhere")
+    if len(joins) > 1:
+        yield SlurmSwitch(f"{name}-and-others", switches=tuple(joins))
+
+
+def tops(switches: Sequence[SlurmSwitch]) -> tuple[SlurmSwitch, ...]:
+    """Return the switches with none above them."""
+    below = {name for switch in switches for name in switch.switches}
+    return tuple(switch for switch in switches if switch.name not in below)
+
+
+def _joined(sets: Sequence[Collection[str]]) -> set[str]:
+    """Return the first set with all those that share a name with it, or with one that does."""
+    joined = {*sets[0]}
+    for _ in sets:  # each round joins a set more, or none
+        for names in sets:
+            if not joined.isdisjoint(names):
+                joined |= {*names}
+    return joined
 
 
 def _tree(fabric: Fabric, found: tuple[Level, ...], workers: Collection[str]) -> Iterable[SlurmSwitch]:
@@ -158,22 +238,21 @@ def _name(fabric: Fabric, level: Level, group: SwitchGroup, number: int, *, alon
     return f"{fabric.name}-{kind}" if alone and level.by != "leaf" else f"{fabric.name}-{kind}-{number:03}"
 
 
-def _blocks(
-    fabric: Fabric | None, found: tuple[Level, ...], workers: Collection[str], domains: Domains
-) -> Iterable[Block]:
-    """Yield NVLink domains, then the fabric's units of other workers, then workers that are in neither."""
+def _blocks(shares: Shares, workers: Collection[str], domains: Domains, name: str | None) -> Iterator[Block]:
+    """Yield NVLink domains, then the units of other workers on fabrics, then workers that are in neither."""
     inside: dict[str, list[str]] = {}
     for worker in workers:
         if worker in domains:
             inside.setdefault(domains[worker], []).append(worker)
     for domain, members in inside.items():
         yield Block(f"nvlink-{domain}", tuple(members))
-    if fabric:
-        for number, (group, nodes) in enumerate(among(found[0], workers), start=1):
+    for fabric, share in shares:
+        lowest = levels(fabric)[0]
+        for number, (group, nodes) in enumerate(among(lowest, share), start=1):
             if left := tuple(node for node in nodes if node not in domains):
-                yield Block(_name(fabric, found[0], group, number, alone=False), left)
-    if elsewhere := tuple(node for node in _elsewhere(found, workers) if node not in domains):
-        yield Block(f"{fabric.name}-elsewhere" if fabric else "elsewhere", elsewhere)
+                yield Block(_name(fabric, lowest, group, number, alone=False), left)
+    if elsewhere := tuple(node for node in _elsewhere(shares, workers) if node not in domains):
+        yield Block(f"{name}-elsewhere" if name else "elsewhere", elsewhere)
 
 
 def _block_sizes(blocks: Iterable[Block]) -> tuple[int, ...]:

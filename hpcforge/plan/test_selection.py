@@ -157,10 +157,12 @@ def _touched(
 
     One unchanged partner of each kind of node that changed; where a service changed that jobs need, a node of each
     kind. No node is tested alone while the set has others, and never fewer nodes than the test needs: without idle
-    partners it waits.
+    partners it waits. All idle nodes of the set where Slurm keeps the chosen ones apart, as blocks do with a few.
     """
     changed, unchanged = [node for node in due if node not in busy], {*usable} - {*due}
     idle = [node for node in usable if node not in busy and node in unchanged]
+    near = cluster.slurm.block(changed[0]) if changed else ()
+    idle.sort(key=lambda node: node not in near)
     chosen = [*changed, *_one_each(cluster, idle, {_kind(cluster, node) for node in changed})]
     if with_service:
         chosen += _one_each(cluster, idle, {_kind(cluster, n) for n in usable} - {_kind(cluster, n) for n in chosen})
@@ -172,6 +174,8 @@ def _touched(
         if len(chosen) < needed:
             return (), ()
     taken = {*chosen}
+    if cluster.slurm.cut(chosen):
+        taken = {*changed, *idle}
     return tuple(node for node in usable if node in taken), tuple(changed)
 
 

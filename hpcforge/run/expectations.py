@@ -95,7 +95,8 @@ class Expectations:
                 return DerivedValue(None, None, f"not derived: the blueprint sets {' and '.join(other)}")
             return expect_of_one(cast("OneGpu", what), {model: self.gpus[model] for model in models})
         gpus = {node.name: NodeGpus.of(self.gpus[node.gpus.model], node.gpus.count) for node in nodes if node.gpus}
-        fabric = next((each for each in self.fabrics if all(name in each.index for name in names)), None)
+        carrier = self.cluster.fabric_between(nodes)
+        fabric = next((each for each in self.fabrics if carrier and each.name == carrier.name), None)
         found = expect(cast("Operation", what), names, gpus, fabric)
         return DerivedValue(found.peak_gb_per_s, found.expected_gb_per_s, found.derivation)
 

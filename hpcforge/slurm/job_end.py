@@ -34,6 +34,8 @@ _NEVER = {
     "PartitionTimeLimit",
     "BadConstraints",
 }
+# ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, and from Slurm 23.02 on, where the topology is why, ..._TOPO_CONFIG_...
+_UNPLACEABLE = ("Requested node configuration is not available", "Requested topology configuration is not available")
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,11 @@ def cause(ended: JobEnd) -> str:
         text += "" if ended.begun else " before it began"
     words = [ended.state, *([ended.reason] if ended.reason != "None" else [])]
     return f"{text} (Slurm: {', '.join(words)})"
+
+
+def is_unplaceable(words: str) -> bool:
+    """Whether Slurm says of a job, by a refusal or a reason, that no set of nodes that it has is of the job's form."""
+    return words == "BadConstraints" or any(refusal in words for refusal in _UNPLACEABLE)
 
 
 def never_starts(reason: str) -> bool:

@@ -95,7 +95,7 @@ def no_plans() -> Sequence[Labels]:
 
 
 def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
-    """What the parts of a launch's nodes are called, by the first fabric plan that has all of them.
+    """What the parts of a launch's nodes are called, by the plan of the fabric that the launch uses.
 
     A plan is of use where each rail can be measured: it has one, or each node has a GPU for each.
     """
@@ -107,7 +107,7 @@ def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
     for labels in plans:
         fabric = labels.fabric
         of = wiring(nodes, fabric)
-        if of.known and fabric.rails in (1, gpus):
+        if job.fabric and fabric.name == job.fabric.name and of.known and fabric.rails in (1, gpus):
             return PartNames(of, labels, where)
     return PartNames(NodeWiring(tuple(nodes)), None, where)
 

@@ -19,7 +19,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.transports import NODES
 from hpcforge.blueprint.values import limit_s
 from hpcforge.cluster.launches import ProgramLaunch, RanksError, divided
-from hpcforge.cluster.model import Cluster, Node, Partition, SmokeTest, SmokeTestProgram
+from hpcforge.cluster.model import Cluster, FabricOf, Node, Partition, SmokeTest, SmokeTestProgram
 from hpcforge.cluster.smoke_tests import node_address, ranks_on_each, why_not
 from hpcforge.errors import ExpectedError
 from hpcforge.launchers import CONTAINERS, LAUNCHERS, Launcher, LauncherName
@@ -72,7 +72,7 @@ class Launch:
     step: ProgramLaunch | None = None  # of the launches that its test lists, the one that this is
     reservation: str = ""  # of Slurm's, that has its nodes; "": none
     image: tuple[str, ...] = ()  # packages of the image that the processes have; none: they run on the node itself
-    on_rdma: bool = False  # its nodes are several, and all on one InfiniBand or RoCE fabric
+    fabric: FabricOf | None = None  # that carries what its nodes send each other; None: not known, or it has one node
 
     @property
     def real_gpus(self) -> int:
@@ -130,6 +130,9 @@ def partition_for(cluster: Cluster, names: Sequence[str], time_limit_s: int) -> 
     holding = [partition for partition in cluster.slurm.partitions if set(names) <= set(partition.nodes)]
     if not holding:
         raise NotLaunchableError(f"no partition in slurm.partitions holds all of {fold(names)}")
+    if cut := cluster.slurm.cut(names):
+        raise NotLaunchableError(cut)
+    holding = [partition for partition in holding if len(cluster.slurm.parts(names, partition)) < 2]
     minutes = asked_min(time_limit_s)
     fitting = [partition for partition in holding if minutes * 60 <= limit_s(partition.max_time)]
     if not fitting:
@@ -191,7 +194,7 @@ def launch(
         launcher_options=_QUIRKS if packaged and old else (),
         libuv=not packaged or old,
         image=_image(cluster, first) if first.container else (),
-        on_rdma=_on_rdma(cluster, nodes),
+        fabric=cluster.fabric_between(nodes, rdma=real) if len(nodes) > 1 else None,
     )
 
 
@@ -216,11 +219,6 @@ def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:
     found = {node.name: node_address(cluster, node, network) for node in nodes}
     name = cluster.network.name if network == NODES else network
     return replace(turn, network=name, addresses={node: address for node, address in found.items() if address})
-
-
-def _on_rdma(cluster: Cluster, nodes: Sequence[Node]) -> bool:
-    fabrics = [fabric.name for fabric in cluster.fabrics if fabric.rdma]
-    return len(nodes) > 1 and any(all(name in node.fabrics for node in nodes) for name in fabrics)
 
 
 def _options(test: SmokeTest) -> list[str]:

@@ -53,7 +53,8 @@ def transport_text(seen: Transcript) -> str:
 def _applies(job: Launch, rule: TransportRule, backend: object) -> bool:
     if backend == "gloo":
         return rule.network is not None
-    return backend == "nccl" and bool(rule.must or rule.must_not) and (job.on_rdma or not rule.rdma_only)
+    over_rdma = job.fabric is not None and job.fabric.rdma
+    return backend == "nccl" and bool(rule.must or rule.must_not) and (over_rdma or not rule.rdma_only)
 
 
 def _gloo(turn: Turn, said: RankTransport) -> Blame | None:

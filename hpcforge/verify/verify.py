@@ -11,6 +11,7 @@ from typing import Literal
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.launches import RankNeeds
 from hpcforge.cluster.model import Cluster, SmokeTest
+from hpcforge.slurm.job_end import is_unplaceable
 from hpcforge.verify import jobs
 from hpcforge.verify.head import Head
 from hpcforge.verify.isolate import Plans, names_of, no_plans, run_isolation
@@ -126,8 +127,8 @@ def _run(
     except NotLaunchableError as error:
         verdicts = [Verdict(test.name, "not_run", tuple(names), detail=str(error)) for test in tests]
     except jobs.RefusedError as error:
-        detail = f"Slurm refused the job: {error}"
-        verdicts = [Verdict(test.name, "not_run", tuple(names), detail=detail) for test in tests]
+        detail, command = f"Slurm refused the job: {error}", _placing(names) if is_unplaceable(str(error)) else ""
+        verdicts = [Verdict(test.name, "not_run", tuple(names), detail=detail, next_command=command) for test in tests]
     timed = zip(_timed(verdicts, time.monotonic() - began), tests, strict=False)
     return [replace(verdict, left_out=left_out, options=dict(test.options)) for verdict, test in timed], out
 
@@ -200,14 +201,25 @@ def _pending(head: Head, job: Launch, job_id: str, state: jobs.JobState, waited_
     command = f"sinfo --list-reasons --nodes={job.nodelist}" if out_of_use else f"squeue --nodelist={job.nodelist}"
     if state.never_starts:
         command = f"sacctmgr show association user={job.user}; sacctmgr show qos"
+    if is_unplaceable(state.reason):
+        command = _placing(names)
     node = next(iter(out_of_use)) if len(out_of_use) == 1 else None
-    verdicts = _unstarted(job, "pending", "; ".join(causes), command, node)
+    verdicts = _unstarted(job, "not_run" if state.never_starts else "pending", "; ".join(causes), command, node)
     tests = any(what.startswith(f"{job.user}'s {JOB_NAME}") for what in others.values())  # of another run
     return verdicts if out_of_use or tests else [replace(verdict, waits_for=tuple(users)) for verdict in verdicts]
 
 
+def _placing(names: Sequence[str]) -> str:
+    """The command that shows why Slurm places no job on some nodes."""
+    return f"scontrol show topology; scontrol show node {fold(names)}"
+
+
 def _unstarted(
-    job: Launch, status: Literal["pending", "failed", "timed_out"], detail: str, command: str, node: str | None = None
+    job: Launch,
+    status: Literal["pending", "not_run", "failed", "timed_out"],
+    detail: str,
+    command: str,
+    node: str | None = None,
 ) -> list[Verdict]:
     """The same verdict on every test of a launch."""
     nodes = tuple(node.name for node in job.nodes)

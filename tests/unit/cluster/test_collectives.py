@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from hpcforge import bundled
+from hpcforge.blueprint.hostlist import expand
 from hpcforge.cluster import load
-from hpcforge.cluster.collectives import Collectives, collectives
+from hpcforge.cluster.collectives import Collectives, collectives, rdma_fabric
 from hpcforge.cluster.model import FabricOf, Network, Wheel
 from tests.support.shipped import anywhere
 
@@ -127,3 +128,56 @@ def test_rails_are_slow_between_each_other_where_leaves_or_peers_are(changed: Ca
     assert (changed("roce-pair-16").dscp, changed("roce-pair-16").priority) == (26, 3)
     marked = changed("roce-pair-16", ("    links: 2\n", "    links: 2\n    dscp: 0\n    priority: 5\n"))
     assert (marked.dscp, marked.priority) == (0, 5)
+
+
+SITE = """\
+schema: 1
+name: mixed
+domain: mixed.example.org
+access: {user: ops}
+nodes:
+  head: {functions: [head], hardware: cpu, addresses: 10.1.0.1}
+  c[01-02]: {functions: [worker], hardware: cpu, addresses: "10.1.0.[11-12]"}
+  l[01-02]: {functions: [worker], hardware: cpu, gpus: {model: l40s, count: 4}, addresses: "10.1.0.[21-22]"}
+  m[01-02]: {functions: [worker], hardware: dgx-a100, addresses: "10.1.0.[31-32]"}
+hardware:
+  cpu: {like: generic-2u, sockets: 2, cores_per_socket: 32, threads_per_core: 2, memory_gib: 256}
+fabrics:
+  lan: {kind: ethernet, rate_gbps: 25, topology: leaf-pair, switch: sn4600, links: 2, bond: 802.3ad, nodes: all}
+  files: {kind: roce, rate_gbps: 100, topology: single-switch, switch: sn4600, nodes: "l[01-02],m[01-02]"}
+  bmcs: {kind: ethernet, rate_gbps: 1, topology: fat-tree, switch: sn2201}
+  fast: {kind: roce, rate_gbps: 200, topology: single-switch, switch: sn4600, links: 2, nodes: "l[01-02]"}
+networks:
+  mgmt: {fabric: lan, cidr: 10.1.0.0/24}
+  bmc: {fabric: bmcs, cidr: 10.2.0.0/24}
+services: {dns: {on: head}, time: {on: head}, depot: {on: head}}
+software: {os: {name: debian, release: "12"}, frameworks: {pytorch: "2.10.0"}, preinstalled: {driver: "535.261.03"}}
+slurm: {controller: head, partitions: {main: {nodes: all, default: true}}}
+users: {tests: {uid: 2001}}
+acceptance: {run_as: tests, tests: {allreduce: {nodes: ["l[01-02]", "m[01-02]", "c[01-02]", l01]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rdma", "fabric"),
+    [
+        ("l[01-02]", True, "fast"),  # not the first fabric that has them, which is `lan`
+        ("m[01-02]", True, "files"),
+        ("c[01-02]", True, "lan"),  # without RDMA: the fabric of the nodes' network
+        ("l01,m01", True, None),  # bound to different fabrics
+        ("c01,l01", True, None),
+        ("l01,m01", False, "lan"),
+    ],
+)
+def test_the_fabric_between_nodes_is_that_of_their_settings(
+    tmp_path: Path, nodes: str, rdma: bool, fabric: str | None
+) -> None:
+    (tmp_path / "mixed.yaml").write_text(SITE)
+    cluster = load(tmp_path / "mixed.yaml").cluster
+    meant = [cluster.by_name[name] for name in expand(nodes)]
+    carrier = cluster.fabric_between(meant, rdma=rdma)
+    assert (carrier.name if carrier else None) == fabric
+    if carrier and carrier.rdma:
+        assert {cluster.collectives(node.fabrics).fabric for node in meant} == {fabric}
+    without = cluster.fabric_between([cluster.by_name["c01"], cluster.by_name["c02"]])
+    assert without and not without.rdma and rdma_fabric([without]) is None

@@ -120,3 +120,38 @@ def test_settings_with_which_slurmctld_does_not_start_together(tmp_path: Path, s
 def test_settings_that_go_together(tmp_path: Path, settings: str, qos: str) -> None:
     text = TEXT.replace(", topology: block", "").replace("time: {on: head}", "time: {on: head}, accounting: {on: head}")
     near(tmp_path, text.replace("  controller: head\n", f"  controller: head\n  settings: {{{settings}}}\n{qos}"))
+
+
+APART = """fabrics:
+  compute: {kind: infiniband, rate_gbps: 400, topology: fat-tree, switch: qm9700, nodes: "t[01-02]",
+            subnet_manager: external}
+  KIND
+"""
+INFINIBAND = """older: {kind: infiniband, rate_gbps: 200, topology: fat-tree, switch: qm9700, nodes: "t[03-04]",
+          subnet_manager: external}"""
+ETHERNET = "lan: {kind: ethernet, rate_gbps: 25, topology: fat-tree, switch: sn4600, nodes: all}"
+TESTED = 'acceptance: {run_as: tests, tests: {mpi_allreduce: {nodes: [all, "t[03-04]"]}}}\n'
+
+
+def warned(tmp_path: Path, text: str) -> list[tuple[str, int | None]]:
+    """Warnings of the topology, each with its line."""
+    path = tmp_path / "near.yaml"
+    path.write_text(text.replace('near: {nodes: "t[01-03]", topology: block}', 'near: {nodes: "t[01-02]"}'))
+    found = [each for each in load(path).found if "topology of Slurm" in each.message]
+    assert {each.severity for each in found} <= {"warning"}
+    return [(each.message, each.line) for each in found]
+
+
+def test_a_partition_that_is_cut_is_warned_of_and_so_are_its_tests(tmp_path: Path) -> None:
+    text = TEXT + TESTED + APART.replace("KIND", INFINIBAND)
+    apart = "t[01-02] and t[03-04] are apart in the topology of Slurm: no job has nodes of two"
+    assert warned(tmp_path, text) == [
+        (apart, 16),
+        (f"`mpi_allreduce` will not be run on all of these nodes: {apart}", 19),
+    ]
+    for without in ("topology: {plugin: flat}", "settings: {TopologyParam: TopoOptional}"):
+        assert warned(tmp_path, text.replace("slurm:\n", f"slurm:\n  {without}\n")) == []
+
+
+def test_workers_without_rdma_cut_no_partition(tmp_path: Path) -> None:
+    assert warned(tmp_path, TEXT + TESTED + APART.replace("KIND", ETHERNET)) == []

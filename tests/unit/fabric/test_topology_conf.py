@@ -5,7 +5,17 @@ from __future__ import annotations
 from hpcforge.fabric.build import build
 from hpcforge.fabric.graph import Fabric, Topology
 from hpcforge.fabric.spec import Ask, Model, OtherEnd
-from hpcforge.fabric.topology_conf import Block, SlurmSwitch, compute_fabric, shrunk, topologies, topology
+from hpcforge.fabric.topology_conf import (
+    Block,
+    SlurmSwitch,
+    compute_fabric,
+    further_fabrics,
+    parts,
+    shrunk,
+    topologies,
+    topology,
+    tops,
+)
 from tests.support.as_plugged import names, pair, rails
 
 
@@ -14,6 +24,11 @@ def made(kind: Topology, nodes: int, ports: int = 8, **more: object) -> Fabric:
     return build(
         Ask("net", "roce", kind, 100.0, 100.0, names("n", nodes), switch, switch, **more)  # type: ignore[arg-type]
     )
+
+
+def among(name: str, nodes: tuple[str, ...]) -> Fabric:
+    switch = Model("small", 8, 8)
+    return build(Ask(name, "roce", "single-switch", 100.0, 100.0, nodes, switch, switch))
 
 
 def tree(fabric: Fabric, workers: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -95,11 +110,46 @@ def test_other_ends_join_nothing() -> None:
     assert list(tree(fabric, names("gpu", 12))) == ["compute-unit-001", "compute-unit-002", "compute-spine"]
 
 
-def test_workers_that_are_not_on_the_fabric_are_apart() -> None:
-    workers = (*names("gpu", 12), "cpu01", "cpu02")
-    told = topology(rails(nodes=12), workers)
-    assert told.switches[-1] == SlurmSwitch("compute-elsewhere", nodes=("cpu01", "cpu02"))
-    assert "compute-elsewhere" not in told.switches[-2].switches
+def test_a_switch_above_joins_workers_that_have_no_such_fabric() -> None:
+    told = topology(rails(nodes=12), (*names("gpu", 12), "cpu01", "cpu02"))
+    assert told.switches[-3:] == (
+        SlurmSwitch("compute-spine", switches=("compute-unit-001", "compute-unit-002")),
+        SlurmSwitch("compute-elsewhere", nodes=("cpu01", "cpu02")),
+        SlurmSwitch("compute-and-others", switches=("compute-spine", "compute-elsewhere")),
+    )
+    small = topology(rails(nodes=4), (*names("gpu", 4), "cpu01"))  # of one switch
+    assert small.switches[-1].switches == ("compute-leaf-001", "compute-elsewhere")
+
+
+def test_fabrics_with_nothing_between_them_have_a_tree_each() -> None:
+    """The Topology Guide of Slurm has such a file: no job spans leaf switches without a common parent."""
+    gpu, second = rails(nodes=12), made("fat-tree", 12)
+    workers = (*names("n", 12), *names("gpu", 12), "cpu01")
+    told = topology(gpu, workers, further=further_fabrics([second, gpu], gpu))
+    assert [switch.name for switch in tops(told.switches)] == ["net-spine", "compute-and-others"]
+    assert parts(told, workers) == (names("n", 12), workers[12:])
+    assert parts(told, names("gpu", 12)) == (names("gpu", 12),)
+
+
+def test_a_fabric_that_has_workers_of_two_others_joins_them() -> None:
+    gpu, second = rails(nodes=4), made("single-switch", 4)
+    files = pair(nodes=4, name="files")  # has the workers of `gpu`, and no other
+    workers = (*names("gpu", 4), *names("n", 4))
+    assert len(parts(topology(gpu, workers, further=(second, files)), workers)) == 2
+    both = among("files", ("gpu001", "n001"))
+    assert len(parts(topology(gpu, workers, further=(second, both)), workers)) == 1
+    assert len(parts(topology(gpu, workers, further=(both, second)), workers)) == 1
+    told = topology(gpu, (*workers, "m001"), further=(second, both, among("others", ("m001",))))
+    assert ("m001",) in parts(told, (*workers, "m001")) and len(parts(told, workers)) == 1
+
+
+def test_blocks_keep_small_jobs_in_one_of_them() -> None:
+    told = topology(rails(nodes=28), names("gpu", 28), "block")  # blocks of 8, 8, 8 and 4: BlockSizes 4, 8, 16
+    gpus = names("gpu", 28)
+    assert parts(told, gpus[6:9]) == (gpus[6:8], gpus[8:9])
+    assert parts(told, gpus[4:12]) == (gpus[4:12],)  # of 8: two blocks in a row
+    assert parts(told, gpus[12:20]) == (gpus[12:16], gpus[16:20])
+    assert parts(told, gpus) == (gpus,)
 
 
 def test_nodes_that_are_no_workers_are_left_out() -> None:
@@ -117,7 +167,7 @@ def test_blocks() -> None:
 def test_a_topology_beside_the_default_has_the_workers_that_are_to_use_it() -> None:
     workers = (*names("gpu", 28), "cpu01", "cpu02")
     first, second = topologies(rails(nodes=28), workers, "tree", {"block": workers[8:24]})
-    assert (first.plugin, first.switches[-1]) == ("tree", SlurmSwitch("compute-elsewhere", nodes=("cpu01", "cpu02")))
+    assert (first.plugin, first.switches[-2]) == ("tree", SlurmSwitch("compute-elsewhere", nodes=("cpu01", "cpu02")))
     assert [(block.name, len(block.nodes)) for block in second.blocks] == [
         ("compute-unit-002", 8),  # called as in the tree
         ("compute-unit-003", 8),

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Acceptance, Cluster, Gpus, SmokeTest, SmokeTestProgram
+from hpcforge.cluster.model import Acceptance, Cluster, Gpus, Partition, SmokeTest, SmokeTestProgram
+from hpcforge.fabric.topology_conf import Block, Topology
 from hpcforge.kinds.accounts import Account
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.job_impact import nodes_affecting_jobs
@@ -112,6 +113,17 @@ def test_what_changed_is_tested_with_a_partner_of_its_kind(
     late = tuple(node for node in changed if node not in for_whom)
     assert [one.nodes for one in found.waiting] == ([late] if late else [])
     assert set(found.runs[0].untested) == {*ALL} - {*nodes}
+
+
+def test_a_partner_is_of_the_same_block_and_without_one_all_are_tested(mixed: Cluster) -> None:
+    """Slurm places a job of two nodes in one block, and one of the whole set in all (eval_nodes_block.c)."""
+    names = ("c1", "c2", "c3", "g1")
+    blocks = (Block("a", ("c1", "g1")), Block("b", ("c2", "c3")))
+    near = Topology("block", None, False, (), blocks, (2, 4))
+    slurm = replace(mixed.slurm, partitions=(Partition("main", names, True, "INFINITE"),), topologies=(near,))
+    cluster = wanting(replace(mixed, slurm=slurm), names)
+    assert smoke_runs(cluster, known(cluster, ("c3",)), "touched", (), {}).runs[0].nodes == ("c2", "c3")
+    assert smoke_runs(cluster, known(cluster, ("c1",)), "touched", (), {}).runs[0].nodes == names
 
 
 def test_a_node_that_a_job_holds_waits_and_so_does_one_without_a_partner(mixed: Cluster) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Measure, SmokeTest, SmokeTestProgram
 from hpcforge.run.expectations import Expectations
 from hpcforge.verify.baselines import Baseline, Verifications
 from hpcforge.verify.verdicts import Verdict
 from tests.support.three_nodes import CLUSTER, FACTS, NVML
+from tests.unit.cluster.test_collectives import SITE
 
 PROGRAM = SmokeTestProgram(
     name="copy",
@@ -54,3 +59,17 @@ def test_another_option_or_kernel_is_another_baseline() -> None:
 
 def test_nothing_is_derived_for_stand_ins() -> None:
     assert KNOWN.weigh(TEST, VERDICT).lines == ()
+
+
+def test_what_is_derived_is_of_the_fabric_that_carries_it(tmp_path: Path) -> None:
+    """All nodes have an Ethernet fabric, which is named first; NCCL uses that of RoCE where there is one."""
+    (tmp_path / "mixed.yaml").write_text(SITE)
+    loaded = load(tmp_path / "mixed.yaml")
+    assert loaded.cluster.acceptance
+    fast, files, plain, alone = loaded.cluster.acceptance.tests
+    expected = Expectations(loaded.cluster, loaded.fabrics, loaded.room.catalog.gpus)
+    text = {test.nodes: next(iter(expected.derived(test, test.nodes).values())) for test in (fast, files, plain, alone)}
+    assert "a node's adapters: 2 x 200 Gb/s / 8" in text[fast.nodes].derivation
+    assert text[fast.nodes].bound == text[alone.nodes].bound == pytest.approx(31.5, rel=1e-3)  # by PCIe
+    assert "a node's adapters: 1 x 100 Gb/s / 8" in text[files.nodes].derivation
+    assert text[plain.nodes].derivation == "not derived: no rank runs on a GPU"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.slurm.job_end import JobEnd, cancelled_by, cause, never_starts, parse
+from hpcforge.slurm.job_end import JobEnd, cancelled_by, cause, is_unplaceable, never_starts, parse
 
 HERE = Path(__file__).parent / "ended"
 
@@ -99,3 +99,27 @@ def test_a_job_that_waits_for_others_may_start_and_one_over_its_own_limit_never(
     )
     assert [never_starts(reason) for reason in never] == [True] * len(never)
     assert [never_starts(reason) for reason in later] == [False] * len(later)
+
+
+@pytest.mark.parametrize(
+    ("words", "unplaceable"),
+    [
+        # aws/aws-parallelcluster, issue 282: more nodes than there are
+        ("sbatch: error: Batch job submission failed: Requested node configuration is not available", True),
+        # AaltoSciComp/scicomp-docs, triton/usage/faq: a node that the partition lacks
+        ("srun: error: Unable to allocate resources: Requested node configuration is not available", True),
+        # SchedMD/slurm, testsuite: topology/block; Slurm 24.11 for nodes without a common switch
+        ("sbatch: error: Batch job submission failed: Requested topology configuration is not available", True),
+        ("salloc: error: Job submit/allocate failed: Requested topology configuration is not available", True),
+        ("allocation failure: Requested node configuration is not available", True),
+        ("BadConstraints", True),  # squeue(1), of a job that waits
+        ("srun: error: Unable to allocate resources: Requested nodes are busy", False),  # they are given back
+        ("Requested partition configuration not available now", False),
+        ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination", False),
+        ("Resources", False),
+        ("ReqNodeNotAvail, UnavailableNodes:w2", False),
+        ("", False),
+    ],
+)
+def test_words_for_a_job_that_cannot_be_placed(words: str, unplaceable: bool) -> None:
+    assert is_unplaceable(words) == unplaceable

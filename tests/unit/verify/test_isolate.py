@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
-from hpcforge.cluster.model import Cluster, Gpus
+from hpcforge.cluster.model import Cluster, FabricOf, Gpus
+from hpcforge.fabric.build import build as build_fabric
+from hpcforge.fabric.labels import Labels
+from hpcforge.fabric.spec import Ask, Model
 from hpcforge.verify.head import Completed
+from hpcforge.verify.isolate import names_of
+from hpcforge.verify.submit import launch
 from hpcforge.verify.verdict_records import Recorded, dump, load
 from hpcforge.verify.verdicts import Verdict, summary_line
 from hpcforge.verify.verify import verify
@@ -17,6 +23,7 @@ from tests.unit.verify.test_process_verdict import with_test
 from tests.unit.verify.test_verify import ScriptedHead, quiet
 
 Build = Callable[..., Cluster]
+SWITCH = Model("small", 8, 8)
 Rate = Callable[[str, str], float | None]
 
 
@@ -166,3 +173,18 @@ def test_a_node_is_compared_by_its_own_gpus(build: Build) -> None:
     (verdict,) = verify(cluster, Short(lambda _a, _b: 1.0, gpus=8), {}, quiet)
     assert verdict.isolation
     assert [(each.part, each.nodes) for each in verdict.isolation.named] == [("GPU 7 of w3", ("w3",))]
+
+
+@pytest.mark.parametrize("carrier", ["lan", "fast", None])
+def test_parts_have_the_names_of_the_fabric_that_the_launch_uses(build: Build, carrier: str | None) -> None:
+    cluster = build(2)
+    assert cluster.acceptance
+    plans = [
+        Labels(made, [None] * len(made.devices))
+        for name in ("lan", "fast")
+        for made in [build_fabric(Ask(name, "roce", "single-switch", 100.0, 100.0, ("w1", "w2"), SWITCH, SWITCH))]
+    ]
+    job = launch(cluster, cluster.acceptance.tests, ("w1", "w2"))
+    used = FabricOf(carrier, "roce", 100.0, 1, False) if carrier else None
+    names = names_of(replace(job, fabric=used), plans)
+    assert (names.labels.fabric.name if names.labels else None) == carrier

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster.model import Cluster, Gpus, Partition, StandInGpus
+from hpcforge.fabric.topology_conf import SlurmSwitch, Topology
 from hpcforge.verify import submit
 from hpcforge.verify.heartbeat import Owner
 from tests.support.own_tmp import own_tmp
@@ -93,6 +94,22 @@ def test_a_partition_that_takes_all_jobs_is_chosen_first(build: Build) -> None:
     assert submit.partition_for(two, names, 600) == everyone
     alone = dataclasses.replace(cluster, slurm=dataclasses.replace(cluster.slurm, partitions=(own,)))
     assert submit.partition_for(alone, names, 600) == own
+
+
+def test_a_partition_whose_topology_joins_the_nodes_is_chosen(build: Build) -> None:
+    cluster, names = build(2), ("w1", "w2")
+    apart = Topology("tree", "fast", False, (SlurmSwitch("a", ("w1",)), SlurmSwitch("b", ("w2",))), (), ())
+    tree = Partition("tree", names, True, "INFINITE")
+    flat = Partition("flat", names, False, "INFINITE", topology="flat")
+    slurm = dataclasses.replace(
+        cluster.slurm, partitions=(tree, flat), topologies=(apart, Topology("flat", None, False, (), (), ()))
+    )
+    assert submit.partition_for(dataclasses.replace(cluster, slurm=slurm), names, 600) == flat
+    slurm = dataclasses.replace(slurm, partitions=(tree,))
+    said = "w1 and w2 are apart in the topology of Slurm: no job has nodes of two"
+    with pytest.raises(submit.NotLaunchableError, match=said):
+        submit.partition_for(dataclasses.replace(cluster, slurm=slurm), names, 600)
+    assert submit.partition_for(dataclasses.replace(cluster, slurm=slurm), ["w1"], 600) == tree
 
 
 def test_memory_stays_within_what_slurm_has_to_give(build: Build) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.cluster.model import TransportRule
+from hpcforge.cluster.model import FabricOf, TransportRule
 from hpcforge.verify import submit
 from hpcforge.verify.head import Completed
 from hpcforge.verify.step_verdict import judge
@@ -72,7 +72,8 @@ def test_without_a_report_of_every_rank_it_cannot_be_told(job: submit.Launch, us
 
 def nccl(job: submit.Launch, *, rdma: bool = True) -> submit.Launch:
     (turn,) = job.turns
-    return replace(job, on_rdma=rdma, turns=(replace(turn, program=replace(turn.program, transport=NCCL)),))
+    fabric = FabricOf("fast", "infiniband" if rdma else "ethernet", 400.0, 1, False)
+    return replace(job, fabric=fabric, turns=(replace(turn, program=replace(turn.program, transport=NCCL)),))
 
 
 def test_nccl_over_sockets_is_refused_where_nodes_share_an_rdma_fabric(job: submit.Launch) -> None:

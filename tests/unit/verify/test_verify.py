@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster.model import Cluster, SmokeTest
+from hpcforge.fabric.topology_conf import SlurmSwitch, Topology
 from hpcforge.verify import jobs, scratch
 from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Completed
@@ -514,10 +515,39 @@ def test_a_job_that_a_limit_keeps_from_ever_starting_is_not_waited_for(build: Bu
     verdict = verify(build(), head, {}, quiet)[0]
     assert time.monotonic() - began < 10
     assert (verdict.status, verdict.detail) == (
-        "pending",
+        "not_run",
         "Slurm says QOSMaxNodePerJobLimit, so the job would never start",
     )
     assert verdict.next_command == "sacctmgr show association user=tests; sacctmgr show qos"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        ScriptedHead(squeue=[ok("12|PENDING|BadConstraints\n")] * 3),
+        ScriptedHead(
+            sbatch=[
+                Completed(1, "", "sbatch: error: Batch job submission failed: Requested topology configuration is not "
+                "available\n")
+            ] * 2
+        ),
+    ],
+)  # fmt: skip
+def test_a_job_that_cannot_be_placed_is_not_run_and_not_waited_for(build: Build, head: ScriptedHead) -> None:
+    verdict = verify(build(), head, {}, quiet)[0]
+    assert verdict.status == "not_run"
+    assert "BadConstraints, so the job would never start" in verdict.detail or "Slurm refused" in verdict.detail
+    assert verdict.next_command == "scontrol show topology; scontrol show node w[1-2]"
+
+
+def test_a_test_of_nodes_that_the_topology_keeps_apart_is_not_submitted(build: Build) -> None:
+    cluster = build()
+    apart = Topology("tree", "fast", False, (SlurmSwitch("a", ("w1",)), SlurmSwitch("b", ("w2",))), (), ())
+    head = ScriptedHead()
+    verdicts = verify(replace(cluster, slurm=replace(cluster.slurm, topologies=(apart,))), head, {}, quiet)
+    reason = "w1 and w2 are apart in the topology of Slurm: no job has nodes of two"
+    assert [(each.status, each.detail) for each in verdicts] == [("not_run", reason)] * 2
+    assert head.asked == []
 
 
 def test_a_job_that_ends_before_the_test_begins(build: Build) -> None:
