@@ -159,7 +159,8 @@ def _query(form: str, *names: str) -> list[list[str]]:
 
 def _holds(host: Inspection, simulation: apt_simulation.Simulation) -> Iterator[Conflict]:
     """Yield the packages on hold that the plan installs or upgrades, but for those that hpcforge holds itself."""
-    names, text, options = host.packages(), simulation.result.stdout, _NO_HOLDS
+    names, text = host.packages(), simulation.result.stdout
+    options: Sequence[str] = _NO_HOLDS
     if simulation.result.rc:  # a hold on an installed package is an unmet dependency to apt
         options, without = _without(names, _NO_HOLDS)
         text = without.result.stdout
