@@ -186,7 +186,8 @@ def _body(change: Change, plan: Plan, new_files: bool, longest: int | None) -> I
     if change.unforeseen and not plan.offline:
         else_ = "else " if change.removes else ""
         names = " ".join(change.unforeseen)
-        yield f"  ? what {else_}apt removes for {names} is not known yet: its lists lack it; nothing else may go"
+        why = "its lists lack a package, or it cannot resolve a dependency"
+        yield f"  ? what {else_}apt removes for {names} is not known yet: {why}; nothing else may go"
     yield from (f"  ~ {path}: renamed to a name beside it" for path in change.renames)
     for resource_change in change.resources:
         if isinstance(resource_change.resource, File):

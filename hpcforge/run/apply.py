@@ -121,22 +121,27 @@ class _Workers:
 
     def lost(self, names: Sequence[str]) -> set[str]:
         """Return those that will not register, since a cause is known."""
-        self._explain(down_workers.look(self.engine, self.cluster, names, self.seen))
+        self._explain(down_workers.look(self.engine, self.cluster, names, {}))
         return {name for name in names if name in self.explained and self.explained[name].causes}
 
     def down(self) -> tuple[DownWorker, ...]:
         """Return those that take no job; as the plan has them where none can have come back."""
         if not _may_change(self.plan):
             return self.plan.down
-        found = down_workers.look(self.engine, self.cluster, self.names, self.seen)
+        again = {*self.plan.touched, *(worker.node for worker in self.plan.down)}
+        before = {name: seen for name, seen in self.seen.items() if name not in again}
+        found = down_workers.look(self.engine, self.cluster, self.names, before)
         self._explain(found)
-        known = self.explained
-        return tuple(replace(w, causes=known[w.node].causes, checked=known[w.node].checked) for w in found)
+        return tuple(_as_now(worker, self.explained[worker.node]) for worker in found if worker.node in self.explained)
 
     def _explain(self, found: Sequence[DownWorker]) -> None:
         new = [worker for worker in found if worker.node not in self.explained]
         explained = down_workers.explained(self.engine, self.cluster, self.desired, new)
         self.explained |= {worker.node: worker for worker in explained}
+
+
+def _as_now(worker: DownWorker, known: DownWorker) -> DownWorker:
+    return replace(worker, reason=worker.reason or known.reason, causes=known.causes, checked=known.checked)
 
 
 def _may_change(plan: Plan) -> bool:

@@ -13,7 +13,7 @@ from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
 from hpcforge.run import worker_ports
-from hpcforge.run.observe import SLURM_NUMBER, ask, number_asks
+from hpcforge.run.observe import ask, probe_asks
 from hpcforge.run.requests import wanted
 from hpcforge.run.secret_files import Contents
 from hpcforge.run.wait_messages import Waits
@@ -25,13 +25,24 @@ from hpcforge.slurm.down_causes import (
     controller_questions,
     questions,
 )
-from hpcforge.slurm.down_nodes import DownWorker, down_workers
+from hpcforge.slurm.down_nodes import (
+    COMPLETING,
+    SECOND_LIMIT_S,
+    SLURM_REQUESTS,
+    DownWorker,
+    down_workers,
+    slurm_requests,
+    slurmd_requests,
+    still_suspect,
+    suspect_states,
+)
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND
 
 _HEAD_S = 10.0  # with the workers' time, a cause is known within 30 s
 _WORKERS_S = 18.0
 _MOST_ASKED = 32  # workers: what more of them have is likely the same
 _MOST_OBSTACLES = 5
+_SLURMD_REQUESTS = "slurmd_requests"
 # As a user without rights, for root alone: of no use to a reader of process lists.
 _CREDENTIAL = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "munge", "-n", "--restrict-uid=0"]
 
@@ -39,14 +50,17 @@ _CREDENTIAL = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "m
 def find(
     cluster: Cluster, seen: Mapping[str, Observation], names: Collection[str], registered: Collection[str] = ()
 ) -> tuple[DownWorker, ...]:
-    """Return those of the workers `names` that take no job by the answers of the controller, without causes.
+    """Return those of the workers `names` that take no job by the answers of controller and workers, without causes.
 
-    `registered`: workers that have been configured, which Slurm has to list.
+    Some are suspects, which `explained` may leave out. `registered`: workers that have been configured, which Slurm has
+    to list.
     """
     head = seen[cluster.slurm.controller]
     workers = [node.name for node in cluster.workers if node.name in names]
-    number = _number(head)
-    refusing = {name for name in workers if name in seen and number and _number(seen[name]) not in ("", number)}
+    number = _number(cluster, head)
+    numbers = {name: _number(cluster, seen[name]) for name in workers if name in seen}
+    refusing = {name for name, other in numbers.items() if number and other not in (None, number)}
+    requests = {name: seen[name].answers.get(SLURM_REQUESTS, "") for name in numbers}
     return down_workers(
         workers,
         head.answers.get(SLURM_NODES, ""),
@@ -54,12 +68,13 @@ def find(
         cluster.os_of(head.node).account("slurm"),
         registered=registered,
         refusing=refusing,
+        suspects=suspect_states(head.answers.get(COMPLETING, ""), requests),
     )
 
 
-def _number(node: Observation) -> str:
-    """Return the number of slurmctld's account there; "" where it is not known."""
-    return node.answers.get(SLURM_NUMBER, "").strip()
+def _number(cluster: Cluster, seen: Observation) -> int | None:
+    """Return the number of slurmctld's account there; None where it is not known."""
+    return seen.accounts.users.get(cluster.os_of(seen.node).account("slurm")) if seen.accounts else None
 
 
 def configured(seen: Mapping[str, Observation]) -> list[str]:
@@ -70,27 +85,28 @@ def configured(seen: Mapping[str, Observation]) -> list[str]:
 def look(
     engine: Engine, cluster: Cluster, names: Collection[str], before: Mapping[str, Observation]
 ) -> tuple[DownWorker, ...]:
-    """Ask the controller now, and workers without a number of slurm `before`; as `find`, of configured workers."""
+    """Ask the controller now, and workers that did not answer `before`; as `find`, of configured workers."""
     head = cluster.slurm.controller
-    new = [name for name in names if name != head and not (name in before and _number(before[name]))]
-    asks = {SLURM_NODES: list(SLURM_NODES_COMMAND), **worker_ports.asks(cluster)}
-    requests = {name: _asking(number_asks(cluster, name)) for name in new}
-    requests[head] = _asking({**asks, **number_asks(cluster, head)})
+    new = [name for name in names if name != head and name not in before]
+    requests = {name: _asking(probe_asks(cluster, name)) for name in new}
+    requests[head] = _asking({SLURM_NODES: list(SLURM_NODES_COMMAND), **probe_asks(cluster, head)})
     return find(cluster, {**before, **_answers(engine, requests, _HEAD_S)}, names, names)
 
 
 def _asking(asks: dict[str, list[str]]) -> Request:
-    return {"verb": "observe", "wanted": [], "asks": asks}
+    return {"verb": "observe", "wanted": [], "asks": asks, "folders": []}
 
 
 def explained(
     engine: Engine, cluster: Cluster, desired: Desired, found: Sequence[DownWorker]
 ) -> tuple[DownWorker, ...]:
-    """Ask the workers, and the controller about their ports; return them with causes, within 30 s.
+    """Ask the workers, and the controller about them; return them with causes, within 30 s.
 
-    A drained worker is not asked: the reason of the drain is the cause.
+    A drained worker is not asked: the reason of the drain is the cause. Suspects for which the second look of both
+    sides gives no cause are left out.
     """
-    asked = [worker.node for worker in found if worker.state != "drained"][:_MOST_ASKED]
+    may_be_asked = sorted((worker for worker in found if worker.state != "drained"), key=lambda worker: worker.suspect)
+    asked = [worker.node for worker in may_be_asked][:_MOST_ASKED]
     if not asked:
         return tuple(found)
     head = cluster.slurm.controller
@@ -98,9 +114,10 @@ def explained(
     credential = of_head.answers.get("credential", "").strip()
     requests = {name: _of_worker(cluster, desired, name, credential) for name in asked}
     seen = _answers(engine, requests, _WORKERS_S)
-    return tuple(
-        _with_causes(cluster, worker, of_head, seen[worker.node]) if worker.node in seen else worker for worker in found
-    )
+    known = {w.node: _with_causes(cluster, w, of_head, seen[w.node]) for w in found if w.node in seen}
+    several = any(worker.suspect and known.get(worker.node) for worker in found)  # the others are likely no better
+    known |= {w.node: w for w in found if w.node not in known and (several or not w.suspect)}
+    return tuple(worker for name in (worker.node for worker in found) if (worker := known.get(name)))
 
 
 def silent_controller(engine: Engine, cluster: Cluster, desired: Desired, head: Observation) -> tuple[DownWorker, ...]:
@@ -119,9 +136,9 @@ def _answers(engine: Engine, requests: Mapping[str, Request], timeout_s: float) 
 
 
 def _of_head(cluster: Cluster, names: Sequence[str]) -> Request:
-    head = cluster.slurm.controller
     asks = {
-        **number_asks(cluster, head),
+        SLURM_NODES: list(SLURM_NODES_COMMAND),
+        _SLURMD_REQUESTS: slurmd_requests(names, SECOND_LIMIT_S),
         "credential": list(_CREDENTIAL),
         worker_ports.SLURMD_PORTS: worker_ports.probe(worker_ports.slurmd(cluster, name) for name in names),
     }
@@ -138,34 +155,48 @@ def _of_worker(cluster: Cluster, desired: Desired, name: str, credential: str) -
         "verb": "observe",
         "wanted": [wanted(role, contents) for role in roles],
         "inspect": True,
+        "folders": [],
         "asks": {
             **questions(*units, credential),
-            **number_asks(cluster, name),
+            SLURM_REQUESTS: slurm_requests(SECOND_LIMIT_S),
             "ports": worker_ports.probe(worker_ports.services(cluster, name)),
         },
     }
 
 
-def _with_causes(cluster: Cluster, worker: DownWorker, of_head: Observation, seen: Observation) -> DownWorker:
-    head = cluster.slurm.controller
+def _with_causes(cluster: Cluster, worker: DownWorker, of_head: Observation, seen: Observation) -> DownWorker | None:
+    """Return a worker with the causes, or with what was checked; None for a suspect that may well be healthy."""
+    still = still_suspect(worker, of_head.answers.get(SLURM_NODES, ""))
     if seen.unreachable is not None:
+        if worker.suspect and not still and worker.node not in worker_ports.silent(cluster, of_head.answers):
+            return None
         return replace(worker, checked=f"{worker.node} did not answer hpcforge: {seen.unreachable}")
-    clocks = {name: answer.clock for name, answer in ((head, of_head), (worker.node, seen)) if answer.clock is not None}
-    off = [clock.said for clock in clocks_off(clocks, head, ()) if clock.node == worker.node and abs(clock.off_s) > 60]
-    services = worker_ports.services(cluster, worker.node)
+    answers = _worker_answers(cluster, worker.node, of_head, seen)
+    known = causes(answers)
+    both = SLURM_REQUESTS in seen.answers and _SLURMD_REQUESTS in of_head.answers
+    if worker.suspect and (answers.cut_off or still) and causes(replace(answers, obstacles=())):
+        return replace(worker, reason=worker.reason or (answers.evidence if answers.cut_off else ""), causes=known)
+    if worker.suspect and (not still or worker.state == COMPLETING or (both and not answers.cut_off)):
+        return None
+    return replace(worker, causes=known, checked="" if known else checked(answers))
+
+
+def _worker_answers(cluster: Cluster, node: str, of_head: Observation, seen: Observation) -> WorkerAnswers:
+    head = cluster.slurm.controller
+    clocks = {name: answer.clock for name, answer in ((head, of_head), (node, seen)) if answer.clock is not None}
+    off = [clock.said for clock in clocks_off(clocks, head, ()) if clock.node == node and abs(clock.off_s) > 60]
+    services = worker_ports.services(cluster, node)
     unreached = worker_ports.failures(seen.answers.get("ports", ""))
-    answers = WorkerAnswers(
-        worker.node,
+    obstacles = seen.obstacles[:_MOST_OBSTACLES]
+    return WorkerAnswers(
+        node,
         head,
         seen.answers,
-        (_number(seen), _number(of_head)),
+        (_number(cluster, seen), _number(cluster, of_head)),
         off[0] if off else "",
-        worker_ports.silent(cluster, of_head.answers).get(worker.node, ""),
+        worker_ports.silent(cluster, of_head.answers).get(node, ""),
         [f"{services[port]} ({port}): {why}" for port, why in unreached.items() if port in services],
-        [
-            f"{worker.node}: {thing['kind']} {thing['name']}: {thing['why']}"
-            for thing in seen.obstacles[:_MOST_OBSTACLES]
-        ],
+        [f"{node}: {thing['kind']} {thing['name']}: {thing['why']}" for thing in obstacles],
+        sorted(seen.answers.get(SLURM_REQUESTS, "").split()),
+        node in of_head.answers.get(_SLURMD_REQUESTS, "").split(),
     )
-    known = causes(answers)
-    return replace(worker, causes=known, checked="" if known else checked(answers))

@@ -24,10 +24,10 @@ from hpcforge.run.fanout import ask_all
 from hpcforge.run.requests import wanted
 from hpcforge.run.secret_files import Contents
 from hpcforge.run.wait_messages import Waits
+from hpcforge.slurm.down_nodes import FIRST_LIMIT_S, SLURM_REQUESTS, slurm_requests
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH
 
-SLURM_NUMBER = "slurm_number"  # the name under which a node is asked for the number of slurmctld's account
 UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 NO_SECRETS: Mapping[str, bytes] = {}
 NO_FILES: Mapping[str, Sequence[str]] = {}
@@ -51,11 +51,12 @@ def observe(
     """Every node's answer, in the order of `nodes`; one that gives none is reported as unreachable, not left out.
 
     `secrets` are the secrets in its files, which no answer contains. `reads`: files to read, by node. `waits` gets the
-    nodes that have not answered. `probes`: the controller tries the port of each slurmd, which logs that.
+    nodes that have not answered. `probes`: the controller tries the port of each slurmd, which logs that, and workers
+    send a request to slurmctld and to slurmd.
     """
     contents = Contents(desired.texts, secrets)
-    ports = worker_ports.asks(cluster) if probes else {}
-    asked = {name: _request(cluster, desired, name, contents, reads.get(name, ()), ports) for name in nodes}
+    asks = {name: {**_asks(cluster, name), **(probe_asks(cluster, name) if probes else {})} for name in nodes}
+    asked = {name: _request(cluster, desired, name, contents, reads.get(name, ()), asks[name]) for name in nodes}
     seen = ask(engine, asked, waits)
     return {name: _hiding(observation, desired.nodes[name], contents) for name, observation in seen.items()}
 
@@ -158,28 +159,34 @@ def _request(
     name: str,
     contents: Contents,
     reads: Sequence[str],
-    ports: Mapping[str, list[str]],
+    asks: dict[str, list[str]],
 ) -> Request:
     controller = name == cluster.slurm.controller
-    asks = {
-        SLURM_NODES: list(SLURM_NODES_COMMAND),
-        SLURM_JOBS: list(SLURM_JOBS_COMMAND),
-        SLURM_WAITING: list(SLURM_WAITING_COMMAND),
-        **leftover.asks(cluster),
-        **ports,
-    }
     return {
         "verb": "observe",
         "wanted": [wanted(role, contents) for role in desired.nodes[name]],
         "reads": [*([VERDICTS_PATH, ROSTER_PATH] if controller else []), *reads],
         "folders": shared_folders(cluster, name),
-        "asks": {**(asks if controller else {}), **number_asks(cluster, name)},
+        "asks": asks,
     }
 
 
-def number_asks(cluster: Cluster, node: str) -> dict[str, list[str]]:
-    """Return the question for the number of slurmctld's account, which slurmd takes requests of."""
-    return {SLURM_NUMBER: ["id", "-u", cluster.os_of(node).account("slurm")]}
+def _asks(cluster: Cluster, node: str) -> dict[str, list[str]]:
+    if node != cluster.slurm.controller:
+        return {}
+    return {
+        SLURM_NODES: list(SLURM_NODES_COMMAND),
+        SLURM_JOBS: list(SLURM_JOBS_COMMAND),
+        SLURM_WAITING: list(SLURM_WAITING_COMMAND),
+        **leftover.asks(cluster),
+    }
+
+
+def probe_asks(cluster: Cluster, node: str) -> dict[str, list[str]]:
+    """Return the questions by which workers that take no job are recognized."""
+    worker, controller = "worker" in cluster.by_name[node].functions, node == cluster.slurm.controller
+    requests = {SLURM_REQUESTS: slurm_requests(FIRST_LIMIT_S)} if worker else {}
+    return {**requests, **(worker_ports.asks(cluster) if controller else {})}
 
 
 def _clock(data: Mapping[str, Any]) -> Span | None:

@@ -138,7 +138,7 @@ def _needed_again(
     asked = {name: tuple(one for one in desired.nodes.get(name, ()) if one.role in reverted[name]) for name in reverted}
     if not any(asked.values()):
         return {}
-    found = observe(engine, cluster, replace(desired, nodes=asked), list(asked), waits=Waits(say, None))
+    found = observe(engine, cluster, replace(desired, nodes=asked), list(asked), waits=Waits(say, None), probes=False)
     return {
         name: reverted[name] if one.unreachable else {*one.differs, *(failed["role"] for failed in one.failed)}
         for name, one in found.items()

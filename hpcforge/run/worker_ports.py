@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.run import port_probe
+from hpcforge.slurm.down_nodes import COMPLETING, COMPLETING_COMMAND
 
 SLURMD_PORTS = "slurmd_ports"  # the name under which the controller is asked which slurmds it can connect to
 _SLURMCTLD, _SLURMD = 6817, 6818  # Slurm's defaults; `slurm.settings` refuses others
@@ -37,9 +38,10 @@ def probe(targets: Iterable[str]) -> list[str]:
 
 
 def asks(cluster: Cluster) -> dict[str, list[str]]:
-    """Return the controller's question: which slurmds does it not reach?"""
+    """Return the controller's questions: the slurmds that it does not reach, the jobs that do not end."""
     targets = [slurmd(cluster, node.name) for node in cluster.workers if node.address]
-    return {SLURMD_PORTS: ["sh", "-c", _WITH_SLURMCTLD, "sh", *probe(targets)[3:]]} if targets else {}
+    ports = {SLURMD_PORTS: ["sh", "-c", _WITH_SLURMCTLD, "sh", *probe(targets)[3:]]} if targets else {}
+    return {COMPLETING: list(COMPLETING_COMMAND), **ports}
 
 
 def failures(output: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ The worker's answers count for itself alone. What its port does for others is th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _SHOW = "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,ExecStart,MainPID"
@@ -71,11 +71,25 @@ class WorkerAnswers:
     node: str
     head: str
     answers: Mapping[str, str]  # of the worker, by the names of `questions`
-    slurm_numbers: tuple[str, str] = ("", "")  # of the account slurm there and on the head
+    slurm_numbers: tuple[int | None, int | None] = (None, None)  # of the account slurm there and on the head
     clock: str = ""  # what is wrong with its clock
     silent: str = ""  # why the head cannot connect to its slurmd
     unreached: Sequence[str] = ()  # what the worker cannot connect to, and why
     obstacles: Sequence[str] = ()  # sentences of the search for obstacles
+    no_answer: Collection[str] = ()  # the daemons that gave it no answer: slurmctld, slurmd
+    mute: bool = False  # its slurmd gave the head no answer
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether Slurm's requests fail just now, on one of the two sides."""
+        return bool(self.silent or self.no_answer or self.mute)
+
+    @property
+    def evidence(self) -> str:
+        """The answers that both sides get."""
+        here = f"no answer from {' or '.join(self.no_answer)}" if self.no_answer else "an answer from slurmctld"
+        there = "none" if self.mute or self.silent else "one"
+        return f"{self.node} gets {here}; {self.head} gets {there} from its slurmd"
 
     def answer(self, name: str) -> str:
         """Return the first line of an answer."""
@@ -92,6 +106,8 @@ def causes(of: WorkerAnswers) -> tuple[str, ...]:
     rules = foreign_rules(of.answers.get("rules", ""), of.answers.get("legacy", "")) if filtered else ""
     if rules:
         found.insert(0, f"{of.node}'s firewall has rules of its own: {rules}")
+    if not found and of.mute and not of.silent and "slurmd" in of.no_answer:
+        found.append(f"slurmd on {of.node} accepts connections and answers no request: systemctl restart slurmd")
     found += of.obstacles
     return tuple(dict.fromkeys(found or (blocked if filtered else ())))
 
@@ -159,7 +175,7 @@ def _not_running(daemon: str, unit: Mapping[str, str], log: str = "") -> Iterato
 
 def _accounts(of: WorkerAnswers) -> Iterator[str]:
     here, there = of.slurm_numbers
-    if here.isdigit() and there and here != there:
+    if here is not None and there is not None and here != there:
         yield f"{of.node}: slurm is {here} here and {there} on {of.head}"
 
 

@@ -1,12 +1,38 @@
-"""Workers that take no job although no operator holds them: since when, and why as Slurm has it."""
+"""Workers that take no job although no operator holds them: since when, and why as Slurm has it.
+
+A suspect may be healthy: it is named only where a cause is found.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from hpcforge.slurm.jobs import Column, read, squeue
 from hpcforge.slurm.nodes import drained, faulty, held, parse_slurm_nodes, reason_setters, responding
 
+SLURM_REQUESTS = "slurm_requests"  # the name under which a worker is asked which daemons do not answer it
+FIRST_LIMIT_S, SECOND_LIMIT_S = 3.0, 5.0  # for an answer of a daemon: a suspect is asked twice
+# A request each, of 3 ms CPU time: a process that is stopped still accepts connections.
+_REQUESTS = (
+    "command -v scontrol >/dev/null || exit 1; "
+    '{ timeout "$1" scontrol ping 2>/dev/null | grep -q "is UP" || echo slurmctld; } & '
+    '{ timeout "$1" scontrol show slurmd >/dev/null 2>&1 || echo slurmd; } & wait'
+)
+_SLURMD_REQUESTS = (
+    "command -v scontrol >/dev/null || exit 1; limit=$1; shift; "
+    'for n; do { SLURMD_NODENAME=$n timeout "$limit" scontrol show slurmd >/dev/null 2>&1 || echo "$n"; } & done; wait'
+)
+COMPLETING = "completing"  # a state, and the name under which the controller is asked for jobs in it
+_ENDED: tuple[Column, ...] = ("nodes", "ends")
+_LONG_S = 90  # after KillWait, 30 s, and UnkillableStepTimeout, 60 s
+COMPLETING_COMMAND = (  # begins with the time that is so long ago
+    "sh", "-c", f"date -d '-{_LONG_S} seconds' +%FT%T && exec \"$@\"", "sh", *squeue(_ENDED, "COMPLETING"),
+)  # fmt: skip
+_NOT_RESPONDING = "not responding"
+_NO_SLURMCTLD, _NO_SLURMD = "not reaching slurmctld", "not answering Slurm's requests"
+_NO_PORT = "not reachable for slurmctld"
+_SUSPECT = (_NOT_RESPONDING, COMPLETING, _NO_SLURMCTLD, _NO_SLURMD, _NO_PORT)
 _STATES = (("INVAL", "invalid"), ("DOWN", "down"), ("ERROR", "in error"))  # state words of Slurm and ours
 
 
@@ -20,6 +46,11 @@ class DownWorker:
     since: str = ""  # by the head's clock, "2026-11-28 10:02"; "": not known
     causes: tuple[str, ...] = ()  # each a sentence with the node's name
     checked: str = ""  # what showed nothing, where there is no cause
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it may be healthy: a job that ends, or a daemon that is slow for a moment, has this state, too."""
+        return self.state in _SUSPECT
 
     @property
     def summary(self) -> str:
@@ -51,12 +82,14 @@ def down_workers(
     *,
     registered: Collection[str] = (),
     refusing: Collection[str] = (),
+    suspects: Mapping[str, str] | None = None,
 ) -> tuple[DownWorker, ...]:
     """Return those of `names` that take no job, in their order.
 
     `slurm_nodes` is the output of `SLURM_NODES_COMMAND`. `silent`: why the head cannot connect to a worker's slurmd.
     `refusing`: workers whose slurmd has another number for slurmctld's account: Slurm has them as idle, then as not
     responding, in turns. `registered`: workers that Slurm's list has to have; before its first apply it lacks a worker.
+    `suspects`: states by worker, of `suspect_states`.
     """
     states, setters = parse_slurm_nodes(slurm_nodes), reason_setters(slurm_nodes)
     found = []
@@ -71,8 +104,42 @@ def down_workers(
         elif name in refusing and not held(state):
             found.append(DownWorker(name, "refusing slurmctld's requests"))
         elif name in silent and not held(state):
-            found.append(DownWorker(name, "not reachable for slurmctld", silent[name]))
+            found.append(DownWorker(name, _NO_PORT, silent[name]))
+        elif suspects and name in suspects and not held(state):
+            found.append(DownWorker(name, suspects[name]))
     return tuple(found)
+
+
+def suspect_states(completing: str, requests: Mapping[str, str]) -> dict[str, str]:
+    """Return the states of suspects, by worker.
+
+    `completing` is the output of `COMPLETING_COMMAND`, `requests` that of `slurm_requests`, by worker.
+    """
+    silent = {name: {*output.split()} for name, output in requests.items()}
+    return dict.fromkeys(_completing_long(completing), COMPLETING) | {
+        name: _NO_SLURMD if "slurmd" in daemons else _NO_SLURMCTLD for name, daemons in silent.items() if daemons
+    }
+
+
+def still_suspect(worker: DownWorker, slurm_nodes: str) -> bool:
+    """Whether a later output of `SLURM_NODES_COMMAND` has a suspect in the same state, as far as Slurm knows it."""
+    state, _ = parse_slurm_nodes(slurm_nodes).get(worker.node, ("", ""))
+    return not responding(state) if worker.state == _NOT_RESPONDING else worker.state.upper() in state
+
+
+def slurm_requests(limit_s: float) -> list[str]:
+    """Return the worker's command that prints which of `slurmctld` and `slurmd` do not answer a request."""
+    return ["sh", "-c", _REQUESTS, "sh", f"{limit_s:g}"]
+
+
+def slurmd_requests(names: Sequence[str], limit_s: float) -> list[str]:
+    """Return the controller's command that prints those of these workers whose slurmd does not answer a request."""
+    return ["sh", "-c", _SLURMD_REQUESTS, "sh", f"{limit_s:g}", *names]
+
+
+def _completing_long(output: str) -> set[str]:
+    since, _, jobs = output.partition("\n")  # "Unknown" is later than any time
+    return {node for job in read(jobs, _ENDED) if "" < job.ends < since for node in job.holds}
 
 
 def _word(state: str) -> str:
@@ -82,4 +149,4 @@ def _word(state: str) -> str:
             return word
     if drained(state):
         return "drained"
-    return "not registered" if responding(state) else "not responding"
+    return "not registered" if responding(state) else _NOT_RESPONDING

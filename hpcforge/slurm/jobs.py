@@ -10,7 +10,7 @@ from hpcforge.blueprint import hostlist
 from hpcforge.slurm.columns import rows
 
 Column = Literal[
-    "number", "id", "user", "name", "state", "reason", "nodes", "count", "partitions", "asked_for", "comment"
+    "number", "id", "user", "name", "state", "reason", "nodes", "count", "partitions", "asked_for", "comment", "ends"
 ]
 # squeue(1), --format; `number` is the job's own also in an array, where `id` is "20_3".
 _FORMAT: dict[Column, str] = {
@@ -25,6 +25,7 @@ _FORMAT: dict[Column, str] = {
     "partitions": "%P",
     "asked_for": "%n",
     "comment": "%k",
+    "ends": "%e",
 }
 
 
@@ -43,6 +44,7 @@ class Job:
     partitions: str = ""
     asked_for: str = ""  # hostlist of nodes that it asks for by name
     comment: str = ""
+    ends: str = ""  # or ended, by the head's clock: 2026-11-28T10:02:41
 
     @property
     def holds(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from hpcforge.verify.heartbeat import BEAT_S, POLL_S, SILENT_S, stamped
 from hpcforge.verify.step_output import clean
 from hpcforge.verify.submit import SCRIPT, Launch, sbatch
 
+EACH_S = 30.0  # between two messages about the same wait
 QUERY_S = 30.0  # slurmctld answers at once or is in trouble
 _STATE: tuple[Column, ...] = ("id", "state", "reason")
 _HOLDER: tuple[Column, ...] = ("id", "user", "name", "nodes")
@@ -64,6 +65,7 @@ class HeldAllocation:
     head: Head
     number: str
     due_s: float  # by `time.monotonic`, when it is to be heard of again
+    progress: Callable[[str], None]
 
     def stay(self) -> None:
         """Send a heartbeat when due; called several times a second. Raises StoppedError."""
@@ -73,6 +75,21 @@ class HeldAllocation:
             self.due_s = time.monotonic() + BEAT_S
             beat = stamped("scontrol", "update", f"JobId={self.number}", f"Comment={self.head.owner.comment()}")
             self.head.tell(beat, timeout_s=QUERY_S)
+
+    def waiting(self, what: str, limit_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
+        """Return `stay` that also prints, every 30 s, what is waited for and how long at most."""
+        began_s = clock()
+        next_s = EACH_S
+
+        def stay() -> None:
+            nonlocal next_s
+            self.stay()
+            waited_s = clock() - began_s
+            if waited_s >= next_s:
+                next_s = waited_s + EACH_S
+                self.progress(f"waiting for {what}: {waited_s:.0f} s of at most {limit_s:.0f} s")
+
+        return stay
 
 
 @contextmanager
@@ -84,7 +101,7 @@ def allocation(head: Head, job: Launch, progress: Callable[[str], None]) -> Iter
     due_s = time.monotonic() + BEAT_S
     job_id = _submitted(head.run(stamped(*sbatch(job, head.owner)), stdin=SCRIPT, user=job.user, timeout_s=QUERY_S))
     try:
-        yield HeldAllocation(head, job_id, due_s)
+        yield HeldAllocation(head, job_id, due_s, progress)
     except StoppedError:
         progress(f"stopped: cancelling job {job_id}")
         raise
@@ -136,7 +153,7 @@ def wait_for_start(
             return now
         reasons = ", ".join(sorted({state.reason for state in now.values()} - {"None"}))
         if reasons and reasons != told:
-            progress(f"waiting: {reasons}")
+            progress(f"waiting: {reasons}; at most {limit_s:.0f} s")
             told = reasons
         sleep(max(0.0, min(pause, deadline - clock())))
         pause = min(5.0, pause * 1.5)

@@ -37,13 +37,15 @@ def run_step(head: Head, job: Launch, hold: HeldAllocation) -> Completed:
     port = 0
     if job.kind.ranked or job.kind.meets:
         asked = free_port(job, hold.number)
-        named = head.run(watched(hold.number, asked), user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=hold.stay)
+        stay = hold.waiting(f"a free port on {job.nodes[0].name}", PORT_S)
+        named = head.run(watched(hold.number, asked), user=job.user, timeout_s=PORT_S + CUT_OFF_S, meanwhile=stay)
         port = port_of(named.stdout) or 0
         if not port:
             return named
     limit_s = job.time_limit_s + CUT_OFF_S
     step = watched(hold.number, srun(job, hold.number, port))
-    return head.run(step, user=job.user, timeout_s=limit_s, meanwhile=hold.stay)
+    stay = hold.waiting(spread(job.launcher, job.ranks, job.nodelist), job.time_limit_s)
+    return head.run(step, user=job.user, timeout_s=limit_s, meanwhile=stay)
 
 
 def run_launches(
@@ -164,7 +166,8 @@ def _made(cluster: Cluster, head: Head, job: Launch, hold: HeldAllocation, progr
         if not parents:
             continue
         command = watched(hold.number, scratch.make(job, hold.number, name, parents, shared=shared))
-        made = head.run(command, user=job.user, timeout_s=scratch.LIMIT_S + CUT_OFF_S, meanwhile=hold.stay)
+        stay = hold.waiting("a scratch folder", scratch.LIMIT_S)
+        made = head.run(command, user=job.user, timeout_s=scratch.LIMIT_S + CUT_OFF_S, meanwhile=stay)
         number = scratch_of(made.stdout)
         if made.rc == 0 and number is not None and number < len(parents):
             return f"{parents[number]}/{name}", shared

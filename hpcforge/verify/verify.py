@@ -156,7 +156,10 @@ def _submitted(
         state = jobs.wait_for_start(head, [job_id], limit_s=pending_s, progress=progress, sleep=sleep)[job_id]
         prolog = state.in_prolog
         if prolog:
-            state = jobs.wait_for_prolog(head, job_id, limit_s=job.time_limit_s, sleep=sleep)
+            stay = hold.waiting(f"the prolog of job {job_id}", job.time_limit_s)
+            state = jobs.wait_for_prolog(
+                head, job_id, limit_s=job.time_limit_s, sleep=lambda seconds: head.pause(seconds, stay)
+            )
         if state.waiting:
             return _pending(head, job, job_id, state, time.monotonic() - began), {}
         if state.state != "RUNNING" and not state.in_prolog:

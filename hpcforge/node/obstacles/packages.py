@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,10 +15,16 @@ from hpcforge.node.obstacles import Conflict, Inspection
 _QUERY_S = 60
 _NO_PINS = ("-o", "Dir::Etc::preferences=/dev/null", "-o", "Dir::Etc::preferencesparts=/dev/null")
 _NO_HOLDS = ("-o", "APT::Ignore-Hold=1")
+_NEITHER = (*_NO_HOLDS, *_NO_PINS)
 _DEPENDS = ("--recurse", "--installed", *(f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks")))
 _SETTINGS = re.compile(r"^E: [^\n/]*(/etc/apt/[^\s:,]+)[^\n]*$", re.MULTILINE)
 _NO_ARCHIVE = re.compile(r"^E: The package (\S+) needs to be reinstalled, but I can't find an archive", re.MULTILINE)
 _UNMET = re.compile(r"^ (\S+) : ((?:Pre)?Depends: [^\n]+)$", re.MULTILINE)
+_HOOKS = (  # of apt.conf(5): lists of commands
+    "dpkg::pre-invoke", "dpkg::post-invoke", "dpkg::pre-install-pkgs",
+    "apt::update::pre-invoke", "apt::update::post-invoke", "apt::update::post-invoke-success",
+)  # fmt: skip
+_CONFIGURATION = Path("/etc/apt/apt.conf"), Path("/etc/apt/apt.conf.d")
 _JOURNAL, _TERMINAL = Path("/var/lib/dpkg/updates"), Path("/var/log/apt/term.log")
 
 
@@ -31,6 +38,7 @@ def search(host: Inspection) -> Iterator[Conflict | str]:
     role = next(iter(names.values()))
     unreadable = list(_settings(role, text))
     yield from unreadable
+    yield from _hooks(role)
     if not unreadable:
         yield from _broken(names, text)
         yield from _half_configured(host, apt_simulation.installed(text))
@@ -44,7 +52,47 @@ def _settings(role: str, text: str) -> Iterator[Conflict]:
     for match in _SETTINGS.finditer(text):
         path = match.group(1)
         why = f"apt cannot read it, and installs nothing: {match.group()[3:]}"
-        yield Conflict(role, "file", path, why, (f"mv {shlex.quote(path)} {shlex.quote(path)}.disabled",))
+        yield Conflict(role, "file", path, why, (_aside(path),))
+
+
+def _aside(path: str) -> str:
+    return f"mv {shlex.quote(path)} {shlex.quote(path)}.disabled"
+
+
+def _hooks(role: str) -> Iterator[Conflict]:
+    """Yield the files with a command that apt runs before or after its work and that cannot be run: then apt fails."""
+    for name, command in hooks(commands.run(["apt-config", "dump"], _QUERY_S).stdout):
+        program = dead_program(command)
+        file, folder = _CONFIGURATION
+        parts = (path for path in sorted(folder.glob("*")) if path.suffix in ("", ".conf"))
+        for path in (file, *parts) if program else ():
+            if path.is_file() and any(
+                program in line and not line.lstrip().startswith(("//", "#"))
+                for line in path.read_text("utf-8", "replace").splitlines()
+            ):
+                why = f"{name} has apt run {program}, which is not there or not executable, and apt fails with it"
+                yield Conflict(role, "file", str(path), why, (_aside(str(path)),))
+
+
+def hooks(dump: str) -> Iterator[tuple[str, str]]:
+    """Yield the hooks in the output of `apt-config dump`, with a command each: `DPkg::Pre-Invoke:: "/bin/a";`."""
+    for line in dump.splitlines():
+        key, _, value = line.partition(' "')
+        name = key.rpartition("::")[0]
+        if name.lower() in _HOOKS and value.endswith('";'):
+            yield name, value.removesuffix('";')
+
+
+def dead_program(command: str) -> str:
+    """Return the program of a hook that cannot be run and makes the hook fail; empty where there is none.
+
+    A shell's `||`, `;`, `|` or `&` may make a success of the failure.
+    """
+    program = command.split(maxsplit=1)[0] if command.strip() else ""
+    tolerant = set("|;\n") & set(command) or command.rstrip().endswith("&")
+    plain = program.startswith("/") and not set("$`'\"*?()<>&\\") & set(program)
+    path = Path(program)
+    return program if plain and not tolerant and not (path.is_file() and os.access(path, os.X_OK)) else ""
 
 
 def _broken(names: Mapping[str, str], text: str) -> Iterator[Conflict]:
@@ -112,11 +160,13 @@ def _query(form: str, *names: str) -> list[list[str]]:
 def _holds(host: Inspection, simulation: apt_simulation.Simulation) -> Iterator[Conflict]:
     """Yield the packages on hold that the plan installs or upgrades, but for those that hpcforge holds itself."""
     names, text = host.packages(), simulation.result.stdout
+    options: Sequence[str] = _NO_HOLDS
     if simulation.result.rc:  # a hold on an installed package is an unmet dependency to apt
-        text = apt_simulation.simulate(names, _NO_HOLDS).result.stdout
+        options, without = _without(names, _NO_HOLDS)
+        text = without.result.stdout
     own = {name for entry in host.receipt.roles.values() for name in entry.get("holds", ())}
     for package in sorted(_on_hold(apt_simulation.installed(text)) - own):
-        needed = _needed_by(names, package, _NO_HOLDS)
+        needed = _needed_by(names, package, options)
         why = "it is on hold, and the plan installs it" + (f" for {needed}" if needed != package else "")
         yield Conflict(names[needed], "package", package, why, (f"apt-mark unhold {package}",))
 
@@ -137,7 +187,7 @@ def _pins(host: Inspection, simulation: apt_simulation.Simulation) -> Iterator[C
     ]
     if not pins:
         return
-    without = apt_simulation.simulate(names, _NO_PINS)
+    options, without = _without(names, _NO_PINS)
     gained = set(without.available) - set(simulation.available)
     if without.result.rc or not (gained or simulation.result.rc):
         return
@@ -145,10 +195,18 @@ def _pins(host: Inspection, simulation: apt_simulation.Simulation) -> Iterator[C
     for pin in pins:
         package = next((name for name in sorted(brought) if pin.matches(name)), None)
         if package:
-            needed = _needed_by(names, package, _NO_PINS)
+            needed = _needed_by(names, package, options)
             why = f"{pin.path}:{pin.line} keeps it from being installed: Pin-Priority: {pin.priority}"
             why += f"; {needed} needs it" if needed != package else ""
             yield Conflict(names[needed], "package", package, why, (pin.comment_out(),))
+
+
+def _without(names: Collection[str], options: Sequence[str]) -> tuple[Sequence[str], apt_simulation.Simulation]:
+    """Simulate without holds or without pins; without both where each of them would be enough to stop apt."""
+    simulation = apt_simulation.simulate(names, options)
+    if not simulation.result.rc and len(simulation.available) == len(names):
+        return options, simulation
+    return _NEITHER, apt_simulation.simulate(names, _NEITHER)
 
 
 def _needed_by(names: Mapping[str, str], package: str, options: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 import pytest
 
-from hpcforge.engines.tasks import Engine
+from hpcforge.engines.tasks import Engine, NodeProgram, Task
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.test_selection import SmokeRun
@@ -22,8 +22,20 @@ from hpcforge.run.verify import GateError, Usable, Verification, drain_blamed, g
 from hpcforge.verify.baselines import Verifications, dump
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Isolation, NamedPart, Status, Verdict
-from tests.support.three_nodes import CLUSTER
+from tests.support.three_nodes import CLUSTER, DESIRED, DONE, HEAD_SAYS, Line, Nodes, observed
 from tests.unit.verify.test_reservation import TellingHead
+
+
+def test_nothing_is_tested_where_slurm_on_the_head_lists_no_nodes() -> None:
+    def odd(task: Task) -> list[Line] | None:
+        said = HEAD_SAYS if task.node == "head" else observed("client")
+        return [{**said, "answers": {}, "armed": [], "at_work": None}, DONE] if isinstance(task, NodeProgram) else None
+
+    desired = replace(DESIRED, scheduler=DESIRED.nodes["head"][0].role)
+    usable = verify.look(Nodes(odd), CLUSTER, desired, cast("Listener", Deaf()))
+    assert usable.out == dict.fromkeys(("w1", "w2", "head"), "scontrol on head gives no answer")
+    assert [worker.node for worker in usable.down] == ["head"]
+    assert verify.look(Nodes(odd), CLUSTER, DESIRED, cast("Listener", Deaf())).down == ()  # the site installs no Slurm
 
 
 class Deaf:

@@ -12,7 +12,7 @@ def test_a_node_tries_what_other_nodes_serve() -> None:
     assert of_worker[f"{head}:6817"] == "slurmctld on head"
     assert of_worker[f"{head}:123/udp"] == "the time server on head"
     assert worker_ports.services(CLUSTER, "head") == {f"{head}:6817": "slurmctld on head"}
-    (command,) = worker_ports.asks(CLUSTER).values()
+    command = worker_ports.asks(CLUSTER)[worker_ports.SLURMD_PORTS]
     assert f"{worker}:6818" in command
 
 

@@ -44,7 +44,7 @@ SOUND = {
     "credential": "STATUS:          Success (0)\n",
     "disks": "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda1 100 40 60 40% /\n",
 }
-WELL = WorkerAnswers("w03", "head", SOUND, ("64030", "64030"))
+WELL = WorkerAnswers("w03", "head", SOUND, (64030, 64030))
 POLICY = """\
 table inet site {
 	chain input {
@@ -87,9 +87,9 @@ def test_a_cause_is_named(name: str, answer: str, cause: str) -> None:
 
 
 def test_another_number_of_slurm_is_named() -> None:
-    assert causes(replace(WELL, slurm_numbers=("1001", "64030"))) == ("w03: slurm is 1001 here and 64030 on head",)
-    assert causes(replace(WELL, slurm_numbers=("", "64030"))) == ()
-    assert causes(replace(WELL, slurm_numbers=("1001", ""))) == ()
+    assert causes(replace(WELL, slurm_numbers=(1001, 64030))) == ("w03: slurm is 1001 here and 64030 on head",)
+    assert causes(replace(WELL, slurm_numbers=(None, 64030))) == ()
+    assert causes(replace(WELL, slurm_numbers=(1001, None))) == ()
 
 
 def test_a_sound_worker_has_no_cause_and_what_was_checked_is_told() -> None:

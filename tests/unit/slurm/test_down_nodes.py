@@ -8,9 +8,19 @@ those of Slurm's sources, which `SLURM_DRAINS` names (https://github.com/SchedMD
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from hpcforge.slurm.down_nodes import DownWorker, down_workers
+from hpcforge.slurm.down_nodes import (
+    DownWorker,
+    down_workers,
+    slurm_requests,
+    slurmd_requests,
+    still_suspect,
+    suspect_states,
+)
 from hpcforge.slurm.nodes import SLURM_DRAINS, reason_setters
 
 AT = "2026-11-28T10:02:41"
@@ -150,3 +160,74 @@ def test_on_another_distribution_slurmctld_has_another_account() -> None:
     lines = f"NodeName=w01  State=IDLE+DRAIN Reason=odd [slurmd@{AT}]\n"
     assert down_workers(["w01"], lines, {}) == ()
     assert len(down_workers(["w01"], lines, {}, "slurmd")) == 1
+
+
+SUSPECTS = [  # answers of the controller and of w01; its state as a suspect
+    ("", "", ""),
+    ("", "slurmctld\n", "not reaching slurmctld"),
+    ("", "slurmd\n", "not answering Slurm's requests"),
+    ("", "slurmd\nslurmctld\n", "not answering Slurm's requests"),
+    (f"{AT}\nw[01-02]|2026-11-28T10:02:40\n", "", "completing"),
+    (f"{AT}\nw[01-02]|2026-11-28T10:02:42\n", "", ""),
+    (f"{AT}\nw01|2026-11-28T10:03:00\nw01|2026-11-28T09:00:00\n", "", "completing"),
+    (f"{AT}\nw01|Unknown\nw01|\n|\nw[|{AT}\n", "", ""),
+    ("w01|2026-11-28T10:01:00\n", "", ""),
+]
+
+
+@pytest.mark.parametrize(("completing", "requests", "state"), SUSPECTS)
+def test_which_workers_are_suspects(completing: str, requests: str, state: str) -> None:
+    states = suspect_states(completing, {"w01": requests})
+    assert states.get("w01", "") == state
+    found = down_workers(["w01"], "NodeName=w01  State=IDLE\n", {}, suspects=states)
+    assert [(worker.state, worker.suspect) for worker in found] == [(state, True)] * bool(state)
+    assert down_workers(["w01"], "NodeName=w01  State=IDLE+DRAIN\n", {}, suspects=states) == ()
+
+
+def test_which_suspects_are_so_when_slurm_is_asked_again() -> None:
+    ending, lost = DownWorker("w01", "completing"), DownWorker("w01", "not responding")
+    for worker, state, still in (
+        (ending, "IDLE+COMPLETING", True),
+        (ending, "IDLE", False),
+        (lost, "IDLE+NOT_RESPONDING", True),
+        (lost, "IDLE", False),
+        (DownWorker("w01", "not reaching slurmctld"), "IDLE", False),
+    ):
+        assert still_suspect(worker, f"NodeName=w01  State={state}\n") == still
+
+
+SCONTROL = """\
+#!/bin/sh
+case "$1 ${SLURMD_NODENAME:-here}" in
+"ping here") echo "Slurmctld(primary) at head is @controller@" ;;
+"show w02" | "show @stopped@") exec tail -f /dev/null ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("controller", "stopped", "words"),
+    [
+        ("UP", "none", []),
+        ("DOWN", "none", ["slurmctld"]),
+        ("UP", "here", ["slurmd"]),
+        ("DOWN", "here", ["slurmctld", "slurmd"]),
+    ],
+)
+def test_daemons_that_give_no_answer_are_printed(
+    controller: str, stopped: str, words: list[str], tmp_path: Path
+) -> None:
+    """A daemon that is stopped accepts the request, and scontrol waits."""
+    program = tmp_path / "scontrol"
+    program.write_text(SCONTROL.replace("@controller@", controller).replace("@stopped@", stopped))
+    program.chmod(0o755)
+
+    def printed(command: list[str], path: str) -> list[str]:
+        done = subprocess.run(command, capture_output=True, text=True, env={"PATH": path}, check=False)
+        assert done.stderr == ""
+        return sorted(done.stdout.split()) if done.returncode == 0 else ["failed"]
+
+    path = f"{tmp_path}:/usr/bin:/bin"
+    assert printed(slurm_requests(0.3), path) == words
+    assert printed(slurmd_requests(["w01", "w02", "w03"], 0.3), path) == ["w02"]
+    assert printed(slurm_requests(0.3), "/nonexistent:/usr/bin:/bin") == ["failed"]  # no Slurm there yet

@@ -147,6 +147,29 @@ def test_without_a_port_no_rank_is_started(stdout: str, build: Build) -> None:
     assert not any("srun" in argv for argv in head.asked)
 
 
+def test_each_wait_prints_what_for_and_how_long_at_most(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "EACH_S", 0.0)
+    head = ScriptedHead(
+        squeue=[ok(f"12|{state}\n") for state in ("PENDING|Priority", *["RUNNING|Prolog"] * 2, "RUNNING|None")]
+    )
+    told: list[str] = []
+    verify(build(), head, {}, lambda _, text: told.append(text))
+    waits = [text for text in told if text.startswith("waiting for ")]
+    named = ["the prolog of job 12", "4 ranks on w[1-2]"]
+    assert [*dict.fromkeys(waits)] == [f"waiting for {what}: 0 s of at most 240 s" for what in named]
+    assert "waiting: Priority; at most 60 s" in told
+
+
+def test_a_wait_is_printed_every_thirty_seconds() -> None:
+    told: list[str] = []
+    times = iter([0.0, 5.0, 29.9, 30.0, 31.0, 59.9, 61.0, 62.0])
+    hold = jobs.HeldAllocation(ScriptedHead(), "12", time.monotonic() + 600, told.append)
+    stay = hold.waiting("6 ranks on w[01-03]", 1200, lambda: next(times))
+    for _ in range(7):
+        stay()
+    assert told == [f"waiting for 6 ranks on w[01-03]: {waited} s of at most 1200 s" for waited in (30, 61)]
+
+
 def test_tests_of_other_nodes_have_a_launch_of_their_own(build: Build) -> None:
     cluster = build()
     assert cluster.acceptance

@@ -18,11 +18,13 @@ dpkg: error processing package libmunge2 (--configure):
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    with apt_root(tmp_path, {"munge": "Depends: libmunge2\n", "libmunge2": "", "chrony": "", "jq": ""}) as made:
+    depends = {"munge": "Depends: libmunge2\n", "both": "Depends: needed\n"}
+    with apt_root(tmp_path, {**depends, "libmunge2": "", "chrony": "", "needed": ""}) as made:
         for name, value in made.environment().items():
             monkeypatch.setitem(commands.ENVIRONMENT, name, value)
         monkeypatch.setattr(packages, "_JOURNAL", made.status.parent / "updates")
         monkeypatch.setattr(packages, "_TERMINAL", tmp_path / "term.log")
+        monkeypatch.setattr(packages, "_CONFIGURATION", (tmp_path / "none", made.configuration.parent / "conf.d"))
         negative = package_pins.negative
         monkeypatch.setattr(package_pins, "negative", lambda: negative(tmp_path / "none", made.preferences))
         yield made
@@ -68,6 +70,60 @@ def test_a_pin_of_negative_priority_is_named_with_its_line(root, name):
     assert f"{path}:6 keeps it from being installed" in conflict.why
     assert conflict.commands == (f"sed -i '3,6s/^/#/' {path}",)
     assert search("chrony") == []
+
+
+def test_a_hold_and_a_pin_at_once_are_both_named(root):
+    root.have("libmunge2", "hold ok not-installed")
+    path = root.preferences / "site"
+    path.write_text("Package: chrony\nPin: version *\nPin-Priority: -10\n")
+    pair = [("libmunge2", ("apt-mark unhold libmunge2",)), ("chrony", (f"sed -i '1,3s/^/#/' {path}",))]
+    assert [(conflict.name, conflict.commands) for conflict in search("munge", "chrony")] == pair
+    path.write_text("Package: needed\nPin: version *\nPin-Priority: -10\n")
+    assert [conflict.name for conflict in search("munge", "both")] == ["libmunge2", "needed"]
+
+
+def test_a_hook_whose_program_is_gone_is_named_with_its_file(root):
+    path = root.configuration.parent / "conf.d/15oldcm"
+    path.write_text('// site\nDPkg::Pre-Invoke {"/opt/oldcm/bin/approve-change --all";};\n')
+    [conflict] = search("munge")
+    assert conflict[1:3] == ("file", str(path))
+    assert conflict.why.startswith("DPkg::Pre-Invoke has apt run /opt/oldcm/bin/approve-change, which is not there")
+    assert conflict.commands == (f"mv {path} {path}.disabled",)
+    path.with_suffix(".disabled").write_bytes(path.read_bytes())  # apt reads no file with this suffix
+    assert [conflict.name for conflict in search("munge")] == [str(path)]
+
+
+DUMP = """\
+DPkg::Pre-Invoke "";
+DPkg::Pre-Invoke:: "/opt/a --all";
+dpkg::post-invoke::site "/opt/b "c"";
+DPkg::Pre-Install-Pkgs:: "/opt/d || true";
+DPkg::Tools::Options::/opt/d "";
+APT::Update::Post-Invoke-Success:: "/opt/e
+ 2";
+APT::NeverAutoRemove:: "^firmware-linux.*";
+"""
+
+
+def test_hooks_are_read_from_what_apt_config_prints():
+    pairs = [("DPkg::Pre-Invoke", "/opt/a --all"), ("dpkg::post-invoke", '/opt/b "c"')]
+    assert list(packages.hooks(DUMP)) == [*pairs, ("DPkg::Pre-Install-Pkgs", "/opt/d || true")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "test -x /opt/oldcm/bin/a && /opt/oldcm/bin/a",
+        "if [ -x /opt/oldcm/bin/a ]; then /opt/oldcm/bin/a; fi",
+        "/opt/oldcm/bin/a || true",
+        "/opt/oldcm/bin/a; true",
+        "oldcm-approve",
+        "/bin/sh -c /opt/oldcm/bin/a",
+        "",
+    ],
+)
+def test_a_hook_that_apt_outlives_is_no_obstacle(command):
+    assert packages.dead_program(command) == ""
 
 
 def test_a_failed_configuration_is_named_where_the_plan_needs_the_package(root, tmp_path):
