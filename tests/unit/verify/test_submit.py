@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster, Gpus, Partition, StandInGpus
+from hpcforge.blueprint.accounting import TESTS_ACCOUNT
+from hpcforge.cluster.model import Cluster, Gpus, Partition, SlurmAssociation, StandInGpus
 from hpcforge.verify import submit
 from hpcforge.verify.heartbeat import Owner
 from tests.support.own_tmp import own_tmp
@@ -93,6 +94,32 @@ def test_a_partition_that_takes_all_jobs_is_chosen_first(build: Build) -> None:
     assert submit.partition_for(two, names, 600) == everyone
     alone = dataclasses.replace(cluster, slurm=dataclasses.replace(cluster.slurm, partitions=(own,)))
     assert submit.partition_for(alone, names, 600) == own
+
+
+@pytest.mark.parametrize(
+    ("settings", "account"),
+    [
+        ((), TESTS_ACCOUNT),
+        ((("PriorityTier", "2"), ("AllowAccounts", "ALL"), ("AllowQos", "normal,high")), TESTS_ACCOUNT),
+        ((("AllowAccounts", f"physics,{TESTS_ACCOUNT}"),), TESTS_ACCOUNT),
+        ((("DenyAccounts", "physics"), ("DenyQos", "high")), TESTS_ACCOUNT),
+        ((("AllowAccounts", "physics"),), ""),
+        ((("AllowQos", "high"),), ""),
+        ((("DenyAccounts", f"physics,{TESTS_ACCOUNT}"),), ""),
+        ((("DenyQos", "Normal"),), ""),
+    ],
+)
+def test_tests_have_an_account_where_there_are_accounts_and_the_partition_takes_it(
+    settings: tuple[tuple[str, str], ...], account: str, build: Build
+) -> None:
+    cluster = build(2)
+    owner = Owner("cafe", "ada@desk", {"where": "0" * 16, "pid": 1, "started": 2})
+    main = Partition("main", ("w1", "w2"), True, "INFINITE", settings=settings)
+    slurm = dataclasses.replace(cluster.slurm, partitions=(main,))
+    assert launch(dataclasses.replace(cluster, slurm=slurm)).account == ""
+    slurm = dataclasses.replace(slurm, associations=(SlurmAssociation(f"account {TESTS_ACCOUNT}", ""),))
+    words = submit.sbatch(launch(dataclasses.replace(cluster, slurm=slurm)), owner)
+    assert [word for word in words if word.startswith("--account")] == ([f"--account={account}"] if account else [])
 
 
 def test_memory_stays_within_what_slurm_has_to_give(build: Build) -> None:
