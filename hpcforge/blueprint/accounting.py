@@ -9,6 +9,8 @@ from pydantic import Field
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 
+TESTS_ACCOUNT = "hpcforge_tests"  # of the jobs of smoke tests: their usage counts for no group of people
+
 
 class Tres(Section):
     """So much of what jobs use (Slurm's trackable resources)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.accounting import AccountSection, Limits
+from hpcforge.blueprint.accounting import TESTS_ACCOUNT, AccountSection, Limits
 from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.services import Services, ServiceSection
@@ -29,7 +29,7 @@ def accounting_findings(draft: Draft) -> Findings:
     yield from _parents(slurm.accounts, draft.keys("slurm", "accounts"))
     yield from _people(draft, slurm.accounts)
     if draft.intact("slurm", "accounts"):
-        yield from _run_as(draft, slurm.accounts)
+        yield from _run_as(draft, slurm)
     if draft.keys_intact("slurm", "accounts"):
         yield from _accounts_of_partitions(slurm, draft.keys("slurm", "accounts"))
     if draft.keys_intact("slurm", "qos"):
@@ -101,19 +101,21 @@ def has_directory(draft: Draft) -> bool:
     return services is not None and "directory" in services.by_name()
 
 
-def _run_as(draft: Draft, accounts: Mapping[str, AccountSection]) -> Findings:
+def _run_as(draft: Draft, slurm: s.SlurmSection) -> Findings:
+    """Yield that the user of the tests is in no account, where a partition takes only some: not that of the tests."""
     acceptance: s.AcceptanceSection | None = draft.sections["acceptance"]
-    if acceptance is None or not accounts or not draft.intact("acceptance", "run_as"):
+    if acceptance is None or not slurm.accounts or not draft.intact("acceptance", "run_as"):
         return
-    if not any(acceptance.run_as in account.users for account in accounts.values()):
+    limited = [name for _, names in _listed(slurm, ("allowaccounts",)) for name in names if TESTS_ACCOUNT not in names]
+    if limited and not any(acceptance.run_as in account.users for account in slurm.accounts.values()):
         message = f"{quote(acceptance.run_as)} is in no account: Slurm would refuse the tests' jobs"
-        yield Finding(("acceptance", "run_as"), message, f"put it under the `users` of {quote(next(iter(accounts)))}")
+        yield Finding(("acceptance", "run_as"), message, f"put it under the `users` of {quote(limited[0])}")
 
 
 def _accounts_of_partitions(slurm: s.SlurmSection, accounts: Collection[str]) -> Findings:
     for loc, names in _listed(slurm, _OF_ACCOUNTS) if accounts else ():
         for name in names:
-            if name not in (*accounts, ROOT):
+            if name not in (*accounts, ROOT, TESTS_ACCOUNT):
                 message = f"{quote(name)} is not an account of this blueprint"
                 yield Finding(loc, message, did_you_mean(name, accounts))
 

@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import lab_kind
 from hpcforge.cluster import Loaded, load
+from hpcforge.cluster.gpu_checks import driver_findings
 from hpcforge.command_hint import command_line, from_here
 from hpcforge.errors import UsageError
 from hpcforge.image import recipe, store
@@ -20,7 +22,7 @@ from hpcforge.image.build import Tell, require_programs
 from hpcforge.image.build import build as build_image
 from hpcforge.image.disk import disk_of, disk_path
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, from_text
-from hpcforge.image.request import ImageRequest, request_of, with_packages
+from hpcforge.image.request import KERNELS, ImageRequest, request_of, with_kernel, with_packages
 from hpcforge.lab import state
 from hpcforge.lab.host import require_root
 from hpcforge.lab.kinds import KINDS
@@ -42,10 +44,12 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool, me
         )
     request, lock = image_request(loaded), None if locked is None else _lock(locked)
     disk = disk or metal
-    if disk:
-        request = bootable(request, recipe.METAL_KERNEL if metal else recipe.KERNEL)
-        if any(node.system_disk.drives > 1 for node in loaded.cluster.nodes):
-            request = with_packages(request, [recipe.MIRRORS])
+    if metal:
+        request = for_machines(loaded, request)
+        missing = driver_findings(loaded.blueprint.software, loaded.cluster, loaded.cluster.nodes)
+        printing.note(render_all(loaded.draft.place(missing)), "diagnostics")
+    elif disk:
+        request = bootable(loaded, request)
     require_root()
     require_programs(disk=disk)
     made_for = MadeFor(str(blueprint.resolve()), hashlib.sha256(blueprint.read_bytes()).hexdigest())
@@ -88,9 +92,16 @@ def remove(name: str) -> int:
     return Exit.DONE
 
 
-def bootable(request: ImageRequest, kernel: str = recipe.KERNEL) -> ImageRequest:
-    """The same with a kernel."""
-    return with_packages(request, [kernel])
+def bootable(loaded: Loaded, request: ImageRequest, kernel: str = recipe.KERNEL) -> ImageRequest:
+    """Return the request with what it takes to boot: a kernel, and mdadm where systems are on mirrors."""
+    mirrored = any(node.system_disk.drives > 1 for node in loaded.cluster.nodes)
+    return with_packages(with_kernel(request, kernel), [recipe.MIRRORS] if mirrored else [])
+
+
+def for_machines(loaded: Loaded, request: ImageRequest) -> ImageRequest:
+    """Return the request with the kernel of real machines: the release that the blueprint names, else the newest."""
+    kernel = loaded.blueprint.software.preinstalled.kernel
+    return bootable(loaded, request, f"{KERNELS}{kernel}" if kernel else recipe.METAL_KERNEL)
 
 
 def image_request(loaded: Loaded) -> ImageRequest:

@@ -164,7 +164,7 @@ def _kind(loaded: Loaded, name: str, on: str | None) -> LabKind:
 def _image(loaded: Loaded, *, boots: bool) -> Manifest | None:
     """Return the image for new nodes. Nodes that boot no kernel can also use an image with one."""
     request = image_request(loaded)
-    return (None if boots else found_for(request)) or found_for(bootable(request))
+    return (None if boots else found_for(request)) or found_for(bootable(loaded, request))
 
 
 def _expanded(hostlist: str) -> tuple[str, ...]:

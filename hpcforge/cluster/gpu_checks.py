@@ -1,8 +1,8 @@
-"""Chassis that take GPUs, of which a blueprint does not say which they have. Pure."""
+"""Nodes whose GPUs the blueprint does not name, and nodes whose GPUs would have no driver. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
@@ -11,6 +11,7 @@ from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.overrides import alike, hardware_of
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
+from hpcforge.cluster.model import Cluster, Node, SystemDisk
 
 
 def unknown_gpus(draft: Draft, catalog: Catalog) -> dict[str, list[str]]:
@@ -55,3 +56,27 @@ def example(group: s.NodeGroup, catalog: Catalog) -> str:
     fitting = [name for name, gpu in catalog.gpus.items() if gpu.form_factor in forms]
     model = next(iter(fitting), next(name for name, gpu in catalog.gpus.items() if gpu.vendor == "nvidia"))
     return f"{{model: {model}, count: {server.gpus_max or 8}}}"
+
+
+def driver_findings(software: s.Software, cluster: Cluster, nodes: Iterable[Node] | None = None) -> Iterator[Finding]:
+    """Warn of nodes that hpcforge installs from an image, and whose GPUs get no driver.
+
+    Without `nodes`: those with a `system_disk`, which is for the installer alone.
+    """
+    if nodes is None:
+        nodes = [node for node in cluster.nodes if node.system_disk != SystemDisk()]
+    known, brought = [node for node in nodes if node.gpus and not node.gpus.fake], software.preinstalled
+    nvidia = f'nvidia: {{driver: "{brought.driver or "VERSION"}", modules: {brought.modules or "open"}}}'
+    for vendor, installed, product, line in (
+        ("nvidia", cluster.nvidia, "NVIDIA driver", nvidia),
+        ("amd", cluster.amd, "firmware for AMD's driver", 'amd: {rocm: "VERSION"}'),
+    ):
+        of_vendor = [node for node in known if node.gpus and node.gpus.vendor == vendor]
+        names = [node.name for node in of_vendor if installed is None or not installed.on(node)]
+        if names and vendor == "nvidia" and brought.driver:
+            message = f"{hostlist.fold(names)} get no {product} by an image: `preinstalled` installs nothing"
+            hint = f"instead of `driver` and `modules` here write `{line}` under `software`"
+            yield Finding(("software", "preinstalled", "driver"), message, hint, "warning", key=True)
+        elif names:
+            message, hint = f"{hostlist.fold(names)} get no {product} by an image", f"write `{line}` here"
+            yield Finding(("software",), message, f"{hint} (docs/software.md)", "warning", key=True)

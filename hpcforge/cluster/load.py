@@ -28,6 +28,7 @@ from hpcforge.blueprint.untrusted_files import OutsideError, files_inside, havin
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
+from hpcforge.cluster.gpu_checks import driver_findings
 from hpcforge.cluster.interface_checks import interface_findings
 from hpcforge.cluster.key_files import key_file_problems, key_lines
 from hpcforge.cluster.model import Cluster
@@ -314,6 +315,7 @@ def _loaded(
     warnings += draft.place(impossible_tests(blueprint, cluster))
     warnings += draft.place(missing_variables(blueprint, declared, cluster))
     warnings += draft.place(subordinate_findings(cluster))
+    warnings += draft.place(driver_findings(blueprint.software, cluster))
     return Loaded(
         blueprint=blueprint,
         cluster=cluster,

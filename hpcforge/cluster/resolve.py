@@ -38,7 +38,7 @@ from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.metrics import oversubscription
 from hpcforge.fabric.topology_conf import compute_fabric, further_fabrics, topologies
 from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
-from hpcforge.slurm.accounting import associations, billing_weights
+from hpcforge.slurm.accounting import associations, billing_weights, with_tests
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
 _ROCE_DSCP = 26  # as UCX marks by itself
@@ -82,7 +82,9 @@ def resolve(
     models = {node.gpus.model for node in nodes if node.gpus and not node.gpus.fake}
     racks = racks_of(blueprint.site)
     known = words(nodes, (), (), racks)
-    slurm = _slurm(blueprint.slurm, blueprint.users, worker_words(nodes, (), racks))
+    accounts = with_tests(blueprint.slurm.accounts, blueprint.acceptance.run_as if blueprint.acceptance else None)
+    declared = blueprint.slurm.model_copy(update={"accounts": accounts})
+    slurm = _slurm(declared, blueprint.users, worker_words(nodes, (), racks))
     slurm = _near(slurm, blueprint.slurm.topology, fabrics, nodes, catalog)
     access = _access(blueprint, inventory, private_key, nodes)
     own = _platform(blueprint, catalog, blueprint.software.os.release)

@@ -19,7 +19,7 @@ from hpcforge.image.errors import ImageError
 from hpcforge.image.inspect import faults
 from hpcforge.image.long_commands import watched
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, Package, name_of, to_text
-from hpcforge.image.request import ImageRequest, LeftPackage
+from hpcforge.image.request import KERNELS, ImageRequest, LeftPackage
 from hpcforge.lab import host_apt, state
 from hpcforge.lab.commands import run
 from hpcforge.lab.host_paths import Progress
@@ -118,10 +118,15 @@ def _made(request: ImageRequest) -> tuple[tuple[str, ...], str]:
 
 def _chosen(request: ImageRequest, how: str, sources: tuple[str, ...], apt: Apt) -> Lock:
     known = {name for name, _ in apt.offered(request.packages)}
-    absent = (LeftPackage(name, "no source has it") for name in request.packages if name not in known)
-    names = [name for name in request.packages if name in known]
-    chosen = apt.choose([*recipe.ALWAYS, *recipe.BASE, *names])
-    return Lock(request, how, sources, apt.epoch_s, chosen, (*request.left, *absent))
+    absent = [name for name in request.packages if name not in known]
+    if kernel := next((name for name in absent if name.startswith(KERNELS)), None):
+        raise ImageError(
+            f"no package source has the kernel {kernel}",
+            f"name another under `software.preinstalled.kernel`: apt-cache search '^{KERNELS}[0-9]'",
+        )
+    left = (*request.left, *(LeftPackage(name, "no source has it") for name in absent))
+    lock = Lock(request, how, sources, apt.epoch_s, (), left)
+    return replace(lock, packages=apt.choose(_asked(lock)))
 
 
 def _again(locked: Lock, apt: Apt) -> Lock:
@@ -135,13 +140,18 @@ def _again(locked: Lock, apt: Apt) -> Lock:
         raise ImageError(f"no longer available: {_first(gone)}", "build without --locked")
     apt.pin(preferences(locked.packages))
     try:
-        chosen = apt.choose([*recipe.ALWAYS, *recipe.BASE, *locked.to_install])
+        chosen = apt.choose(_asked(locked))
     finally:
         apt.unpin()
     if chosen != locked.packages:
         differing = _differing(locked.packages, chosen) or "files of the same versions have other checksums"
         raise ImageError(f"the lock does not come out the same: {differing}", "build without --locked")
     return locked
+
+
+def _asked(lock: Lock) -> list[str]:
+    """What apt is asked for; the rest of an image comes with these."""
+    return [*recipe.ALWAYS, *recipe.BASE, *lock.to_install]
 
 
 def _there(lock: Lock, made_for: MadeFor, say: Progress) -> Manifest | None:

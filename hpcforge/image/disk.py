@@ -13,10 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.atomic import write_atomically
-from hpcforge.image import recipe, store
+from hpcforge.image import store
 from hpcforge.image.errors import ImageError
 from hpcforge.image.long_commands import ensure_room, watched
 from hpcforge.image.manifest import Disk, Manifest, to_text
+from hpcforge.image.request import KERNELS
 from hpcforge.lab import node_system
 from hpcforge.lab.host_paths import Progress
 from hpcforge.lab.host_resources import available_mib
@@ -82,7 +83,7 @@ def disk_path(manifest: Manifest) -> Path:
 
 
 def _make(manifest: Manifest, place: Path, handle: int) -> Manifest:
-    if not {recipe.KERNEL, recipe.METAL_KERNEL} & set(manifest.lock.request.packages):
+    if not any(name.startswith(KERNELS) for name in manifest.lock.to_install):
         raise ImageError(f"image {manifest.name} has no kernel", "hpcforge image build --disk BLUEPRINT")
     archive = store.checked(manifest)
     _ensure_room(manifest)

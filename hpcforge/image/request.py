@@ -9,6 +9,7 @@ from hpcforge.kinds.pins import Pin
 from hpcforge.kinds.sources import PackageSource
 from hpcforge.plan.desired import DesiredRole
 
+KERNELS = "linux-image-"  # how packages of kernels are called
 # Their installation makes a state of its own, with times and numbers drawn at random, that no two nodes may share.
 _MAKES_STATE = frozenset({"mariadb-server", "mysql-server", "postgresql"})
 
@@ -54,5 +55,16 @@ def request_of(distribution: str, release: str, nodes: Mapping[str, Iterable[Des
 
 
 def with_packages(request: ImageRequest, more: Iterable[str]) -> ImageRequest:
-    """The same with packages that no role asks for, as a kernel."""
-    return replace(request, packages=tuple(sorted({*request.packages, *more})))
+    """Return the request with packages that the image needs, also those that a role leaves to the first apply."""
+    needed = set(more)
+    left = tuple(left_package for left_package in request.left if left_package.package not in needed)
+    return replace(request, packages=tuple(sorted({*request.packages, *needed})), left=left)
+
+
+def with_kernel(request: ImageRequest, kernel: str) -> ImageRequest:
+    """Return the request with a kernel, and with its headers where a role has them.
+
+    The first apply would install headers of the newest kernel, which may not be the one of the image.
+    """
+    headers = kernel.replace(KERNELS, "linux-headers-", 1)
+    return with_packages(request, {kernel, headers} & {kernel, *(left.package for left in request.left)})

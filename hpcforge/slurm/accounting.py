@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from hpcforge.blueprint.accounting import AccountSection, Billing, Limits, Qos, Tres
+from hpcforge.blueprint.accounting import TESTS_ACCOUNT, AccountSection, Billing, Limits, Qos, Tres
 from hpcforge.blueprint.values import limit_s
 
 _TRES = {
@@ -22,6 +22,14 @@ _WEIGHTS = {
     "gpu": ("GRES/gpu", "{:g}"),
     "shard": ("GRES/shard", "{:g}"),
 }
+
+
+def with_tests(accounts: Mapping[str, AccountSection], user: str | None) -> Mapping[str, AccountSection]:
+    """Return the accounts and, where there are any, that of the tests for the user who runs them."""
+    if not accounts or user is None:
+        return accounts
+    declared = accounts.get(TESTS_ACCOUNT, AccountSection())
+    return {**accounts, TESTS_ACCOUNT: declared.model_copy(update={"users": {user: Limits(), **declared.users}})}
 
 
 def associations(accounts: Mapping[str, AccountSection], qos: Mapping[str, Qos]) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from hpcforge.blueprint.acceptance_checks import asked_min
+from hpcforge.blueprint.accounting import TESTS_ACCOUNT
+from hpcforge.blueprint.accounting_checks import USUAL_QOS
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.transports import NODES
 from hpcforge.blueprint.values import limit_s
@@ -35,6 +37,7 @@ IMAGE_FOLDERS = {"image": "@image@", "tmp": "@tmp@"}  # node_image.py, which mak
 GRACE_S = 60  # once one node's torchrun has ended, the others have this long to say what they saw
 MEMORY_MIB = {False: 2048, True: 16384}  # a rank's share, without and with real GPUs; torch alone needs about 300
 PORT_S = 60  # how long the first node may take to name a free port
+_TESTS_HAVE = {"accounts": TESTS_ACCOUNT, "qos": USUAL_QOS}  # by the ends of AllowAccounts, DenyQos ...
 MEMORY_ALONE_MIB = 16384  # of a process that has a node to itself: memory_copy's buffers exceed the caches
 
 
@@ -71,6 +74,7 @@ class Launch:
     libuv: bool = True  # False: this build of torch lacks what its own launcher asks for
     step: ProgramLaunch | None = None  # of the launches that its test lists, the one that this is
     reservation: str = ""  # of Slurm's, that has its nodes; "": none
+    account: str = ""  # of Slurm's, that its usage counts for; "": the user's default
     image: tuple[str, ...] = ()  # packages of the image that the processes have; none: they run on the node itself
     fabric: FabricOf | None = None  # that carries what its nodes send each other; None: not known, or it has one node
 
@@ -185,6 +189,7 @@ def launch(
         nodes=nodes,
         user=cluster.acceptance.run_as if cluster.acceptance else "",
         partition=partition.name,
+        account=_account(cluster, partition),
         python=_python(cluster, first),
         ranks_per_node=ranks,
         gpus_per_node=gpus,
@@ -196,6 +201,18 @@ def launch(
         image=_image(cluster, first) if first.container else (),
         fabric=cluster.fabric_between(nodes, rdma=real) if len(nodes) > 1 else None,
     )
+
+
+def _account(cluster: Cluster, partition: Partition) -> str:
+    """The account of the tests; "" where there are no accounts, or the partition refuses that one or its QOS."""
+    made = any(association.name == f"account {TESTS_ACCOUNT}" for association in cluster.slurm.associations)
+    limits = {key.lower(): value.lower().split(",") for key, value in partition.settings}
+    taken = all(
+        limits.get(f"allow{kind}", ["all"]) == ["all"] or name in limits[f"allow{kind}"]
+        for kind, name in _TESTS_HAVE.items()
+    )
+    denied = any(name in limits.get(f"deny{kind}", []) for kind, name in _TESTS_HAVE.items())
+    return TESTS_ACCOUNT if made and taken and not denied else ""
 
 
 def _python(cluster: Cluster, program: SmokeTestProgram) -> str:
@@ -285,6 +302,7 @@ def sbatch(job: Launch, owner: Owner) -> list[str]:
         "--parsable",
         f"--job-name={job.job_name}",
         f"--partition={job.partition}",
+        *([f"--account={job.account}"] if job.account else []),
         *([f"--reservation={job.reservation}"] if job.reservation else []),
         f"--nodes={len(job.nodes)}",
         f"--nodelist={job.nodelist}",

@@ -11,10 +11,11 @@ import pytest
 
 from hpcforge.image import recipe, store
 from hpcforge.image.apt import file_of, preferences
-from hpcforge.image.build import installed, pack
+from hpcforge.image.build import Tell, build, installed, pack
 from hpcforge.image.errors import ImageError
 from hpcforge.image.long_commands import watched
-from tests.support.images import LOCK
+from hpcforge.lab import host_apt
+from tests.support.images import LOCK, MANIFEST
 
 EPOCH_S = 1_700_000_000
 
@@ -65,6 +66,20 @@ def test_nothing_but_what_is_locked_can_be_chosen() -> None:
         "Package: munge\nPin: version 0.5.15-2\nPin-Priority: 1001\n",
     ]
     assert file_of(replace(LOCK.packages[0], version="1:2-3")) == "munge_1%3a2-3_amd64.deb"
+
+
+def test_a_kernel_that_no_source_has_is_an_error_before_anything_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By apt itself, with a source of no packages; any other package is left to the first apply."""
+    (tmp_path / "Packages").write_text("")
+    monkeypatch.setattr(host_apt, "sources", lambda _release: f"deb [trusted=yes] file:{tmp_path} ./\n")
+    monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(tmp_path / "cache"))
+    request = replace(LOCK.request, packages=("linux-image-6.1.0-1-amd64", "munge"))
+    with pytest.raises(ImageError, match=r"has the kernel linux-image-6\.1\.0-1-amd64") as caught:
+        build(request, "site", MANIFEST.blueprints[0], Tell(lambda _: None, lambda _: None))
+    assert "software.preinstalled.kernel" in caught.value.hint
+    assert not list((tmp_path / "cache").rglob("*.deb"))
 
 
 def test_packages_of_a_tree_are_those_that_are_installed(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 from hpcforge.image.disk import disk_of
 from hpcforge.image.errors import ImageError
 from hpcforge.image.manifest import Disk, from_text, to_text
+from hpcforge.image.recipe import METAL_KERNEL
+from hpcforge.image.request import LeftPackage
 from tests.support.images import MANIFEST, put
 
 
@@ -30,6 +32,15 @@ def test_an_image_without_a_kernel_has_no_disk() -> None:
     with pytest.raises(ImageError, match="image a-0123 has no kernel") as caught, disk_of(MANIFEST, silent):
         pytest.fail("it was used")
     assert caught.value.hint == "hpcforge image build --disk BLUEPRINT"
+
+
+def test_an_image_that_leaves_its_kernel_to_the_first_apply_has_no_disk() -> None:
+    left = (LeftPackage(METAL_KERNEL, "no source has it"),)
+    lock = replace(MANIFEST.lock, request=replace(MANIFEST.lock.request, packages=(METAL_KERNEL,)), left=left)
+    manifest = replace(MANIFEST, lock=lock)
+    put(manifest)
+    with pytest.raises(ImageError, match="has no kernel"), disk_of(manifest, silent):
+        pytest.fail("it was used")
 
 
 def test_a_manifest_of_before_disks_is_read() -> None:

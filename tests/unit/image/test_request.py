@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpcforge.cli.image import image_request
 from hpcforge.cluster import load
-from hpcforge.image.request import LeftPackage, request_of
+from hpcforge.image.request import ImageRequest, LeftPackage, request_of, with_kernel, with_packages
 from hpcforge.kinds.pins import Pin
 from hpcforge.plan.desired import DesiredRole, Unit
 
@@ -45,3 +45,12 @@ def test_the_shipped_rehearsal_asks_for_what_its_roles_install() -> None:
     request = image_request(load(REPOSITORY / "blueprints" / "rehearsal.yaml"))
     assert {"munge", "slurmctld", "slurmd", "chrony", "dnsmasq", "lighttpd"} <= set(request.packages)
     assert {"slurmctld.service", "slurmd.service", "dnsmasq.service"} <= set(request.units)
+
+
+def test_what_an_image_needs_is_in_it_also_where_a_role_leaves_it() -> None:
+    left = tuple(LeftPackage(name, "role gpu chooses its source") for name in ("driver", "linux-headers-a", "mdadm"))
+    request = ImageRequest("debian", "12", ("munge",), (), left)
+    assert with_packages(request, ["mdadm"]) == ImageRequest("debian", "12", ("mdadm", "munge"), (), left[:2])
+    with_headers = ("linux-headers-a", "linux-image-a", "munge")
+    assert with_kernel(request, "linux-image-a") == ImageRequest("debian", "12", with_headers, (), (left[0], left[2]))
+    assert with_kernel(request, "linux-image-b").packages == ("linux-image-b", "munge")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hpcforge.blueprint.accounting import AccountSection, Billing, Qos
-from hpcforge.slurm.accounting import associations, billing_weights
+from hpcforge.slurm.accounting import associations, billing_weights, with_tests
 
 
 def made(accounts: dict[str, Any], qos: dict[str, Any] | None = None) -> list[tuple[str, str]]:
@@ -23,6 +23,32 @@ def test_what_another_needs_comes_first() -> None:
         "account b",
         "account a",
         "user ada account=a",
+    ]
+
+
+def test_the_tests_have_an_account_of_their_own_that_is_no_default() -> None:
+    accounts = {"a": AccountSection.model_validate({"users": {"ada": {}}})}
+    assert list(associations(with_tests(accounts, "ada"), {})) == [
+        ("account a", ""),
+        ("account hpcforge_tests", ""),
+        ("user ada account=a", "defaultaccount=a"),
+        ("user ada account=hpcforge_tests", ""),
+    ]
+    assert [name for name, _ in associations(with_tests(accounts, "tests"), {})][1:] == [
+        "account hpcforge_tests",
+        "user ada account=a",
+        "user tests account=hpcforge_tests",
+    ]
+    assert with_tests(accounts, None) == accounts
+    assert with_tests({}, "tests") == {}  # without accounts every user runs jobs
+
+
+def test_limits_that_a_blueprint_gives_the_account_of_the_tests_hold() -> None:
+    said = {"hpcforge_tests": {"fairshare": "5", "users": {"tests": {"max_jobs": "2"}}}}
+    accounts = {name: AccountSection.model_validate(account) for name, account in said.items()}
+    assert list(associations(with_tests(accounts, "tests"), {})) == [
+        ("account hpcforge_tests", "fairshare=5"),
+        ("user tests account=hpcforge_tests", "maxjobs=2"),
     ]
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cluster.model import Cluster, Gpus, Partition, StandInGpus
+from hpcforge.blueprint.accounting import TESTS_ACCOUNT
+from hpcforge.cluster.model import Cluster, Gpus, Partition, SlurmAssociation, StandInGpus
 from hpcforge.fabric.topology_conf import SlurmSwitch, Topology
 from hpcforge.verify import submit
 from hpcforge.verify.heartbeat import Owner
@@ -110,6 +111,32 @@ def test_a_partition_whose_topology_joins_the_nodes_is_chosen(build: Build) -> N
     with pytest.raises(submit.NotLaunchableError, match=said):
         submit.partition_for(dataclasses.replace(cluster, slurm=slurm), names, 600)
     assert submit.partition_for(dataclasses.replace(cluster, slurm=slurm), ["w1"], 600) == tree
+
+
+@pytest.mark.parametrize(
+    ("settings", "account"),
+    [
+        ((), TESTS_ACCOUNT),
+        ((("PriorityTier", "2"), ("AllowAccounts", "ALL"), ("AllowQos", "normal,high")), TESTS_ACCOUNT),
+        ((("AllowAccounts", f"physics,{TESTS_ACCOUNT}"),), TESTS_ACCOUNT),
+        ((("DenyAccounts", "physics"), ("DenyQos", "high")), TESTS_ACCOUNT),
+        ((("AllowAccounts", "physics"),), ""),
+        ((("AllowQos", "high"),), ""),
+        ((("DenyAccounts", f"physics,{TESTS_ACCOUNT}"),), ""),
+        ((("DenyQos", "Normal"),), ""),
+    ],
+)
+def test_tests_have_an_account_where_there_are_accounts_and_the_partition_takes_it(
+    settings: tuple[tuple[str, str], ...], account: str, build: Build
+) -> None:
+    cluster = build(2)
+    owner = Owner("cafe", "ada@desk", {"where": "0" * 16, "pid": 1, "started": 2})
+    main = Partition("main", ("w1", "w2"), True, "INFINITE", settings=settings)
+    slurm = dataclasses.replace(cluster.slurm, partitions=(main,))
+    assert launch(dataclasses.replace(cluster, slurm=slurm)).account == ""
+    slurm = dataclasses.replace(slurm, associations=(SlurmAssociation(f"account {TESTS_ACCOUNT}", ""),))
+    words = submit.sbatch(launch(dataclasses.replace(cluster, slurm=slurm)), owner)
+    assert [word for word in words if word.startswith("--account")] == ([f"--account={account}"] if account else [])
 
 
 def test_memory_stays_within_what_slurm_has_to_give(build: Build) -> None:
