@@ -73,6 +73,7 @@ class Launch:
     reservation: str = ""  # of Slurm's, that has its nodes; "": none
     image: tuple[str, ...] = ()  # packages of the image that the processes have; none: they run on the node itself
     on_rdma: bool = False  # its nodes are several, and all on one InfiniBand or RoCE fabric
+    mpi: Mapping[str, str] = field(default_factory=dict)  # environment variables of its ranks of MPI
 
     @property
     def real_gpus(self) -> int:
@@ -192,6 +193,7 @@ def launch(
         libuv=not packaged or old,
         image=_image(cluster, first) if first.container else (),
         on_rdma=_on_rdma(cluster, nodes),
+        mpi=_mpi(cluster, nodes),
     )
 
 
@@ -221,6 +223,13 @@ def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:
 def _on_rdma(cluster: Cluster, nodes: Sequence[Node]) -> bool:
     fabrics = [fabric.name for fabric in cluster.fabrics if fabric.rdma]
     return len(nodes) > 1 and any(all(name in node.fabrics for node in nodes) for name in fabrics)
+
+
+def _mpi(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, str]:
+    """The transport that the role configures on these nodes; it is set for the job where they differ."""
+    by_ucx = {cluster.collectives(node.fabrics).fabric is not None for node in nodes}
+    planned = {"HPCFORGE_MPI_TRANSPORT": "ucx" if by_ucx == {True} else "ob1"}
+    return planned if len(by_ucx) == 1 else {**planned, "OMPI_MCA_pml": "ob1"}
 
 
 def _options(test: SmokeTest) -> list[str]:
@@ -479,5 +488,6 @@ def _environment(job: Launch, port: int) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore:Failed to initialize NumPy",  # the smoke tests do not use it
         **({} if job.libuv else {"USE_LIBUV": "0"}),  # heard by the ranks, not by the launcher
+        **(job.mpi if job.kind.mpi else {}),
         **(dict(job.step.environment) if job.step else {}),
     }
