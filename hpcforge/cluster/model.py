@@ -845,6 +845,11 @@ class Cluster:
         return self.with_function("worker")
 
     @property
+    def login_nodes(self) -> tuple[str, ...]:
+        """The nodes where people log in and compile: login nodes, or without one the Slurm controller."""
+        return tuple(node.name for node in self.with_function("login")) or (self.slurm.controller,)
+
+    @property
     def reserves(self) -> tuple[tuple[int, int], ...]:
         """What is kept from jobs on workers, cores and MiB: each pair that there is, once."""
         return tuple(dict.fromkeys((node.reserve_cores, node.reserve_memory_mib) for node in self.workers))

@@ -23,6 +23,7 @@ class Launcher(BaseModel):
     process: str = ""  # what verdicts call a process; "": there is one on each node
     per_node: Literal["gpus", "one"]  # processes on a node: one for each GPU, at least one; or one
     pytorch: bool = False  # it is part of PyTorch
+    mpi: bool = False  # its processes are ranks of MPI: they get HPCFORGE_MPI_TRANSPORT, the planned transport
     in_order: bool = True  # ranks fill the nodes in the order of the launch, so a rank's number tells its node
     meets: bool = False  # its processes get HPCFORGE_MEETING=ADDRESS:PORT, a free port of the first node
     # Options of srun for the step; {cpus} is the number of CPUs that each process has. Ranks of a launcher with a

@@ -77,6 +77,7 @@ class Launch:
     account: str = ""  # of Slurm's, that its usage counts for; "": the user's default
     image: tuple[str, ...] = ()  # packages of the image that the processes have; none: they run on the node itself
     fabric: FabricOf | None = None  # that carries what its nodes send each other; None: not known, or it has one node
+    mpi: Mapping[str, str] = field(default_factory=dict)  # environment variables of its ranks of MPI
 
     @property
     def real_gpus(self) -> int:
@@ -200,6 +201,7 @@ def launch(
         libuv=not packaged or old,
         image=_image(cluster, first) if first.container else (),
         fabric=cluster.fabric_between(nodes, rdma=real) if len(nodes) > 1 else None,
+        mpi=_mpi(cluster, nodes),
     )
 
 
@@ -236,6 +238,13 @@ def _turn(cluster: Cluster, test: SmokeTest, nodes: Sequence[Node]) -> Turn:
     found = {node.name: node_address(cluster, node, network) for node in nodes}
     name = cluster.network.name if network == NODES else network
     return replace(turn, network=name, addresses={node: address for node, address in found.items() if address})
+
+
+def _mpi(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, str]:
+    """The transport that the role configures on these nodes; it is set for the job where they differ."""
+    by_ucx = {cluster.collectives(node.fabrics).fabric is not None for node in nodes}
+    planned = {"HPCFORGE_MPI_TRANSPORT": "ucx" if by_ucx == {True} else "ob1"}
+    return planned if len(by_ucx) == 1 else {**planned, "OMPI_MCA_pml": "ob1"}
 
 
 def _options(test: SmokeTest) -> list[str]:
@@ -495,5 +504,6 @@ def _environment(job: Launch, port: int) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore:Failed to initialize NumPy",  # the smoke tests do not use it
         **({} if job.libuv else {"USE_LIBUV": "0"}),  # heard by the ranks, not by the launcher
+        **(job.mpi if job.kind.mpi else {}),
         **(dict(job.step.environment) if job.step else {}),
     }

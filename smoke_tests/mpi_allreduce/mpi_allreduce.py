@@ -5,13 +5,15 @@
 Where Slurm and MPI do not understand each other, each rank is a program by itself that ends well: so the number of
 ranks is compared with Slurm's. Contribution of rank r to element i is r + 1 + i modulo 251; the sum over n ranks is
 compared with n(n + 1)/2 + n (i modulo 251), exactly. Latency is half of a round trip of one byte between the first and
-the last rank, bandwidth that of a large message; of the repeats the median counts. Python 3.9, mpi4py, no numpy.
+the last rank, bandwidth that of a large message; of the repeats the median counts. Where HPCFORGE_MPI_TRANSPORT is set,
+each rank compares it with the component that OpenMPI selected to carry messages. Python 3.9, mpi4py, no numpy.
 """
 
 from __future__ import annotations
 
 import argparse
 import array
+import ctypes
 import importlib
 import json
 import os
@@ -22,6 +24,36 @@ from types import ModuleType
 
 ELEMENTS = 1009  # a prime, more than the table's period
 PERIOD = 251
+PLANNED = "HPCFORGE_MPI_TRANSPORT"  # ob1 or ucx: the transport that the blueprint implies
+
+
+class Component(ctypes.Structure):
+    """The beginning of a component of OpenMPI 1.7 to 5.0 (opal/mca/mca.h, mca_base_component_2_1_0_t)."""
+
+    _fields_ = (
+        ("mca_version", ctypes.c_int * 3),
+        ("project", ctypes.c_char * 16),
+        ("project_version", ctypes.c_int * 3),
+        ("type", ctypes.c_char * 32),
+        ("type_version", ctypes.c_int * 3),
+        ("name", ctypes.c_char * 64),
+    )
+
+
+def transport(library: ctypes.CDLL) -> str:
+    """Return what OpenMPI selected to carry messages: `ob1` (TCP, shared memory), `ucx`, `cm/ofi` (libfabric).
+
+    "" where the library has no such names: it is another MPI. Its parameters would only tell what was configured.
+    """
+    try:
+        pml = Component.in_dll(library, "mca_pml_base_selected_component")
+        mtl = ctypes.POINTER(Component).in_dll(library, "ompi_mtl_base_selected_component")
+    except ValueError:
+        return ""
+    parts = [part for part in (pml, mtl.contents if mtl else None) if part is not None]
+    if [part.type for part in parts] != [b"pml", b"mtl"][: len(parts)]:
+        return ""
+    return "/".join(part.name.decode() for part in parts)
 
 
 def say(as_json: bool, text: str, **event: object) -> None:
@@ -29,6 +61,12 @@ def say(as_json: bool, text: str, **event: object) -> None:
     line = json.dumps(event) if as_json else text
     if line:
         os.write(1, (line + "\n").encode())
+
+
+def say_wrong(as_json: bool, where: str, want: object, got: object) -> None:
+    """Report a wrong result."""
+    text = f"wrong: {where}: expected {want}, got {got}"
+    say(as_json, text, event="wrong", where=where, expected=str(want), got=str(got))
 
 
 def contribution(rank: int) -> array.array[int]:
@@ -58,6 +96,15 @@ def one_way_s(mpi: ModuleType, size: int, repeats: int) -> float:
     return statistics.median(seconds[2:]) / 2
 
 
+def planned_transport(mpi: ModuleType, as_json: bool) -> str:
+    """Return the transport that this rank uses; abort if it is not the planned one."""
+    planned, used = os.environ.get(PLANNED, ""), transport(ctypes.CDLL(mpi.__file__))
+    if planned and used != planned:
+        say_wrong(as_json, f"transport of rank {mpi.COMM_WORLD.rank}", planned, used or "none that OpenMPI names")
+        mpi.COMM_WORLD.Abort(3)
+    return used
+
+
 def main() -> int:
     """Compare and measure; 0 if all was right, 3 if not."""
     options = argparse.ArgumentParser(description="All-reduce over the ranks of MPI, and the speed of messages.")
@@ -70,10 +117,9 @@ def main() -> int:
     comm = mpi.COMM_WORLD
     rank, started = comm.rank, int(os.environ.get("SLURM_NTASKS") or comm.size)
     if comm.size != started:
-        where = "number of ranks: Slurm and MPI do not share PMIx"
-        text = f"wrong: {where}: expected {started}, got {comm.size}"
-        say(asked.json, text, event="wrong", where=where, expected=str(started), got=str(comm.size))
+        say_wrong(asked.json, "number of ranks: Slurm and MPI do not share PMIx", started, comm.size)
         return 3
+    used = planned_transport(mpi, asked.json)
     total = array.array("q", bytes(8 * ELEMENTS))
     comm.Allreduce([contribution(rank), mpi.INT64_T], [total, mpi.INT64_T], op=mpi.SUM)
     if asked.falsify and rank == 0:
@@ -81,18 +127,18 @@ def main() -> int:
     right = expected(comm.size)
     if total != right:
         index = next(place for place in range(ELEMENTS) if total[place] != right[place])
-        where, want, got = f"element {index} of the sum on rank {rank}", right[index], total[index]
-        text = f"wrong: {where}: expected {want}, got {got}"
-        say(asked.json, text, event="wrong", where=where, expected=str(want), got=str(got))
+        say_wrong(asked.json, f"element {index} of the sum on rank {rank}", right[index], total[index])
         comm.Abort(3)
     hosts = comm.gather(mpi.Get_processor_name())
     latency = one_way_s(mpi, 1, asked.repeats) if comm.size > 1 else 0.0
     large = one_way_s(mpi, asked.size_kib * 1024, asked.repeats) if comm.size > 1 else 0.0
     if rank == 0:
         rate = asked.size_kib * 1024 / large / 1e9 if large else 0.0
-        text = f"{comm.size} ranks on {len(set(hosts or ()))} hosts: {latency * 1e6:.1f} us, {rate:.3f} GB/s"
+        hosts_by = f"{len(set(hosts or ()))} hosts by {used or 'an unknown transport'}"
+        text = f"{comm.size} ranks on {hosts_by}: {latency * 1e6:.1f} us, {rate:.3f} GB/s"
         measured = {"ranks": comm.size, "latency_us": round(latency * 1e6, 3), "bandwidth_gb_per_s": round(rate, 4)}
-        say(asked.json, text, event="measurement", **measured, mpi=mpi.Get_library_version().split(",")[0])
+        version = mpi.Get_library_version().split(",")[0]
+        say(asked.json, text, event="measurement", **measured, mpi=version, transport=used)
         say(asked.json, "", event="result")
     return 0
 

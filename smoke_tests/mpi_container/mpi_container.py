@@ -22,9 +22,7 @@ def main() -> int:
     os.environ.setdefault("PMIX_MCA_gds", "hash")
     inside = MARK.is_file() and len(MARK.read_text().split()) > 1
     if not inside:
-        where, want, got = "root file system", "an image", "the node's own"
-        text = f"wrong: {where}: expected {want}, got {got}"
-        mpi_allreduce.say("--json" in sys.argv, text, event="wrong", where=where, expected=want, got=got)
+        mpi_allreduce.say_wrong("--json" in sys.argv, "root file system", "an image", "the node's own")
     code = mpi_allreduce.main()  # in any case: the other ranks wait for this one
     return code if inside else 3
 

@@ -71,6 +71,11 @@ def test_a_reserve_follows_from_the_hardware_where_the_blueprint_says_none() -> 
     assert small.reserves == ((0, 520),)  # two cores: none of them
 
 
+def test_people_log_in_to_login_nodes_or_else_to_the_controller() -> None:
+    assert resolved(ROOT / "blueprints" / "full-lab.yaml").login_nodes == ("login",)
+    assert resolved(ROOT / "blueprints" / "software-lab.yaml").login_nodes == ("head",)
+
+
 @pytest.mark.parametrize(
     ("said", "expected"),
     [("cores: 0", (0, 61840)), ("memory_gib: 100", (2, 102400)), ("cores: 5, memory_gib: 0", (5, 0))],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
 import subprocess
@@ -28,6 +29,29 @@ def test_the_expected_sum_is_that_of_the_contributions(ranks: int) -> None:
     program = load("mpi_allreduce")
     parts = [program.contribution(rank) for rank in range(ranks)]
     assert list(program.expected(ranks)) == [sum(column) for column in zip(*parts, strict=True)]
+
+
+# As opal/mca/mca.h of OpenMPI 4.1 and 5.0 has it; cm carries messages by an mtl, here libfabric's.
+OPENMPI = """
+struct component { int v[3]; char project[16]; int p[3]; char type[32]; int t[3]; char name[64]; long rest[9]; };
+struct component mca_pml_base_selected_component = {{2, 1, 0}, "ompi", {4, 1, 4}, "%s", {2, 0, 0}, "%s", {7}};
+static struct component mtl = {{2, 1, 0}, "ompi", {4, 1, 4}, "mtl", {2, 0, 0}, "ofi", {7}};
+struct component *ompi_mtl_base_selected_component = %s;
+"""
+SELECTED = [
+    (OPENMPI % ("pml", "ob1", "0"), "ob1"),
+    (OPENMPI % ("pml", "ucx", "0"), "ucx"),
+    (OPENMPI % ("pml", "cm", "&mtl"), "cm/ofi"),
+    (OPENMPI % ("new", "ob1", "0"), ""),  # another layout
+    ("int mpich;", ""),
+]
+
+
+@pytest.mark.parametrize(("source", "name"), SELECTED)
+def test_the_transport_is_that_which_openmpi_selected(source: str, name: str, tmp_path: Path) -> None:
+    library = tmp_path / "libmpi.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=source, text=True, check=True)
+    assert load("mpi_allreduce").transport(ctypes.CDLL(str(library))) == name
 
 
 def test_a_rank_outside_of_a_container_says_so() -> None:

@@ -19,11 +19,14 @@ from pathlib import Path
 import pytest
 
 from hpcforge.blueprint.accounting import TESTS_ACCOUNT
-from hpcforge.cluster.model import Cluster, Gpus, Partition, SlurmAssociation, StandInGpus
+from hpcforge.cluster import load
+from hpcforge.cluster.model import Cluster, Gpus, Partition, SlurmAssociation, SmokeTest, StandInGpus
 from hpcforge.fabric.topology_conf import SlurmSwitch, Topology
 from hpcforge.verify import submit
 from hpcforge.verify.heartbeat import Owner
 from tests.support.own_tmp import own_tmp
+from tests.support.shipped import ROOT
+from tests.unit.verify.conftest import shipped_program
 
 GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[Path, str], None]
@@ -137,6 +140,29 @@ def test_tests_have_an_account_where_there_are_accounts_and_the_partition_takes_
     slurm = dataclasses.replace(slurm, associations=(SlurmAssociation(f"account {TESTS_ACCOUNT}", ""),))
     words = submit.sbatch(launch(dataclasses.replace(cluster, slurm=slurm)), owner)
     assert [word for word in words if word.startswith("--account")] == ([f"--account={account}"] if account else [])
+
+
+RDMA = ROOT / "tests" / "unit" / "roles" / "blueprints" / "chosen.yaml"
+PLANNED = {"HPCFORGE_MPI_TRANSPORT": "ob1"}
+
+
+def test_ranks_of_mpi_get_the_transport_that_their_nodes_have(build: Build) -> None:
+    def environment(cluster: Cluster, program: str) -> dict[str, str]:
+        job = submit.launch(
+            cluster, [SmokeTest(program, (), 60, shipped_program(program))], [node.name for node in cluster.workers[:2]]
+        )
+        [export] = [word for word in submit.srun(job, "7", 20417) if word.startswith("--export=")]
+        variables = dict(variable.split("=", 1) for variable in export.removeprefix("--export=").split(","))
+        return {name: variables[name] for name in variables if "MPI" in name}
+
+    fast = load(RDMA).cluster
+    assert environment(build(2), "mpi_allreduce") == PLANNED
+    assert environment(fast, "mpi_allreduce") == {"HPCFORGE_MPI_TRANSPORT": "ucx"}
+    assert environment(fast, "allreduce") == {}  # no rank of MPI
+    slow = {node.name for node in fast.workers[:1]}
+    mixed = [dataclasses.replace(node, fabrics=()) if node.name in slow else node for node in fast.nodes]
+    both = dataclasses.replace(fast, nodes=tuple(mixed))
+    assert environment(both, "mpi_allreduce") == {**PLANNED, "OMPI_MCA_pml": "ob1"}  # else ranks refuse each other
 
 
 def test_memory_stays_within_what_slurm_has_to_give(build: Build) -> None:
