@@ -158,7 +158,7 @@ fuzz: develop
 break-roles: develop
 	$(BIN)/python tools/break_roles.py
 
-CHECK = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python tools/house.py && $(BIN)/lint-imports && $(BIN)/mypy
+CHECK = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python tools/house.py && $(BIN)/lint-imports && $(BIN)/mypy && $(BIN)/python -m tools.check_schemas
 check: develop
 	$(CHECK)
 

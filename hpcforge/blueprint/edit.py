@@ -18,7 +18,12 @@ import yaml
 from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, Loc, plain, read_bytes
 from hpcforge.errors import ExpectedError
 
-_NO_TEXT = re.compile("(?i)null|true|false|0[0-9_]+")  # bare, to other tools: a serial number 0006 is 6
+# Bare, to other tools: a number, a date, a truth value or null, by YAML 1.1 (https://yaml.org/type/) or 1.2. A serial
+# number 0006 is 6. `on` is a key of blueprints, and true to YAML 1.1 alone.
+_TYPED = re.compile(
+    r"(?i)null|true|false|yes|no|off|[0-9][0-9_]*(?:\.[0-9_]*)?(?:e[+-]?[0-9]+)?|0x[0-9a-f_]+|0o[0-7]+|0b[01_]+|"
+    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[ t].*)?"
+)
 _PLAIN_BLOCK = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+=@\[\],-]*")
 _PLAIN_FLOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+=@-]*")
 
@@ -109,9 +114,9 @@ def quoted(value: object, *, flow: bool = True) -> str:
         return "{" + ", ".join(f"{quoted(key)}: {quoted(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(quoted(item) for item in value) + "]"
-    text = str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     bare = (_PLAIN_FLOW if flow else _PLAIN_BLOCK).fullmatch(text) and not text.endswith(" ")
-    if bare and not _NO_TEXT.fullmatch(text):
+    if bare and not (isinstance(value, str) and _TYPED.fullmatch(text)):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

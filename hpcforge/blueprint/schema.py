@@ -83,7 +83,7 @@ class OverrideGpus(Section):
 _Partition = Annotated[
     str,
     v.Matches(
-        r"(?!/(?:boot|usr|etc|bin|sbin|lib|lib64|dev|proc|sys|run|root)(?:/|\Z))(?:/[A-Za-z0-9_-]{1,100}){1,20}",
+        r"(?!/(?:boot|usr|etc|bin|sbin|lib|lib64|dev|proc|sys|run|root)(?:/|$))(?:/[A-Za-z0-9_-]{1,100}){1,20}",
         "a mount point of a partition: /var or a folder below it, /home, /tmp, /opt, /srv or the site's own",
         "/var",
     ),
@@ -577,10 +577,13 @@ def schema_of(section: type[Section], title: str, names: Mapping[str, Iterable[s
     }
 
 
+_BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
+
+
 def _bounds(node: Any) -> Any:
     """Spell bounds as JSON Schema does: pydantic leaves `ge` and `le` where text is typed before it is bounded."""
     if isinstance(node, list):
         return [_bounds(item) for item in node]
     if not isinstance(node, dict):
         return node
-    return {{"ge": "minimum", "le": "maximum"}.get(key, key): _bounds(value) for key, value in node.items()}
+    return {_BOUNDS.get(key, key): _bounds(value) for key, value in node.items()}

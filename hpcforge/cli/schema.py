@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from hpcforge import bundled
 from hpcforge.blueprint import inventory
 from hpcforge.blueprint import schema as blueprint
+from hpcforge.blueprint.editor_schema import for_editors
 from hpcforge.blueprint.reference import reference
 from hpcforge.blueprint.role_declarations import read_declared
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
@@ -67,6 +68,8 @@ def schema(
         "verification": lambda: TypeAdapter(Report).json_schema(mode="serialization"),
     }
     chosen = made[of]()
+    if not markdown and of not in ("design", "verification"):  # which hpcforge writes itself
+        chosen = for_editors(chosen, empty=of != "role")
     words = ["hpcforge schema", *([of] if path or of != "blueprint" else []), *([str(path)] if path else [])]
     made_by = f"{' '.join(words)} --markdown"
     printing.result(reference(chosen, made_by) if markdown else json.dumps(chosen, indent=2) + "\n")

@@ -424,7 +424,8 @@ def _meaning(kind: str) -> str:
 
 def json_schema() -> dict[str, Any]:
     """What role.yaml may say, for editors and for the reference."""
-    return {**ROLE_SPEC.model_json_schema(), "title": "role.yaml"}
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": draft, **ROLE_SPEC.model_json_schema(), "title": "role.yaml"}
 
 
 _PARTS = ("packages", *TYPES, "units", "code")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from hpcforge import bundled
 from hpcforge.blueprint.acceptance_checks import asked_min
@@ -14,6 +15,7 @@ from hpcforge.blueprint.values import limit_s, minutes
 from hpcforge.starter.machines import ALL, SiteFile, SiteMachine, SitePartition
 
 _USUAL = 'main: {nodes: all, default: true, max_time: "2-00:00:00"}'
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 _TESTS = ("memory_copy", "allreduce", "train_ddp")
 
 
@@ -23,7 +25,7 @@ def slurm_words(site: SiteFile | None) -> dict[str, object]:
     settings = dict(site.settings) if site else {}
     return {
         "partitions": [partition_line(partition) for partition in partitions] or [_USUAL],
-        "settings": quoted(settings) if settings else "",
+        "settings": _settings(settings) if settings else "",
         **_tests(partitions),
     }
 
@@ -64,10 +66,15 @@ def partition_line(partition: SitePartition) -> str:
     if partition.max_time:
         keys.append(f"max_time: {quoted(partition.max_time)}")
     if partition.settings:
-        keys.append(f"settings: {quoted(dict(partition.settings))}")
+        keys.append(f"settings: {_settings(dict(partition.settings))}")
     guess = "default, max_time" if partition.default else "max_time"
     comment = "" if partition.max_time else f"   # guess: {guess}"
     return f"{quoted(partition.name)}: {{{', '.join(keys)}}}{comment}"
+
+
+def _settings(settings: Mapping[str, str]) -> str:
+    """Return settings of slurm.conf on one line; a plain number is bare."""
+    return quoted({key: int(value) if _NUMBER.fullmatch(value) else value for key, value in settings.items()})
 
 
 def node_keys(machine: SiteMachine) -> str:

@@ -72,7 +72,7 @@ CASES: dict[str, tuple[Edit, str, str]] = {
     ),
     "a new key in braces": (SetValue(("services", "depot"), {"on": "head"}), "}}\n", "}, depot: {on: head}}\n"),
     "a section without a value is filled": (
-        SetValue(("empty", "w01"), {"u": "3"}),
+        SetValue(("empty", "w01"), {"u": 3}),
         "empty:\n",
         "empty:\n  w01: {u: 3}\n",
     ),
@@ -104,12 +104,12 @@ def test_line_endings_and_byte_order_mark_stay() -> None:
 
 
 def test_a_file_that_does_not_end_in_a_line_break() -> None:
-    assert edited("a:\n  b: 1", [SetValue(("a", "c"), "2")]) == "a:\n  b: 1\n  c: 2\n"
+    assert edited("a:\n  b: 1", [SetValue(("a", "c"), 2)]) == "a:\n  b: 1\n  c: 2\n"
 
 
 def test_wide_characters_do_not_shift_positions() -> None:
     text = "# 東京 \U0001f600\nname: 'é'  # 東\nnodes: {w01: 1}\n"
-    assert edited(text, [SetValue(("nodes", "w01"), "2")]) == text.replace("1}", "2}")
+    assert edited(text, [SetValue(("nodes", "w01"), 2)]) == text.replace("1}", "2}")
 
 
 @pytest.mark.parametrize(
@@ -132,3 +132,23 @@ def test_any_text_is_read_back_as_it_was(value: str) -> None:
     for old in ("k: v\n", "k: 'v'\n", 'k: "v"\n', "{k: v}\n"):
         assert plain(read_bytes(edited(old, [SetValue(("k",), value)]).encode(), "t").root) == {"k": value}
     assert plain(read_bytes(f"k: {quoted(value)}\n".encode(), "t").root) == {"k": value}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "4711", "0006", "1e5", "12e10", "1.10", "0x1F", "0o17", "1_000", "10:20:30", "2027-03-31", ".5", "true", "No",
+        "off", "null", "12:34:56:12:34:56",
+    ],
+)  # fmt: skip
+def test_text_that_other_tools_take_for_a_number_is_quoted(text: str) -> None:
+    """YAML 1.1 and 1.2, Schema resolution: https://yaml.org/type/ and https://yaml.org/spec/1.2.2/#103-core-schema"""
+    assert quoted(text) == f'"{text}"'
+    assert quoted({"serial": text}) == f'{{serial: "{text}"}}'
+    assert edited("w01: {}\n", [SetValue(("w01", "serial"), text)]) == f'w01: {{serial: "{text}"}}\n'
+
+
+def test_what_is_a_number_or_a_truth_value_stays_bare() -> None:
+    assert quoted({"on": "head", "u": 12, "default": True, "serial": "3c-ec", "release": "v12"}) == (
+        "{on: head, u: 12, default: true, serial: 3c-ec, release: v12}"
+    )

@@ -12,7 +12,7 @@ def test_a_partition_has_its_settings() -> None:
     partition = SitePartition("std.q", ("a1", "a2"), True, "1-00:00:00", {"OverSubscribe": "FORCE:4", "Hidden": "YES"})
     assert partition_line(partition) == (
         'std.q: {nodes: "a[1-2]", default: true, max_time: "1-00:00:00", '
-        'settings: {OverSubscribe: "FORCE:4", Hidden: YES}}'
+        'settings: {OverSubscribe: "FORCE:4", Hidden: "YES"}}'
     )
     assert partition_line(SitePartition("all", ALL)) == "all: {nodes: all}   # guess: max_time"
     assert partition_line(SitePartition("b", ("a1",), True)).endswith("   # guess: default, max_time")
@@ -50,7 +50,7 @@ def test_tests_run_only_where_the_time_limit_is_long_enough() -> None:
 
 def test_settings_are_one_line() -> None:
     words = slurm_words(SiteFile(NODES, settings={"KillWait": "60", "PreemptMode": "OFF"}))
-    assert words["settings"] == "{KillWait: 60, PreemptMode: OFF}"
+    assert words["settings"] == '{KillWait: 60, PreemptMode: "OFF"}'
     assert words["partitions"] == ['main: {nodes: all, default: true, max_time: "2-00:00:00"}']
     assert slurm_words(SiteFile(NODES))["settings"] == ""
 
