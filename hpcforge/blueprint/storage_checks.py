@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
 from hpcforge.blueprint.fabrics import FabricSection
 from hpcforge.blueprint.network_checks import is_bmc, primary
 from hpcforge.blueprint.networks import NetworkSection
@@ -54,6 +54,7 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
             yield from _at_home(loc, file_system.keepers, file_system.path, file_system.mount, nodes)
             served.append((name, file_system.keepers, file_system.path))
     yield from _of_volumes(systems, declared, draft)
+    yield from _outside_volumes(systems, declared, draft)
 
 
 def _source(draft: Draft, name: str, file_system: FileSystemSection, reference: Reference) -> Findings:
@@ -265,6 +266,23 @@ def _of_volumes(systems: Mapping[str, FileSystemSection], declared: NamedNodes, 
                     f"files of a user on `{volume}` are deleted after the user's last job on {which}, which serves it"
                 )
                 yield Finding(("storage", volume), message, "keep_after_jobs: true", key=True)
+
+
+def _outside_volumes(systems: Mapping[str, FileSystemSection], declared: NamedNodes, draft: Draft) -> Findings:
+    """Warn of folders that are on no volume of a server that has volumes: a name may be misspelled."""
+    mounts: dict[str, list[str]] = {}
+    for volume, file_system in systems.items():
+        for node in (_nodes(draft, declared, volume, file_system)[0] or ()) if file_system.drives else ():
+            mounts.setdefault(node, []).append(file_system.mount)
+    for name, file_system in systems.items():
+        path, servers = file_system.path, [server for server in file_system.servers if server in mounts]
+        if path is None or not servers or any(_within(path, mount) for mount in mounts[servers[0]]):
+            continue
+        there = mounts[servers[0]]
+        message = f"`{path}` is on the system disk of {hostlist.fold(servers)}, and on none of its volumes"
+        near = closest("/" + path.split("/")[1], there)
+        hint = f"did you mean `{near}/{path.rpartition('/')[2]}`?" if near else f"volumes: {', '.join(there)}"
+        yield Finding(("storage", name, "path"), message, hint, severity="warning")
 
 
 def _served(

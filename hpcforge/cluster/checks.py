@@ -317,20 +317,24 @@ def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
     if inventory and (not inventory.intact("nodes") or NamedNodes(draft).unknown(inventory.keys("nodes"))):
         return  # a name that is wrong there may be why
     first = node_network(draft)
-    if first is None or draft.sections["networks"][first].fabric is not None:
-        return  # chosen by name
+    if first is None:
+        return
+    derived = draft.sections["networks"][first].fabric is not None
     machines = inventory.sections["nodes"] if inventory else {}
     known = {name for name, machine in machines.items() if machine.address}
+    if derived and not known:
+        return  # all are derived from names
     for key, group in (draft.sections["nodes"] or {}).items():
         if group.addresses is None and draft.intact("nodes", key):
-            homeless = [name for name in hostlist.expand(key) if name not in known]
-            if homeless:
-                yield Finding(
-                    ("nodes", key),
-                    f"{hostlist.fold(homeless)} without an address",
-                    "give `addresses:` here, or name an inventory that has them",
-                    key=True,
-                )
+            lacking = [name for name in hostlist.expand(key) if name not in known]
+            message = f"{hostlist.fold(lacking)} without an address" if lacking else ""
+            if message and derived:
+                message += " in the inventory, which has those of others: one is derived from the name"
+                hint = "write its address into the inventory if it has one"
+                yield Finding(("nodes", key), message, hint, key=True, severity="warning")
+            elif message:
+                hint = "give `addresses:` here, or name an inventory that has them"
+                yield Finding(("nodes", key), message, hint, key=True)
 
 
 def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:

@@ -38,6 +38,7 @@ from hpcforge.cluster.release_checks import release_findings
 from hpcforge.cluster.remaining_errors import design_errors
 from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
+from hpcforge.cluster.route_checks import route_findings
 from hpcforge.cluster.rule_diagnostics import diagnostic, remark
 from hpcforge.cluster.slurm_checks import topology_findings
 from hpcforge.cluster.smoke_tests import impossible_tests, programs
@@ -308,7 +309,7 @@ def _loaded(
     cluster = replace(cluster, feeds=power_feeds(floor), shared_cores=blueprint.wants_lab)
     if any(program.declared for program in cluster.programs):
         cluster = _designed(cluster, floor, layout, {fabric.name: fabric for fabric in connected.built})
-    warnings += draft.place(interface_findings(cluster))
+    warnings += draft.place(chain(interface_findings(cluster), route_findings(cluster)))
     warnings += draft.place(_empty(blueprint, cluster))
     warnings += draft.place(release_findings(cluster))
     warnings += draft.place(topology_findings(blueprint, cluster, catalog, pins))
