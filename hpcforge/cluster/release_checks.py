@@ -10,6 +10,7 @@ from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.model import Cluster, OperatingSystem
 
+_OTHER_RUNTIMES = "take another runtime (docs/jobs.md), or a release that has it"
 _ORDER = "upgrade slurmdbd first, then slurmctld, then workers and login nodes"
 
 
@@ -26,7 +27,8 @@ def unknown_releases(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
 
 
 def release_findings(cluster: Cluster) -> Iterator[Finding]:
-    """Yield the nodes with a Slurm that the controller's or slurmdbd's does not work with."""
+    """Yield container runtimes that a release lacks, and nodes whose Slurm the others do not work with."""
+    yield from _lacking_runtimes(cluster)
     if len(cluster.slurm_versions) < 2:
         return
     own = cluster.os.release
@@ -34,6 +36,15 @@ def release_findings(cluster: Cluster) -> Iterator[Finding]:
         differs = cluster.os_of(name).release != own
         loc = ("overrides", name, "release") if differs else ("software", "os", "release")
         yield Finding(loc, f"{name} {why}", _ORDER)
+
+
+def _lacking_runtimes(cluster: Cluster) -> Iterator[Finding]:
+    for runtime in cluster.container_runtimes:
+        systems = {(system := cluster.os_of(node.name)).release: system for node in cluster.workers}
+        for system in systems.values():
+            if runtime in system.names.lacks:
+                message = f"{system.name} {system.release} lacks {quote(runtime)}: {system.names.lacks[runtime]}"
+                yield Finding(("software", "containers", "runtimes"), message, _OTHER_RUNTIMES)
 
 
 def out_of_order(cluster: Cluster) -> dict[str, str]:

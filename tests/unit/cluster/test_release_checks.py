@@ -76,3 +76,20 @@ def test_another_order_is_refused(tmp_path: Path, release: str, others: dict[str
 
 def test_the_database_may_be_ahead_of_all(tmp_path: Path) -> None:
     assert out_of_order(mixed(tmp_path, "13", storage="14").cluster) == {}
+
+
+@pytest.mark.parametrize(("release", "lacks"), [("12", True), ("13", False)])
+def test_a_container_runtime_that_the_release_lacks_is_named_at_the_users_line(
+    tmp_path: Path, release: str, lacks: bool
+) -> None:
+    path = tmp_path / "site.yaml"
+    text = TEXT.replace("RELEASE", release)
+    path.write_text(text.replace("software: {", "software: {containers: {runtimes: [apptainer]}, "), encoding="utf-8")
+    if not lacks:
+        assert load(path, judged=False).cluster.container_runtimes == ("apptainer",)
+        return
+    with pytest.raises(InvalidInput) as caught:
+        load(path, judged=False)
+    [error] = [entry for entry in caught.value.diagnostics if entry.severity == "error"]
+    assert error.message.startswith("debian 12 lacks `apptainer`: ")
+    assert (error.source.name, error.line) == (str(path), 11)
