@@ -132,7 +132,7 @@ test-faults: host-test develop $(VENV)/.torch
 # An hour: what hosts had before is planted on one of four nodes, named by hpcforge, and removed by the remedy that it printed.
 # The seconds are written for docs/host-faults.md, which `pytest --refresh-golden tests/unit/support` then writes.
 test-hosts: host-test develop
-	$(BIN)/python -m pytest -s tests/stories/hosts/test_all_faults.py --hosts --fault-table tests/stories/hosts/measured.yaml
+	$(BIN)/python -m pytest -n 2 --maxschedchunk 1 tests/stories/hosts/test_all_faults.py --hosts --fault-table tests/stories/hosts/measured.yaml
 
 # Minutes: each template of `hpcforge init`, from nothing to a report of its acceptance.
 test-templates: host-test develop $(VENV)/.torch

@@ -38,8 +38,10 @@ class Numbers:
         self._groups = {name: int(gid) for name, _, gid, _ in group}
         self._reserved = {number for role in roles for _, _, number in _desired(role)}
 
-    def has_other_source(self, number: int) -> bool:
-        """Whether a number has a name of another source than these files, such as a directory service."""
+    def is_fixed(self, number: int) -> bool:
+        """Whether a number is one of Debian's own, or has a name of another source, such as a directory service."""
+        if number <= _SYSTEM.stop:  # up to 99 they are the same on all hosts: base-passwd
+            return True
         for names, read, name in ((self._users, pwd.getpwuid, "pw_name"), (self._groups, grp.getgrgid, "gr_name")):
             try:
                 if getattr(read(number), name) not in names:
@@ -117,7 +119,7 @@ def with_commands(
     desired = {(role["role"], kind, name): number for role in roles for kind, name, number in _desired(role)}
     for obstacle in obstacles:
         number = desired.get((obstacle["role"], obstacle["kind"], obstacle["name"]))
-        if number is None or numbers.has_other_source(number):
+        if number is None or numbers.is_fixed(number):
             yield obstacle
             continue
         change = numbers.account if obstacle["kind"] == "account" else numbers.group

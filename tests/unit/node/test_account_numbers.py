@@ -126,8 +126,11 @@ def test_commands_search_a_home_apart_and_quote_names(tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_directory_service_numbers_is_not_renumbered_here(tmp_path: Path) -> None:
-    etc = numbered(tmp_path, "", "")  # root comes from elsewhere, then
-    obstacle = {"role": "users", "kind": "account", "name": "hf-ada", "why": "uid 0 is root's", "commands": []}
-    roles = [{"role": "users", "accounts": [account("hf-ada", 0)]}]
+@pytest.mark.parametrize(("number", "files"), [(44, ("", "video:x:44:\n")), (65534, ("", ""))])
+def test_no_number_of_debian_s_own_nor_of_a_directory_service_changes(
+    number: int, files: tuple[str, str], tmp_path: Path
+) -> None:
+    etc = numbered(tmp_path, *files)  # nobody's comes from elsewhere, then
+    obstacle = {"role": "users", "kind": "group", "name": "hf-lab", "why": "it is another's", "commands": []}
+    roles = [{"role": "users", "groups": [group("hf-lab", number)]}]
     assert list(account_numbers.with_commands([obstacle], roles, etc)) == [obstacle]  # type: ignore[list-item]
