@@ -19,6 +19,8 @@ _REQUESTS = (
     '{ timeout "$1" scontrol ping 2>/dev/null | grep -q "is UP" || echo slurmctld; } & '
     '{ timeout "$1" scontrol show slurmd >/dev/null 2>&1 || echo slurmd; } & wait'
 )
+# config_info.c of Slurm: scontrol asks the slurmd that this variable names, where Slurm is built for several on a node,
+# as Debian's is. Otherwise it asks that of this node.
 _SLURMD_REQUESTS = (
     "command -v scontrol >/dev/null || exit 1; limit=$1; shift; "
     'for n; do { SLURMD_NODENAME=$n timeout "$limit" scontrol show slurmd >/dev/null 2>&1 || echo "$n"; } & done; wait'

@@ -25,7 +25,7 @@ from hpcforge.report.plan_text import plan_text
 from hpcforge.report.status_text import status_json, status_text
 from hpcforge.run import down_workers
 from hpcforge.run.admit import Admission
-from hpcforge.run.apply import ApplyResult, left_out
+from hpcforge.run.apply import ApplyResult, _Workers, left_out
 from hpcforge.run.observe import observe
 from hpcforge.run.result import RunResult
 from hpcforge.run.run import Run
@@ -250,3 +250,19 @@ def test_a_verification_that_passed_without_it_ends_with_7() -> None:
     done = Verification(tests, Run(1, "cafe", "ada@desk", "small", "0.2.0"), 0, 0)
     assert of_verify(done, {"w1": SENTENCE}, (WORKER,)) == Exit.BELOW
     assert of_verify(done, {}) == Exit.DONE
+
+
+@pytest.mark.parametrize("requests", ["", "slurmctld\n"])
+def test_an_apply_asks_what_it_changed_again(requests: str) -> None:
+    asked = set()
+
+    def odd(task: Task) -> list[Any] | None:
+        asked.add(task.node)
+        return saying(IDLE, slurm_requests=requests, rules=BLOCKED, ports=TO_HEAD)(task)
+
+    made = plan({}, nodes=("w1", "w2"), down=(DownWorker("w1", "down"),))
+    before = observe(Nodes(saying(IDLE)), CLUSTER, DESIRED, NAMES, waits=Waits(print, None))
+    workers = _Workers(Nodes(odd), CLUSTER, DESIRED, made, ["w1", "w2"], before)
+    assert [(worker.node, worker.causes) for worker in workers.down()] == [("w1", (RULE,))] * bool(requests)
+    assert asked == {"head", "w1"}
+    assert workers.lost(["w1", "w2"]) == ({"w1"} if requests else set())
