@@ -51,7 +51,8 @@ class NvidiaSection(Section):
     cuda: tuple[_CudaVersion, ...] = Field(
         (),
         max_length=6,
-        description="CUDA versions, installed side by side: the distribution's runtime, or NVIDIA's toolkits.",
+        description="CUDA toolkits, installed side by side, each with a module `cuda/VERSION` (`roles.lmod`): the "
+        "distribution's, or NVIDIA's.",
     )
     dcgm: _Full | None = Field(None, description="Version of DCGM, from NVIDIA's repository.")
     container_toolkit: _Full | None = Field(

@@ -23,6 +23,7 @@ class Packages(_NvidiaEntry):
 
     version: str = "any"
     packages: tuple[str, ...] = Field(min_length=1)
+    home: str = ""  # of a CUDA toolkit: the folder that CUDA_HOME names
 
 
 class Repository(_NvidiaEntry):

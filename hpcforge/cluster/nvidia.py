@@ -52,6 +52,14 @@ class NvidiaPackages:
 
 
 @dataclass(frozen=True)
+class CudaToolkit:
+    """A CUDA toolkit that jobs load as a module."""
+
+    version: str  # "12.4"
+    home: str  # bin/nvcc is below it
+
+
+@dataclass(frozen=True)
 class Nvidia:
     """What hpcforge installs of NVIDIA's; of which version is `Cluster.driver`."""
 
@@ -64,6 +72,7 @@ class Nvidia:
     packages: NvidiaPackages
     repository: NvidiaRepository | None  # None: from the distribution
     kernel: str | None  # that nodes have, where the blueprint says it
+    toolkits: tuple[CudaToolkit, ...] = ()  # those of `cuda`, in its order
     secure_boot: bool = False  # whether the blueprint says that nodes boot so; rules then ask who signs modules
 
     def on(self, node: Node) -> bool:
@@ -91,6 +100,7 @@ def nvidia(blueprint: s.Blueprint, catalog: Catalog, models: tuple[str, ...], ke
         packages=_packages(software, asked),
         repository=_repository(software, key),
         kernel=software.preinstalled.kernel,
+        toolkits=tuple(CudaToolkit(version, _home(_archive(software).cuda, version)) for version in asked.cuda),
         secure_boot=bool(software.preinstalled.secure_boot),
     )
 
@@ -159,3 +169,10 @@ def _names(known: Iterable[Packages], version: str | None, cuda: str = "") -> tu
     major, minor = (*numbers(version), 0)[:2]
     found = next((packages.packages for packages in known if within(version, packages.version)), ())
     return tuple(name.format(major=major, minor=minor, cuda=cuda) for name in found)
+
+
+def _home(known: Iterable[Packages], version: str) -> str:
+    """Return the folder of a CUDA toolkit; "" if the version is not known."""
+    major, minor = (*numbers(version), 0)[:2]
+    found = next((packages.home for packages in known if within(version, packages.version)), "")
+    return found.format(major=major, minor=minor)

@@ -21,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from hpcforge.run.install import ssh_answers
 from tests.support.fake_bmc import FakeBmc, serving
 from tests.support.metal_site import MetalSite, metal_site
 from tests.support.said import end_of
@@ -178,6 +179,14 @@ class Machine:
             process.wait()
 
 
+def wait_for_ssh(*addresses: str) -> None:
+    """Of machines that get no more than that; slow firmware tries much before its disk."""
+    until = time.monotonic() + 900
+    while not all(map(ssh_answers, addresses)):
+        assert time.monotonic() < until
+        time.sleep(2)
+
+
 @contextmanager
 def network(machines: Sequence[Machine]) -> Iterator[None]:
     try:
@@ -238,11 +247,30 @@ class Metal:
         assert running.returncode == 0, said.read_text()
         return found
 
+    def by_hand(self, image: str, nodes: str, *addresses: str, options: Sequence[str] = ()) -> str:
+        """Install nodes as the page has it, until ssh answers at these addresses; what `netboot serve` prints."""
+        self.hpcforge("netboot", "want", "SITE", nodes, "--image", image, "--yes")
+        serve = ("netboot", "serve", "SITE", "--image", image, "--key", str(self.folder / "ssh.pub"), *options)
+        log = self.folder / "serve"
+        with log.open("w") as err, self.start(*serve, err=err) as running:
+            while "Ctrl-C ends it" not in log.read_text():  # firmware asks for a minute, and then gives up
+                assert running.poll() is None, log.read_text()
+                time.sleep(0.2)
+            self.hpcforge("power", "boot-once", "SITE", nodes)
+            self.hpcforge("power", "on", "SITE", nodes, "--yes")
+            wait_for_ssh(*addresses)
+            running.send_signal(signal.SIGINT)
+            said, _ = running.communicate()
+        print(log.read_text())
+        assert running.returncode == 0, said
+        self.hpcforge("netboot", "record", "SITE")
+        return said
+
     def ssh(self, command: str, node: str = "w1") -> str:
         """What a command prints there; the host key must be the one that the inventory has."""
-        keys = yaml.safe_load(self.site.inventory.read_text())["nodes"][node]["host_keys"]
-        address, known = f"10.99.78.1{node[1:]}", self.folder / "known"
-        known.write_text("".join(f"{address} {host_key}\n" for host_key in keys))
+        machine = yaml.safe_load(self.site.inventory.read_text())["nodes"][node]
+        address, known = machine.get("address", f"10.99.78.1{node[1:]}"), self.folder / "known"
+        known.write_text("".join(f"{address} {host_key}\n" for host_key in machine["host_keys"]))
         argv = ["ssh", "-i", str(self.folder / "ssh"), "-o", f"UserKnownHostsFile={known}",
                 "-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", f"ops@{address}", command]  # fmt: skip
         return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
@@ -274,6 +302,11 @@ def metal(folder: Path, machines: Sequence[Machine], blueprint: str) -> Iterator
 
 def image_of(there: Metal, nodes: str = "w1", kernel: str = "--disk") -> str:
     there.hpcforge("discover", "SITE", *there.controllers, "--trust-new", "--assign", nodes)
+    return built(there, kernel)
+
+
+def built(there: Metal, kernel: str) -> str:
+    """The name of the image that is built of a site's blueprint."""
     there.hpcforge("image", "build", "SITE", kernel)
     listed = there.hpcforge("image", "list").splitlines()
     return next(line.split()[0] for line in listed if str(there.site.blueprint) in line)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -212,19 +213,43 @@ def test_what_is_installed_is_pinned_and_held(desired: Desired) -> None:
     assert {"linux-image-amd64", "linux-headers-amd64", *SET} <= wanted
 
 
+def cuda_modules(desired: Desired) -> dict[str, str]:
+    files = [file for role in desired.nodes["g01"] for file in role.of(File)]
+    return {
+        file.path: desired.texts[str(file.text)] for file in files if file.path.startswith("/etc/lmod/modules/cuda/")
+    }
+
+
+def test_each_toolkit_of_nvidias_repository_is_a_module(compiled: Compiled) -> None:
+    site = ROOT / "tests" / "unit" / "roles" / "blueprints" / "nvidia-ubuntu.yaml"
+    cluster = load(site).cluster
+    assert cluster.nvidia is not None
+    assert [(toolkit.version, toolkit.home) for toolkit in cluster.nvidia.toolkits] == [
+        ("12.8", "/usr/local/cuda-12.8"),
+        ("13.0", "/usr/local/cuda-13.0"),
+    ]
+    modules = cuda_modules(
+        compiled(replace(cluster, variables={**cluster.variables, "lmod": {"enabled": True, "defaults": []}}))
+    )
+    assert sorted(modules) == [f"/etc/lmod/modules/cuda/{version}.lua" for version in ("12.8", "13.0")]
+    text = modules["/etc/lmod/modules/cuda/12.8.lua"]
+    assert 'prepend_path("PATH", "/usr/local/cuda-12.8/bin")\n' in text
+    assert 'prepend_path("LD_LIBRARY_PATH", "/usr/local/cuda-12.8/lib64")\n' in text
+
+
 @pytest.mark.parametrize("release", ["12", "13"])
 def test_what_is_installed_is_what_the_table_says_there_is(release: str, tmp_path: Path, compiled: Compiled) -> None:
-    driver, cuda, runtime = {
-        "12": ("535.309.01", "11.8", "libcudart11.0"),
-        "13": ("550.163.01", "12.4", "libcudart12"),
-    }[release]
+    driver, cuda = {"12": ("535.309.01", "11.8"), "13": ("550.163.01", "12.4")}[release]
     text = anywhere(ROCE).replace('release: "12"', f'release: "{release}"')
     text = re.sub(r"nvidia: {.*}", f'nvidia: {{driver: "{driver}", modules: closed, cuda: ["{cuda}"]}}', text)
-    (tmp_path / "blueprint.yaml").write_text(text)
-    roles = compiled(load(tmp_path / "blueprint.yaml", judged=True).cluster).nodes["g01"]
-    packages = {name for role in roles for name in role.packages}
-    assert {*SET, runtime, "nvidia-kernel-dkms"} <= packages
-    assert {name for name in packages if name.startswith("libcudart")} == {runtime}
+    (tmp_path / "blueprint.yaml").write_text(text.replace("\nroles:\n", "\nroles:\n  lmod: {enabled: true}\n"))
+    desired = compiled(load(tmp_path / "blueprint.yaml", judged=True).cluster)
+    assert {*SET, "nvidia-cuda-toolkit", "nvidia-kernel-dkms"} <= {
+        name for role in desired.nodes["g01"] for name in role.packages
+    }
+    module = cuda_modules(desired)[f"/etc/lmod/modules/cuda/{cuda}.lua"]
+    assert 'setenv("CUDA_HOME", "/usr")\n' in module
+    assert "PATH" not in module  # nvcc is in /usr/bin
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "blueprints").glob("*.yaml")), ids=lambda path: path.stem)
