@@ -498,7 +498,9 @@ class Slurm:
     associations: tuple[SlurmAssociation, ...] = ()  # in an order in which they can be made
     people: tuple[str, ...] = ()  # who is in accounts and reservations and no user of the blueprint: of the directory
     reservations: tuple[SlurmReservation, ...] = ()
-    preempts: bool = False  # jobs of some QOS make way for those of others
+    implied: tuple[tuple[str, str], ...] = ()  # keys of slurm.conf that what is declared needs, and `settings` lack
+    implied_of_slurmdbd: tuple[tuple[str, str], ...] = ()  # the same of slurmdbd.conf
+    traffic: tuple[str, ...] = ()  # of jobs that is kept, as AccountingStorageTRES has it: "ic/sysfs"
     ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
     private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
 

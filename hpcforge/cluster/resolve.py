@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid5
 
@@ -39,6 +39,7 @@ from hpcforge.fabric.metrics import oversubscription
 from hpcforge.fabric.topology_conf import compute_fabric, topologies
 from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights
+from hpcforge.slurm.second_settings import implied_settings, slurmdbd_settings, tracked_traffic
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
 _ROCE_DSCP = 26  # as UCX marks by itself
@@ -82,7 +83,7 @@ def resolve(
     models = {node.gpus.model for node in nodes if node.gpus and not node.gpus.fake}
     racks = racks_of(blueprint.site)
     known = words(nodes, (), (), racks)
-    slurm = _slurm(blueprint.slurm, blueprint.users, worker_words(nodes, (), racks))
+    slurm = _slurm(blueprint, worker_words(nodes, (), racks))
     slurm = _near(slurm, blueprint.slurm.topology, fabrics, nodes, catalog)
     access = _access(blueprint, inventory, private_key, nodes)
     own = _platform(blueprint, catalog, blueprint.software.os.release)
@@ -410,8 +411,10 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
     return m.PyTorch(version, "wheel", _wheels(build))
 
 
-def _slurm(slurm: s.SlurmSection, users: Collection[str], known: KnownNames) -> m.Slurm:
+def _slurm(blueprint: s.Blueprint, known: KnownNames) -> m.Slurm:
     """`known` are the words for workers."""
+    slurm, users = blueprint.slurm, blueprint.users
+    accounting = "accounting" in blueprint.services.by_name()
     named = {user for account in slurm.accounts.values() for user in account.users}
     named |= {user for reservation in slurm.reservations.values() for user in reservation.users}
     return m.Slurm(
@@ -434,7 +437,9 @@ def _slurm(slurm: s.SlurmSection, users: Collection[str], known: KnownNames) -> 
         associations=tuple(m.SlurmAssociation(*association) for association in associations(slurm.accounts, slurm.qos)),
         people=tuple(sorted(named.difference(users))),
         reservations=tuple(_reservation(name, reservation, known) for name, reservation in slurm.reservations.items()),
-        preempts=any(qos.preempt for qos in slurm.qos.values()),
+        implied=tuple(implied_settings(slurm, accounting=accounting)),
+        implied_of_slurmdbd=tuple(slurmdbd_settings(slurm)),
+        traffic=tuple(tracked_traffic(slurm)),
         ssh=slurm.ssh,
         private_tmp=slurm.private_tmp,
     )
