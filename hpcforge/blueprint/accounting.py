@@ -54,7 +54,12 @@ class AccountSection(Limits):
 class Qos(Section):
     """A quality of service: what jobs that ask for it may have."""
 
-    priority: v.Whole | None = Field(None, ge=0, description="With PriorityWeightQOS in `settings`; default: 0.")
+    priority: v.Whole | None = Field(
+        None,
+        ge=0,
+        description="Jobs of a higher one come first, by PriorityWeightQOS, which hpcforge writes unless `settings` "
+        "has weights; default: 0.",
+    )
     preempt: tuple[v.SectionName, ...] = Field((), description="QOS whose jobs this QOS may preempt.")
     preempt_mode: Literal["requeue", "cancel"] | None = Field(
         None, description="What happens to its jobs when they are preempted; default: requeue."

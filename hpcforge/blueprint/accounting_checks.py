@@ -44,6 +44,10 @@ def _without_service(draft: Draft, slurm: s.SlurmSection) -> Findings:
     accounting = services.by_name().get("accounting")
     if accounting:
         yield from _of_the_site(slurm, accounting)
+        if slurm.qos and not draft.keys("slurm", "accounts") and not accounting.outside:
+            message = "QOS are enforced, so Slurm refuses jobs of users without an account, and `accounts` has none"
+            hint = "add `accounts` with their users, unless you add both by `sacctmgr`"
+            yield Finding(("slurm", "qos"), message, hint, severity="warning", key=True)
         return
     said: list[Loc] = [("slurm", key) for key in ("accounts", "qos") if getattr(slurm, key)]
     for name, partition in slurm.partitions.items():  # slurmctld does not start with either and no slurmdbd

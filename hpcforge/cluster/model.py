@@ -499,6 +499,11 @@ class Slurm:
     associations: tuple[SlurmAssociation, ...] = ()  # in an order in which they can be made
     people: tuple[str, ...] = ()  # who is in accounts and reservations and no user of the blueprint: of the directory
     reservations: tuple[SlurmReservation, ...] = ()
+    implied: tuple[tuple[str, str], ...] = ()  # keys of slurm.conf that what is declared needs, and `settings` lack
+    implied_of_slurmdbd: tuple[tuple[str, str], ...] = ()  # the same of slurmdbd.conf
+    traffic: tuple[str, ...] = ()  # of jobs that is kept, as AccountingStorageTRES has it: "ic/sysfs"
+    ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
+    private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
 
     def parts(self, nodes: Collection[str], partition: Partition) -> tuple[tuple[str, ...], ...]:
         """Return some nodes of a partition in the parts that its topology keeps apart; one: a job can have them all."""
@@ -519,10 +524,6 @@ class Slurm:
         if not pieces or any(len(each) < 2 for each in pieces):
             return None
         return f"{' and '.join(map(fold, pieces[0]))} are apart in the topology of Slurm: no job has nodes of two"
-
-    preempts: bool = False  # jobs of some QOS make way for those of others
-    ssh: Literal["anyone", "jobs-only"] = "anyone"  # who may ssh to a node that does nothing but run jobs
-    private_tmp: str | None = None  # folder on each worker below which jobs have a /tmp of their own; None: they share
 
     @property
     def partition_qos(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid5
 
@@ -39,6 +39,7 @@ from hpcforge.fabric.metrics import oversubscription
 from hpcforge.fabric.topology_conf import compute_fabric, further_fabrics, topologies
 from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights, with_tests
+from hpcforge.slurm.second_settings import implied_settings, slurmdbd_settings, tracked_traffic
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
 _ROCE_DSCP = 26  # as UCX marks by itself
@@ -82,9 +83,7 @@ def resolve(
     models = {node.gpus.model for node in nodes if node.gpus and not node.gpus.fake}
     racks = racks_of(blueprint.site)
     known = words(nodes, (), (), racks)
-    accounts = with_tests(blueprint.slurm.accounts, blueprint.acceptance.run_as if blueprint.acceptance else None)
-    declared = blueprint.slurm.model_copy(update={"accounts": accounts})
-    slurm = _slurm(declared, blueprint.users, worker_words(nodes, (), racks))
+    slurm = _slurm(blueprint, worker_words(nodes, (), racks))
     slurm = _near(slurm, blueprint.slurm.topology, fabrics, nodes, catalog)
     access = _access(blueprint, inventory, private_key, nodes)
     own = _platform(blueprint, catalog, blueprint.software.os.release)
@@ -412,9 +411,12 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
     return m.PyTorch(version, "wheel", _wheels(build))
 
 
-def _slurm(slurm: s.SlurmSection, users: Collection[str], known: KnownNames) -> m.Slurm:
+def _slurm(blueprint: s.Blueprint, known: KnownNames) -> m.Slurm:
     """`known` are the words for workers."""
-    named = {user for account in slurm.accounts.values() for user in account.users}
+    slurm, users = blueprint.slurm, blueprint.users
+    accounting = "accounting" in blueprint.services.by_name()
+    accounts = with_tests(slurm.accounts, blueprint.acceptance.run_as if blueprint.acceptance else None)
+    named = {user for account in accounts.values() for user in account.users}
     named |= {user for reservation in slurm.reservations.values() for user in reservation.users}
     return m.Slurm(
         controller=slurm.controller,
@@ -433,10 +435,12 @@ def _slurm(slurm: s.SlurmSection, users: Collection[str], known: KnownNames) -> 
             for name, partition in slurm.partitions.items()
         ),
         settings=tuple(slurm.settings.items()),
-        associations=tuple(m.SlurmAssociation(*association) for association in associations(slurm.accounts, slurm.qos)),
+        associations=tuple(m.SlurmAssociation(*association) for association in associations(accounts, slurm.qos)),
         people=tuple(sorted(named.difference(users))),
         reservations=tuple(_reservation(name, reservation, known) for name, reservation in slurm.reservations.items()),
-        preempts=any(qos.preempt for qos in slurm.qos.values()),
+        implied=tuple(implied_settings(slurm, accounting=accounting)),
+        implied_of_slurmdbd=tuple(slurmdbd_settings(slurm)),
+        traffic=tuple(tracked_traffic(slurm)),
         ssh=slurm.ssh,
         private_tmp=slurm.private_tmp,
     )

@@ -15,6 +15,7 @@ from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import Distribution
 from hpcforge.catalog.slurm import Kind, SlurmRelease, expected, kind_of, preemption_mistake
 from hpcforge.cluster.model import Cluster
+from hpcforge.slurm.second_settings import second_setting_findings
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
         yield from _twice(place)
     if slurm and draft.intact("slurm", "settings"):
         yield from _against_each_other(slurm, qos_are_known=draft.intact("slurm", "qos"))
+    if slurm and draft.intact("slurm") and draft.intact("services"):
+        services = draft.sections["services"]
+        accounting = services is not None and "accounting" in services.by_name()
+        yield from second_setting_findings(slurm, accounting=accounting)
     software: s.Software | None = draft.sections["software"]
     if not places or not software or not draft.intact("software", "os"):
         return

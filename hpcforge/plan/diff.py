@@ -108,6 +108,7 @@ def diff(
         obstacles=obstacles,
         take_over=scope.take_over,
         kept_aside=tuple(obstacle for obstacle in kept_aside if obstacle.node not in refused),
+        weights=tuple(f"{key}={value}" for key, value in cluster.slurm.implied if key.startswith("PriorityWeight")),
         via=cluster.access.via.name if cluster.access.via and cluster.access.via.is_node else None,
     )
 

@@ -263,6 +263,7 @@ class Plan:
     offline: bool = False  # made without looking: as if nodes had nothing
     scheduler: str | None = None  # the role that brings Slurm, without which workers have no jobs
     via: str | None = None  # the node that all others are reached through
+    weights: tuple[str, ...] = ()  # of Slurm's priorities, chosen by hpcforge: "PriorityWeightQOS=100000"
     clocks: tuple[ClockOff, ...] = ()  # nodes whose clocks are off
     felt: tuple[str, ...] = ()  # nodes with a change that jobs can feel
     verify: Verify = "touched"  # what is tested afterwards

@@ -221,8 +221,8 @@ NOT_MEASURED: Mapping[str, str] = {
         f"networks.<name>.{field}": "where the network says `configure`, its interfaces, with a drain; else nothing"
         for field in ("configure", "fabric", "nodes", "vlan", "mtu", "boot", "bmc", "external", "gateway", "bond")
     },
-    "slurm.accounts": "a command of sacctmgr each, no restart; with the first of all slurmctld restarts, to enforce it",
-    "slurm.qos": "a command of sacctmgr each, no restart; with the first `preempt` slurmctld restarts",
+    "slurm.accounts": "a command of sacctmgr each, no restart; slurmctld restarts with the first, also `fairshare`",
+    "slurm.qos": "a command of sacctmgr each, no restart; with the first `preempt` or `priority` slurmctld restarts",
     "slurm.reservations": "a command of scontrol each, no restart; jobs that run are left alone",
     "slurm.partitions.<name>.qos": "as `slurm.partitions.<name>.max_time`",
     "slurm.partitions.<name>.billing": "as `slurm.partitions.<name>.max_time`",

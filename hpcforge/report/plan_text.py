@@ -261,6 +261,9 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"  to accept it, add to overrides:  {shortfall.override}"
     for nodes, count, reason in by_reason(plan.unreachable):
         yield f"{nodes} {'is' if count == 1 else 'are'} unreachable and left out: {reason}"
+    if plan.weights and any(step.role == plan.scheduler and plan.controller in step.changes for step in plan.steps):
+        weights = ", ".join(plan.weights)
+        yield f"{weights}: chosen by hpcforge for the declared shares and priorities; see docs/operations.md"
     yield from (f"not as planned: {worker.sentence}" for worker in plan.down)
     for clock in plan.clocks:
         yield from _clock(clock)

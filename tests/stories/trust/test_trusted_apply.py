@@ -381,6 +381,7 @@ def test_a_plan_made_before_is_done_later_where_it_still_holds(cluster: Cluster,
     assert cluster.spoiled() == ["w01", "w02"]
     said = cluster.apply("--plan", plan, code=2)
     assert "w02 is left out: it changed after the plan was made: role " in said
+    assert f"--output {plan}" in said.partition("go on:")[2]
     assert cluster.spoiled() == ["w02"]
 
 

@@ -95,6 +95,13 @@ def test_a_job_over_its_memory_is_killed(up: Rehearsal) -> None:
     assert "Memory cgroup out of memory" in up.on("w01", "sudo dmesg")
 
 
+def test_the_memory_of_a_job_is_measured(up: Rehearsal) -> None:
+    holds = 'x = bytearray(100 << 20); __import__("time").sleep(900)'
+    with up.job(f"--wrap=srun --acctg-freq=task=1 python3 -c {shlex.quote(holds)}") as number:
+        over = f"sudo sstat -nP -j {number}.0 -o maxrss | numfmt --from=iec | awk '{{ print ($1 > {100 << 20}) }}'"
+        up.becomes("head", over, "1")
+
+
 def test_a_job_has_its_cores_and_no_other(up: Rehearsal) -> None:
     every = "taskset -pc 0-1 $$ >/dev/null; nproc"  # asks for more than it has
     assert int(up.on("w01", every)) > 1

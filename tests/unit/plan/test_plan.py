@@ -384,6 +384,16 @@ def test_a_leaving_node_that_a_job_asks_for_stays(cluster: Cluster, desired: Des
     assert "job 18 of bob asks for 3 nodes of main: it waits for more nodes\n" in text
 
 
+def test_weights_that_hpcforge_chose_are_named_where_slurm_changes(cluster: Cluster, desired: Desired) -> None:
+    implied = (("PriorityType", "priority/multifactor"), ("PriorityWeightQOS", "100000"))
+    weighed = replace(cluster, slurm=replace(cluster.slurm, implied=implied))
+    observed = {"head": seen({"role": "server", "checks": [{"name": "it answers", "detail": "no"}]}, node="head")}
+    for role, shown in {"server": True, "client": False}.items():
+        plan = diff(weighed, replace(desired, scheduler=role), observed)
+        assert plan.weights == ("PriorityWeightQOS=100000",)
+        assert ("PriorityWeightQOS=100000: chosen by hpcforge" in plan_text(plan)) is shown
+
+
 def made_for(cluster: Cluster, desired: Desired, *observed: Observation) -> Plan:
     return diff(cluster, desired, {one.node: one for one in observed})
 

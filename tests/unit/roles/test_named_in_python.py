@@ -30,6 +30,7 @@ OTHER_WORDS = {
         "run/make_plan.py",
         "run/observe.py",
         "slurm/accounting.py",
+        "slurm/second_settings.py",  # a word of slurmdbd.conf
     },
     "networks": {  # the blueprint's section, and the inventory's
         "blueprint/checks.py",

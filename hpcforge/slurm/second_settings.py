@@ -1,0 +1,218 @@
+"""What a blueprint can declare that Slurm ignores without a second setting, as rows of second_settings.yaml. Pure.
+
+hpcforge writes the second setting where it can, and `validate` warns where only the site can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from itertools import chain
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.schema import SlurmSection
+from hpcforge.blueprint.validate import Finding
+from hpcforge.blueprint.values import may_set
+
+Settings = Mapping[str, str]
+
+# Beside each other, what a site declares of QOS and partitions outranks usage: one tenth of the largest difference
+# between two of its priorities is as much as all that fair share can give.
+WEIGHTS = {
+    "PriorityWeightFairshare": "10000",
+    "PriorityWeightQOS": "100000",
+    "PriorityWeightPartition": "100000",
+}
+_PRIVATE_HISTORY = ("accounts", "events", "jobs", "reservations", "usage", "users")  # words of slurmdbd.conf(5)
+_UNSET = {"", "0", "no", "none", "off"}
+_DEFAULTS = {"jobrequeue": "1", "maxarraysize": "1001", "maxjobcount": "10000"}  # of Slurm 22.05 to 24.11
+
+
+class WrittenSetting(BaseModel):
+    """A row whose second setting hpcforge writes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    declared: str
+    example: dict[str, object]
+    file: str
+    lines: tuple[str, ...]
+    always: bool = False
+    purpose: str
+    source: str
+    shown: str = ""
+
+
+class CheckedSetting(BaseModel):
+    """A row whose second setting is the site's; `declared` is a path in the blueprint, `<name>` any key of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    declared: str
+    values: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    ignores: tuple[str, ...] = ()
+    needs: dict[str, str]
+    hint: str = ""
+    example: dict[str, object]
+    release: str = "12"
+    source: str
+
+    def concerns(self, value: str) -> bool:
+        """Whether a value, in lower case, needs the second setting."""
+        if self.words:
+            return not {*self.words}.isdisjoint(value.split(","))
+        return value in self.values if self.values else value not in self.ignores
+
+
+class SecondSettings(BaseModel):
+    """All rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    written: tuple[WrittenSetting, ...]
+    checked: tuple[CheckedSetting, ...]
+
+
+@cache
+def second_settings() -> SecondSettings:
+    """Return the table."""
+    text = (files("hpcforge.slurm") / "second_settings.yaml").read_text(encoding="utf-8")
+    return SecondSettings.model_validate(yaml.safe_load(text))
+
+
+def implied_settings(slurm: SlurmSection, *, accounting: bool) -> Iterator[tuple[str, str]]:
+    """Yield what slurm.conf needs for the order of jobs and for preemption, as far as `settings` do not have it.
+
+    Weights are all the site's as soon as it sets one.
+    """
+    given = {name.lower(): value.lower() for name, value in slurm.settings.items()}
+    priorities = [name for name in given if name.startswith("priority")]
+    weights = () if any(name.startswith("priorityweight") for name in priorities) else tuple(_weights(slurm))
+    if "prioritytype" not in given and (accounting or weights or priorities):
+        yield "PriorityType", "priority/multifactor"
+    if given.get("prioritytype", "priority/multifactor") == "priority/multifactor":
+        yield from ((name, WEIGHTS[name]) for name in weights)
+    if any(qos.preempt for qos in slurm.qos.values()) and "preempttype" not in given:
+        yield "PreemptType", "preempt/qos"
+        if "preemptmode" not in given:
+            yield "PreemptMode", "REQUEUE"
+
+
+def _weights(slurm: SlurmSection) -> Iterator[str]:
+    limits = chain(slurm.accounts.values(), *(account.users.values() for account in slurm.accounts.values()))
+    if any(limit.fairshare is not None for limit in limits):
+        yield "PriorityWeightFairshare"
+    if any(qos.priority for qos in slurm.qos.values()):
+        yield "PriorityWeightQOS"
+    parameters = chain.from_iterable(partition.settings.items() for partition in slurm.partitions.values())
+    if any(name.lower() == "priorityjobfactor" and value != "0" for name, value in parameters):
+        yield "PriorityWeightPartition"
+
+
+def slurmdbd_settings(slurm: SlurmSection) -> Iterator[tuple[str, str]]:
+    """Yield settings that count in slurmdbd.conf as well: what of the history is private, and keys of workloads."""
+    given = {name.lower(): value.lower() for name, value in slurm.settings.items()}
+    words = {*given.get("privatedata", "none").split(",")}
+    private = [word for word in _PRIVATE_HISTORY if words & {"all", word, word.rstrip("s")}]
+    if private:
+        yield "PrivateData", ",".join(private)
+    if given.get("trackwckey") in ("yes", "true", "up", "1"):
+        yield "TrackWCKey", "yes"
+
+
+def tracked_traffic(slurm: SlurmSection) -> Iterator[str]:
+    """Yield what AccountingStorageTRES needs, so that the traffic that the site has Slurm gather is kept."""
+    given = {name.lower(): value.lower() for name, value in slurm.settings.items()}
+    for kind, name in (("fs", "filesystem"), ("ic", "interconnect")):
+        plugin = given.get(f"acctgather{name}type", "none").rpartition("/")[2]
+        if plugin != "none":
+            yield f"{kind}/{plugin}"
+
+
+def second_setting_findings(slurm: SlurmSection, *, accounting: bool) -> Iterator[Finding]:
+    """Yield what is declared and has no effect, with the setting that it needs."""
+    settings = _effective(slurm, accounting=accounting)
+    for row in second_settings().checked:
+        for loc, value in _values(slurm, ("slurm",), tuple(row.declared.split(".")[1:])):
+            if row.concerns(value.lower()):
+                missing = [need for need in row.needs.items() if not _holds(settings, *need, value)]
+                yield from (_finding(row, loc, *need, value) for need in missing[:1])
+
+
+def _effective(slurm: SlurmSection, *, accounting: bool) -> dict[str, str]:
+    """Return the settings that slurmctld gets, by name and value in lower case, of those that rows name."""
+    cgroups = bool(slurm.enforce)
+    written = {
+        **dict(implied_settings(slurm, accounting=accounting)),
+        "ProctrackType": "proctrack/cgroup" if cgroups else "proctrack/linuxproc",
+        **slurm.settings,
+    }
+    return _DEFAULTS | {name.lower(): value.lower() for name, value in written.items()}
+
+
+def _values(section: object, loc: Loc, path: tuple[str, ...]) -> Iterator[tuple[Loc, str]]:
+    """Yield each place of a path that has a value, and the value; the names of settings have no case."""
+    if section is None or not path:
+        if section is not None:
+            yield loc, ",".join(map(str, section)) if isinstance(section, tuple) else str(section)
+        return
+    if not isinstance(section, Mapping):
+        yield from _values(getattr(section, path[0]), (*loc, path[0]), path[1:])
+        return
+    for key, value in section.items():
+        if path[0] == "<name>" or key.lower() == path[0].lower():
+            yield from _values(value, (*loc, key), path[1:])
+
+
+def _holds(settings: Settings, name: str, need: str, value: str) -> bool:
+    having = settings.get(name.lower(), "")
+    if need == "set":
+        return having not in _UNSET and having.rpartition("/")[2] not in _UNSET
+    if need == "larger":
+        return not (having.isdecimal() and value.isdecimal()) or int(having) > int(value)
+    return need in having.split(",")
+
+
+def _finding(row: CheckedSetting, loc: Loc, name: str, need: str, value: str) -> Finding:
+    example = {"set": name, "larger": f"{name}: a number above {value}"}.get(need, f"{name}: {need}")
+    value_needed = "" if need in ("set", "larger") else f"={need}"
+    add = f"add `{example}` to `slurm.settings`, or remove this"
+    hint = row.hint or (add if may_set(name) else "remove this: hpcforge has no key for it")
+    message = f"{quote(str(loc[-1]))} has no effect without {name}{value_needed}"
+    return Finding(loc, message, hint, severity="warning", key=True)
+
+
+def second_settings_page(table: SecondSettings) -> Iterator[str]:
+    """Yield docs/slurm-settings.md by lines."""
+    yield "# Settings of Slurm that need a second one"
+    yield ""
+    yield "Generated by a test from `hpcforge/slurm/second_settings.yaml`, which was read from the manual pages of"
+    yield "Slurm 22.05 and 24.11."
+    yield ""
+    yield "## Written by hpcforge"
+    yield ""
+    yield "| declared | hpcforge writes | why | source | effect seen by |"
+    yield "|---|---|---|---|---|"
+    for row in table.written:
+        lines = ", ".join(f"`{line}`" for line in row.lines)
+        shown = f"`{row.shown}`" if row.shown else ""
+        yield f"| `{row.declared}` | {lines} in {row.file} | {row.purpose} | {row.source} | {shown} |"
+    yield ""
+    yield "## Checked by `hpcforge validate`"
+    yield ""
+    yield "It warns where the second one is missing. hpcforge has no key for those that name a program or a file, and"
+    yield "none for `AutoDetect`."
+    yield ""
+    yield "| declared | has no effect without | source |"
+    yield "|---|---|---|"
+    for check in table.checked:
+        values = " or ".join(check.values or check.words)
+        declared = f"`{check.declared}{f': {values}' if values else ''}`"
+        needs = ", ".join(f"`{name}`" if need == "set" else f"`{name}`: {need}" for name, need in check.needs.items())
+        yield f"| {declared} | {needs} | {check.source} |"
