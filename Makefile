@@ -20,7 +20,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-all test-debian-14 test-faults test-gpu test-hosts test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-metal bench-quick simulate-isolation
+.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-suites test-all test-debian-14 test-faults test-gpu test-hosts test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-metal bench-quick simulate-isolation
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -60,7 +60,7 @@ test-stories: host-test host-vm develop $(VENV)/.torch
 
 # Hours: all there is. It goes on where one of them fails.
 test-all:
-	$(MAKE) -k test test-stories test-debian-14 test-faults test-hosts test-every-kill test-kills test-metal test-monitoring test-nvidia test-shared-storage test-templates test-training test-vm test-vagrant
+	$(MAKE) -k test test-stories test-debian-14 test-faults test-hosts test-every-kill test-kills test-metal test-monitoring test-nvidia test-shared-storage test-suites test-templates test-training test-vm test-vagrant
 
 # What CI runs after `make test`, USED_MIN minutes after it began: the stories that fit (tools/stories.py).
 USED_MIN ?= 10
@@ -133,6 +133,12 @@ test-faults: host-test develop $(VENV)/.torch
 # The seconds are written for docs/host-faults.md, which `pytest --refresh-golden tests/unit/support` then writes.
 test-hosts: host-test develop
 	$(BIN)/python -m pytest -n 2 --maxschedchunk 1 tests/stories/hosts/test_all_faults.py --hosts --fault-table tests/stories/hosts/measured.yaml
+
+# An hour: OSU, mpi4py, Slurm's own tests and ReFrame on three nodes. SUITES names a folder with their sources, which are
+# fetched by hand; without one it prints the commands, and ends with 2.
+SUITES ?=
+test-suites: host-test develop
+	$(BIN)/python -m pytest -s tests/stories/jobs/test_suites.py --suites $(if $(SUITES),--suite-sources $(SUITES))
 
 # Minutes: each template of `hpcforge init`, from nothing to a report of its acceptance.
 test-templates: host-test develop $(VENV)/.torch

@@ -23,6 +23,7 @@ ON_DEMAND = {
     "metal": "that install a machine that boots from the network",
     "monitoring": "of nine faults on the full lab, ten quiet minutes, and an hour beside a worker that lies",
     "nvidia": "of NVIDIA's repository, with stubs, on a node",
+    "suites": "of OSU, mpi4py, Slurm and ReFrame, whose sources --suite-sources names",
     "training": "of faults in training: in each mode, in checkpoints, of a node under a job",
     "templates": "of each template of `hpcforge init`, from nothing to a report of its acceptance",
     "shared-storage": "of storage between real nodes (GlusterFS, a bucket)",
@@ -40,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills-seed", type=int, default=1, help="what these moments are made from")
     parser.addoption("--healthy-runs", type=int, default=2, help="how often --faults verifies nodes without a fault")
     parser.addoption("--fault-table", help="write what --faults or --hosts found to this file, with the date")
+    parser.addoption("--suite-sources", type=Path, help="the folder with the sources of --suites; fetch them first")
     parser.addoption("--fuzz-inputs", type=int, default=500, help="inputs that tests/fuzz makes and tries")
     parser.addoption("--fuzz-seed", type=int, default=1, help="what they are made from: the same seed, the same inputs")
     parser.addoption("--times", action="store_true", help="print the slowest tests, and the minutes of each story")

@@ -47,7 +47,7 @@ SURE_MIN = 45  # touched stories that would take CI beyond this are left out, an
 MOST_MIN = 85  # then what still runs is ended, and CI fails
 TEST_MIN = 10  # for `make test` on two quiet cores: if it took longer, so will stories
 ON_DEMAND = re.compile(
-    r"\bmark\.(?:debian_14|faults|hosts|kills|metal|monitoring|nvidia|shared_storage|templates|training|vagrant|vm)\b"
+    r"\bmark\.(?:debian_14|faults|hosts|kills|metal|monitoring|nvidia|shared_storage|suites|templates|training|vagrant|vm)\b"
 )
 _HEAD = """\
 # Minutes of each story beside others, with three workers on two quiet cores, and its turn in CI (tools/stories.py).

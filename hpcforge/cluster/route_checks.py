@@ -60,7 +60,7 @@ def _outside(cluster: Cluster) -> Iterator[tuple[str, str, tuple[str, ...] | Non
     """Yield services with addresses that are on no network of the blueprint, and the nodes that use it; None: all."""
     subnets = [ipaddress.IPv4Network(network.cidr) for network in cluster.networks]
     for name, service in cluster.services.items():
-        used = [(address, None) for address in service.external]
+        used: list[tuple[str, tuple[str, ...] | None]] = [(address, None) for address in service.external]
         used += [(address, service.on) for address in service.options.get("forward", ())]
         for address, users in used:
             if not address[:1].isdigit():

@@ -1,0 +1,141 @@
+"""Public suites on three nodes, as an ordinary user: OSU, mpi4py's tests, Slurm's own tests, ReFrame's detection.
+
+On demand, never in CI: `make test-suites SUITES=FOLDER`. Their sources are fetched by hand (tests/support/suites.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpcforge.lab.host_paths import lab_directory
+from tests.support import suites
+from tests.support.site import Site
+
+pytestmark = [pytest.mark.lab, pytest.mark.suites]
+
+BLUEPRINT = """
+schema: 1
+name: suites
+domain: suites.example.org
+inventory: {lab: nspawn}
+access: {user: ops}
+nodes:
+  head: {functions: [head], hardware: rehearsal-node, addresses: 10.78.4.10}
+  w[01-02]: {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}, addresses: "10.78.4.[11-12]"}
+networks: {mgmt: {cidr: 10.78.4.0/23}}
+services: {dns: {on: head}, time: {on: head}, accounting: {on: head}}
+storage: {shared: {kind: nfs, external: "192.0.2.40:/shared", mount: /shared}}
+software: {os: {name: debian, release: "12"}}
+role_folders: [roles]
+roles: {openmpi: {enabled: true}}
+slurm:
+  controller: head
+  reserve: {cores: 0, memory_gib: 1}
+  enforce: []
+  partitions: {main: {nodes: all, default: true}}
+  accounts: {people: {users: {ada: {}, tests: {}}}}
+users: {ada: {uid: 2001}, tests: {uid: 2003}}
+acceptance:
+  run_as: tests
+  tests: {mpi_allreduce: {nodes: all}}
+"""
+ROLE = "description: What the suites need.\non: 'true'\nneeds: [base]\npackages: [expect, python3-distutils]\n"
+USER, SHARED = "ada", "/shared"
+TEST_S = 300  # for one program of OSU, or one test of Slurm's
+# No autotools: the generated files of the repository are newer or older than their sources by chance.
+BUILD_OSU = "./configure --quiet CC=mpicc CXX=mpicxx && make -s -C mpi ACLOCAL=: AUTOCONF=: AUTOMAKE=: AUTOHEADER=:"
+# Slurm's tests look for a few programs elsewhere.
+SLURM_LOCAL = 'set slurm_dir "/usr"\nset mpicc "/usr/bin/mpicc"\nset testsuite_colorize false\n'
+
+
+@pytest.fixture(scope="module")
+def sources(request: pytest.FixtureRequest) -> Path:
+    folder: Path | None = request.config.getoption("--suite-sources")
+    if needed := suites.sources_needed(folder):
+        where = f"{folder} has not all sources" if folder else "--suite-sources FOLDER names none (make: SUITES=FOLDER)"
+        pytest.exit("\n".join((f"{where}; in that folder:", *needed)), returncode=2)
+    assert folder is not None
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("suites")
+    role = folder / "blueprints" / "roles" / "suites"
+    role.mkdir(parents=True)
+    (role / "role.yaml").write_text(ROLE)
+    (folder / "blueprints" / "rehearsal.yaml").write_text(BLUEPRINT)
+    here = Site(folder, f"test-suites-{os.getpid()}")
+    try:
+        assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
+        assert here.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+        bring(here, sources)
+        yield here
+    finally:
+        here.cli("rehearse", "down")
+
+
+def bring(site: Site, sources: Path) -> None:
+    """Copy the sources to the storage that all nodes share, as the user's own."""
+    shared = lab_directory(site.lab) / "shared"
+    for name in suites.SOURCES:
+        shutil.copytree(sources / name, shared / name, ignore=shutil.ignore_patterns(".git"), symlinks=True)
+        subprocess.run(["chown", "-R", site.ssh("head", f"id -u {USER}").strip(), str(shared / name)], check=True)
+
+
+def as_user(site: Site, script: str) -> str:
+    """Run a script of the user's on the head; return what it prints, and last its exit status."""
+    return site.ssh("head", f"cd /; sudo -iu {USER} sh -c {shlex.quote(script)} 2>&1; echo; echo $?")
+
+
+def status_of(output: str) -> int:
+    return int(output.rsplit(maxsplit=1)[-1])
+
+
+def test_osu_over_two_nodes(site: Site) -> None:
+    built = as_user(site, f"cd {SHARED}/osu && {BUILD_OSU} && find mpi -type f -perm -u+x -name 'osu_*' | sort")
+    programs = [line for line in built.splitlines() if line.startswith("mpi/")]
+    assert (status_of(built), {Path(name).parts[1] for name in programs} >= {"pt2pt", "one-sided"}) == (0, True), built
+    failed = []
+    for program in programs:
+        few = "" if program.startswith("mpi/startup") else "-i 20 -x 2"
+        run = as_user(site, f"cd {SHARED}/osu && timeout {TEST_S} srun -N2 -n2 --mpi=pmix {program} {few}")
+        failed += [f"{program}:\n{run}"] if status_of(run) else []
+    print(f"OSU: {len(programs) - len(failed)} of {len(programs)}")
+    assert failed == []
+
+
+def test_mpi4py_over_two_nodes(site: Site) -> None:
+    # Debian's mpi4py. Slurm starts no further ranks for a program, as spawn and dynproc ask.
+    script = f"cd {SHARED}/mpi4py/test && srun -N2 -n2 --mpi=pmix python3 runtests.py -e spawn -e dynproc"
+    output = as_user(site, script)
+    print(f"mpi4py: {suites.tests_run(output)} tests")
+    assert suites.tests_run(output) >= 968, output
+
+
+def test_slurms_own_tests(site: Site, sources: Path) -> None:
+    expected, folder = suites.read_expected(), "testsuite/expect"
+    local = shlex.quote(SLURM_LOCAL)
+    as_user(site, f"cd {SHARED}/slurm/{folder} && printf %s {local} > globals.local")
+    results = {}
+    for test in suites.slurm_tests(sources / "slurm" / folder, expected.families):
+        script = f"cd {SHARED}/slurm/{folder} && timeout -k 15 {TEST_S} ./test{test} > {SHARED}/slurm/{test}.log"
+        results[test] = status_of(as_user(site, f"{script}; code=$?; scancel --me; exit $code"))
+    print("\n".join(suites.table(results, expected)))
+    assert suites.unexpected(results, expected) == []
+
+
+def test_reframe_detects_the_topology_of_a_worker(site: Site) -> None:
+    script = f"PYTHONPATH={SHARED}/reframe srun -w w01 python3 {SHARED}/reframe/bin/reframe --detect-host-topology"
+    output = as_user(site, script)
+    assert status_of(output) == 0, output
+    topology = json.loads(output[output.index("{") : output.rindex("}") + 1])
+    assert topology["num_cpus"] >= 1
