@@ -155,11 +155,11 @@ def better_order(room: Room, loaded_rack: LoadedRack) -> str | None:
     rack, items = loaded_rack.rack, loaded_rack.items
     nodes = [index for index, item in enumerate(items) if item.kind == "node"]
     for first, second in combinations(nodes, 2):
-        one, other = items[first], items[second]
-        if one.height == other.height and one.node is not other.node:
-            changed = {first: replace(one, u=other.u), second: replace(other, u=one.u)}
+        upper, lower = items[first], items[second]
+        if upper.height == lower.height and upper.node is not lower.node:
+            changed = {first: replace(upper, u=lower.u), second: replace(lower, u=upper.u)}
             if carries(room, rack, (changed.get(index, item) for index, item in enumerate(items))):
-                return f"another order of nodes: exchange those at units {one.u} and {other.u}"
+                return f"another order of nodes: exchange those at units {upper.u} and {lower.u}"
     filling = Filling(rack)
     for item in items:
         filling.put(item)

@@ -228,6 +228,14 @@ _ALL = (
         "More racks in `switches_in`, or free units in them.",
     ),
     DesignRule(
+        "RACK-012",
+        "warning",
+        "nodes stay where they are pinned",
+        "The places that `rack` and `u` give against `positions:` of the inventory. A node keeps a pinned place of its "
+        "group.",
+        "Move the machines, then `hpcforge pin BLUEPRINT`; or restore `rack` and `u`.",
+    ),
+    DesignRule(
         "POWER-001",
         "error",
         "a PDU carries its load",
