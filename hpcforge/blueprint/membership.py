@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint.edit import Edit, EditError, RemoveEntry, RenameKey, SetValue
 from hpcforge.blueprint.inventory import Inventory
+from hpcforge.blueprint.positions import Place
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.schema import Blueprint, NodeGroup
 
@@ -89,8 +90,13 @@ def _known(new: Newcomers) -> Iterator[dict[str, object]]:
         yield entry | ({"serial": new.serials[place]} if new.serials else {})
 
 
-def removed(blueprint: Blueprint, inventory: Inventory | None, names: Collection[str]) -> Edits:
-    """Return how the nodes are taken out, with what is said of them alone. Raises `EditError`."""
+def removed(
+    blueprint: Blueprint, inventory: Inventory | None, names: Collection[str], places: Mapping[str, Place]
+) -> Edits:
+    """Return how the nodes are taken out, with what is said of them alone. Raises `EditError`.
+
+    `places` are those in racks: nodes of a group with `u` are pinned where they stand.
+    """
     _require_known(blueprint, names)
     edits: list[Edit] = []
     for loc, texts in _references(blueprint):
@@ -112,7 +118,21 @@ def removed(blueprint: Blueprint, inventory: Inventory | None, names: Collection
     pinned = (
         [] if inventory is None else [RemoveEntry(("positions", name)) for name in inventory.positions if name in names]
     )
-    return Edits(tuple(edits), (*machines, *pinned))
+    stay_there = [] if inventory is None else list(_pinned(blueprint, inventory, names, places))
+    return Edits(tuple(edits), (*machines, *stay_there, *pinned))
+
+
+def _pinned(
+    blueprint: Blueprint, inventory: Inventory, names: Collection[str], places: Mapping[str, Place]
+) -> Iterator[SetValue]:
+    """Yield positions of the nodes that follow a removed one in a list of places, and would move up."""
+    for key, group in blueprint.nodes.items():
+        members = hostlist.expand(key)
+        first = next((index for index, name in enumerate(members) if name in names), len(members))
+        for name in members[first:] if group.u else ():
+            if name not in names and name in places and name not in inventory.positions:
+                rack, u = places[name]
+                yield SetValue(("positions", name), {"rack": rack, "u": u})
 
 
 def replaced(blueprint: Blueprint, inventory: Inventory | None, new: Newcomers) -> Edits:

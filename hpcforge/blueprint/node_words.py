@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import get_args
 
 from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.inventory import Inventory
+from hpcforge.blueprint.positions import Place, given_places
 from hpcforge.blueprint.site import SiteSection
 
+_NO_PINS: Mapping[str, Place] = MappingProxyType({})
 FUNCTIONS: tuple[s.Function, ...] = get_args(s.Function)
 
 
-def known(groups: Mapping[str, s.NodeGroup], group_of: Mapping[str, str], racks: Iterable[str]) -> node_sets.KnownNames:
+def known(
+    groups: Mapping[str, s.NodeGroup],
+    group_of: Mapping[str, str],
+    racks: Iterable[str],
+    pinned: Mapping[str, Place] = _NO_PINS,
+) -> node_sets.KnownNames:
     """What may be named, of nodes by their group's key. Of racks the nodes are known if all were given a place."""
     members: dict[str, list[str]] = {}
     for name, key in group_of.items():
@@ -20,7 +29,7 @@ def known(groups: Mapping[str, s.NodeGroup], group_of: Mapping[str, str], racks:
     return node_sets.named(
         group_of,
         group_of,
-        rack=_racks(groups, members, racks),
+        rack=_racks(groups, members, racks, pinned),
         function={
             each: tuple(
                 name for key, group in groups.items() if each in group.functions for name in members.get(key, ())
@@ -31,10 +40,11 @@ def known(groups: Mapping[str, s.NodeGroup], group_of: Mapping[str, str], racks:
     )
 
 
-def of_blueprint(blueprint: s.Blueprint) -> node_sets.KnownNames:
+def of_blueprint(blueprint: s.Blueprint, inventory: Inventory | None) -> node_sets.KnownNames:
     """What may be named in a blueprint whose nodes are right."""
     group_of = {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
-    return known(blueprint.nodes, group_of, racks_of(blueprint.site))
+    pinned = {name: (at.rack, at.u) for name, at in inventory.positions.items()} if inventory else {}
+    return known(blueprint.nodes, group_of, racks_of(blueprint.site), pinned)
 
 
 def racks_of(site: SiteSection | None) -> tuple[str, ...]:
@@ -43,14 +53,16 @@ def racks_of(site: SiteSection | None) -> tuple[str, ...]:
 
 
 def _racks(
-    groups: Mapping[str, s.NodeGroup], members: Mapping[str, list[str]], racks: Iterable[str]
+    groups: Mapping[str, s.NodeGroup],
+    members: Mapping[str, list[str]],
+    racks: Iterable[str],
+    pinned: Mapping[str, Place],
 ) -> Mapping[str, tuple[str, ...] | None]:
     """Nodes by rack; None where a position is proposed, since it follows from all others."""
     found: dict[str, list[str]] = {rack: [] for rack in racks}
     for key, group in groups.items():
         if group.rack is None or group.u is None:
             return dict.fromkeys(found)
-        places = [rack for rack in hostlist.expand(group.rack) for _ in group.u]
-        for name, rack in zip(members.get(key, ()), places, strict=False):
+        for name, (rack, _) in given_places(members.get(key, ()), group.rack, group.u, pinned).items():
             found.setdefault(rack, []).append(name)
     return {rack: tuple(names) for rack, names in found.items()}

@@ -1,15 +1,31 @@
-"""The `positions:` section of an inventory: the one part of it that hpcforge writes. Pure."""
+"""Places of nodes in racks: those of a group's `rack` and `u`, and the inventory's `positions:`. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from hpcforge.blueprint import hostlist
 
 _SECTION = re.compile(r"^positions:.*(?:\n|\Z)(?:(?:[ \t]*\n)*[ \t]+\S.*(?:\n|\Z))*", re.MULTILINE)
-_NOTE = "positions:  # written by `hpcforge pin`: positions that the blueprint does not give\n"
+_NOTE = "positions:  # written by `hpcforge pin`: where nodes stand\n"
+Place = tuple[str, int]  # rack and lowest unit
 
 
-def with_positions(inventory: str, positions: Mapping[str, tuple[str, int]]) -> str:
+def given_places(
+    names: Sequence[str], rack: str, units: Sequence[int], pinned: Mapping[str, Place]
+) -> dict[str, Place]:
+    """Return the place of each node of a group: its pinned one where the group has it, else the next free one."""
+    places = [(name, u) for name in hostlist.expand(rack) for u in units]
+    there = set(places)
+    stay = {name: pinned[name] for name in names if pinned.get(name) in there}
+    taken = set(stay.values())
+    free = iter([place for place in places if place not in taken])
+    found = {name: stay.get(name) or next(free, None) for name in names}
+    return {name: place for name, place in found.items() if place is not None}
+
+
+def with_positions(inventory: str, positions: Mapping[str, Place]) -> str:
     """Return an inventory's text with these positions, by node; all else in it stays as it was written."""
     lines = "".join(f"  {name}: {{rack: {rack}, u: {u}}}\n" for name, (rack, u) in positions.items())
     section = _NOTE + lines if positions else ""

@@ -1,4 +1,4 @@
-"""`hpcforge pin`: keep proposed rack positions."""
+"""`hpcforge pin`: keep rack positions that a change of the blueprint could move."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pin(blueprint: Path, inventory: Path | None) -> int:
     chosen = {
         name: (rack, item.u)
         for name, (rack, item) in (*layout.place_of.items(), *layout.switch_of.items())
-        if item.how in ("pinned", "proposed")
+        if item.how in ("pinned", "proposed") or (item.node and len(item.node.names) > 1)
     }
     old = loaded.text(loaded.inventory_path)
     new = with_positions(old, chosen)

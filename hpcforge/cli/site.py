@@ -22,6 +22,7 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
+from hpcforge.facility.placement import moves
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import facts_of, planned_facts, subnet_for
 from hpcforge.lab.host_paths import lab_directory
@@ -53,6 +54,8 @@ def open_site(
     `judged`: one whose racks, power or fabrics break a rule is refused, as by whatever changes nodes.
     """
     loaded, start, boots = load(blueprint, inventory, judged=judged), None, False
+    if judged:
+        printing.note("".join(f"note: {move}\n" for move in moves(loaded.layout)))
     away: Mapping[str, str] = {}
     identity = identity or default_identity_path()
     if lab is not None and not loaded.wants_lab:

@@ -76,7 +76,7 @@ def _refuse_what_moves(before: Cluster, after: Cluster, names: tuple[str, ...]) 
         if new is not None and old.name not in names and _place(new) != _place(old):
             raise UsageError(
                 f"{old.name} would move from {_place(old)} to {_place(new)}; nothing was written",
-                "make the nodes that stay separate groups, or first run hpcforge pin",
+                "name an inventory with `inventory:`: hpcforge pins the nodes there; or make them separate groups",
             )
 
 

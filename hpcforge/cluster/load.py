@@ -289,7 +289,7 @@ def _loaded(
     addressed = networks(blueprint, inventory)
     warnings = [*warnings, *draft.place(addressed.wrong_in_blueprint)]
     warnings += machines.place(addressed.wrong_in_inventory) if machines else []
-    connected = fabrics(blueprint, catalog)
+    connected = fabrics(blueprint, catalog, inventory)
     warnings += machines.place(_unknown_switches(inventory, connected.built)) if machines and inventory else []
     floor = room(blueprint, catalog, pins, mounts(blueprint, catalog, connected.built))
     layout = place(floor)

@@ -63,7 +63,7 @@ class _Addressing:
         self.cidr = {
             name: moved[name].cidr if name in moved else network.cidr for name, network in blueprint.networks.items()
         }
-        self.known = of_blueprint(blueprint)
+        self.known = of_blueprint(blueprint, inventory)
         self.nodes = self.known.everything
         self.on = {name: self._on(network) for name, network in blueprint.networks.items()}
         self.given = {

@@ -9,6 +9,7 @@ from hpcforge.blueprint import fabrics as f
 from hpcforge.blueprint import node_sets
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.hardware import Switch, SwitchPorts
+from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.node_words import of_blueprint
 from hpcforge.blueprint.reader import Loc
 from hpcforge.catalog import Catalog
@@ -29,10 +30,10 @@ class Fabrics:
     breaches: tuple[Breach, ...]
 
 
-def fabrics(blueprint: s.Blueprint, catalog: Catalog) -> Fabrics:
+def fabrics(blueprint: s.Blueprint, catalog: Catalog, inventory: Inventory | None = None) -> Fabrics:
     """Build and judge the fabrics of a blueprint whose references hold."""
     built, said = [], list[Breach]()
-    known = of_blueprint(blueprint)
+    known = of_blueprint(blueprint, inventory)
     for name, spec in blueprint.fabrics.items():
         ask = _ask(name, spec, known, catalog)
         if not isinstance(ask, Ask):

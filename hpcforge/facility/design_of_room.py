@@ -93,10 +93,10 @@ def _folded(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _power(room: Room) -> d.Power:
-    known = [(kind, kind.watts.node_w) for kind in room.kinds if kind.metal]
-    nodes_w = sum((each or 0.0) * len(kind.names) for kind, each in known)
+    metal = [kind for kind in room.kinds if kind.metal]
+    nodes_w = sum(kind.watts.least_w * len(kind.names) for kind in metal)
     other_w = sum(equipment.max_w for rack in room.racks.values() for equipment in rack.spec.equipment.values())
-    switches_w = sum(mount.load.power_w or 0.0 for mount in room.mounts)
+    switches_w = sum(mount.load.least_w for mount in room.mounts)
     it_w, site = nodes_w + other_w + switches_w, room.site
     diversity = site.power.diversity if site else 1.0
     pue = site.cooling.pue if site else None
@@ -111,7 +111,7 @@ def _power(room: Room) -> d.Power:
         derating=room.derating,
         survive=site.power.survive if site else "none",
         unknown=(
-            *_folded(name for kind, each in known if each is None for name in kind.names),
+            *_folded(name for kind in metal if kind.watts.node_w is None for name in kind.names),
             *_folded(mount.name for mount in room.mounts if mount.load.power_w is None),
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -66,20 +66,19 @@ class Filling:
         """Count what will stand at units."""
         for unit in units:
             self.owner.setdefault(unit, name)
-        self.power_w += load.power_w or 0.0
+        self.power_w += load.least_w
         self.weight_kg += load.weight_kg or 0.0
 
-    def gap(self, height: int) -> int | None:
-        """The lowest unit from which so many are free; None if there is none, or the rack's height is not known."""
+    def gaps(self, height: int) -> Iterator[int]:
+        """Yield the units from which `height` units are free, lowest first; none where the rack's height is unknown."""
         free = 0
         for unit in range(1, (self.rack.model.rack_units or 0) + 1):
             free = 0 if unit in self.owner else free + 1
-            if free == height:
-                return unit - height + 1
-        return None
+            if free >= height:
+                yield unit - height + 1
 
     def top_gap(self, height: int) -> int | None:
-        """The lowest unit of the highest so many that are free; None as for `gap`."""
+        """The lowest unit of the highest so many that are free; None if there is none."""
         free = 0
         for unit in range(self.rack.model.rack_units or 0, 0, -1):
             free = 0 if unit in self.owner else free + 1

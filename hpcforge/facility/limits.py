@@ -27,18 +27,23 @@ def pdu_volts(room: Room, rack: Rack, feed: str) -> float | None:
 
 def pdu_w(room: Room, rack: Rack, feed: str) -> float | None:
     """Continuous power of a rack's PDU on a feed, W; None where it is not known."""
+    return None if room.derating is None else most_pdu_w(room, rack, feed)
+
+
+def most_pdu_w(room: Room, rack: Rack, feed: str) -> float | None:
+    """The same, but its rating where no derating is given."""
     pdu, volts = rack.pdu, pdu_volts(room, rack, feed)
-    if pdu is None or room.derating is None or volts is None or pdu.amps is None or pdu.phases is None:
+    if pdu is None or volts is None or pdu.amps is None or pdu.phases is None:
         return None
-    return units.breaker_w(volts, pdu.amps, pdu.phases, room.derating)
+    return units.breaker_w(volts, pdu.amps, pdu.phases, room.most_derating)
 
 
 def pdu_terms(room: Room, rack: Rack, feed: str) -> str:
-    """How `pdu_w` came about."""
+    """How `most_pdu_w` came about."""
     pdu, volts = rack.pdu, pdu_volts(room, rack, feed)
-    if pdu is None or room.derating is None or volts is None or pdu.amps is None or pdu.phases is None:
+    if pdu is None or volts is None or pdu.amps is None or pdu.phases is None:
         return "not known"
-    return units.breaker_terms(volts, pdu.amps, pdu.phases, room.derating)
+    return units.breaker_terms(volts, pdu.amps, pdu.phases, room.most_derating)
 
 
 def pdus_known(room: Room, rack: Rack) -> bool:
@@ -46,25 +51,38 @@ def pdus_known(room: Room, rack: Rack) -> bool:
     return all(pdu_w(room, rack, feed) is not None for feed in rack.spec.feeds)
 
 
+def ratings_known(room: Room, rack: Rack) -> bool:
+    """Tell whether the rating of each of a rack's PDUs is known."""
+    return all(most_pdu_w(room, rack, feed) is not None for feed in rack.spec.feeds)
+
+
 def pdu_a(room: Room, rack: Rack) -> float | None:
-    """Continuous current of each line of a PDU, A."""
-    return None if rack.pdu is None or rack.pdu.amps is None or room.derating is None else rack.pdu.amps * room.derating
+    """Continuous current of each line of a PDU, A; None where it is not known."""
+    return None if room.derating is None else most_pdu_a(room, rack)
+
+
+def most_pdu_a(room: Room, rack: Rack) -> float | None:
+    """The same, but its rating where no derating is given."""
+    return None if rack.pdu is None or rack.pdu.amps is None else rack.pdu.amps * room.most_derating
 
 
 def feed_w(room: Room, feed: Feed) -> float | None:
     """Continuous power of a feed, W: its limit or its breaker, after derating."""
-    if room.derating is None:
-        return None
+    return None if room.derating is None else most_feed_w(room, feed)
+
+
+def most_feed_w(room: Room, feed: Feed) -> float | None:
+    """The same, but its limit or its breaker's rating where no derating is given."""
     if feed.limit_w is not None:
-        return feed.limit_w * room.derating
-    return units.breaker_w(feed.volts, feed.amps, feed.phases, room.derating) if feed.amps is not None else None
+        return feed.limit_w * room.most_derating
+    return units.breaker_w(feed.volts, feed.amps, feed.phases, room.most_derating) if feed.amps is not None else None
 
 
 def feed_terms(room: Room, feed: Feed) -> str:
-    """How `feed_w` came about."""
+    """How `most_feed_w` came about."""
     if feed.limit_w is not None:
-        return f"{room.derating:g} x {units.kw(feed.limit_w)}"
-    return units.breaker_terms(feed.volts, feed.amps or 0.0, feed.phases, room.derating or 0.0)
+        return f"{room.most_derating:g} x {units.kw(feed.limit_w)}"
+    return units.breaker_terms(feed.volts, feed.amps or 0.0, feed.phases, room.most_derating)
 
 
 def feed_a(room: Room, feed: Feed) -> float | None:

@@ -10,7 +10,7 @@ adding another one moves no plug.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -72,15 +72,16 @@ def load_racks(room: Room, layout: Layout) -> tuple[LoadedRack, ...]:
     loaded = []
     for name, rack in room.racks.items():
         items = layout.racks[name]
-        alike = (
-            rack.key,
-            rack.ordinal % 3,
-            tuple((_what(item), item.u) for item in items),
-        )
+        alike = alike_as(rack, items)
         if alike not in known:
-            known[alike] = _rack_load(rack, items)
+            known[alike] = rack_load(rack, items)
         loaded.append(LoadedRack(rack, items, known[alike]))
     return tuple(loaded)
+
+
+def alike_as(rack: Rack, items: Iterable[Item]) -> object:
+    """Return a key that racks have in common if they are loaded alike."""
+    return (rack.key, rack.ordinal % 3, tuple((_what(item), item.u) for item in items))
 
 
 def _what(item: Item) -> object:
@@ -88,7 +89,8 @@ def _what(item: Item) -> object:
     return id(item.node or item.load) if item.kind in ("node", "switch") else item.name
 
 
-def _rack_load(rack: Rack, items: tuple[Item, ...]) -> RackLoad:
+def rack_load(rack: Rack, items: tuple[Item, ...]) -> RackLoad:
+    """Return the loads of a rack with these items."""
     feeds = rack.spec.feeds
     unplugged = [item for item in items if item.kind == "pdu"]
     plugged = [(index, item) for index, item in enumerate(items) if item not in unplugged]
@@ -104,7 +106,7 @@ def _rack_load(rack: Rack, items: tuple[Item, ...]) -> RackLoad:
         inlets_unknown=_unique(load.label for load in loads if load.power_w != 0 and not _inlets_known(load)),
         stranded=tuple(_stranded(rack, plugged, lines)),
         supplies_unknown=_unique(load.label for load in loads if load.power_w != 0 and not _known(load)),
-        power_w=sum(load.power_w or 0.0 for load in loads),
+        power_w=sum(load.least_w for load in loads),
         weight_kg=known_kg,
         power_unknown=_unique(load.label for load in loads if load.power_w is None),
         weight_unknown=_unique([*weightless, *([rack.spec.pdu or ""] if feeds and pdu_kg is None else [])]),
@@ -150,7 +152,7 @@ def _sum(rack: Rack, loads: list[Load], lines: list[list[tuple[int, int]]], lost
     for load, plugs in zip(loads, lines, strict=True):
         alive = [(pdu, phase) for pdu, phase in plugs if feeds[pdu] != lost]
         for pdu, phase in alive:
-            sums[pdu][phase] += (load.power_w or 0.0) / len(alive)
+            sums[pdu][phase] += load.least_w / len(alive)
     return tuple(map(tuple, sums))
 
 

@@ -126,13 +126,17 @@ def _gpu_lanes(model: str, catalog: Catalog) -> int | None:
 
 
 def _supplies(kind: NodeKind, _: Catalog) -> Breaches:
-    psu, load_w = kind.server.psu, kind.watts.node_w
+    psu, load_w, least_w = kind.server.psu, kind.watts.node_w, kind.watts.least_w
     if psu is None or psu.needed is None or psu.rated_w is None:
         yield _unknown("NODE-005", kind, "power supplies (needed, rated_w)", "psu")
         return
-    if load_w is None:
-        return  # POWER-015 says so
     there_w = psu.needed * psu.rated_w
+    if load_w is None:  # POWER-015 says so; parts are behind the supplies
+        if least_w > there_w:
+            load, limit = apart(kw, least_w, there_w)
+            sums = f"{load} of known parts > {limit} = {psu.needed} x {kw(psu.rated_w)}"
+            yield Breach("NODE-005", kind.loc(), "supplies do not carry the full load", sums, "larger or more supplies")
+        return
     output_w = load_w * (psu.efficiency or 1.0)
     if output_w <= there_w:
         return

@@ -2,21 +2,25 @@
 
 *Given*: `rack: "g[01-08]"` with `u: [3, 11, 19, 27]` puts the group's first four nodes into g01, at those lowest units
 in that order, the next four into g02, and so on; `rack: i01` with `u: 40` puts one node there. What is left of the
-last rack stays free. *Pinned*: the inventory has the position of a node that was given none. *Proposed*: all others;
+last rack stays free. A node that the inventory has pinned at one of these places keeps it, so that the list may change
+without moving it. *Pinned*: the inventory has the position of a node that was given none. *Proposed*: all others;
 see `propose`. Switches come between the two: see `mounting`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Mapping, Sized
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.positions import Place, given_places
 from hpcforge.facility.layout import Filling, Item, Layout, allowed_racks, item_of
 from hpcforge.facility.mounting import mount
 from hpcforge.facility.proposed_positions import propose
 from hpcforge.facility.room import Load, NodeKind, Rack, Room, load_of_equipment
 from hpcforge.facility.rules import Breach, not_checked
+
+_MOST_MOVES = 4  # that are shown
 
 
 def place(room: Room) -> Layout:
@@ -84,23 +88,46 @@ def _given(
         message = f"{hostlist.fold(names)}: {group.hardware} stands on the floor, not in a rack"
         yield Breach("RACK-001", ("nodes", key, "rack"), message, None, "leave out `rack` and `u`")
         return
-    racks = hostlist.expand(group.rack)
-    places = [(rack, u) for rack in racks for u in group.u]
-    if len(metal) > len(places):
-        left = hostlist.fold(name for name, _ in metal[len(places) :])
+    pins = {name: (pin.rack, pin.u) for name, _ in metal if (pin := room.pins.get(name))}
+    at = given_places([name for name, _ in metal], group.rack, group.u, pins)
+    if len(metal) > len(at):
+        racks = hostlist.expand(group.rack)
+        places = f"{len(at)} places = {_count(racks, 'rack')} x {_count(group.u, 'unit')} in `u`"
         yield Breach(
             "RACK-001",
             ("nodes", key, "u"),
-            f"no place for {left}",
-            f"{len(metal)} nodes > {len(places)} places = {_count(racks, 'rack')} x {_count(group.u, 'unit')} in `u`",
+            f"no place for {hostlist.fold(name for name, _ in metal if name not in at)}",
+            f"{len(metal)} nodes > {places}",
             "list more racks or more units",
         )
-    for (name, kind), (rack, u) in zip(metal, places, strict=False):
-        fillings[rack].put(item_of(name, kind, u, "given"))
+    for name, kind in metal:
+        if name in at:
+            fillings[at[name][0]].put(item_of(name, kind, at[name][1], "given"))
+    yield from _moved(key, pins, at)
     unknown = {kind.model for _, kind in metal if kind.server.rack_units is None}
     for model in sorted(unknown):
         missing = f"{key}: no published height of {model}, taken as 1 unit"
         yield not_checked("RACK-002", ("nodes", key, "hardware"), missing, _say(model, "rack_units"))
+
+
+def _moved(key: str, pins: Mapping[str, Place], at: Mapping[str, Place]) -> Iterator[Breach]:
+    """Yield the nodes that a change of `rack` or `u` moves from where the inventory has pinned them."""
+    moved = [name for name, pin in pins.items() if name in at and at[name] != pin]
+    if moved:
+        ways = [f"{name} from {_where(pins[name])} to {_where(at[name])}" for name in moved[:_MOST_MOVES]]
+        rest = [f"and {len(moved) - _MOST_MOVES} more"] if len(moved) > _MOST_MOVES else []
+        message = f"this change moves {hostlist.fold(moved)} within racks: {', '.join([*ways, *rest])}"
+        hint = "move the machines, then `hpcforge pin BLUEPRINT`; or restore `rack` and `u`"
+        yield Breach("RACK-012", ("nodes", key, "u"), message, None, hint)
+
+
+def moves(layout: Layout) -> list[str]:
+    """Return which nodes a change moves within racks, as RACK-012 names them."""
+    return [breach.message for breach in layout.breaches if breach.code == "RACK-012"]
+
+
+def _where(place: Place) -> str:
+    return f"{place[0]} unit {place[1]}"
 
 
 def _count(things: Sized, noun: str) -> str:

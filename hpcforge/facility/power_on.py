@@ -39,14 +39,14 @@ class Turns:
 
 
 def budgets(room: Room, layout: Layout, lost: Collection[str] = ()) -> tuple[Budget, ...]:
-    """Return what limits the nodes, with some feeds `lost`. Machines whose power is not known are not counted."""
+    """Return what limits the nodes, with some feeds `lost`. Unknown power counts with its known parts."""
     found: list[Budget] = []
     on_feeds: dict[str, dict[str, float]] = {name: {} for name in room.feeds}
     rest: dict[str, float] = dict.fromkeys(room.feeds, 0.0)
     for name, rack in room.racks.items():
         items = layout.racks[name]
-        nodes = {item.name: item.load.power_w or 0.0 for item in items if item.kind == "node"}
-        always_w = sum(item.load.power_w or 0.0 for item in items if item.kind != "node")
+        nodes = {item.name: item.load.least_w for item in items if item.kind == "node"}
+        always_w = sum(item.load.least_w for item in items if item.kind != "node")
         if rack.spec.limit_w is not None:
             terms = f"limit_w of rack {name}"
             found.append(Budget(f"rack {name}", rack.spec.limit_w, terms, always_w, nodes))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
 
 from hpcforge.blueprint.hardware import Outlet
 from hpcforge.facility import limits
-from hpcforge.facility.loads import LoadedRack, Loads
+from hpcforge.facility.layout import Filling, Item
+from hpcforge.facility.loads import LoadedRack, Loads, rack_load
 from hpcforge.facility.rack_rules import fold_racks, power_terms
 from hpcforge.facility.room import Rack, Room
 from hpcforge.facility.rules import Breach, not_checked
@@ -52,19 +55,16 @@ def _misfits(room: Room, rack: Rack) -> bool:
     return known and any(limits.hangs(rack, room.feeds[feed]) is None for feed in rack.spec.feeds)
 
 
-def _pdu(room: Room, loaded_rack: LoadedRack) -> Breaches:
+def _all_feeds(room: Room, loaded_rack: LoadedRack) -> Breaches:
     """PDUs and their phases with all feeds."""
     rack, feeds = loaded_rack.rack, loaded_rack.rack.spec.feeds
     if not feeds or _misfits(room, rack):
         return
     where = (*rack.loc, "pdu")
-    if not limits.pdus_known(room, rack):
-        missing = (
-            "no derating of breakers is given" if room.derating is None else f"no published rating of {rack.spec.pdu}"
-        )
-        yield not_checked("POWER-001", where, f"RACKS: {missing}", "derating under site.power: 0.8 under NEC")
+    if not limits.ratings_known(room, rack):
+        yield not_checked("POWER-001", where, f"RACKS: no published rating of {rack.spec.pdu}")
         return
-    bounds = [limits.pdu_w(room, rack, feed) or 0.0 for feed in feeds]
+    bounds = [limits.most_pdu_w(room, rack, feed) or 0.0 for feed in feeds]
     heaviest = max(range(len(feeds)), key=lambda pdu: loaded_rack.load.pdu_w[pdu] / bounds[pdu])
     load, limit = loaded_rack.load.pdu_w[heaviest], bounds[heaviest]
     if above(load, limit):
@@ -74,16 +74,18 @@ def _pdu(room: Room, loaded_rack: LoadedRack) -> Breaches:
         yield Breach("POWER-001", where, message, sums, "larger PDUs, more of them, or fewer nodes in the rack")
     elif (phase := _overloaded(room, loaded_rack, loaded_rack.load.phases)) is not None:
         message = f"RACKS: a phase of the PDU on feed {feeds[phase[0]]} is overloaded"
-        yield Breach(
-            "POWER-002", where, message, _phase_terms(room, loaded_rack, *phase[1:]), "larger PDUs, or fewer nodes"
-        )
+        terms = _phase_terms(room, loaded_rack, *phase[1:])
+        yield Breach("POWER-002", where, message, terms, "larger PDUs, or another number of nodes in the rack")
+    elif room.derating is None:
+        missing = "RACKS: no derating of breakers is given"
+        yield not_checked("POWER-001", where, missing, "derating under site.power: 0.8 under NEC")
     elif rack.pdu and rack.pdu.phases == 3 and rack.pdu.wiring is None:
         yield not_checked("POWER-002", where, f"RACKS: no published wiring of {rack.spec.pdu}")
 
 
 def _overloaded(room: Room, loaded_rack: LoadedRack, loads: Loads) -> tuple[int, int, float] | None:
     """The phase of a PDU that is farthest above its current: PDU, phase, A."""
-    limit = limits.pdu_a(room, loaded_rack.rack)
+    limit = limits.most_pdu_a(room, loaded_rack.rack)
     found = [
         (amps, pdu, line) for pdu, line, amps in pdu_amps(room, loaded_rack, loads) if limit and above(amps, limit)
     ]
@@ -105,16 +107,16 @@ def pdu_amps(room: Room, loaded_rack: LoadedRack, loads: Loads) -> Iterator[tupl
 
 
 def _phase_terms(room: Room, loaded_rack: LoadedRack, line: int, amps: float) -> str:
-    limit = limits.pdu_a(room, loaded_rack.rack) or 0.0
+    limit = limits.most_pdu_a(room, loaded_rack.rack) or 0.0
     said, most = apart(amperes, amps, limit)
     rated = loaded_rack.rack.pdu.amps if loaded_rack.rack.pdu and loaded_rack.rack.pdu.amps else 0.0
     over = amperes(amps - limit, 2)
-    return f"L{line + 1} {said} > {most} = {room.derating:g} x {rated:g} A: {over} too much"
+    return f"L{line + 1} {said} > {most} = {room.most_derating:g} x {rated:g} A: {over} too much"
 
 
-def _survives(room: Room, loaded_rack: LoadedRack) -> Breaches:
+def _one_feed_lost(room: Room, loaded_rack: LoadedRack) -> Breaches:
     rack = loaded_rack.rack
-    if not surviving(room) or not rack.spec.feeds or not limits.pdus_known(room, rack):
+    if not surviving(room) or not rack.spec.feeds or not limits.ratings_known(room, rack):
         return
     found = worst_loss(room, loaded_rack)
     if found is None:
@@ -125,6 +127,50 @@ def _survives(room: Room, loaded_rack: LoadedRack) -> Breaches:
     yield Breach("POWER-003", (*rack.loc, "feeds"), message, sums, hint)
 
 
+def carries(room: Room, rack: Rack, items: Iterable[Item]) -> bool:
+    """Tell whether PDUs, their phases and outlets carry these items, as far as that is known."""
+    there = tuple(items)
+    loaded_rack = LoadedRack(rack, there, rack_load(rack, there))
+    rules = (_all_feeds, _one_feed_lost, _outlets)
+    return all(breach.judged != "error" for rule in rules for breach in rule(room, loaded_rack))
+
+
+def _pdu(room: Room, loaded_rack: LoadedRack) -> Breaches:
+    yield from _with_order(room, loaded_rack, _all_feeds(room, loaded_rack))
+
+
+def _survives(room: Room, loaded_rack: LoadedRack) -> Breaches:
+    yield from _with_order(room, loaded_rack, _one_feed_lost(room, loaded_rack))
+
+
+def _with_order(room: Room, loaded_rack: LoadedRack, breaches: Breaches) -> Breaches:
+    """Give as hint another order of the rack's nodes, where one is enough."""
+    for breach in breaches:
+        order = better_order(room, loaded_rack) if breach.code in ("POWER-002", "POWER-003") else None
+        yield replace(breach, hint=order) if order else breach
+
+
+def better_order(room: Room, loaded_rack: LoadedRack) -> str | None:
+    """Say which two nodes to exchange, or which node to move, so that PDUs carry a rack; None: neither is enough."""
+    rack, items = loaded_rack.rack, loaded_rack.items
+    nodes = [index for index, item in enumerate(items) if item.kind == "node"]
+    for first, second in combinations(nodes, 2):
+        upper, lower = items[first], items[second]
+        if upper.height == lower.height and upper.node is not lower.node:
+            changed = {first: replace(upper, u=lower.u), second: replace(lower, u=upper.u)}
+            if carries(room, rack, (changed.get(index, item) for index, item in enumerate(items))):
+                return f"another order of nodes: exchange those at units {upper.u} and {lower.u}"
+    filling = Filling(rack)
+    for item in items:
+        filling.put(item)
+    for index in nodes:
+        for u in filling.gaps(items[index].height):
+            moved = replace(items[index], u=u)
+            if carries(room, rack, (*items[:index], moved, *items[index + 1 :])):
+                return f"another order of nodes: move the one at unit {items[index].u} to unit {u}"
+    return None
+
+
 def surviving(room: Room) -> bool:
     """Tell whether the site must survive the loss of any one feed."""
     return room.site is not None and room.site.power.survive == "any-one-feed"
@@ -133,7 +179,7 @@ def surviving(room: Room) -> bool:
 def worst_loss(room: Room, loaded_rack: LoadedRack) -> tuple[str, str] | None:
     """The loss of a feed that a rack's PDUs do not carry, and the arithmetic; None: they carry all of them."""
     rack, feeds, found = loaded_rack.rack, loaded_rack.rack.spec.feeds, []
-    bounds = [limits.pdu_w(room, rack, feed) or 0.0 for feed in feeds]
+    bounds = [limits.most_pdu_w(room, rack, feed) or 0.0 for feed in feeds]
     for lost, loads in loaded_rack.load.lost.items():
         left = [index for index, feed in enumerate(feeds) if feed != lost]
         there = sum(bounds[index] for index in left)

@@ -12,7 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from hpcforge.blueprint import hostlist
-from hpcforge.facility.layout import Filling, allowed_racks, item_of
+from hpcforge.facility.layout import Filling, Item, allowed_racks, item_of
+from hpcforge.facility.loads import alike_as
+from hpcforge.facility.power_rules import carries
 from hpcforge.facility.room import NodeKind, Room, load_of
 from hpcforge.facility.rules import Breach, not_checked
 
@@ -53,6 +55,8 @@ class _Racks:
         self.room, self.fillings, self.kind, self.load = room, fillings, kind, load_of(kind)
         self.heaps: dict[Feeds, list[tuple[float, int, str]]] = defaultdict(list)
         self.feed_w: dict[str, float] = defaultdict(float)
+        self.taken: dict[str, list[Item]] = defaultdict(list)  # by rack, places that `slots` has yielded
+        self.carried: dict[object, bool] = {}
         for filling in fillings.values():
             self._count(filling.rack.spec.feeds, filling.power_w)
         allowed = set(allowed_racks(room, kind))
@@ -84,14 +88,28 @@ class _Racks:
         while heap:
             _, index, name = heap[0]
             filling = self.fillings[name]
-            u = filling.gap(height) if self._fits(filling, height) else None
+            u = self._lowest(filling, height) if self._fits(filling, height) else None
             if u is None:
                 heapq.heappop(heap)
                 continue
             filling.reserve(self.kind.model, range(u, u + height), self.load)
-            self._count(feeds, self.load.power_w or 0.0)
+            self._count(feeds, self.load.least_w)
             heapq.heapreplace(heap, (self._loaded(filling), index, name))
             return index, u, name
+        return None
+
+    def _lowest(self, filling: Filling, height: int) -> int | None:
+        """Take the lowest gap from which PDUs, their phases and outlets carry the rack; None: there is none."""
+        rack = filling.rack
+        for u in filling.gaps(height):
+            item = item_of("", self.kind, u, "proposed")
+            items = (*filling.items, *self.taken[rack.name], item)
+            alike = alike_as(rack, items)
+            if alike not in self.carried:
+                self.carried[alike] = carries(self.room, rack, items)
+            if self.carried[alike]:
+                self.taken[rack.name].append(item)
+                return u
         return None
 
     def _count(self, feeds: Feeds, power_w: float) -> None:
@@ -106,7 +124,7 @@ class _Racks:
         rack, server = filling.rack, self.kind.server
         units = rack.model.rack_units or 0
         cooling = self.room.site.cooling.rack_limit_w if self.room.site else None
-        power_w = filling.power_w + (self.load.power_w or 0.0)
+        power_w = filling.power_w + self.load.least_w
         weight_kg = filling.weight_kg + (self.load.weight_kg or 0.0)
         heat_w = rack.spec.cooling_limit_w if rack.spec.cooling_limit_w is not None else cooling
         pairs = (
@@ -125,7 +143,7 @@ def _no_room(room: Room, kind: NodeKind, names: list[str]) -> Breach:
         "RACK-006",
         ("nodes", kind.group),
         f"no room for {hostlist.fold(names)} in racks {hostlist.fold(racks)}",
-        f"{len(names)} x {kind.server.rack_units} units within height, depth, weight, power, heat and spare units",
+        f"{len(names)} x {kind.server.rack_units} units within height, depth, weight, power, heat, PDUs, spare units",
         "add racks, or give positions with `rack` and `u` to see which limit they break",
         key=True,
     )

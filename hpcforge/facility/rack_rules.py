@@ -151,8 +151,10 @@ def _counted(loads: Iterable[tuple[Load, float | None]]) -> list[tuple[int, floa
 
 def power_terms(loaded_rack: LoadedRack) -> str:
     """What a rack's power is the sum of: `4 x 10.2 kW`."""
-    terms = _counted([(item.load, item.load.power_w) for item in loaded_rack.items])
-    return " + ".join(f"{count} x {kw(each)}" for count, each in sorted(terms, key=lambda t: -t[1])) or "nothing"
+    terms = _counted([(item.load, item.load.least_w) for item in loaded_rack.items])
+    least = "at least " if loaded_rack.load.power_unknown else ""
+    sums = " + ".join(f"{count} x {kw(each)}" for count, each in sorted(terms, key=lambda t: -t[1]))
+    return f"{least}{sums or 'nothing'}"
 
 
 def _pdus(_: Room, loaded_rack: LoadedRack) -> Breaches:

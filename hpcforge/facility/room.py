@@ -88,6 +88,12 @@ class Load:
     power_w: float | None
     psu: Supplies | None
     weight_kg: float | None
+    parts_w: float = 0.0  # of its known parts
+
+    @property
+    def least_w(self) -> float:
+        """What it draws at least at maximum: its power, or that of its known parts."""
+        return self.parts_w if self.power_w is None else self.power_w
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +135,11 @@ class Room:
         """Part of a breaker's rating for continuous load; None: not given."""
         return self.site.power.derating if self.site else None
 
+    @property
+    def most_derating(self) -> float:
+        """The derating; 1 where it is not given: no breaker carries more than its rating."""
+        return 1.0 if self.derating is None else self.derating
+
     @cached_property
     def kind_of(self) -> dict[str, NodeKind]:
         """Kinds by node name."""
@@ -143,7 +154,7 @@ class Room:
 
 def load_of(kind: NodeKind) -> Load:
     """A node as a load."""
-    return Load(kind.model, kind.watts.node_w, kind.server.psu, kind.server.weight_kg)
+    return Load(kind.model, kind.watts.node_w, kind.server.psu, kind.server.weight_kg, kind.watts.least_w)
 
 
 def load_of_equipment(name: str, equipment: Equipment) -> Load:

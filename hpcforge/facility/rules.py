@@ -186,7 +186,8 @@ _ALL = (
         "error",
         "room for nodes that were given no place",
         "Nodes without `u` get a proposed place: the heaviest first, as low as possible, in the rack and on the "
-        "feeds with the least load, within the rack's height, depth, weight, power, heat and spare units.",
+        "feeds with the least load, within the rack's height, depth, weight, power, heat, spare units, and what its "
+        "PDUs with their phases and outlets carry.",
         "Add racks, or give positions yourself.",
     ),
     DesignRule(
@@ -227,6 +228,14 @@ _ALL = (
         "More racks in `switches_in`, or free units in them.",
     ),
     DesignRule(
+        "RACK-012",
+        "warning",
+        "nodes stay where they are pinned",
+        "The places that `rack` and `u` give against `positions:` of the inventory. A node keeps a pinned place of its "
+        "group.",
+        "Move the machines, then `hpcforge pin BLUEPRINT`; or restore `rack` and `u`.",
+    ),
+    DesignRule(
         "POWER-001",
         "error",
         "a PDU carries its load",
@@ -239,7 +248,7 @@ _ALL = (
         "error",
         "a phase of a PDU carries its load",
         "Current in each line at maximum load against derating x A. Supplies take phases in turn.",
-        "Larger PDUs, or other numbers of nodes in the rack.",
+        "Another order of nodes in the rack, larger PDUs, or another number of nodes.",
     ),
     DesignRule(
         "POWER-003",
@@ -337,7 +346,7 @@ _ALL = (
         "not-checked",
         "the power of every machine is known",
         "`max_w` of the model, else the sum of its parts divided by the supplies' efficiency. If both are unknown, "
-        "no sum includes the node.",
+        "sums have the known parts alone.",
         "Measure it, and set `max_w` in a hardware entry of the blueprint.",
     ),
     DesignRule(

@@ -48,12 +48,13 @@ def missing_parts(room: Room, layout: Layout) -> Breaches:
 
 def unknown_power(room: Room) -> Breaches:
     """Yield the models whose power nobody has said."""
-    nodes: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
+    nodes: dict[tuple[str, str, tuple[str, ...], float], list[str]] = defaultdict(list)
     for kind in room.kinds:
         if kind.metal and kind.watts.node_w is None:
-            nodes[kind.group, kind.model, kind.watts.missing] += kind.names
-    for (group, model, missing), names in nodes.items():
-        message = f"{hostlist.fold(names)}: no published power of {model} (max_w), and not of its parts either"
+            nodes[kind.group, kind.model, kind.watts.missing, kind.watts.least_w] += kind.names
+    for (group, model, missing, least), names in nodes.items():
+        parts = f"; its known parts take {kw(least)}" if least else ", and not of its parts either"
+        message = f"{hostlist.fold(names)}: no published power of {model} (max_w){parts}"
         lacking = f"; missing: {', '.join(missing)}" if missing else ""
         hint = f"say max_w in an entry like {model} under `hardware`{lacking}"
         yield not_checked("POWER-015", ("nodes", group, "hardware"), message, hint)
@@ -69,18 +70,18 @@ def feed_breaches(room: Room, carried: Mapping[str, Carried]) -> Breaches:
     diversity = room.site.power.diversity if room.site else 1.0
     for name, feed in room.feeds.items():
         loc = ("site", "feeds", name)
-        limit, load = limits.feed_w(room, feed), carried[name]
+        limit, load = limits.most_feed_w(room, feed), carried[name]
         diverse = load.load_w * diversity
-        if limit is None:
-            missing = (
-                "no derating of breakers is given" if room.derating is None else "neither limit_w nor amps is given"
-            )
-            yield not_checked("POWER-005", loc, f"feed {name}: {missing}")
-        elif above(diverse, limit):
+        if limit is not None and above(diverse, limit):
             said, most = apart(kw, diverse, limit)
             sums = f"{diversity:g} x {kw(load.load_w)} = {said} > {most} = {limits.feed_terms(room, feed)}"
             sums += f": {too_much(diverse, limit)}"
             yield Breach("POWER-005", loc, f"feed {name} is overloaded", sums, "a larger feed, or fewer racks on it")
+        elif limit is None or room.derating is None:
+            missing = (
+                "no derating of breakers is given" if room.derating is None else "neither limit_w nor amps is given"
+            )
+            yield not_checked("POWER-005", loc, f"feed {name}: {missing}")
         if limit is not None and surviving(room):
             yield from _one_lost(room, name, load, limit)
         if feed.ups:
@@ -124,22 +125,26 @@ def _ups(room: Room, name: str, ups: FeedUps, load_w: float) -> Breaches:
 
 def site_breaches(room: Room, power: Power, cooling: Cooling) -> Breaches:
     """Yield what rules say of the site's totals."""
-    if room.site is None or not room.site.cooling.model_fields_set:
+    if room.site is None:
         return
-    if power.pue is None:
-        missing = "no pue is given, so what cooling draws and the site's total are not known"
-        yield not_checked("POWER-013", ("site", "cooling"), missing, "pue under site.cooling")
-    elif power.limit_w is None:
-        yield not_checked("POWER-013", ("site", "power"), "no limit_w of the site is given")
-    elif power.total_w is not None and above(power.total_w, power.limit_w):
-        said, most = apart(kw, power.total_w, power.limit_w)
-        sums = f"{kw(power.it_w)} x {power.diversity:g} x {power.pue:g} = {said} > {most}"
-        sums += f": {too_much(power.total_w, power.limit_w)}"
+    least_w = power.diverse_w if power.total_w is None else power.total_w  # a PUE is 1 at least
+    given = bool(room.site.cooling.model_fields_set)
+    if power.limit_w is not None and above(least_w, power.limit_w):
+        said, most = apart(kw, least_w, power.limit_w)
+        factors = f"{kw(power.it_w)} x {power.diversity:g}" + (
+            f" x {power.pue:g}" if power.pue else ", without cooling"
+        )
+        sums = f"{factors} = {said} > {most}: {too_much(least_w, power.limit_w)}"
         loc = ("site", "power", "limit_w")
         yield Breach("POWER-013", loc, "the site is above its power limit", sums, "a larger connection")
-    if cooling.limit_w is None:
+    elif given and power.pue is None:
+        missing = "no pue is given, so what cooling draws and the site's total are not known"
+        yield not_checked("POWER-013", ("site", "cooling"), missing, "pue under site.cooling")
+    elif given and power.limit_w is None:
+        yield not_checked("POWER-013", ("site", "power"), "no limit_w of the site is given")
+    if given and cooling.limit_w is None:
         yield not_checked("COOL-005", ("site", "cooling"), "no limit_w of the cooling plant is given")
-    elif above(cooling.heat_w, cooling.limit_w):
+    elif cooling.limit_w is not None and above(cooling.heat_w, cooling.limit_w):
         said, most = apart(kw, cooling.heat_w, cooling.limit_w)
         sums = f"{kw(power.it_w)} x {power.diversity:g} = {said} > {most}: {too_much(cooling.heat_w, cooling.limit_w)}"
         loc = ("site", "cooling", "limit_w")

@@ -20,6 +20,11 @@ class Watts:
     parts: tuple[PartPower, ...]
     missing: tuple[str, ...] = ()
 
+    @property
+    def least_w(self) -> float:
+        """The power, or where it is not known that of its known parts: it takes no less."""
+        return sum(part.total_w or 0.0 for part in self.parts) if self.node_w is None else self.node_w
+
 
 def watts(server: Server, gpus: GpusSection | None, catalog: Catalog) -> Watts:
     """Return the power of a server with these GPUs.

@@ -1,4 +1,4 @@
-"""`hpcforge pin`: keep proposed rack positions."""
+"""`hpcforge pin`: keep rack positions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def register(app: typer.Typer) -> None:
 
 
 def pin(blueprint: options.Blueprint, inventory: options.Inventory = None) -> int:
-    """Write proposed rack positions into the inventory.
+    """Write rack positions into the inventory.
 
-    Machines added later then move no other machine.
+    Machines added or removed later then move no other machine.
     """
     from hpcforge.cli import pin as work
 

@@ -18,7 +18,6 @@ from hpcforge.cluster import load
 from hpcforge.cluster.model import Bmc
 from hpcforge.netboot import Records, folder
 from hpcforge.netboot.decide import Record
-from tests.support.shipped import anywhere
 
 REPOSITORY = Path(__file__).parents[3]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 42 + "A"
@@ -302,11 +301,13 @@ def test_what_would_be_wrong_is_refused_and_nothing_is_written(
 
 
 def test_a_machine_that_would_move_in_its_rack_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    blueprint = tmp_path / "dgx.yaml"
-    blueprint.write_text(anywhere(REPOSITORY / "blueprints" / "dgx-h100-unit.yaml"))
-    workers = load(blueprint).cluster.workers
-    assert run(["nodes", "remove", str(blueprint), workers[1].name, "--yes"]) == 3
-    assert f"{workers[2].name} would move" in capsys.readouterr().err
+    """Without an inventory nothing can say that it stays."""
+    blueprint = tmp_path / "valid.yaml"
+    blueprint.write_text((REPOSITORY / "tests" / "unit" / "facility" / "cases" / "valid.yaml").read_text())
+    assert run(["nodes", "remove", str(blueprint), "w2", "--yes"]) == 3
+    output = capsys.readouterr().err
+    assert "w3 would move from 10.1.0.3 in rack r2, unit 3 to 10.1.0.3 in rack r1, unit 11" in output
+    assert "name an inventory with `inventory:`: hpcforge pins the nodes there" in output
 
 
 def test_a_link_stays_a_link_and_the_mode_stays(site: Path) -> None:

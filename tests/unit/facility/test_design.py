@@ -37,7 +37,8 @@ def test_sums_agree(path: Path) -> None:
     """What nodes take is what racks take is what PDUs take is what feeds take, before diversity."""
     design = design_of(path)
     for rack in design.racks:
-        assert isclose(rack.power_w, sum(place.power_w or 0 for place in rack.elevation), abs_tol=1e-6)
+        if not rack.power_unknown:
+            assert isclose(rack.power_w, sum(place.power_w or 0 for place in rack.elevation), abs_tol=1e-6)
         if rack.pdus:
             assert isclose(rack.power_w, sum(pdu.load_w for pdu in rack.pdus), abs_tol=1e-6)
         for pdu in rack.pdus:
@@ -47,7 +48,8 @@ def test_sums_agree(path: Path) -> None:
             assert all(phase.load_a_one_lost >= phase.load_a - 1e-6 for phase in pdu.phases)
         assert rack.free_u is None or rack.free_u + rack.used_u >= (rack.height_u or 0)
     racks_w = sum(rack.power_w for rack in design.racks)
-    assert isclose(racks_w + _loose(design), design.power.it_w, abs_tol=1e-6)
+    if not design.power.unknown:
+        assert isclose(racks_w + _loose(design), design.power.it_w, abs_tol=1e-6)
     feeds_w = sum(feed.load_w for feed in design.feeds) / design.power.diversity
     assert isclose(feeds_w, sum(rack.power_w for rack in design.racks if rack.pdus), abs_tol=1e-6)
     for feed in design.feeds:

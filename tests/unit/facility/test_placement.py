@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.blueprint.node_sets import expand
+from hpcforge.blueprint.node_words import of_blueprint
 from hpcforge.blueprint.positions import with_positions
 from hpcforge.cluster import load
 from tests.support.in_process import hpcforge
@@ -101,6 +103,66 @@ def test_pinned_positions_never_move(tmp_path: Path) -> None:
     assert hpcforge("pin", str(blueprint)).returncode == 0
     assert machines.read_text().count("positions:") == 1
     assert "  a1: {rack: r1, u: 17}\n" in machines.read_text()
+
+
+LISTED = "inventory: machines.yaml\n"
+
+
+def listed(folder: Path, *changes: tuple[str, str]) -> Path:
+    """Write a blueprint whose four nodes have a list of units, with an inventory."""
+    (folder / "machines.yaml").write_text("schema: 1\n", encoding="utf-8")
+    return altered(folder, CASES / "valid.yaml", ("schema: 1\n", f"schema: 1\n{LISTED}"), *changes)
+
+
+def test_nodes_of_a_list_of_units_are_pinned_where_they_stand(tmp_path: Path) -> None:
+    blueprint = listed(tmp_path)
+    assert "4 positions pinned" in hpcforge("pin", str(blueprint)).stderr
+    text = (tmp_path / "machines.yaml").read_text()
+    assert "  w1: {rack: r1, u: 3}\n  w2: {rack: r1, u: 11}\n  w3: {rack: r2, u: 3}\n" in text
+    assert [remark.code for remark in loaded(blueprint).remarks if remark.severity != "not-checked"] == []
+
+
+def test_a_node_before_others_in_a_list_of_units_moves_no_pinned_one(tmp_path: Path) -> None:
+    """Without the pins each node would move up by one place."""
+    blueprint = listed(tmp_path)
+    assert hpcforge("pin", str(blueprint)).returncode == 0
+    before = places(blueprint)
+    more = (("w[1-4]:", '"w[0,1-4]":'), ('"10.1.0.[1-4]"', '"10.1.0.9,10.1.0.[1-4]"'), ("u: [3, 11]", "u: [3, 11, 19]"))
+    after = places(altered(tmp_path, blueprint, *more))
+    assert {name: after[name] for name in before} == before
+    assert after["w0"][:2] == ("r1", 19)
+
+
+def test_a_removed_node_moves_no_other_of_a_list_of_units(tmp_path: Path) -> None:
+    blueprint = listed(tmp_path)
+    before = places(blueprint)
+    result = hpcforge("nodes", "remove", str(blueprint), "w2", "--yes")
+    assert result.returncode == 0, result.stderr
+    after = places(blueprint)
+    assert set(after) == {"w1", "w3", "w4"}
+    assert {name: at[:2] for name, at in after.items()} == {name: before[name][:2] for name in after}
+    assert hpcforge("nodes", "add", str(blueprint), "w5", "--addresses", "10.1.0.5", "--yes").returncode == 0
+    assert places(blueprint)["w5"][:2] == before["w2"][:2]
+
+
+def test_a_change_that_moves_pinned_nodes_comes_first_in_the_plan(tmp_path: Path) -> None:
+    blueprint = listed(tmp_path)
+    assert hpcforge("pin", str(blueprint)).returncode == 0
+    moved = altered(tmp_path, blueprint, ("u: [3, 11]", "u: [2, 11]"))
+    where = "moves w[1,3] within racks: w1 from r1 unit 3 to r1 unit 2, w3 from r2 unit 3 to r2 unit 2"
+    assert f"warning: RACK-012: this change {where}" in hpcforge("validate", str(moved)).stderr
+    plan = hpcforge("plan", str(moved), "--offline")
+    assert plan.stderr.splitlines()[0] == f"note: this change {where}"
+    assert hpcforge("pin", str(moved)).returncode == 0
+    assert "RACK-012" not in hpcforge("validate", str(moved)).stderr
+
+
+def test_a_rack_names_the_nodes_that_are_pinned_there(tmp_path: Path) -> None:
+    """After a removal the places of a list are not those in the order of names."""
+    blueprint = listed(tmp_path)
+    assert hpcforge("nodes", "remove", str(blueprint), "w2", "--yes").returncode == 0
+    of = loaded(blueprint)
+    assert expand("r2", of_blueprint(of.blueprint, of.inventory)) == ("w3", "w4")
 
 
 def test_pins_of_nodes_that_are_gone_are_a_warning(tmp_path: Path) -> None:
