@@ -111,9 +111,10 @@ test-vagrant: host-vagrant develop
 test-monitoring: host-test develop
 	$(BIN)/python -m pytest -s tests/stories/monitoring/test_nine_faults.py tests/stories/trust/test_lying_hour.py --monitoring
 
-# NVIDIA's repository, with stubs of its packages, on a node that restarts: minutes. docs/software.md says what was seen.
+# NVIDIA's repository, with stubs of its packages, on a node that restarts, and Debian's CUDA toolkit (1.6 GB): minutes.
+# docs/software.md says what was seen.
 test-nvidia: host-test develop
-	$(BIN)/python -m pytest -s tests/stories/nvidia/test_stubs.py tests/stories/nvidia/test_rollout.py --nvidia
+	$(BIN)/python -m pytest -s tests/stories/nvidia/test_stubs.py tests/stories/nvidia/test_rollout.py tests/stories/jobs/test_compilers.py --nvidia
 
 # Storage that nodes really share: minutes, for GlusterFS of the site's and of ours, an object server and many applies. docs/operations.md has
 # what it last printed.

@@ -28,11 +28,9 @@ def with_tests(accounts: Mapping[str, AccountSection], user: str | None) -> Mapp
     """Return the accounts and, where there are any, that of the tests for the user who runs them."""
     if not accounts or user is None:
         return accounts
-    declared = accounts.get(TESTS_ACCOUNT, AccountSection.model_construct())
-    return {
-        **accounts,
-        TESTS_ACCOUNT: declared.model_copy(update={"users": {user: Limits.model_construct(), **declared.users}}),
-    }
+    declared = accounts.get(TESTS_ACCOUNT) or AccountSection.model_validate({})
+    users = {user: Limits.model_validate({}), **declared.users}
+    return {**accounts, TESTS_ACCOUNT: declared.model_copy(update={"users": users})}
 
 
 def associations(accounts: Mapping[str, AccountSection], qos: Mapping[str, Qos]) -> Iterator[tuple[str, str]]:

@@ -154,12 +154,36 @@ def partition_and_its_qos_come_and_go(site: Site) -> None:
     assert sorted(site.ssh("head", "sudo sacctmgr -nP show qos format=name").split()) == ["high", "low", "normal"]
 
 
+TESTS = "acceptance: {run_as: ada, tests: {node_health: {nodes: all}}}\n"
+
+
+def tests_run_for_no_group(site: Site) -> None:
+    """Who runs the tests is in a group, and its usage does not grow by them."""
+    site.blueprint.write_text(site.blueprint.read_text() + TESTS)
+    assert planned(site)["slurm_accounts"] == [
+        "+ account hpcforge_tests",
+        "+ user ada account=hpcforge_tests",
+    ]
+    site.cli("apply", "BLUEPRINT", "--yes")
+    site.cli("verify", "BLUEPRINT")
+    assert planned(site) == {}
+    ran = "sudo sacct -nPX -a -S now-1hours -o jobname,account | grep ^hpcforge- | sort -u || :"
+    site.becomes("head", ran, "hpcforge-node_health|hpcforge_tests\n")
+    a_job(site, "ada")
+    site.becomes("head", "sudo sacct -nPX -u ada -o account | tail -n 1", "research\n")
+    edited(site, TESTS, "")
+    assert applied(site).returncode == 0
+    assert planned(site) == {}
+    assert site.ssh("head", SHOWN).splitlines() == ["root||1", "root|root|1", "research||60", "research|ada|1"]
+
+
 def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     site = accounted
     assert site.cli("rehearse", "up", "BLUEPRINT").returncode == 0
     assert applied(site).returncode == 0
     assert planned(site) == {}  # also where Slurm shows 1537 GiB and a day in its own way
     partition_and_its_qos_come_and_go(site)
+    tests_run_for_no_group(site)
 
     # Who logs in to a login node is in a slice of systemd's, which has its share; root's has none.
     assert "/user.slice/user-" in site.ssh("head", "cat /proc/self/cgroup")

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.run.install import PHASES, ssh_answers
+from hpcforge.run.install import PHASES
 from tests.support.fake_bmc import SYSTEM
-from tests.support.metal_machines import BRIDGE, COMMON, ONE, THREE, Machine, image_of, metal
+from tests.support.metal_machines import BRIDGE, COMMON, ONE, THREE, Machine, image_of, metal, wait_for_ssh
 from tests.support.pxe_client import dhcp_server
 
 pytestmark = [pytest.mark.lab, pytest.mark.metal]
@@ -42,14 +42,6 @@ nodes:
     system_disk: {{drives: 2, partitions_gib: {{/var: 3, /var/log: 1, /scratch: 2}}}}
 overrides: {{w1: {{memory_gib: 1, reason: "the host has little"}}}}
 """
-
-
-def wait_for_ssh(*addresses: str) -> None:
-    """Of machines that get no more than that; slow firmware tries much before its disk."""
-    until = time.monotonic() + 900
-    while not all(map(ssh_answers, addresses)):
-        assert time.monotonic() < until
-        time.sleep(2)
 
 
 @contextmanager
@@ -214,17 +206,9 @@ def test_beside_a_sites_own_dhcp_server_machines_are_installed_by_hand(tmp_path:
     machines = [Machine(tmp_path, 1), Machine(tmp_path, 2, uefi=True)]
     with metal(tmp_path, machines, TWO) as there, sites_dhcp(tmp_path, machines):
         image, both = image_of(there, "w[1-2]"), "w[1-2]"
-        there.hpcforge("netboot", "want", "SITE", both, "--image", image, "--yes")
         serve = ("netboot", "serve", "SITE", "--image", image, "--key", str(tmp_path / "ssh.pub"))
         assert "another DHCP server answers" in there.hpcforge(*serve, code=1)
-        with (tmp_path / "serve").open("w") as err, there.start(*serve, "--proxy-dhcp", err=err) as running:
-            there.hpcforge("power", "boot-once", "SITE", both)
-            there.hpcforge("power", "on", "SITE", both, "--yes")
-            wait_for_ssh("10.99.78.11", "10.99.78.12")
-            running.send_signal(signal.SIGINT)
-            said, _ = running.communicate()
-        print((tmp_path / "serve").read_text())
-        assert running.returncode == 0 and said.count("installed") == 2, said
-        there.hpcforge("netboot", "record", "SITE")
+        said = there.by_hand(image, both, "10.99.78.11", "10.99.78.12", options=["--proxy-dhcp"])
+        assert said.count("installed") == 2, said
         assert there.ssh("hostname && test ! -d /sys/firmware/efi") == "w1\n"
         assert there.ssh("hostname && test -d /sys/firmware/efi", "w2") == "w2\n"

@@ -59,11 +59,9 @@ def of_driver(site: Rehearsal, node: str) -> tuple[set[str], set[str]]:
 
 
 def test_the_driver_is_installed_as_one_set_and_held(site: Rehearsal) -> None:
-    """User space and CUDA's runtime, from Debian's non-free; the modules need a machine's own kernel."""
+    """User space, from Debian's non-free; the modules need a machine's own kernel."""
     assert of_driver(site, "g01") == of_driver(site, "g02") == ({"535.261.03"}, SET)
-    assert "libcudart11.0\n" in site.inside("g01", "apt-mark showhold")
-    load = 'import ctypes; ctypes.CDLL("libcuda.so.1"); ctypes.CDLL("libcudart.so.11.0")'
-    site.inside("g01", f"python3 -c '{load}'")
+    site.inside("g01", "python3 -c 'import ctypes; ctypes.CDLL(\"libcuda.so.1\")'")
     assert "535.309.01-0+deb12u1 -1\n" in site.inside("g01", "apt-cache policy libcuda1")  # there, and never chosen
     upgraded = re.findall(r"^Inst (\S+)", site.inside("g01", "sudo apt-get -s full-upgrade"), re.MULTILINE)
     assert SET.isdisjoint(upgraded)
