@@ -496,6 +496,8 @@ def _environment(job: Launch, port: int) -> dict[str, str]:
         "OMP_NUM_THREADS": str(_cpus(job)),
         # Threads that wait by spinning would take the cores from those they wait for: 463 in place of 9,886 samples/s.
         **({"OMP_WAIT_POLICY": "passive"} if job.shared_cores else {}),
+        # sbatch sets it for its own script; a step that srun starts from elsewhere has none, and would take more.
+        "SLURM_MEM_PER_NODE": str(job.memory_mib),
         # Only what root installed is imported: nothing from a home, nothing from wherever the program was started.
         # Python before 3.11 knows no safe path; there it is that of the program, and /, where Slurm starts it.
         "PYTHONNOUSERSITE": "1",

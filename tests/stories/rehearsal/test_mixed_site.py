@@ -89,15 +89,28 @@ def test_a_second_apply_changes_nothing(here: Rehearsal) -> None:
 
 
 def test_jobs_of_a_user_span_all_kinds_of_nodes(here: Rehearsal) -> None:
-    for partition, nodes in (("batch", 10), ("gpu", 6)):
-        said = here.inside("head01", f"sudo -iu tests srun -p {partition} -N {nodes} hostname | sort -u | wc -l")
-        assert said == f"{nodes}\n"
-    job = "sudo -iu tests srun -p batch -N 3 -w a01,c04,l02 hostname | sort"
-    assert here.inside("head01", job) == "a01\nc04\nl02\n"
-    near = here.inside("head01", "sudo -iu tests srun -N 4 -x c[01-04] hostname | sort")
-    assert near == "l01\nl02\nl03\nl04\n"  # below one switch, as the A100 are not
+    def ran(options: str) -> list[str]:
+        return here.inside("head01", f"cd / && sudo -u tests srun {options} hostname 2>/dev/null").split()
+
+    assert len({*ran("-p batch -N 10")}) == 10
+    assert len({*ran("-p gpu -N 6")}) == 6
+    assert sorted(ran("-p batch -N 3 -w a01,c04,l02")) == ["a01", "c04", "l02"]
+    assert sorted(ran("-p gpu -N 4 --switches=1")) == ["l01", "l02", "l03", "l04"]  # A100 are below another one
 
 
 def test_a_job_gets_an_instance_of_a_gpu(here: Rehearsal) -> None:
-    job = "sudo -iu tests srun -p gpu -w a02 --gres=gpu:1 sh -c 'echo $SLURM_JOB_GPUS $CUDA_VISIBLE_DEVICES'"
-    assert here.inside("head01", job).strip()
+    job = "srun -p gpu -N 1 --gres=gpu:a100-40_3g.20gb:2 printenv SLURMD_NODENAME CUDA_VISIBLE_DEVICES"
+    node, gpus = here.inside("head01", f"cd / && sudo -u tests {job} 2>/dev/null").split()
+    assert (node[0], gpus) == ("a", "0,1")
+
+
+def test_a_topology_that_is_cut_by_hand_is_named_and_repaired(here: Rehearsal) -> None:
+    ready = "until scontrol ping | grep -q 'is UP'; do sleep 0.2; done"
+    cut = "sudo sed -i /and-others/d /etc/slurm/topology.conf && sudo systemctl restart slurmctld"
+    here.inside("head01", f'{cut} && timeout 60 sh -c "{ready}"')
+    said = here.cli("verify", str(site(here)), "--test", "memory_copy", code=7)
+    assert f"memory_copy  not run  {WORKERS}: Slurm refused the job: " in said
+    assert f"next: scontrol show topology; scontrol show node {WORKERS}" in said
+    said = here.cli("apply", str(site(here)), "--yes")
+    assert "+SwitchName=roce-and-others Switches=roce-elsewhere,roce-leaf-001\n" in said
+    assert f"memory_copy  passed  each of {WORKERS}" in said

@@ -165,6 +165,13 @@ def test_ranks_of_mpi_get_the_transport_that_their_nodes_have(build: Build) -> N
     assert environment(both, "mpi_allreduce") == {**PLANNED, "OMPI_MCA_pml": "ob1"}  # else ranks refuse each other
 
 
+def test_a_step_knows_the_memory_of_its_job(build: Build) -> None:
+    """Else memory_copy takes a quarter of what is free, on each of ten nodes that share a machine."""
+    job = launch(build(2))
+    [exported] = [word for word in submit.srun(job, "1234", 20417) if word.startswith("--export=")]
+    assert f",SLURM_MEM_PER_NODE={job.memory_mib}," in exported
+
+
 def test_memory_stays_within_what_slurm_has_to_give(build: Build) -> None:
     assert launch(build(2, memory_mib=3000)).memory_mib == 3000 - 1024
 
