@@ -61,6 +61,7 @@ class CheckedSetting(BaseModel):
     hint: str = ""
     example: dict[str, object]
     release: str = "12"
+    accounting: bool = True
     source: str
 
     def concerns(self, value: str) -> bool:
@@ -150,7 +151,9 @@ def _effective(slurm: SlurmSection, *, accounting: bool) -> dict[str, str]:
     cgroups = bool(slurm.enforce)
     written = {
         **dict(implied_settings(slurm, accounting=accounting)),
+        "AccountingStorageType": "accounting_storage/slurmdbd" if accounting else "accounting_storage/none",
         "ProctrackType": "proctrack/cgroup" if cgroups else "proctrack/linuxproc",
+        "TaskPlugin": "task/cgroup,task/affinity" if cgroups else "task/affinity",
         **slurm.settings,
     }
     return _DEFAULTS | {name.lower(): value.lower() for name, value in written.items()}

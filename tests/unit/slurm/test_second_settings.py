@@ -101,9 +101,11 @@ def test_what_is_declared_brings_its_second_setting(row: WrittenSetting, tmp_pat
 
 @pytest.mark.parametrize("row", TABLE.checked, ids=lambda row: f"{row.declared}-{'-'.join(row.needs)}")
 def test_what_has_no_effect_is_named_with_what_it_needs(row: CheckedSetting, tmp_path: Path) -> None:
-    _, warnings = loaded(tmp_path, row.example, release=row.release)
+    _, warnings = loaded(tmp_path, row.example, release=row.release, accounting=row.accounting)
     named = [warning for warning in warnings if any(f" without {need}" in warning.message for need in row.needs)]
     assert named, [warning.message for warning in warnings]
+    if not row.accounting:
+        assert not loaded(tmp_path, row.example, release=row.release)[1]
     if row.hint or not all(map(may_set, row.needs)):
         return
     settings: Any = row.example.get("settings", {})
