@@ -106,19 +106,24 @@ def test_osu_over_two_nodes(site: Site) -> None:
     assert (status_of(built), {Path(name).parts[1] for name in programs} >= {"pt2pt", "one-sided"}) == (0, True), built
     failed = []
     for program in programs:
-        few = "" if program.startswith("mpi/startup") else "-i 20 -x 2"
+        few = "" if program.startswith("mpi/startup") else "-i 3 -x 1"
         run = as_user(site, f"cd {SHARED}/osu && timeout {TEST_S} srun -N2 -n2 --mpi=pmix {program} {few}")
         failed += [f"{program}:\n{run}"] if status_of(run) else []
     print(f"OSU: {len(programs) - len(failed)} of {len(programs)}")
     assert failed == []
 
 
+# Windows of memory that two nodes share; and in OpenMPI 4.1 windows between nodes of programs with MPI_THREAD_MULTIPLE.
+REFUSED = {"TestWinAllocateSharedWorld", "TestWinAllocateWorld"}
+
+
 def test_mpi4py_over_two_nodes(site: Site) -> None:
-    # Debian's mpi4py. Slurm starts no further ranks for a program, as spawn and dynproc ask.
+    # The suite of Debian's mpi4py. Slurm starts no further ranks for a program, as spawn and dynproc ask.
     script = f"cd {SHARED}/mpi4py/test && srun -N2 -n2 --mpi=pmix python3 runtests.py -e spawn -e dynproc"
     output = as_user(site, script)
-    print(f"mpi4py: {suites.tests_run(output)} tests")
-    assert suites.tests_run(output) >= 968, output
+    passed, failed = suites.unittest_results(output)
+    print(f"mpi4py: {passed} tests passed, {len(failed)} failed")
+    assert (passed >= 968, {name.split(".")[1] for name in failed} <= REFUSED) == (True, True), output
 
 
 def test_slurms_own_tests(site: Site, sources: Path) -> None:
