@@ -126,21 +126,23 @@ def test_mpi4py_over_two_nodes(site: Site) -> None:
     assert (passed >= 968, {name.split(".")[1] for name in failed} <= REFUSED) == (True, True), output
 
 
-def test_slurms_own_tests(site: Site, sources: Path) -> None:
-    expected, folder = suites.read_expected(), "testsuite/expect"
-    local = shlex.quote(SLURM_LOCAL)
-    as_user(site, f"cd {SHARED}/slurm/{folder} && printf %s {local} > globals.local")
-    results = {}
-    for test in suites.slurm_tests(sources / "slurm" / folder, expected.families):
-        script = f"cd {SHARED}/slurm/{folder} && timeout -k 15 {TEST_S} ./test{test} > {SHARED}/slurm/{test}.log"
-        results[test] = status_of(as_user(site, f"{script}; code=$?; scancel --me; exit $code"))
-    print("\n".join(suites.table(results, expected)))
-    assert suites.unexpected(results, expected) == []
-
-
 def test_reframe_detects_the_topology_of_a_worker(site: Site) -> None:
     script = f"PYTHONPATH={SHARED}/reframe srun -w w01 python3 {SHARED}/reframe/bin/reframe --detect-host-topology"
     output = as_user(site, script)
     assert status_of(output) == 0, output
     topology = json.loads(output[output.index("{") : output.rindex("}") + 1])
     assert topology["num_cpus"] >= 1
+
+
+def test_slurms_own_tests(site: Site, sources: Path) -> None:
+    expected, expect = suites.read_expected(), "testsuite/expect"
+    as_user(site, f"cd {SHARED}/slurm/{expect} && printf %s {shlex.quote(SLURM_LOCAL)} > globals.local")
+    results = {}
+    for test in suites.slurm_tests(sources / "slurm" / expect, expected.families):
+        run = f"cd {SHARED}/slurm/{expect} && timeout -k 15 {TEST_S} ./test{test} > {SHARED}/slurm/{test}.log 2>&1"
+        why = f"[ $code -eq 0 ] || grep -E 'Fatal|Error|Warning' {SHARED}/slurm/{test}.log | tail -n 4"
+        output = as_user(site, f"{run}; code=$?; scancel --me; {why}; exit $code")
+        results[test] = status_of(output)
+        print(f"test{test}: {output}", flush=True)
+    print("\n".join(suites.table(results, expected)))
+    assert suites.unexpected(results, expected) == []
