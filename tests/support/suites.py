@@ -14,6 +14,8 @@ _CAUSES = ("test", "lab", "site")  # of a failure: the test itself, a rehearsal'
 _SKIPPED = 255  # -1, as the shell has it (STATUS_SKIP of Slurm's globals)
 _TOOK_TOO_LONG = 124  # by timeout(1)
 _RAN = re.compile(r"^Ran ([0-9]+) tests in", re.MULTILINE)
+_SUMMARY = re.compile(r"^(?:OK|FAILED)(?: \(([^)\n]*)\))?$", re.MULTILINE)
+_UNSUCCESSFUL = re.compile(r"^(?:ERROR|FAIL): \S+ \(([^)\n]*)\)$", re.MULTILINE)
 _TEST = re.compile(r"test([0-9]+)\.([0-9]+)")
 
 
@@ -87,10 +89,17 @@ def table(results: Mapping[str, int], expected: Expected) -> Iterator[str]:
         yield "  ".join((test, _words(results[test]), *expected.failures.get(test, ("unknown",))))
 
 
-def tests_run(output: str) -> int:
-    """Return the number of tests that unittest ran to the end and none of which failed; 0 if one did."""
-    ran = _RAN.search(output)
-    return int(ran[1]) if ran and re.search(r"^OK\b", output, re.MULTILINE) else 0
+def unittest_results(output: str) -> tuple[int, list[str]]:
+    """Return how many tests of unittest passed, and the names of those that did not; 0 if it did not come to its end.
+
+    Of several ranks that print, the one that passed fewest counts.
+    """
+    failed = sorted(set(_UNSUCCESSFUL.findall(output)))
+    counts = [
+        int(ran) - sum(map(int, re.findall(r"=([0-9]+)", summary)))
+        for ran, summary in zip(_RAN.findall(output), _SUMMARY.findall(output), strict=False)
+    ]
+    return min(counts, default=0), failed
 
 
 def _failed(results: Mapping[str, int]) -> list[str]:

@@ -106,31 +106,24 @@ def test_osu_over_two_nodes(site: Site) -> None:
     assert (status_of(built), {Path(name).parts[1] for name in programs} >= {"pt2pt", "one-sided"}) == (0, True), built
     failed = []
     for program in programs:
-        few = "" if program.startswith("mpi/startup") else "-i 20 -x 2"
+        few = "" if program.startswith("mpi/startup") else "-i 3 -x 1"
         run = as_user(site, f"cd {SHARED}/osu && timeout {TEST_S} srun -N2 -n2 --mpi=pmix {program} {few}")
         failed += [f"{program}:\n{run}"] if status_of(run) else []
     print(f"OSU: {len(programs) - len(failed)} of {len(programs)}")
     assert failed == []
 
 
+# Windows of memory that two nodes share; and in OpenMPI 4.1 windows between nodes of programs with MPI_THREAD_MULTIPLE.
+REFUSED = {"TestWinAllocateSharedWorld", "TestWinAllocateWorld"}
+
+
 def test_mpi4py_over_two_nodes(site: Site) -> None:
-    # Debian's mpi4py. Slurm starts no further ranks for a program, as spawn and dynproc ask.
+    # The suite of Debian's mpi4py. Slurm starts no further ranks for a program, as spawn and dynproc ask.
     script = f"cd {SHARED}/mpi4py/test && srun -N2 -n2 --mpi=pmix python3 runtests.py -e spawn -e dynproc"
     output = as_user(site, script)
-    print(f"mpi4py: {suites.tests_run(output)} tests")
-    assert suites.tests_run(output) >= 968, output
-
-
-def test_slurms_own_tests(site: Site, sources: Path) -> None:
-    expected, folder = suites.read_expected(), "testsuite/expect"
-    local = shlex.quote(SLURM_LOCAL)
-    as_user(site, f"cd {SHARED}/slurm/{folder} && printf %s {local} > globals.local")
-    results = {}
-    for test in suites.slurm_tests(sources / "slurm" / folder, expected.families):
-        script = f"cd {SHARED}/slurm/{folder} && timeout -k 15 {TEST_S} ./test{test} > {SHARED}/slurm/{test}.log"
-        results[test] = status_of(as_user(site, f"{script}; code=$?; scancel --me; exit $code"))
-    print("\n".join(suites.table(results, expected)))
-    assert suites.unexpected(results, expected) == []
+    passed, failed = suites.unittest_results(output)
+    print(f"mpi4py: {passed} tests passed, {len(failed)} failed")
+    assert (passed >= 968, {name.split(".")[1] for name in failed} <= REFUSED) == (True, True), output
 
 
 def test_reframe_detects_the_topology_of_a_worker(site: Site) -> None:
@@ -139,3 +132,17 @@ def test_reframe_detects_the_topology_of_a_worker(site: Site) -> None:
     assert status_of(output) == 0, output
     topology = json.loads(output[output.index("{") : output.rindex("}") + 1])
     assert topology["num_cpus"] >= 1
+
+
+def test_slurms_own_tests(site: Site, sources: Path) -> None:
+    expected, expect = suites.read_expected(), "testsuite/expect"
+    as_user(site, f"cd {SHARED}/slurm/{expect} && printf %s {shlex.quote(SLURM_LOCAL)} > globals.local")
+    results = {}
+    for test in suites.slurm_tests(sources / "slurm" / expect, expected.families):
+        run = f"cd {SHARED}/slurm/{expect} && timeout -k 15 {TEST_S} ./test{test} > {SHARED}/slurm/{test}.log 2>&1"
+        why = f"[ $code -eq 0 ] || grep -E 'Fatal|Error|Warning' {SHARED}/slurm/{test}.log | tail -n 4"
+        output = as_user(site, f"{run}; code=$?; scancel --me; {why}; exit $code")
+        results[test] = status_of(output)
+        print(f"test{test}: {output}", flush=True)
+    print("\n".join(suites.table(results, expected)))
+    assert suites.unexpected(results, expected) == []

@@ -56,13 +56,24 @@ def test_another_cause_is_refused(tmp_path: Path) -> None:
         suites.read_expected(tmp_path / "table.yaml")
 
 
+RAN = "Ran 20 tests in 61.2s\n\n"
+SHARED = "ERROR: testMemory (test_win.TestWinAllocateSharedWorld.testMemory)\n"
+
+
 @pytest.mark.parametrize(
-    ("output", "tests"),
+    ("output", "passed", "failed"),
     [
-        ("Ran 968 tests in 61.2s\n\nOK (skipped=32)\n", 968),
-        ("Ran 968 tests in 61.2s\n\nFAILED (errors=1)\n", 0),
-        ("test_a ... Segmentation fault\n", 0),
+        (RAN + "OK\n", 20, []),
+        (RAN + RAN + "OK (skipped=3)\nOK (skipped=3)\n", 17, []),
+        (
+            SHARED + RAN + SHARED + RAN + "FAILED (errors=1, skipped=3)\n" + "FAILED (failures=1, errors=1)\n",
+            16,
+            ["test_win.TestWinAllocateSharedWorld.testMemory"],
+        ),
+        ("testSum ... Segmentation fault\n", 0, []),
     ],
 )
-def test_tests_of_unittest_count_if_none_failed(output: str, tests: int) -> None:
-    assert suites.tests_run(output) == tests
+def test_results_of_unittest_are_those_of_the_rank_that_passed_fewest(
+    output: str, passed: int, failed: list[str]
+) -> None:
+    assert suites.unittest_results(output) == (passed, failed)
