@@ -134,7 +134,7 @@ test-faults: host-test develop $(VENV)/.torch
 test-hosts: host-test develop
 	$(BIN)/python -m pytest -s tests/stories/hosts/test_all_faults.py --hosts --fault-table tests/stories/hosts/measured.yaml
 
-# Minutes: each template of `hpcforge init`, from nothing to a report of its acceptance.
+# Half an hour: each template of `hpcforge init`, from nothing to a report of its acceptance, and a site of eleven mixed nodes.
 test-templates: host-test develop $(VENV)/.torch
 	$(BIN)/python -m pytest -s tests/stories/rehearsal/test_templates.py tests/stories/rehearsal/test_mixed_site.py --templates
 
