@@ -141,7 +141,7 @@ SUITES ?=
 test-suites: host-test develop
 	$(BIN)/python -m pytest -s tests/stories/jobs/test_suites.py --suites $(if $(SUITES),--suite-sources $(SUITES))
 
-# Minutes: each template of `hpcforge init`, from nothing to a report of its acceptance.
+# Half an hour: each template of `hpcforge init`, from nothing to a report of its acceptance, and a site of eleven mixed nodes.
 test-templates: host-test develop $(VENV)/.torch
 	$(BIN)/python -m pytest -s tests/stories/rehearsal/test_templates.py tests/stories/rehearsal/test_mixed_site.py --templates
 

@@ -15,6 +15,7 @@ from hpcforge.cluster.load import load
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.role import load_roles
+from hpcforge.slurm.job_end import is_unplaceable
 from tests.stories.fabric.conftest import Nodes
 
 pytestmark = pytest.mark.lab
@@ -107,6 +108,19 @@ def test_tree(head: Nodes, tmp_path: Path) -> None:
     assert switches["compute-elsewhere"]["Nodes"] == "cpu[01-02]"
     assert set(expand(switches["compute-and-others"]["Nodes"])) == set(expand("gpu[001-072],cpu[01-02]"))
     assert problems(head) == []
+
+
+def test_a_job_over_joined_switches_is_taken_and_else_refused(head: Nodes, tmp_path: Path) -> None:
+    """No node is up: Slurm judges the request alone. test_mixed_site.py has the same with nodes, by Slurm 22.05."""
+    if head.lab.release == "12":
+        return
+    configured(head, tmp_path, "tree")
+    over_all = "runuser -u nobody -- sbatch -N74 -o /dev/null --wrap true 2>&1"
+    assert head.run("head", over_all).startswith("Submitted batch job ")
+    cut = "sed -i /and-others/d /etc/slurm/topology.conf && systemctl restart slurmctld"
+    answers = "until scontrol ping | grep -q UP; do sleep 0.2; done"
+    head.run("head", f"{cut} && timeout 60 sh -c '{answers}'")
+    assert is_unplaceable(head.run("head", over_all, check=False))
 
 
 def test_flat(head: Nodes, tmp_path: Path) -> None:
