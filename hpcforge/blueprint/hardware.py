@@ -20,7 +20,8 @@ from hpcforge.blueprint import values as v
 from hpcforge.blueprint.mig import MigProfile, MigShape
 from hpcforge.blueprint.section import Section
 
-FormFactor = Literal["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "oam", "pcie"]
+GUESS = "guess: "  # what the source of a number begins with that nobody has published; the rest says why
+FormFactor = Literal["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "oam", "pcie", "superchip"]
 GpuCooling = Literal["passive", "active", "liquid"]  # passive: by the chassis's fans
 Inlet = Literal["c14", "c16", "c20", "c22", "busbar"]  # of IEC 60320, but for the busbar
 Outlet = Literal["c13", "c15", "c19", "c21", "c13-c19"]  # c13-c19: takes either plug
@@ -170,6 +171,9 @@ class Gpu(CatalogEntry):
         description="Its name in the driver (NVML, nvidia-smi; for AMD the instruction set, gfx942); a list where "
         "the name changed.",
     )
+    compute_capability: v.Version | None = Field(None, description="CUDA's compute capability, such as 9.0.")
+    base_mhz: v.Number | None = Field(None, ge=1, le=10_000, description="Clock of its cores that it always has, MHz.")
+    boost_mhz: v.Number | None = Field(None, ge=1, le=10_000, description="Highest clock of its cores, MHz.")
     memory_gb: v.Number | None = Field(None, ge=1, le=4_096, description="Memory as marketed, GB.")
     memory_peak_tb_per_s: v.Number | None = Field(None, ge=0, le=100, description="Peak memory bandwidth, TB/s.")
     bf16_dense_peak_tflops: v.Number | None = Field(

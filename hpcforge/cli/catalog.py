@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.catalog import load_catalog
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.catalog_text import CatalogModel, facts, found, model_text, models_of, models_text
+from hpcforge.report.catalog_text import (
+    ENTRIES,
+    CatalogModel,
+    facts,
+    found,
+    model_text,
+    models_of,
+    models_text,
+    new_model_text,
+)
+
+MODEL_NAME = re.compile("[a-z0-9][a-z0-9.-]{0,63}")
 
 
 def list_(kind: str | None, as_json: bool) -> int:
@@ -44,6 +57,28 @@ def search(words: Sequence[str], as_json: bool) -> int:
     if not models and not as_json:
         printing.note("no model has all of these words; all models: hpcforge catalog list\n")
     return Exit.DONE if models else Exit.ERROR
+
+
+def new(kind: str, name: str, folder: Path, like: str | None) -> int:
+    """Run `hpcforge catalog new`. Returns the exit status."""
+    if kind not in ENTRIES:
+        raise UsageError(f"there is no kind {kind}", did_you_mean(kind, ENTRIES) or "")
+    if not MODEL_NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a model name: lower-case letters, digits, . and -", "for example our-8u")
+    models = getattr(load_catalog(), kind)
+    if name in models:
+        raise UsageError(f"the catalog has {name} already", f"hpcforge catalog show {name}, or choose another name")
+    if like is not None and like not in models:
+        raise UsageError(f"the catalog has no {like} in {kind}", did_you_mean(like, models) or "")
+    target = folder / f"{name}.yaml"
+    if target.exists():
+        raise UsageError(f"{target} already exists; nothing was written", "choose another name, or edit it")
+    target.write_text(new_model_text(kind, name, like), "utf-8")
+    printing.result(f"{target}\n")
+    printing.note(
+        f"Next, after your changes: add `include: [{name}.yaml]` to the blueprint beside it, then validate it\n"
+    )
+    return Exit.DONE
 
 
 def _print(models: Sequence[CatalogModel], as_json: bool) -> None:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from hpcforge.blueprint import hostlist
+from hpcforge.blueprint.hardware import GUESS
 from hpcforge.blueprint.site import FeedUps
 from hpcforge.blueprint.values import minutes
 from hpcforge.facility import limits
@@ -58,6 +59,12 @@ def unknown_power(room: Room) -> Breaches:
         lacking = f"; missing: {', '.join(missing)}" if missing else ""
         hint = f"say max_w in an entry like {model} under `hardware`{lacking}"
         yield not_checked("POWER-015", ("nodes", group, "hardware"), message, hint)
+    guessed = {kind.model: (kind.loc(), kind.server.sources) for kind in room.kinds if kind.metal}
+    guessed |= {mount.model: (mount.loc, room.catalog.switches[mount.model].sources) for mount in room.mounts}
+    for model, (loc, sources) in guessed.items():
+        if (source := sources.get("max_w", "")).startswith(GUESS):
+            hint = f"measure it, and say max_w in an entry like {model}"
+            yield not_checked("POWER-015", loc, f"max_w of {model} is a {source}", hint)
     for model, mount in {mount.model: mount for mount in room.mounts if mount.load.power_w is None}.items():
         count = sum(mount.model == model for mount in room.mounts)
         message = f"{count} {'switch' if count == 1 else 'switches'}: no published power of {model} (max_w)"

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import yaml
 
-from hpcforge.blueprint.hardware import CatalogEntry
+from hpcforge.blueprint.edit import quoted
+from hpcforge.blueprint.hardware import GUESS, CatalogEntry
 from hpcforge.catalog import Catalog
 from hpcforge.report.text import table
 
+ENTRIES = {entry.table: entry for entry in CatalogEntry.__subclasses__()}  # by kind
 _ABOUT_THE_ENTRY = {"like", "sources", "description"}  # no facts of a machine
 
 
@@ -52,7 +54,8 @@ def found(models: Sequence[CatalogModel], words: Sequence[str]) -> list[CatalogM
 
     named = [model for model in models if has(f"{model.kind} {model.name} {model.entry.description}")]
     others = [model for model in models if model not in named and has(f"{model.name} {_searched(model)}")]
-    return named + others
+    exact = [model for model in named if model.name in asked]
+    return exact + [model for model in named if model not in exact] + others
 
 
 def _searched(model: CatalogModel) -> str:
@@ -82,6 +85,26 @@ def model_text(model: CatalogModel, columns: int | None = None) -> str:
         + table(("fact", "value", "source"), rows, columns=columns)
         + (f"\nIn a blueprint: {use.format(name=model.name)}\n" if use else "")
     )
+
+
+def new_model_text(kind: str, name: str, like: str | None) -> str:
+    """Return a file for a blueprint's `include` that begins a model: each fact that it may have, with its meaning.
+
+    Raises `KeyError` where there is no such kind.
+    """
+    fields = {field: info.description for field, info in ENTRIES[kind].model_fields.items()}
+    places = ["hardware"] if kind == "servers" else ["parts", kind]
+    lines = [
+        f"# A model of {kind}: `include: [{name}.yaml]` in the blueprint beside this file.",
+        "# Write what its data sheet has, without the # before it; what is left out is unknown.",
+        *(f"{'  ' * depth}{place}:" for depth, place in enumerate(places)),
+    ]
+    inside = "  " * (len(places) + 1)
+    lines += [f"{inside[2:]}{quoted(name)}:", f"{inside}description: {quoted(name)}"]
+    lines += [f"{inside}like: {quoted(like)}"] if like else []
+    lines += [f"{inside}# {field}:   # {meaning}" for field, meaning in fields.items() if field not in _ABOUT_THE_ENTRY]
+    lines.append(f'{inside}# sources: {{max_w: "its data sheet", weight_kg: "{GUESS}why"}}')
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _value(value: object) -> str:

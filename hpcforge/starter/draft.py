@@ -80,10 +80,14 @@ def _check(answers: Answers, template: ClusterTemplate) -> None:
         except ValidationError as error:
             [first, *_] = error.errors()
             raise StarterError(f"{name}: {first['msg']}", str(first.get("ctx", {}).get("hint") or "")) from error
-    servers = (*template.hardware, *load_catalog().servers)
+    catalog = load_catalog().servers
+    servers = (*template.hardware, *catalog)
     if answers.server and answers.server not in servers:
         hint = did_you_mean(answers.server, servers) or "hpcforge catalog list servers"
         raise StarterError(f"the catalog has no server {answers.server}", hint)
+    if answers.server in catalog and catalog[answers.server].nvlink_domain:
+        message = f"nodes of {answers.server} share an NVLink domain in their rack, and a template has no racks"
+        raise StarterError(message, "begin with another server, then add `site.racks`, and `rack` to the nodes")
 
 
 def draft(

@@ -124,6 +124,7 @@ def chassis_for(gpu: Gpu, count: int, catalog: Catalog) -> str | None:
         name
         for name, server in catalog.servers.items()
         if gpu.form_factor in (server.gpu_form_factors or ())
+        and server.nvlink_domain is None  # whose racks a blueprint must have
         and (gpu.cooling is None or server.gpu_cooling is None or gpu.cooling in server.gpu_cooling)
         and (server.gpus_max is None or count <= server.gpus_max)
         and (gpu.form_factor != "pcie" or count <= _free_slots(server, _WIDE_LANES, 0))

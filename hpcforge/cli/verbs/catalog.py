@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -47,6 +48,37 @@ def show(
     from hpcforge.cli import catalog as work
 
     return work.show(model, as_json)
+
+
+@catalog.command(epilog="Example: hpcforge catalog new servers our-8u --like dgx-h100")
+def new(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="servers, gpus, cpus, nics, drives, switches, cables, racks, pdus or ups.",
+            metavar="KIND",
+            show_default=False,
+            autocompletion=completion.catalog_kinds,
+        ),
+    ],
+    name: Annotated[str, typer.Argument(help="The model's name.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Option("--in", help="The folder of the blueprint.", metavar="FOLDER", exists=True, file_okay=False)
+    ] = Path(),
+    like: Annotated[
+        str | None,
+        typer.Option(
+            help="The model to start from.",
+            metavar="MODEL",
+            show_default=False,
+            autocompletion=completion.catalog_models,
+        ),
+    ] = None,
+) -> int:
+    """Begin a model that the catalog lacks, as a file that a blueprint includes. Never overwrites a file."""
+    from hpcforge.cli import catalog as work
+
+    return work.new(kind, name, folder, like)
 
 
 @catalog.command(epilog="Example: hpcforge catalog search h100 pcie")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from packaging.utils import parse_wheel_filename
 
-from hpcforge.blueprint.hardware import CatalogEntry
+from hpcforge.blueprint.hardware import GUESS, CatalogEntry
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import ansible_wheel, load_catalog
 
@@ -107,6 +107,55 @@ def test_assumptions_are_in_models_that_nobody_sells() -> None:
         assert all(source.startswith("assumption of this project: ") for source in sources), name
 
 
+GUESSED = {
+    "h200-sxm": {"boost_mhz"}, "v100-sxm3": {"boost_mhz"}, "b200-sxm": {"boost_mhz"},
+    "b300-sxm": {"boost_mhz", "tdp_w", "cooling", "pcie_lanes", "pcie_generation", "nvlinks"},
+    "gb200": {"memory_peak_tb_per_s", "tdp_w"}, "rtxpro6000-server": {"boost_mhz", "driver_names"}, "grace": {"tdp_w"},
+    "dell-r760xa": {"gpu_cooling"}, "dell-r760xa-l40s": {"gpu_cooling", "max_w"}, "dell-xe9680-h100": {"max_w"},
+    "dell-xe9680-h200": {"max_w"}, "dell-xe9680-mi300x": {"max_w"}, "hpe-xd670": {"max_w"},
+    "lenovo-sr675-v3-l40s": {"max_w"}, "lenovo-sr680a-v3-h200": {"max_w"}, "supermicro-421ge-tnrt-l40s": {"max_w"},
+    "supermicro-4125gs-tnrt-l40s": {"max_w"}, "supermicro-8125gs-tnmr2-mi325x": {"max_w"}, "gb200-nvl72": {"limit_kg"},
+    "pdu-400v-32a": {"amps"}, "apc-ap8886-415v": {"volts"}, "arista-7060x6-64pe": {"max_w"},
+}  # fmt: skip
+
+
+def test_numbers_that_are_not_published_are_called_a_guess_with_the_reason() -> None:
+    found = {
+        name: {fact for fact, source in entry.sources.items() if source.startswith(GUESS)}
+        for kind in KINDS
+        for name, entry in kind.items()
+    }
+    assert {name: facts for name, facts in found.items() if facts} == GUESSED
+
+
+def test_every_gpu_has_a_clock_and_those_of_nvidia_a_compute_capability() -> None:
+    """By the table of https://developer.nvidia.com/cuda-gpus, and of the older ones beside it."""
+    of_architecture = {"volta": "7.0", "turing": "7.5", "ampere": "8.0", "ada": "8.9", "hopper": "9.0"}
+    for name, gpu in CATALOG.gpus.items():
+        assert (gpu.boost_mhz is None) == (name == "fake"), name
+        assert gpu.base_mhz is None or (gpu.boost_mhz and gpu.base_mhz < gpu.boost_mhz), name
+        assert (gpu.compute_capability is not None) == (gpu.vendor == "nvidia"), name
+        if gpu.architecture in of_architecture:
+            assert gpu.compute_capability == of_architecture[gpu.architecture], name
+    blackwell = {"b200-sxm": "10.0", "gb200": "10.0", "b300-sxm": "10.3", "rtxpro6000-server": "12.0"}
+    assert {name: CATALOG.gpus[name].compute_capability for name in blackwell} == blackwell
+
+
+def test_makers_can_be_chosen_from() -> None:
+    def makers(rate: float) -> set[str]:
+        return {
+            (switch.description or "").split()[0]
+            for switch in CATALOG.switches.values()
+            if "ethernet" in (switch.protocols or ()) and any(ports.rate_gbps == rate for ports in switch.ports or ())
+        } - {"An"}
+
+    found = {rate: makers(rate) for rate in (25, 100, 400, 800)}
+    assert [rate for rate, names in found.items() if len(names) < 3] == [], found
+    pdus = [pdu.volts for pdu in CATALOG.pdus.values()]
+    assert [volts for volts in (208, 230, 400, 415) if pdus.count(volts) < 2] == []
+    assert {(400, 32), (415, 32)} <= {(pdu.volts, pdu.amps) for pdu in CATALOG.pdus.values()}
+
+
 def test_racks_pdus_and_ups_are_plausible() -> None:
     for name, rack in CATALOG.racks.items():
         assert not (rack.mounting_depth_mm and rack.depth_mm) or rack.mounting_depth_mm < rack.depth_mm, name
@@ -162,8 +211,11 @@ def test_switch_models_have_the_ports_that_makers_say() -> None:
 def test_what_a_builder_looks_for_is_there() -> None:
     servers = "dgx-a100 dgx-h100 dgx-h200 dgx-b200 dgx-station-a100 lambda-hyperplane-8-a100 supermicro-421ge-tnrt"
     servers += " supermicro-821ge-tnhr generic-1u generic-2u generic-vm rehearsal-node"
+    servers += " dell-r760xa dell-xe9680-h200 hpe-dl380a-gen11 hpe-xd670 lenovo-sr675-v3 lenovo-sr680a-v3"
+    servers += " supermicro-421ge-tnrt-l40s supermicro-4125gs-tnrt-l40s gb200-nvl72-tray"
     assert set(servers.split()) <= set(CATALOG.servers)
-    gpus = "v100-sxm2 t4 a100-40 a100-80 h100-sxm h100-pcie h200-sxm b200-sxm l40s mi300x fake"
+    gpus = "v100-sxm2 t4 a100-40 a100-40-pcie a100-80 h100-sxm h100-pcie h200-sxm b200-sxm b300-sxm gb200 l4 l40s"
+    gpus += " rtxpro6000-server mi300x mi325x fake"
     assert set(gpus.split()) <= set(CATALOG.gpus)
     assert {"pdu-415v-32a", "pdu-400v-63a", "pdu-208v-60a", "pdu-230v-32a"} <= set(CATALOG.pdus)
     assert {rack.rack_units for rack in CATALOG.racks.values()} >= {42, 48, 52}

@@ -209,7 +209,7 @@ def test_a_pdu_that_does_not_fit_its_feed_has_no_limit(tmp_path: Path) -> None:
     errors = [remark for remark in design.diagnostics if remark.severity == "error"]
     assert {remark.code for remark in errors} == {"POWER-014"}
     assert errors[0].arithmetic == "415 V, phases: 3, but the feed has 208 V, phases: 3"
-    assert errors[0].hint == "a PDU that fits: pdu-208v-60a"
+    assert errors[0].hint == "a PDU that fits: pdu-208v-60a, apc-ap8865, raritan-px3-5870v, raritan-px4-5884j"
     assert {pdu.limit_w for rack in design.racks for pdu in rack.pdus} == {None}
     assert {rack.survives_one_lost for rack in design.racks} == {None}
 

@@ -69,3 +69,11 @@ def test_no_more_is_proposed_than_known_parts_allow(tmp_path: Path) -> None:
     )  # fmt: skip
     assert sorted(rack for rack, _ in loaded(path).facility.layout.place_of.values()) == ["r1", "r2"]
     assert set(errors(path)) == {"RACK-006"}
+
+
+def test_a_guess_of_the_catalog_counts_and_is_not_checked(tmp_path: Path) -> None:
+    ours = "hardware:\n  ours: {like: hpe-xd670, cores_per_socket: 56, threads_per_core: 2, memory_gib: 1024}\n"
+    path = altered(tmp_path, CASES / "valid.yaml", ("hardware: our-8u,", "hardware: ours,"), ("hardware:\n", ours))
+    said = [remark for remark in design_of(path).diagnostics if remark.code == "POWER-015"]
+    assert [remark.severity for remark in said] == ["not-checked"]
+    assert said[0].message.startswith("max_w of ours is a guess: as DGX H100")

@@ -189,3 +189,9 @@ def test_a_jump_host_by_its_name_alone_and_a_network_to_boot_from_are_guesses(na
     assert "   # guess: user, of which w3 says nothing, via, by the name w9\n" in text
     text, _ = draft(templates()["machines"], replace(answers, user="ada"), "x.inventory.yaml", some)
     assert "   # guess: via, by the name w9\n" in text
+
+
+def test_a_server_whose_nodes_share_a_domain_in_their_rack_begins_no_template() -> None:
+    answers = Answers("first", "first.internal", "ops", "10.20.0.0/22", 2, "gb200-nvl72-tray")
+    with pytest.raises(StarterError, match="share an NVLink domain in their rack"):
+        draft(templates()["nvlink"], answers, "first.inventory.yaml")

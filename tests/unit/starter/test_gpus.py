@@ -20,14 +20,18 @@ CATALOG = load_catalog()
         ("nvidia_h100_pcie", ["h100-pcie"]),
         ("h100pcie", ["h100-pcie"]),
         ("H100", ["h100-sxm", "h100-pcie"]),
-        ("a100", ["a100-40", "a100-80", "a100-80-pcie"]),  # none that is cooled by liquid
-        ("tesla_a100", ["a100-40", "a100-80", "a100-80-pcie"]),
+        ("a100", ["a100-40", "a100-40-pcie", "a100-80", "a100-80-pcie"]),  # none that is cooled by liquid
+        ("tesla_a100", ["a100-40", "a100-40-pcie", "a100-80", "a100-80-pcie"]),
         ("a100-sxm4-80gb", ["a100-80"]),
         ("nvidia_a100-sxm4-40gb", ["a100-40"]),
         ("a100_80gb", ["a100-80", "a100-80-pcie"]),
         ("v100", ["v100-sxm2", "v100-sxm3", "v100-pcie"]),
         ("nvidia_b200", ["b200-sxm"]),
         ("mi300x", ["mi300x"]),
+        ("nvidia_a100-pcie-40gb", ["a100-40-pcie"]),
+        ("nvidia_l4", ["l4"]),
+        ("NVIDIA B300 SXM6 AC", ["b300-sxm"]),
+        ("nvidia_rtx_pro_6000_blackwell_server_edition", ["rtxpro6000-server"]),
         ("gfx90a", ["mi210"]),
     ],
 )
@@ -41,7 +45,7 @@ def test_a_name_is_a_model_of_the_catalog_or_several(name: str, models: list[str
 @pytest.mark.parametrize(
     ("name", "entry"),
     [
-        ("nvidia_a100-pcie-40gb", "{vendor: nvidia, architecture: ampere, memory_gb: 40, form_factor: pcie}"),
+        ("nvidia_v100-pcie-16gb", "{vendor: nvidia, architecture: volta, memory_gb: 16, form_factor: pcie}"),
         ("tesla_v100-sxm2-16gb", "{vendor: nvidia, architecture: volta, memory_gb: 16, form_factor: sxm2}"),
         ("h100_nvl", "{vendor: nvidia, architecture: hopper}"),
         ("a100x", "{vendor: nvidia, architecture: ampere}"),
