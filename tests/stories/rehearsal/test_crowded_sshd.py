@@ -91,6 +91,7 @@ def test_half_open_connections_of_a_user_do_not_shut_hpcforge_out(site: Site) ->
 
 
 def test_a_line_of_the_site_that_counts_is_named_with_its_file(site: Site) -> None:
+    site.cli("apply", "BLUEPRINT", "--yes", "--only", "ssh_limits", "--verify", "none")  # 5: Slurm is not there yet
     site.ssh("w01", "sudo sed -i '1i # of the site\\nLoginGraceTime 30' /etc/ssh/sshd_config")
     plan = site.cli("plan", "BLUEPRINT", "--only", "ssh_limits")
     site.ssh("w01", "sudo sed -i 1,2d /etc/ssh/sshd_config")
