@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from hpcforge.run.install import ssh_answers
+from hpcforge.run.install import LIMIT_S, ssh_answers
 from tests.support.fake_bmc import FakeBmc, serving
 from tests.support.metal_site import MetalSite, metal_site
 from tests.support.said import end_of
@@ -181,7 +181,7 @@ class Machine:
 
 def wait_for_ssh(*addresses: str) -> None:
     """Of machines that get no more than that; slow firmware tries much before its disk."""
-    until = time.monotonic() + 900
+    until = time.monotonic() + LIMIT_S
     while not all(map(ssh_answers, addresses)):
         assert time.monotonic() < until
         time.sleep(2)
@@ -253,13 +253,15 @@ class Metal:
         serve = ("netboot", "serve", "SITE", "--image", image, "--key", str(self.folder / "ssh.pub"), *options)
         log = self.folder / "serve"
         with log.open("w") as err, self.start(*serve, err=err) as running:
-            while "Ctrl-C ends it" not in log.read_text():  # firmware asks for a minute, and then gives up
-                assert running.poll() is None, log.read_text()
-                time.sleep(0.2)
-            self.hpcforge("power", "boot-once", "SITE", nodes)
-            self.hpcforge("power", "on", "SITE", nodes, "--yes")
-            wait_for_ssh(*addresses)
-            running.send_signal(signal.SIGINT)
+            try:
+                while "Ctrl-C ends it" not in log.read_text():  # firmware asks for a minute, and then gives up
+                    assert running.poll() is None, log.read_text()
+                    time.sleep(0.2)
+                self.hpcforge("power", "boot-once", "SITE", nodes)
+                self.hpcforge("power", "on", "SITE", nodes, "--yes")
+                wait_for_ssh(*addresses)
+            finally:
+                running.send_signal(signal.SIGINT)  # else leaving waits for it
             said, _ = running.communicate()
         print(log.read_text())
         assert running.returncode == 0, said

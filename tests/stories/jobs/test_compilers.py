@@ -89,6 +89,6 @@ def test_mpi4py_runs_on_nodes_and_in_an_image_that_is_a_file(site: Rehearsal, tm
         with image.open("rb") as file:
             words = [sys.executable, "-m", "hpcforge", "rehearse", "ssh", node, "--lab", site.lab, "--"]
             subprocess.run([*words, "sudo -u ada tee /home/ada/image.tar > /dev/null"], stdin=file, check=True)
-    as_user(site, "-N2", "bash -c 'mkdir image && tar -C image -xf image.tar'")
+    as_user(site, "-N2", "bash -c 'mkdir -p image/dev && tar -C image -xf image.tar'")
     said = as_user(site, "-N2 -n2", f"env PMIX_MCA_gds=hash ch-run image -- python3 -c '{ADDS}'")
     assert said.split("\n")[-3:] == ["3 2", "3 2", ""]

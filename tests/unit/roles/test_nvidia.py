@@ -249,7 +249,7 @@ def test_what_is_installed_is_what_the_table_says_there_is(release: str, tmp_pat
     }
     module = cuda_modules(desired)[f"/etc/lmod/modules/cuda/{cuda}.lua"]
     assert 'setenv("CUDA_HOME", "/usr")\n' in module
-    assert "PATH" not in module  # nvcc is in /usr/bin
+    assert 'prepend_path("PATH", "/usr/lib/nvidia-cuda-toolkit/bin")\n' in module  # its gcc, else the node's is used
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "blueprints").glob("*.yaml")), ids=lambda path: path.stem)
