@@ -365,7 +365,8 @@ def _acceptance(draft: Draft, declared: NamedNodes) -> Findings:
     workers = declared.with_function("worker")
     sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
     slurm: s.SlurmSection | None = draft.sections["slurm"]
-    nodes = _partition_nodes(draft, declared) if draft.intact("slurm", "partitions") else {}
+    intact = draft.intact("slurm", "partitions")
+    nodes = _partition_nodes(draft, declared) if intact else dict.fromkeys(draft.keys("slurm", "partitions"))
     words = node_sets.with_words(declared.workers_known(draft), partition=nodes)
     limits = {name: (names, slurm.partitions[name].max_time) for name, names in nodes.items() if slurm and names}
     all_known = len(limits) == len(nodes)

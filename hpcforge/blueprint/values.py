@@ -561,7 +561,7 @@ MaxTime = Annotated[
     str,
     Matches(
         r"(?:[0-9]{1,4}-)?(?:[01]?[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]|infinite",
-        "a time limit: hours:minutes:seconds, days-hours:minutes:seconds, or infinite",
+        "a time limit: hours:minutes:seconds with hours below 24, days-hours:minutes:seconds, or infinite",
         "01:00:00 or 2-00:00:00",
         guess=suggestions.time_limit,
     ),

@@ -314,12 +314,12 @@ def pytorch_device(models: Iterable[str], catalog: Catalog) -> str:
 
 def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
     """Yield the nodes of a blueprint that neither it nor the inventory gives an address."""
-    if inventory and (not inventory.intact("nodes") or NamedNodes(draft).unknown(inventory.keys("nodes"))):
-        return  # a name that is wrong there may be why
     first = node_network(draft)
-    if first is None:
+    if first is None or (inventory and not inventory.intact("nodes")):
         return
     derived = draft.sections["networks"][first].fabric is not None
+    if inventory and not derived and NamedNodes(draft).unknown(inventory.keys("nodes")):
+        return  # a name that is wrong there may be why
     machines = inventory.sections["nodes"] if inventory else {}
     known = {name for name, machine in machines.items() if machine.address}
     if derived and not known:

@@ -23,9 +23,20 @@ from hpcforge.facility.room import room
 
 _MAX_ROUNDS = 6  # what is left out may be missed elsewhere, and that entry is left out next
 _NEEDED = frozenset({"nodes", "hardware", "parts", "site", "fabrics"})  # the sections that a design is made from
-# A section of these with something left out makes a rule of the kind say what may not be so. Without some of its nodes
-# a rack has less load, weight and heat: an error that stays is one.
-_SECTIONS = {"NODE": {"parts"}, "RACK": {"site", "parts"}, "POWER": {"site", "parts"}, "COOL": {"site", "parts"}}
+# How much of a location names an entry, which is left out as a whole: a node without its `max_w` might have another.
+_ENTRY = {"nodes": 2, "hardware": 2, "fabrics": 2, "parts": 3}
+_SITE_ENTRIES = ("feeds", "racks")
+_POWER = ("feeds", "pdu")  # of a rack: without them its power is not judged, and the rest is
+# Without some nodes, feeds and racks there is less load, weight and heat: an error that stays is one. Other rules may
+# say what is not so, where something is left out of these.
+_AFFECTED = {
+    "NODE": frozenset[str](),
+    "RACK": frozenset[str](),
+    "RACK-006": frozenset({"site"}),  # a node without a place might have one in a rack that is left out
+    "POWER": frozenset({"site.power"}),
+    "COOL": frozenset({"site.cooling"}),
+    "FABRIC": frozenset({"nodes", "hardware", "parts"}),
+}
 
 
 def design_errors(
@@ -46,8 +57,8 @@ def design_errors(
             return list(_errors(draft, model, catalog(draft), sections))
         if any(not loc or loc[0] not in draft.document.root.entries for loc in wrong):
             return []
-        sections |= {str(loc[0]) for loc in wrong}
-        root = _left(draft.document.root, list(wrong))
+        sections |= {name for loc in wrong for name in (str(loc[0]), ".".join(map(str, loc[:2])))}
+        root = _left(draft.document.root, [entry for loc in wrong for entry in _entries(loc)])
         draft = validate(model, replace(draft.document, root=root, diagnostics=()))[0]
     return []
 
@@ -62,9 +73,19 @@ def _errors(draft: Draft, model: type[BaseModel], catalog: Catalog, sections: se
     layout = place(floor)
     of_room = facility(floor, layout).breaches if blueprint.site else ()
     for breach in (*of_room, *connected.breaches, *lay(floor, layout, connected.built).breaches):
-        needed = _SECTIONS.get(breach.code.partition("-")[0], _NEEDED)
-        if breach.judged == "error" and not sections & needed:
+        family = _AFFECTED.get(breach.code.partition("-")[0], _NEEDED)
+        if breach.judged == "error" and not sections & _AFFECTED.get(breach.code, family):
             yield diagnostic(draft, breach)
+
+
+def _entries(loc: Loc) -> Iterator[Loc]:
+    """Yield what a location is in, and what needs it."""
+    if loc[0] != "site":
+        yield loc[: _ENTRY.get(str(loc[0]), len(loc))]
+    elif loc[3:4] and loc[3] in _POWER:
+        yield from ((*loc[:3], key) for key in _POWER)
+    else:
+        yield loc[: 3 if loc[1:2] and loc[1] in _SITE_ENTRIES else len(loc)]
 
 
 def _left(tree: Mapping, locs: list[Loc]) -> Mapping:
