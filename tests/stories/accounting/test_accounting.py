@@ -157,7 +157,7 @@ def partition_and_its_qos_come_and_go(site: Site) -> None:
 TESTS = "acceptance: {run_as: ada, tests: {node_health: {nodes: all}}}\n"
 
 
-def tests_run_for_no_group(site: Site) -> None:
+def no_group_is_charged_for_tests(site: Site) -> None:
     """Who runs the tests is in a group, and its usage does not grow by them."""
     site.blueprint.write_text(site.blueprint.read_text() + TESTS)
     assert planned(site)["slurm_accounts"] == [
@@ -183,7 +183,7 @@ def test_accounts_are_reconciled_and_history_stays(accounted: Site) -> None:
     assert applied(site).returncode == 0
     assert planned(site) == {}  # also where Slurm shows 1537 GiB and a day in its own way
     partition_and_its_qos_come_and_go(site)
-    tests_run_for_no_group(site)
+    no_group_is_charged_for_tests(site)
 
     # Who logs in to a login node is in a slice of systemd's, which has its share; root's has none.
     assert "/user.slice/user-" in site.ssh("head", "cat /proc/self/cgroup")
