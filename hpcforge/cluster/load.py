@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
 from hpcforge import bundled
 from hpcforge.blueprint import checks, reader
-from hpcforge.blueprint.diagnostics import MAX_KEPT, Diagnostic, InvalidInput, did_you_mean, in_order, quote
+from hpcforge.blueprint.diagnostics import MAX_SHOWN, Diagnostic, InvalidInput, did_you_mean, in_order, quote
 from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.includes import with_includes
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
@@ -35,7 +35,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
 from hpcforge.cluster.release_checks import release_findings
-from hpcforge.cluster.remaining_errors import design_errors
+from hpcforge.cluster.remaining_errors import MAX_JUDGED, design_errors
 from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.route_checks import route_findings
@@ -213,7 +213,7 @@ def load(
     diagnostics += [*draft.place(compared[0]), *(machines.place(compared[1]) if machines else [])]
     diagnostics += draft.place(_unreadable(draft, blueprint_path.absolute().parent))
     if any(entry.severity == "error" for entry in diagnostics):
-        if draft.document.complete:
+        if draft.document.complete and len(diagnostics) < MAX_JUDGED:
             diagnostics += design_errors(draft, model, _of_blueprint, _catalog)
         _raise_errors(draft, diagnostics)
     loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path, roles, declared)
@@ -402,7 +402,15 @@ def _of_blueprint(draft: Draft) -> Iterator[Finding]:
 
 
 def _first(findings: Iterable[Finding]) -> list[Finding]:
-    return list(islice(findings, MAX_KEPT))
+    """Return them up to as many errors as are shown: where there are more, the rest is not looked for."""
+    found: list[Finding] = []
+    errors = 0
+    for finding in findings:
+        found.append(finding)
+        errors += finding.severity == "error"
+        if errors == MAX_SHOWN:
+            break
+    return found
 
 
 def _catalog(draft: Draft) -> Catalog:

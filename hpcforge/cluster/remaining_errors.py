@@ -21,6 +21,7 @@ from hpcforge.facility.design_of_room import facility
 from hpcforge.facility.placement import place
 from hpcforge.facility.room import room
 
+MAX_JUDGED = 40  # errors of a file: with more of them, people correct those first
 _MAX_ROUNDS = 6  # what is left out may be missed elsewhere, and that entry is left out next
 _NEEDED = frozenset({"nodes", "hardware", "parts", "site", "fabrics"})  # the sections that a design is made from
 # How much of a location names an entry, which is left out as a whole: a node without its `max_w` might have another.
