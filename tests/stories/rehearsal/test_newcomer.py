@@ -110,7 +110,7 @@ def test_its_users_have_accounts_and_the_directory_answers(mirror: Mirror) -> No
     accounts = mirror.rehearsal.inside(
         "head01", "sudo sacctmgr -nP show assoc format=account,user where user=ada,tests"
     )
-    assert sorted(accounts.split()) == ["running|tests", "vision|ada"]
+    assert sorted(accounts.split()) == ["hpcforge_tests|tests", "running|tests", "vision|ada"]
     environment = mirror.rehearsal.inside("head01", "cd / && sudo -u ada srun -N2 --gres=gpu:h100-sxm:8 env").split(
         "\n"
     )

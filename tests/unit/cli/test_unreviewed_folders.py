@@ -24,6 +24,7 @@ BLUEPRINT = "site.yaml"
 # What may be typed of each verb that touches no node, in a folder with a blueprint. `docs/security.md` names them.
 NO_NODE = {
     "catalog list": ["catalog", "list", "gpus"],
+    "catalog new": ["catalog", "new", "gpus", "our-gpu", "--in", "."],
     "catalog search": ["catalog", "search", "h100"],
     "catalog show": ["catalog", "show", "dgx-h100"],
     "design": ["design", BLUEPRINT],
