@@ -20,7 +20,7 @@ from hpcforge.node import commands
 from hpcforge.node.obstacles import Conflict, Inspection
 
 if TYPE_CHECKING:
-    from hpcforge.node.requests import ListenRequest
+    from hpcforge.node.requests import DesiredRoleRequest, ListenRequest
 
 _LISTENS = {"tcp": "0A", "udp": "07"}  # the state of a socket, see include/net/tcp_states.h
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
@@ -49,7 +49,12 @@ class _Owner(NamedTuple):
 
 def search(inspection: Inspection, proc: Path = Path("/proc")) -> Iterator[Conflict]:
     """Yield the programs that have a port of a role, each with all such ports."""
-    needs = [(role["role"], need) for role in inspection.roles for need in role.get("listens", ())]
+    needs = [
+        (role["role"], need)
+        for role in inspection.roles
+        if not _is_its_own(inspection, role)
+        for need in role.get("listens", ())
+    ]
     occupied = [
         (role, listener) for listener in _listeners(proc, needs) for role, need in needs if _clash(need, listener)
     ]
@@ -68,6 +73,12 @@ def search(inspection: Inspection, proc: Path = Path("/proc")) -> Iterator[Confl
         places = ", ".join(dict.fromkeys(map(str, listeners)))
         holder, remedy = _named(owner, listeners[0])
         yield Conflict(role, "port", " and ".join(numbers), f"{holder} listens on {places}", remedy)
+
+
+def _is_its_own(inspection: Inspection, role: DesiredRoleRequest) -> bool:
+    """Tell whether a role that has been here starts its daemon by a step of Ansible's, whose unit is not known."""
+    entry = inspection.receipt.roles.get(role["role"])
+    return entry is not None and not entry["units"]
 
 
 def _going(inspection: Inspection) -> Iterator[str]:

@@ -94,6 +94,15 @@ def test_what_listens_everywhere_has_each_address(proc, table, address, place):
     assert conflict.why.endswith(f"listens on {place} (tcp)")
 
 
+@pytest.mark.parametrize(("units", "own"), [({}, True), ({"other.service": {}}, False)])
+def test_a_daemon_that_a_step_of_the_role_started_is_no_obstacle_later(proc, monkeypatch, units, own):
+    """The unit of such a daemon is not known: Ansible's role has it."""
+    earlier = receipt.EMPTY._replace(roles={"dns": {"units": units}})
+    wanted = role(53, address="10.1.0.10")
+    monkeypatch.setitem(globals(), "inspected", lambda *roles, units=(): obstacles.Inspection(roles, {}, earlier))
+    assert (proc(wanted, [("tcp", "0A00010A", 53, "0A")]) == []) is own
+
+
 @pytest.mark.parametrize(
     ("table", "address", "port", "state"),
     [
