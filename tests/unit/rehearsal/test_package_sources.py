@@ -62,7 +62,7 @@ def test_sources_are_those_of_the_roles_that_run(site: Loaded, dgx: Loaded) -> N
 def test_a_source_that_is_reached_passes_and_is_said(site: Loaded) -> None:
     for sources in (None, {MIRROR: True}):
         found = compared(site, facts(site, sources))
-        text = compared_text(found, up=sources is not None)
+        text = compared_text(found, up=sources is not None, full=True)
         assert f"package sources: {MIRROR}: nodes fetch from there through this machine's proxy" in text
         assert "nvidia_driver: its" not in text
         assert found.unexplained == ()
@@ -76,7 +76,7 @@ def test_roles_whose_source_is_not_reached_are_left_out_and_said(
     site: Loaded, sources: dict[str, bool], why: str
 ) -> None:
     found = compared(site, facts(site, sources))
-    text = compared_text(found, up=True)
+    text = compared_text(found, up=True, full=True)
     assert f"nvidia_driver: its packages come from {MIRROR}, {why}" in text
     assert "\npackage sources: " not in text
     assert "package nvidia-driver-cuda" in "".join(
