@@ -88,7 +88,7 @@ def _enumerated(schema: Schema) -> Schema:
 
 
 def _constant(schema: Schema) -> Schema:
-    """A constant number may be quoted, and the constant text of a number bare."""
+    """Return the schema of a constant: a number may be quoted, and the text of a number bare."""
     const = schema["const"]
     about = {key: schema[key] for key in _ABOUT if key in schema}
     if (value := _value(const)) is not None:

@@ -20,7 +20,7 @@ from hpcforge.blueprint import values as v
 from hpcforge.blueprint.mig import MigProfile, MigShape
 from hpcforge.blueprint.section import Section
 
-GUESS = "guess: "  # what the source of a number begins with that nobody has published; the rest says why
+GUESS = "guess: "  # how the source of an unpublished number begins; its reason follows
 FormFactor = Literal["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "oam", "pcie", "superchip"]
 GpuCooling = Literal["passive", "active", "liquid"]  # passive: by the chassis's fans
 Inlet = Literal["c14", "c16", "c20", "c22", "busbar"]  # of IEC 60320, but for the busbar

@@ -93,7 +93,7 @@ def _known(new: Newcomers) -> Iterator[dict[str, object]]:
 def removed(
     blueprint: Blueprint, inventory: Inventory | None, names: Collection[str], places: Mapping[str, Place]
 ) -> Edits:
-    """Return how the nodes are taken out, with what is said of them alone. Raises `EditError`.
+    """Return how the nodes are taken out, with the entries that concern them alone. Raises `EditError`.
 
     `places` are those in racks: nodes of a group with `u` are pinned where they stand.
     """

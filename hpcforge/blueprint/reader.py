@@ -180,7 +180,7 @@ def values_in_comments(document: Document) -> Iterator[Diagnostic]:
                 line = source.lines[mark.line - 1] if mark.line <= len(source.lines) else ""
                 if word := _COMMENT.search(line, mark.column - 1):
                     quoted = quote(f'{key}: "{word[1]}"')
-                    hint = f"{quote(word[1])} is a comment; as a value: {quoted}"
+                    hint = f"what follows is a comment; as a value: {quoted}"  # the word of a password is not shown
                     yield Diagnostic("warning", f"{quote(key)} has no value", source, mark, hint)
             trees += tree.entries.values()
         elif isinstance(tree, Sequence):

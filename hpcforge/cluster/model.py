@@ -847,7 +847,7 @@ class Cluster:
 
     @property
     def login_nodes(self) -> tuple[str, ...]:
-        """The nodes where people log in and compile: login nodes, or without one the Slurm controller."""
+        """Return the nodes where people log in and compile: login nodes, or without one the Slurm controller."""
         return tuple(node.name for node in self.with_function("login")) or (self.slurm.controller,)
 
     @property

@@ -31,7 +31,7 @@ def pdu_w(room: Room, rack: Rack, feed: str) -> float | None:
 
 
 def most_pdu_w(room: Room, rack: Rack, feed: str) -> float | None:
-    """The same, but its rating where no derating is given."""
+    """Return the same, but its rating where no derating is given."""
     pdu, volts = rack.pdu, pdu_volts(room, rack, feed)
     if pdu is None or volts is None or pdu.amps is None or pdu.phases is None:
         return None
@@ -62,7 +62,7 @@ def pdu_a(room: Room, rack: Rack) -> float | None:
 
 
 def most_pdu_a(room: Room, rack: Rack) -> float | None:
-    """The same, but its rating where no derating is given."""
+    """Return the same, but its rating where no derating is given."""
     return None if rack.pdu is None or rack.pdu.amps is None else rack.pdu.amps * room.most_derating
 
 
@@ -72,7 +72,7 @@ def feed_w(room: Room, feed: Feed) -> float | None:
 
 
 def most_feed_w(room: Room, feed: Feed) -> float | None:
-    """The same, but its limit or its breaker's rating where no derating is given."""
+    """Return the same, but its limit or its breaker's rating where no derating is given."""
     if feed.limit_w is not None:
         return feed.limit_w * room.most_derating
     return units.breaker_w(feed.volts, feed.amps, feed.phases, room.most_derating) if feed.amps is not None else None

@@ -92,7 +92,7 @@ class Load:
 
     @property
     def least_w(self) -> float:
-        """What it draws at least at maximum: its power, or that of its known parts."""
+        """Return what it draws at least at maximum: its power, or that of its known parts."""
         return self.parts_w if self.power_w is None else self.power_w
 
 
@@ -137,7 +137,7 @@ class Room:
 
     @property
     def most_derating(self) -> float:
-        """The derating; 1 where it is not given: no breaker carries more than its rating."""
+        """Return the derating; 1 where it is not given: no breaker carries more than its rating."""
         return 1.0 if self.derating is None else self.derating
 
     @cached_property

@@ -22,7 +22,7 @@ class Watts:
 
     @property
     def least_w(self) -> float:
-        """The power, or where it is not known that of its known parts: it takes no less."""
+        """Return the power, or where it is not known that of its known parts: it takes no less."""
         return sum(part.total_w or 0.0 for part in self.parts) if self.node_w is None else self.node_w
 
 

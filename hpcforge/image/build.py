@@ -150,7 +150,7 @@ def _again(locked: Lock, apt: Apt) -> Lock:
 
 
 def _asked(lock: Lock) -> list[str]:
-    """What apt is asked for; the rest of an image comes with these."""
+    """Return the packages that apt installs by name; the rest of an image comes with these."""
     return [*recipe.ALWAYS, *recipe.BASE, *lock.to_install]
 
 

@@ -39,7 +39,7 @@ class Numbers:
         self._reserved = {number for role in roles for _, _, number in _desired(role)}
 
     def is_fixed(self, number: int) -> bool:
-        """Whether a number is one of Debian's own, or has a name of another source, such as a directory service."""
+        """Tell whether a number is one of Debian's own, or has a name of another source, as of a directory service."""
         if number <= _SYSTEM.stop:  # up to 99 they are the same on all hosts: base-passwd
             return True
         for names, read, name in ((self._users, pwd.getpwuid, "pw_name"), (self._groups, grp.getgrgid, "gr_name")):

@@ -39,7 +39,7 @@ def test_a_gpu_worker_of_a_template_boots_its_image_with_the_headers_that_its_dr
     blueprint, machines = of_template(tmp_path, name)
     with metal(tmp_path, [Machine(tmp_path)], blueprint) as there:
         with_machines(there, machines)
-        # It has less than the template's server, which is said, and written down all the same.
+        # It has less than the template's server, which is printed; its record is written all the same.
         there.hpcforge("discover", "SITE", *there.controllers, "--trust-new", "--assign", "g01", code=Exit.BELOW)
         image = built(there, "--metal")
         assert "g01   installed" in there.by_hand(image, "g01", ADDRESS)

@@ -36,8 +36,10 @@ def test_scalars_stay_the_text_that_was_written() -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("slack_channel: #aurora\n", '`#aurora` is a comment; as a value: `slack_channel: "#aurora"`'),
-        ("a:\n  - b: #x  \n", '`#x` is a comment; as a value: `b: "#x"`'),
+        ("slack_channel: #aurora\n", 'what follows is a comment; as a value: `slack_channel: "#aurora"`'),
+        ("a:\n  - b: #x  \n", 'what follows is a comment; as a value: `b: "#x"`'),
+        ("password: #hunter2\n", "what follows is a comment; as a value: `password: (not shown)`"),
+        ("password: # of the database\n", None),
         ("a: # aurora\n", None),  # a comment as people write them
         ("a: #1 of three\n", None),
         ("a: #group\n  b: 1\n", None),  # its value is below
