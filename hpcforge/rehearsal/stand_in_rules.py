@@ -34,6 +34,7 @@ from hpcforge.rehearsal.stand_ins import StandInRule
 Said = tuple[str, str] | None
 _TIMES = ("s", "ms", "us", "ns")  # units of how long
 _TENTH = 0.1  # of the median
+_SHARED = 2  # times the limit of a ratio of speeds, where nodes share cores: a rank that waits for one is not slow
 
 
 def login_user(cluster: Cluster) -> str:
@@ -339,6 +340,12 @@ def _smoke(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     return replace(cluster, acceptance=replace(cluster.acceptance, tests=tests))
 
 
+def _of_ratio(program: SmokeTestProgram) -> tuple[Threshold, ...]:
+    """The highest ratios of speeds: of a node's to other nodes', or to its own before."""
+    ratios = {measure.name for measure in program.measures if measure.unit == "1" and measure.better == "lower"}
+    return tuple(line for line in program.lines if line.measure in ratios and line.bound.startswith("at_most"))
+
+
 def _of_speed(program: SmokeTestProgram) -> tuple[Threshold, ...]:
     """The lines that say how fast it must be, by itself or beside other nodes; shared cores do not explain a tenth."""
     units = {measure.name: measure.unit for measure in program.measures}
@@ -350,16 +357,20 @@ def _speeds_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     lines = [f"{line.measure} of {test.name}" for test in tests for line in _of_speed(test.program)]
     lines += ["the designed share of storage"] if cluster.storage_shares else []
-    without = ", ".join(dict.fromkeys(lines))
-    return ("speeds", f"the nodes share this machine's cores: no line is drawn for {without}") if without else None
+    ratios = [f"{line.measure} of {test.name}" for test in tests for line in _of_ratio(test.program)]
+    parts = [f"no line is drawn for {', '.join(dict.fromkeys(lines))}"] if lines else []
+    parts += [f"{', '.join(dict.fromkeys(ratios))} may be {_SHARED} times as much"] if ratios else []
+    return ("speeds", f"the nodes share this machine's cores: {'; '.join(parts)}") if parts else None
 
 
 def _speeds(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     assert cluster.acceptance is not None
     tests = []
     for test in cluster.acceptance.tests:
-        left = tuple(line for line in test.program.lines if line not in _of_speed(test.program))
-        tests.append(replace(test, program=replace(test.program, lines=left)))
+        left = [line for line in test.program.lines if line not in _of_speed(test.program)]
+        ratios = _of_ratio(test.program)
+        lines = (replace(line, number=line.number * _SHARED) if line in ratios else line for line in left)
+        tests.append(replace(test, program=replace(test.program, lines=tuple(lines))))
     return replace(cluster, acceptance=replace(cluster.acceptance, tests=tuple(tests)), storage_shares={})
 
 

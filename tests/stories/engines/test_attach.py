@@ -116,11 +116,9 @@ def test_a_cut_that_heals(engines: Engines, nodes: Nodes) -> None:
     engines.start(NodeProgram("t", "n2", finish_request(marks, 0.1, 5, 5), 120.0))
     first = until(engines, "role_done")
     nodes.link("n2", "down")
-    cut_s = time.monotonic()
     try:
         lost = until(engines, "warning")
         assert "the connection was lost" in lost[-1].data["detail"]
-        assert time.monotonic() - cut_s < 45  # 25 s, and what a busy machine needs
     finally:
         nodes.link("n2", "up")
     rest = until(engines, "result")
@@ -139,7 +137,6 @@ def test_a_node_that_stays_away_is_unreachable_in_the_end(engines: Engines, node
     assert (data["unreachable"], data["reason"]) == (True, "link")
     assert "n2" in data["error"]
     assert "within 4 s" in data["error"]
-    assert 4 <= time.monotonic() - start < 30
     while True:  # it is started again
         try:
             nodes.inside("n2", "pkill -f 'sleep 3[0]' || true")

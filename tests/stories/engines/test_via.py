@@ -5,7 +5,6 @@ n2 plays all of them by 32 more addresses, in a subnet that only n1 shares.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -51,14 +50,11 @@ def test_32_nodes_over_one_connection(through: Engines, nodes: Nodes, behind: li
     limits = nodes.inside("n1", "sshd -T 2>/dev/null | grep -E '^max(startups|sessions)'").split("\n")
     assert sorted(limits)[1:] == ["maxsessions 10", "maxstartups 10:30:100"]  # Debian's own
     request = {"verb": "observe", "wanted": [], "reads": ["/etc/hostname"]}
-    start = time.monotonic()
     seen = finish(through, *(NodeProgram(target.name, target.name, request, 60.0) for target in behind))
-    wall_s = time.monotonic() - start
     for events in seen.values():
         data = {event.kind: event.data for event in events}
         assert data["result"]["ok"], data["result"]["error"]
         assert data["observed"]["reads"] == {"/etc/hostname": "n2\n"}
-    assert wall_s < 30
     # this look is a login too; were each node a connection of its own there would be 33
     assert int(nodes.inside("n1", LOGINS)) == 2
 
@@ -170,9 +166,7 @@ def test_a_node_that_is_not_there_is_told_from_a_jump_host_that_is_not(
     assert "gone" in seen["gone"][-1].data["error"]
     away = replace(n1, name="bastion", address=nodes.lab.gateway.rsplit(".", 1)[0] + ".250")
     with Engines(behind, tmp_path / "two", tmp_path, via=away) as engines:
-        start = time.monotonic()
         seen = finish(engines, *(Command(target.name, target.name, ("true",)) for target in behind))
-        assert time.monotonic() - start < 15  # it is asked once, not by each of the 32 in turn
     for events in seen.values():
         assert events[-1].data["reason"] == "via"
         assert "bastion" in events[-1].data["error"]

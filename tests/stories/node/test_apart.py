@@ -3,7 +3,6 @@
 import json
 import secrets
 import subprocess
-import time
 
 import pytest
 
@@ -116,9 +115,7 @@ def test_it_is_told_to_stop(node, wanted):
         begun(program)
         assert node.send({"verb": "stop", "task": "another"})[-1]["event"] == "done"
         assert node.observed()["at_work"]["task"] == request["task"]
-        begin = time.monotonic()
         assert not of(node.send({"verb": "stop", "task": request["task"], "timeout_s": 20}), "failed")
-        assert time.monotonic() - begin < 15
         assert node.observed()["at_work"] is None
         failed = of([json.loads(line) for line in program.stdout], "failed")
         assert "stopped by SIGTERM" in failed[0]["error"]
@@ -200,24 +197,6 @@ def test_old_spools_go(node, wanted):
     left = node.shell("sudo ls /run/hpcforge").split()
     assert "old.jsonl" not in left
     assert len(left) <= 21
-
-
-def test_what_it_costs(node, wanted):
-    """A task costs a fork and a word with systemd; on two idle cores about 40 ms of a request of 300."""
-    walls = {False: [], True: []}
-
-    def costs() -> float:
-        return min(walls[True]) - min(walls[False])
-
-    while len(walls[True]) < 4 or (len(walls[True]) < 20 and costs() >= 0.5):  # the least of more says it better
-        for apart, walled in walls.items():
-            request = converge("finish", [{"role": "one"}], run=run())
-            if not apart:
-                del request["task"]
-            begin = time.monotonic()
-            node.send(request)
-            walled.append(time.monotonic() - begin)
-    assert costs() < 0.5  # far above 0.06, since the machine is shared
 
 
 def test_two_at_once_are_never_done(node, wanted):

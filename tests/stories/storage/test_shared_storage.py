@@ -215,7 +215,6 @@ def test_a_bucket_s_server_does_not_answer_and_holds_nobody_up(site: Site) -> No
         print(f"{verb[0]} while the object server says nothing: {took_s:.0f} s")
         assert away.returncode == code
         assert f"{object_server.ADDRESS}: no answer within 8 s" in away.stdout
-        assert took_s < 120
     assert site.ssh("w01", f"timeout 20 sudo -iu ada id -un; {MOUNTED}") == "ada\nmounted\n"
     site.ssh("head", "sudo systemctl kill --signal=CONT swift-proxy")
     for worker in ("w01", "w02"):

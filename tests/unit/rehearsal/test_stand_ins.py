@@ -239,6 +239,25 @@ def test_nodes_that_share_a_machine_are_not_held_to_speeds(dgx: Loaded) -> None:
     assert speeds.endswith(": no line is drawn for copy_gb_per_s of memory_copy, step_s of memory_copy")
 
 
+def test_nodes_that_share_cores_are_held_to_twice_a_ratio_of_speeds(dgx: Loaded) -> None:
+    """Beside other work of the machine, healthy nodes of a rehearsal had 1.15 of the first quarter's time."""
+    acceptance = dgx.cluster.acceptance
+    assert acceptance is not None
+    program = dataclasses.replace(
+        acceptance.tests[0].program,
+        measures=(Measure("slowdown", "1", "lower"), Measure("steps", "1", shown="count")),
+        lines=(Threshold("slowdown", "at_most", 1.05), Threshold("steps", "at_most", 9)),
+    )
+    test = dataclasses.replace(acceptance.tests[0], program=program)
+    changed = dataclasses.replace(dgx.cluster, acceptance=dataclasses.replace(acceptance, tests=(test,)))
+    cluster, said = rehearsed(changed, lab_facts(dgx, None), RULES)
+    assert cluster.acceptance is not None
+    lines = cluster.acceptance.tests[0].program.lines
+    assert lines == (Threshold("slowdown", "at_most", 2.1), Threshold("steps", "at_most", 9))
+    (speeds,) = (entry.sentence for entry in said if entry.name == "speeds")
+    assert speeds == f"the nodes share this machine's cores: slowdown of {test.name} may be 2 times as much"
+
+
 def test_instances_of_cut_gpus_are_devices_too_and_nothing_cuts_them(rehearsal_of: Rehearsal) -> None:
     """So a lab's slurmd opens for each instance what the site's would."""
     site = rehearsal_of(load(ROOT / "tests/unit/roles/blueprints/mig.yaml"), "b01")
