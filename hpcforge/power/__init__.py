@@ -120,4 +120,4 @@ class Quirk(BaseModel):
 def quirks() -> Mapping[str, Quirk]:
     """Return the table by name."""
     text = (files("hpcforge.power") / "quirks.yaml").read_text(encoding="utf-8")
-    return {name: Quirk(**row) for name, row in yaml.safe_load(text).items()}
+    return {name: Quirk(**row) for name, row in yaml.load(text, Loader=yaml.CSafeLoader).items()}

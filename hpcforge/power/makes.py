@@ -79,7 +79,7 @@ class Make(BaseModel):
 def makes() -> tuple[Make, ...]:
     """Return the table."""
     text = (files("hpcforge.power") / "makes.yaml").read_text(encoding="utf-8")
-    return tuple(Make(**row) for row in yaml.safe_load(text))
+    return tuple(Make(**row) for row in yaml.load(text, Loader=yaml.CSafeLoader))
 
 
 def matching(table: Iterable[Make], traits: Traits, leave_out: frozenset[Trait] = frozenset()) -> tuple[Make, ...]:

@@ -84,7 +84,7 @@ class SecondSettings(BaseModel):
 def second_settings() -> SecondSettings:
     """Return the table."""
     text = (files("hpcforge.slurm") / "second_settings.yaml").read_text(encoding="utf-8")
-    return SecondSettings.model_validate(yaml.safe_load(text))
+    return SecondSettings.model_validate(yaml.load(text, Loader=yaml.CSafeLoader))
 
 
 def implied_settings(slurm: SlurmSection, *, accounting: bool) -> Iterator[tuple[str, str]]:

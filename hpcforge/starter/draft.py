@@ -67,7 +67,7 @@ def templates() -> dict[str, ClusterTemplate]:
 
 def _template(file: resources.abc.Traversable) -> ClusterTemplate:
     front, _, text = file.read_text(encoding="utf-8").partition("---\n")
-    about = yaml.safe_load(front)
+    about = yaml.load(front, Loader=yaml.CSafeLoader)
     fabric = TemplateFabric(**about.pop("fabric")) if "fabric" in about else None
     return ClusterTemplate(name=file.name.removesuffix(".yaml"), text=text, fabric=fabric, **about)
 

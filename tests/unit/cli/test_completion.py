@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.cli import _VERBS
+
 REPOSITORY = Path(__file__).parents[3]
 REHEARSAL = "blueprints/rehearsal.yaml"
 
@@ -71,3 +73,16 @@ def test_a_blueprint_with_mistakes_offers_what_can_be_read(tmp_path: Path) -> No
     assert tab("hpcforge plan site.yaml --limit he", tmp_path) == ["head"]
     (tmp_path / "site.yaml").write_bytes(b"nodes: {\xff")
     assert tab("hpcforge plan site.yaml --limit w", tmp_path) == ["worker"]
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("hpcforge ", [*_VERBS]),
+        ("hpcforge apply --lim", ["--limit"]),
+        ("hpcforge catalog sh", ["show"]),
+        ("hpcforge app", ["apply"]),
+    ],
+)
+def test_verbs_and_options(line: str, offered: list[str]) -> None:
+    assert sorted(tab(line)) == sorted(offered)
