@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -23,6 +23,8 @@ from hpcforge.blueprint.value_types import TYPES, TypeName, list_of
 
 VariableName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+# pydantic takes a millisecond to make each, and most variables have one of few types
+_ADAPTERS: dict[tuple[Hashable, ...], TypeAdapter[object]] = {}
 _NUMBERS: Mapping[TypeName | None, tuple[type, Any]] = {"whole": (int, v.whole), "number": (float, v.number)}
 
 
@@ -84,7 +86,10 @@ class Variable(BaseModel):
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self.written)
+        shape = (self.type, self.list_of, self.one_of, self.at_least, self.at_most)
+        if shape not in _ADAPTERS:
+            _ADAPTERS[shape] = TypeAdapter(self.written)
+        return _ADAPTERS[shape]
 
     def typed(self, value: object) -> Any:
         """A value as a blueprint would give it, typed. Raises ValueError with what is wrong with it."""

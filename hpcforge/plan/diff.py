@@ -212,7 +212,7 @@ def _never_ran(cluster: Cluster, desired: Desired, reachable: Mapping[str, Obser
         for name, seen in reachable.items()
         if name != controller
         for role in desired.nodes[name]
-        if role.of(File) and any(need.role == desired.scheduler for need in role.needs)
+        if any(need.role == desired.scheduler for need in role.needs) and role.of(File)
     ]
     return bool(own) and all(_lacks_files(role, seen) for role, seen in (*own, *users))
 
