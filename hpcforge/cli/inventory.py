@@ -6,11 +6,13 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from hpcforge import bundled
 from hpcforge.atomic import write_atomically
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli import failures
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import lab_kind, open_site
@@ -18,8 +20,15 @@ from hpcforge.cluster import machines
 from hpcforge.cluster.model import Node
 from hpcforge.engines.ansible_jump import proxy_command, ssh_words
 from hpcforge.engines.host_keys import known_hosts
-from hpcforge.engines.inventories import ansible_connection, ansible_inventory, pyinfra_connection
+from hpcforge.engines.inventories import (
+    ansible_connection,
+    ansible_file,
+    ansible_inventory,
+    pyinfra_connection,
+    ssh_config,
+)
 from hpcforge.engines.tasks import Target
+from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.report import printing
 from hpcforge.report.text import table
@@ -28,10 +37,17 @@ from hpcforge.run.site import Site, jump_host, target
 _HEADER = ("machine", "address", "mac", "bmc", "bmc mac", "serial", "functions", "rack", "hardware")
 
 
-def inventory(blueprint: Path | None, inventory: Path | None, lab: str | None, as_json: bool) -> int:
-    """Run `hpcforge inventory`. Returns the exit status."""
+def inventory(blueprint: Path | None, inventory: Path | None, lab: str | None, formats: Sequence[str]) -> int:
+    """Run `hpcforge inventory`. Returns the exit status. Raises UsageError for more than one format."""
+    if len(formats) > 1:
+        raise UsageError(f"{' and '.join(f'--{name}' for name in formats)} exclude each other", "give one of them")
     site = open_site(blueprint or default_blueprint(), inventory, lab, None, needs_lab=False)
-    printing.result(json.dumps(document(site), indent=2) + "\n" if as_json else _table(site))
+    printing.result(_FORMATS[formats[0] if formats else "table"](site))
+    if {*formats} & _OVER_SSH and (without := [node.name for node in site.cluster.nodes if not node.host_keys]):
+        printing.note(
+            f"{fold(without)}: the inventory has no host key, so ssh refuses to go there\n"
+            "hint: hpcforge netboot record, or hpcforge apply --trust-new, writes them\n"
+        )
     return Exit.DONE
 
 
@@ -141,6 +157,20 @@ def _kept(name: str, text: str) -> Path:
     return path
 
 
+def _ssh_config(site: Site) -> str:
+    """Return a configuration of OpenSSH with a block for each node and the jump host."""
+    nodes = [target(site, node.name, node) for node in site.cluster.nodes]
+    via = jump_host(site)
+    known = _kept("known_hosts", known_hosts([*nodes, *([via] if via else [])]))
+    return ssh_config(nodes, site.cluster.domain, known, via)
+
+
+def _ansible(site: Site) -> str:
+    way = _Way(site)
+    hosts = {node.name: way.ansible(node) | _variables(site, node) for node in site.cluster.nodes}
+    return ansible_file(hosts, machines.groups(site.cluster))
+
+
 def _table(site: Site) -> str:
     rows = [
         (
@@ -158,3 +188,14 @@ def _table(site: Site) -> str:
     ]
     told = [column for column, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
     return table([_HEADER[column] for column in told], [[row[column] for column in told] for row in rows])
+
+
+_FORMATS: dict[str, Callable[[Site], str]] = {
+    "table": _table,
+    "json": lambda site: json.dumps(document(site), indent=2) + "\n",
+    "ssh-config": _ssh_config,
+    "ansible": _ansible,
+    "clustershell": lambda site: machines.clustershell(site.cluster),
+    "genders": lambda site: machines.genders(site.cluster),
+}
+_OVER_SSH = {"ssh-config", "ansible"}

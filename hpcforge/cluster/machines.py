@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import FUNCTIONS, Cluster, Node
 from hpcforge.errors import ExpectedError
 
@@ -42,6 +44,48 @@ def _groups(cluster: Cluster) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         racks.setdefault(node.rack or "", []).append(node.name)
     yield from (("rack", rack, tuple(nodes)) for rack, nodes in racks.items() if rack)
     yield from (("partition", partition.name, partition.nodes) for partition in cluster.slurm.partitions)
+
+
+def clustershell(cluster: Cluster) -> str:
+    """Return groups for a file in `groups.d` of ClusterShell: `@worker`, `@rack:r1`, `@partition:main`.
+
+    A source a kind, as groups.conf(5) has them; the first is the one of names without a source. Every name is quoted:
+    YAML takes `on` and `1` for something else.
+    """
+    sources: dict[str, dict[str, str]] = {}
+    for kind, name, nodes in _kinds(cluster):
+        if nodes:
+            sources.setdefault(kind, {})[name] = fold(nodes)
+    everyone = fold(node.name for node in cluster.nodes)
+    lines = []
+    for kind, names in sources.items():
+        lines.append(f"{kind}:")
+        lines += [f"  {json.dumps(name)}: {json.dumps(nodes)}" for name, nodes in {"all": everyone, **names}.items()]
+    return "\n".join(lines) + "\n"
+
+
+def genders(cluster: Cluster) -> str:
+    """Return a genders file: functions as attributes, `rack=r1`, `hardware=MODEL`, and `partition_main`.
+
+    A node has an attribute once, and may be in several partitions: those are attributes of their own.
+    """
+    of: dict[str, list[str]] = {node.name: [*node.functions] for node in cluster.nodes}
+    for partition in cluster.slurm.partitions:
+        for name in partition.nodes:
+            of[name].append(f"partition_{partition.name}")
+    lines = []
+    for node in cluster.nodes:
+        rack = [f"rack={node.rack}"] if node.rack else []
+        lines.append(f"{node.name} {','.join([*of[node.name], *rack, f'hardware={node.hardware}'])}")
+    return "\n".join(lines) + "\n"
+
+
+def _kinds(cluster: Cluster) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    yield from _groups(cluster)
+    models: dict[str, list[str]] = {}
+    for node in cluster.nodes:
+        models.setdefault(node.hardware, []).append(node.name)
+    yield from (("hardware", model, tuple(nodes)) for model, nodes in models.items())
 
 
 def variables(cluster: Cluster, node: Node) -> dict[str, Any]:

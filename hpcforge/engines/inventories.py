@@ -52,6 +52,45 @@ def ansible_inventory(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[st
     return json.dumps(document)
 
 
+def ansible_file(hosts: Mapping[str, Mapping[str, object]], groups: Mapping[str, Iterable[str]]) -> str:
+    """Return the same as a file for `ansible -i FILE.json`, which the plugin `yaml` reads."""
+    children = {name: {"hosts": dict.fromkeys(nodes)} for name, nodes in groups.items()}
+    variables = {name: unsafe(values) for name, values in hosts.items()}
+    return json.dumps({"all": {"hosts": variables, "children": children}}, indent=1) + "\n"
+
+
+def ssh_config(nodes: Iterable[Target], domain: str, known_hosts: Path, via: Target | None = None) -> str:
+    """Return a file for `ssh -F`: how hpcforge goes to each node, and host keys of the inventory alone."""
+    nodes = tuple(nodes)
+    other = via is not None and via.name not in {node.name for node in nodes}
+    blocks = [_host_block(via, via.name, known_hosts)] if via and other else []
+    for node in nodes:
+        names = f"{node.name} {node.name}.{domain}"
+        jump = via.name if via and via.address != node.address else None
+        blocks.append(_host_block(node, names, known_hosts, jump))
+    return "\n".join(blocks)
+
+
+def _host_block(target: Target, names: str, known_hosts: Path, jump: str | None = None) -> str:
+    lines = [
+        f"Host {names}",
+        f"HostName {target.address}",
+        f"User {target.user}",
+        *([f"IdentityFile {_ssh_path(target.key)}", "IdentitiesOnly yes"] if target.key else []),
+        *([f"ProxyJump {jump}"] if jump else []),
+        "StrictHostKeyChecking yes",
+        f"UserKnownHostsFile {_ssh_path(known_hosts)}",
+        "GlobalKnownHostsFile /dev/null",
+        "UpdateHostKeys no",
+    ]
+    return "\n    ".join(lines) + "\n"
+
+
+def _ssh_path(path: Path) -> str:
+    """Return a path as ssh_config(5) takes it: in quotes, for it may have blanks; % begins a token."""
+    return '"' + str(path).replace("%", "%%") + '"'
+
+
 def pyinfra_connection(target: Target, known_hosts: Path, ssh_config: Path | None = None) -> dict[str, Any]:
     """`host.data` of pyinfra's ssh: strict host keys, no configuration except `ssh_config`."""
     return {

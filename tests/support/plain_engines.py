@@ -54,6 +54,20 @@ def ansible(of: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return _run(of, _BIN / "ansible", "-i", ROOT / "inventory" / "for_ansible.py", *words)
 
 
+def inventory(of: Path, kind: str, name: str) -> Path:
+    """A file as `hpcforge inventory` prints it."""
+    done = _run(of, sys.executable, "-m", "hpcforge", "inventory", of, kind)
+    assert done.returncode == 0, done.stderr
+    path = of.parent / name
+    path.write_text(done.stdout)
+    return path
+
+
+def over_ssh(of: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """ssh, clush or ansible, as somebody types it."""
+    return _run(of, *words)
+
+
 def pyinfra(of: Path, deploy: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """pyinfra as somebody types it who has a clone."""
     return _run(of, _BIN / "pyinfra", "-y", ROOT / "inventory" / "for_pyinfra.py", deploy, *words)

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
         rich_help_panel="Write and check a blueprint",
-        epilog="Example: hpcforge inventory --json blueprints/dgx-h100-unit.yaml",
+        epilog="Example: hpcforge inventory site.yaml --ssh-config > ssh_config; ssh -F ssh_config w01",
     )(inventory)
 
 
@@ -32,11 +32,24 @@ def inventory(
     inventory: options.Inventory = None,
     lab: options.LabName = None,
     as_json: options.Json = False,
+    ssh_config: Annotated[
+        bool, typer.Option("--ssh-config", help="Print a configuration of OpenSSH: users, jump host, host keys.")
+    ] = False,
+    ansible: Annotated[
+        bool, typer.Option("--ansible", help="Print an inventory of Ansible, to be a .json file.")
+    ] = False,
+    clustershell: Annotated[
+        bool, typer.Option("--clustershell", help="Print groups of ClusterShell: @worker, @rack:r1, @hardware:MODEL.")
+    ] = False,
+    genders: Annotated[bool, typer.Option("--genders", help="Print a genders file, as pdsh -g reads it.")] = False,
 ) -> int:
     """List machines: addresses, MACs, BMCs, serials, hardware, groups.
 
-    Contacts no node. Plain Ansible and pyinfra read it through inventory/for_ansible.py and inventory/for_pyinfra.py.
+    Contacts no node. Other tools get the same machines: docs/operations.md.
     """
     from hpcforge.cli import inventory as work
 
-    return work.inventory(blueprint, inventory, lab, as_json)
+    printed = {
+        "json": as_json, "ssh-config": ssh_config, "ansible": ansible, "clustershell": clustershell, "genders": genders
+    }  # fmt: skip
+    return work.inventory(blueprint, inventory, lab, [name for name, chosen in printed.items() if chosen])

@@ -136,6 +136,29 @@ def test_plain_ansible_and_plain_pyinfra_get_in_as_hpcforge_does(
     assert nodes.inside("n1", "cat /root/told_n1") == nodes.inside("n2", "cat /root/told_v01") == said
 
 
+def test_ssh_clush_and_ansible_reach_nodes_behind_the_jump_host_by_printed_files(
+    nodes: Nodes, machines: dict[str, Target], tmp_path: Path
+) -> None:
+    blueprint = plain.blueprint(tmp_path, nodes.lab, machines, "x")
+    config = str(plain.inventory(blueprint, "--ssh-config", "ssh_config"))
+    for name, host in {"n1": "n1", "v01": "n2", "v01.plain.example.org": "n2"}.items():
+        done = plain.over_ssh(blueprint, "ssh", "-F", config, name, "hostname")
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{host}\n", "")
+    groups = tmp_path / "groups.d"
+    groups.mkdir()
+    plain.inventory(blueprint, "--clustershell", "groups.d/site.yaml")
+    (tmp_path / ".config" / "clustershell").mkdir(parents=True)
+    (tmp_path / ".config" / "clustershell" / "groups.conf").write_text(
+        f"[Main]\ndefault: function\nautodir: {groups}\n"
+    )
+    done = plain.over_ssh(blueprint, "clush", "-o", f"-F {config}", "-w", "@worker,@head", "hostname")
+    assert sorted(done.stdout.splitlines()) == ["n1: n1", "v01: n2"], done.stderr
+    hosts = str(plain.inventory(blueprint, "--ansible", "hosts.json"))
+    done = plain.over_ssh(blueprint, "ansible", "-i", hosts, "function_worker", "-m", "ping")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "v01 | SUCCESS" in done.stdout
+
+
 @pytest.mark.parametrize("wrong", ["n1", "v01"])
 def test_plain_ansible_and_plain_pyinfra_refuse_a_host_key_that_is_not_known(
     wrong: str, nodes: Nodes, machines: dict[str, Target], tmp_path: Path

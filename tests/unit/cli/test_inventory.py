@@ -113,3 +113,106 @@ def test_another_python_goes_on_in_the_one_that_has_hpcforge(tmp_path: Path) -> 
     done = program(script, "--list", cache=tmp_path, **bare, HPCFORGE_BLUEPRINT=str(SITE))
     assert done.returncode == 0, done.stderr
     assert "gpu032" in json.loads(done.stdout)["all"]["hosts"]
+
+
+def printed(capsys: pytest.CaptureFixture[str], site: Path, kind: str) -> str:
+    assert run(["inventory", str(site), kind]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def bastion(tmp_path: Path) -> Path:
+    """A site behind a machine of its own, with a key in a folder whose name has a blank."""
+    inventory = tmp_path / "machines.yaml"
+    (tmp_path / "my keys").mkdir()
+    (tmp_path / "my keys" / "id").touch(mode=0o600)
+    keys = f"[{json.dumps(KEY)}]"
+    inventory.write_text(
+        f"""schema: 1
+access:
+  key: "my keys/id"
+  via: {{host: gate.example.org, user: gatekeeper, host_keys: {keys}}}
+nodes:
+  head: {{address: 10.77.0.10, host_keys: {keys}}}
+"""
+    )
+    text = (ROOT / "blueprints" / "rehearsal.yaml").read_text()
+    text = text.replace("inventory: {lab: nspawn}", "inventory: machines.yaml")
+    text = text.replace("  site_roles: [{path: site_roles/motd, on: head}]\n", "")
+    (tmp_path / "site.yaml").write_text(text)
+    return tmp_path / "site.yaml"
+
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ+KhUYOURCG8TxJDVvUPxNrUHSDVrWpPRbyOLR0hVKD"
+
+
+def ssh_settings(config: Path, host: str) -> dict[str, str]:
+    done = subprocess.run(["ssh", "-G", "-F", config, host], capture_output=True, text=True, check=True)
+    return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+
+
+def test_ssh_goes_by_the_jump_host_with_pinned_keys_and_the_site_s_user(
+    capsys: pytest.CaptureFixture[str], bastion: Path
+) -> None:
+    config = bastion.with_name("ssh_config")
+    config.write_text(printed(capsys, bastion, "--ssh-config"))
+    for name in ("head", "head.rehearsal.example.org"):
+        head = ssh_settings(config, name)
+        assert (head["hostname"], head["proxyjump"]) == ("10.77.0.10", "gate.example.org")
+    gate = ssh_settings(config, "gate.example.org")
+    assert (gate["user"], gate.get("proxyjump")) == ("gatekeeper", None)
+    assert (gate["identityfile"], gate["stricthostkeychecking"]) == (str(bastion.parent / "my keys" / "id"), "true")
+    known = Path(head["userknownhostsfile"].strip('"')).read_text()
+    assert known == f"10.77.0.10 {KEY}\ngate.example.org {KEY}\n"
+
+
+def test_a_node_without_a_host_key_is_named(capsys: pytest.CaptureFixture[str], bastion: Path) -> None:
+    assert run(["inventory", str(bastion), "--ssh-config"]) == 0
+    assert capsys.readouterr().err.startswith(
+        "w[01-03]: the inventory has no host key, so ssh refuses to go there\nhint: "
+    )
+    assert run(["inventory", str(bastion), "--genders"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_clustershell_takes_groups_by_function_rack_partition_and_model(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "groups.d").mkdir()
+    (tmp_path / "groups.conf").write_text(f"[Main]\ndefault: function\nautodir: {tmp_path}/groups.d\n")
+    (tmp_path / "groups.d" / "site.yaml").write_text(printed(capsys, SITE, "--clustershell"))
+
+    def nodes(*words: str) -> str:
+        done = program(BIN / "nodeset", *words, cache=tmp_path, CLUSTERSHELL_CFGDIR=str(tmp_path))
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        return done.stdout.strip()
+
+    assert nodes("-f", "@head,@login") == "head01,login[01-02]"
+    assert nodes("-f", "@rack:g01") == "gpu[001-004]"
+    assert nodes("-f", "@partition:debug") == "gpu[031-032]"
+    assert nodes("-f", "@hardware:nas-2u") == "stor01"
+    assert nodes("-f", "@worker!@partition:debug") == "gpu[001-030]"
+    assert nodes("-c", "@*") == "36"
+
+
+def test_genders_has_an_attribute_of_a_node_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, SITE, "--genders").splitlines()
+    assert "gpu031 worker,partition_debug,rack=g08,hardware=dgx-h100" in lines
+    for line in lines:
+        _, attributes = line.split(" ")
+        names = [attribute.partition("=")[0] for attribute in attributes.split(",")]
+        assert len({*names}) == len(names)
+
+
+def test_ansible_takes_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "hosts.json").write_text(printed(capsys, SITE, "--ansible"))
+    done = program(BIN / "ansible-inventory", "-i", tmp_path / "hosts.json", "--list", cache=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = json.loads(done.stdout)
+    assert listed["rack_g01"]["hosts"] == ["gpu001", "gpu002", "gpu003", "gpu004"]
+    assert listed["_meta"]["hostvars"]["gpu002"]["hpcforge_machine"]["serial"] == {"__ansible_unsafe": "AUR0006"}
+
+
+def test_two_formats_at_once_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inventory", str(SITE), "--ssh-config", "--genders"]) == 3
+    assert capsys.readouterr().err == "error: --ssh-config and --genders exclude each other\nhint: give one of them\n"
