@@ -2,7 +2,8 @@
 
 Terms are joined by `,` (and) and `!` (less), worked off from left to right as in ClusterShell: `all!w03`, `r1,r2`.
 A term is a hostlist, or a word: `all`, a partition, a rack, a function, a group (what the names of a group have before
-their numbers: `gpu` of `gpu[001-032]`). What is the name of a node is that node.
+their numbers: `gpu` of `gpu[001-032]`). What is the name of a node is that node. With `@` before it, as clush has
+it, a word is no node: `@worker`; and of one kind alone: `@rack:r1`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ Spell = Callable[[Sequence[str]], str]  # names as a hostlist
 
 _OPERATOR_OR_BRACKETS = re.compile(r"[,!]|\[[^\]]*+")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")  # as names of partitions, nodes, racks and functions are spelled
+_MARKED = re.compile(r"@(?:([a-z]+):)?([A-Za-z0-9][A-Za-z0-9_.-]{0,62})")
 _TAKEN = ("all", "head", "login", "storage", "worker")  # words of their own
 _SHOWN = 12
 
@@ -154,7 +156,7 @@ def _spelled_terms(text: str) -> Iterator[tuple[bool, tuple[str, ...], str]]:
 
 
 def _names(term: str) -> tuple[str, ...]:
-    if _WORD.fullmatch(term):
+    if _WORD.fullmatch(term) or _MARKED.fullmatch(term):
         return (term,)
     try:
         names = hostlist.expand(term)
@@ -167,15 +169,23 @@ def _names(term: str) -> tuple[str, ...]:
 
 
 def _is_known(name: str, known: KnownNames) -> bool:
-    return name == "all" or name in known.nodes or any(name in words for words in known.words.values())
+    word = name.rpartition(":")[2].removeprefix("@")
+    return word == "all" or name in known.nodes or any(word in words for words in _kinds(name, known).values())
+
+
+def _kinds(name: str, known: KnownNames) -> Mapping[str, Mapping[str, tuple[str, ...] | None]]:
+    """Return the words that a name may be one of: of `@rack:r1` those that are racks."""
+    marked = _MARKED.fullmatch(name)
+    return {kind: words for kind, words in known.words.items() if not marked or marked[1] in (None, kind)}
 
 
 def _meant(name: str, known: KnownNames) -> tuple[str, ...] | None:
     if name in known.nodes:
         return (name,)
-    if name == "all":
+    word = name.rpartition(":")[2].removeprefix("@")
+    if word == "all":
         return known.everything
-    found = {kind: words[name] for kind, words in known.words.items() if name in words}
+    found = {kind: words[word] for kind, words in _kinds(name, known).items() if word in words}
     if len(set(found.values())) > 1:
         raise NodeSetError(f"{quote(name)} is a {' and a '.join(found)} with other nodes", "write the nodes")
     return next(iter(found.values()))

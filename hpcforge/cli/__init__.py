@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import os
+import shlex
 import time
 from importlib import import_module
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from hpcforge import __version__, start_time
-from hpcforge.cli import failures
+from hpcforge.cli import completion, failures
 from hpcforge.cli.exit_codes import MEANING, Exit
 from hpcforge.report import printing
 
@@ -29,13 +30,12 @@ _NEXT = (
     ("hpcforge plan SITE.yaml", "see what would change"),
     ("hpcforge COMMAND --help", "options, with an example"),
 )
-_EPILOG = "\n".join(
-    [
-        "Exit codes:",
-        *(f"  {code:<3d}  {meaning}" for code, meaning in MEANING.items()),
-        "\nWhat to type next:",
-        *(f"  {command:<46} {why}" for command, why in _NEXT),
-    ]
+_NEXT_OF_SITE = (
+    ("validate", "check it"),
+    ("plan", "see what would change"),
+    ("apply", "configure and test its nodes"),
+    ("status", "see nodes, last run, results"),
+    ("verify", "test again"),
 )
 
 # Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
@@ -87,7 +87,7 @@ def _program(arguments: list[str]) -> typer.Typer:
     app = typer.Typer(
         name="hpcforge",
         help=_ABOUT,
-        epilog=_EPILOG,
+        epilog=_epilog(arguments),
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -100,6 +100,25 @@ def _program(arguments: list[str]) -> typer.Typer:
     if not verbs:
         _without_parameters(app)
     return app
+
+
+def _epilog(arguments: list[str]) -> str:
+    """Return exit codes and what to type next: alone, `hpcforge` looks which site its folder has."""
+    site = None if arguments or "_HPCFORGE_COMPLETE" in os.environ else os.environ.get("HPCFORGE_BLUEPRINT") or _site()
+    following = [(f"hpcforge {verb} {shlex.quote(site)}", why) for verb, why in _NEXT_OF_SITE] if site else _NEXT
+    return "\n".join(
+        [
+            "Exit codes:",
+            *(f"  {code:<3d}  {meaning}" for code, meaning in MEANING.items()),
+            "\nWhat to type next:",
+            *(f"  {command:<46} {why}" for command, why in following),
+        ]
+    )
+
+
+def _site() -> str | None:
+    """Return the first blueprint of the folder in which the command runs."""
+    return next((path for path in completion.blueprints("") if "/" not in path), None)
 
 
 def _complete_words() -> list[str]:

@@ -13,7 +13,12 @@ from hpcforge.cli import completion
 
 Blueprint = Annotated[
     Path,
-    typer.Argument(help="The blueprint, a YAML file.", show_default=False, autocompletion=completion.blueprints),
+    typer.Argument(
+        help="The blueprint, a YAML file.",
+        show_default=False,
+        autocompletion=completion.blueprints,
+        envvar="HPCFORGE_BLUEPRINT",
+    ),
 ]
 Inventory = Annotated[
     Path | None,
@@ -52,7 +57,8 @@ Limit = Annotated[
     list[str] | None,
     typer.Option(
         "--limit",
-        help="Only these nodes: a hostlist, a partition, a rack, a function, or all!w03. Repeatable.",
+        "-n",
+        help="Only these nodes: a hostlist, a partition, a rack, a function, @rack:r1, or all!w03. Repeatable.",
         metavar="NODES",
         show_default=False,
         autocompletion=completion.node_sets,
@@ -62,6 +68,7 @@ Exclude = Annotated[
     list[str] | None,
     typer.Option(
         "--exclude",
+        "-x",
         help="Not these nodes. Repeatable.",
         metavar="NODES",
         show_default=False,

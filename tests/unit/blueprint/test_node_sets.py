@@ -25,6 +25,10 @@ KNOWN = named(
         ("fast,worker!w02", ("w01", "w03")),
         ("w01,fast", ("w01",)),
         ("head", ("head",)),  # the node, not the function
+        ("@head", ()),  # the function, not the node
+        ("@rack:twice,@partition:twice", ("w02", "w01")),
+        ("@worker!@partition:fast", ("w02", "w03")),
+        ("@all", ("w01", "w02", "w03")),
         ("login", ()),
         ("rack-a", None),
         ("w01!rack-a", None),
@@ -39,6 +43,8 @@ def test_what_is_meant(text: str, nodes: tuple[str, ...] | None) -> None:
     ("text", "said", "hint"),
     [
         ("w04", "there is no node, partition, rack or function `w04`", "did you mean"),
+        ("@rack:fast", "there is no node, partition, rack or function `@rack:fast`", None),
+        ("@wheel:fast", "there is no node, partition, rack or function `@wheel:fast`", None),
         ("zzz", "there is no node, partition, rack or function `zzz`", "partitions: fast, both_of"),
         ("twice", "is a partition and a rack with other nodes", "write the nodes"),
         ("all!", "empty part", "single commas"),

@@ -47,6 +47,34 @@ def test_help_has_one_line_for_each_command_and_ends_with_commands_to_type(capsy
     assert following.count("hpcforge ") == len(typed) + 1, "and `hpcforge COMMAND --help`"
 
 
+def test_alone_it_shows_what_to_type_next_for_the_blueprint_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HPCFORGE_BLUEPRINT", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def following() -> str:
+        run([])
+        captured = capsys.readouterr()
+        return (captured.out + captured.err).partition("What to type next:")[2]
+
+    assert "hpcforge init SITE.yaml" in following()
+    (tmp_path / "my site.yaml").write_text("schema: 1\nname: x\n")
+    for verb in ("validate", "plan", "apply", "status", "verify"):
+        assert f"hpcforge {verb} 'my site.yaml'" in following()
+    monkeypatch.setenv("HPCFORGE_BLUEPRINT", "other.yaml")
+    assert "hpcforge plan other.yaml" in following()
+
+
+def test_the_blueprint_may_stand_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HPCFORGE_BLUEPRINT", "blueprints/rehearsal.yaml")
+    monkeypatch.chdir(REPOSITORY)
+    assert run(["validate"]) == 0
+    assert "blueprints/rehearsal.yaml is valid" in capsys.readouterr().err
+
+
 def test_the_schema_of_a_blueprint_knows_the_roles_that_it_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

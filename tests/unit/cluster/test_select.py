@@ -32,7 +32,8 @@ def test_hostlists_functions_and_racks(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("@gpu", "uses `@`"),
+        ("@rack:nowhere", "there is no node, partition, rack, function or group `@rack:nowhere`"),
+        ("@rack:", "uses `@`"),
         ("gpu[1-1000000000]", "names"),
         ("$(reboot)", "'$(reboot)'"),
         ("nobody", "there is no node, partition, rack, function or group `nobody`"),
