@@ -105,8 +105,8 @@ def commands(text: str) -> set[str]:
 
 def problem(line: str) -> str | None:
     """Which word of a command line hpcforge does not have."""
-    command: Any = typer.main.get_command(_program([]))
     words = line.split()[1:]
+    command: Any = typer.main.get_command(_program(words))
     while hasattr(command, "commands"):
         name = words.pop(0) if words else ""
         if name.startswith("-"):
