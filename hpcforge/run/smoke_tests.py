@@ -19,7 +19,7 @@ from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Head
 from hpcforge.verify.isolate import Plans, no_plans
 from hpcforge.verify.jobs import unusable
-from hpcforge.verify.lines import References, weighed
+from hpcforge.verify.lines import References, needs_second_run, of_two_runs, weighed
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
 from hpcforge.verify.verify import verify
@@ -123,15 +123,26 @@ def run_tests(
         for wait in choice.waiting:
             listener.say(f"{', '.join(wait.tests)}: {waits(wait)}")
         reached, fell_out = list[Reached](), dict[str, str]()
-        for part in (False, True):
-            runs = [run for run in choice.runs if run.partners == part]
-            new = _launched(cluster, head, runs, {**out, **fell_out}, listener, reservation, plans, part=part)
-            reached += (
+
+        def measured(runs: Sequence[SmokeRun], *, part: bool) -> list[Reached]:
+            now_out = {**out, **fell_out}
+            new = _launched(cluster, head, runs, now_out, listener, reservation, plans, part=part)
+            for each in new:
+                fell_out.update((node, why) for node, why in each.verdict.left_out.items() if node not in out)
+            return [
                 replace(each, verdict=weigh(_on(cluster, each.verdict.test, each.run.nodes), each.verdict))
                 for each in new
-            )
-            left_out = [result.verdict.left_out for result in reached]
-            fell_out |= {node: why for of in left_out for node, why in of.items() if node not in out}
+            ]
+
+        for part in (False, True):
+            new = measured([run for run in choice.runs if run.partners == part], part=part)
+            missed = [number for number, each in enumerate(new) if needs_second_run(each.verdict)]
+            if missed:
+                listener.say(f"{', '.join(new[number].verdict.test for number in missed)}: missed; run again")
+            again = [replace(new[number].run, tests=(new[number].verdict.test,)) for number in missed]
+            for number, second in zip(missed, measured(again, part=part) if again else (), strict=True):
+                new[number] = replace(new[number], verdict=of_two_runs(new[number].verdict, second.verdict))
+            reached += new
         of_sets = [
             (_on(cluster, result.verdict.test, result.run.span), result.verdict, result.run.whole) for result in reached
         ]

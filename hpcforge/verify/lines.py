@@ -13,6 +13,7 @@ from hpcforge.cluster.model import Measure, SmokeTestProgram, Threshold
 from hpcforge.verify.measurements import Numbers, limit_of, numbers, shown
 from hpcforge.verify.verdicts import Line, Verdict
 
+SECOND_RUN_S = 600.0  # a test that took longer is not run twice
 _TOLD = 4  # parts that are named one by one
 _OF = {"median": "the median of its nodes", "baseline": "the baseline, if there is one and its software is the same"}
 
@@ -79,6 +80,25 @@ def weighed(verdict: Verdict, program: SmokeTestProgram, references: References)
     nodes = {part for _, part in beyond} & {*verdict.nodes}
     node = nodes.pop() if len(nodes) == 1 and len({part for _, part in beyond}) == 1 else None
     return replace(verdict, status="missed", detail="; ".join(texts) + more, node=node)
+
+
+def needs_second_run(verdict: Verdict) -> bool:
+    """Whether a number that missed its line is measured again before it names a node: other work may have slowed it.
+
+    Isolation repeats by itself. A run of more than `SECOND_RUN_S` has measured for long enough.
+    """
+    return verdict.status == "missed" and verdict.isolation is None and verdict.seconds <= SECOND_RUN_S
+
+
+def of_two_runs(first: Verdict, second: Verdict) -> Verdict:
+    """The verdict of two runs of a test, of which the first missed: it names a node that both name."""
+    if second.status in ("pending", "not_run"):
+        detail = f"{first.detail}; a second run did not start: {second.detail}"
+        return replace(first, node=None, rank=None, detail=detail)
+    both = replace(second, first_run=first.detail)
+    if second.status == "missed" and first.node != second.node:
+        return replace(both, node=None, rank=None)
+    return both
 
 
 def _lines(program: SmokeTestProgram, measure: Measure, of: Numbers, references: References) -> Iterator[Line]:

@@ -144,6 +144,7 @@ class Verdict:
     next_command: str | None = None  # what to type on the head to learn more
     launches: tuple[LaunchVerdict, ...] = ()  # of a test that lists several
     isolation: Isolation | None = None  # of a test that isolates bad parts
+    first_run: str = ""  # what a first run missed, where the test was run twice for it
     waits_for: tuple[str, ...] = ()  # why nothing is amiss though it is pending: "job 20, ada's train on w[01-02]"
 
     @property
@@ -162,6 +163,8 @@ def summary_line(verdict: Verdict) -> str:
         parts.append("launches: " + ", ".join(f"{launch.name} {launch.ends}" for launch in verdict.launches))
     if verdict.options:
         parts.append("options: " + "; ".join(f"{name} {text or 'none'}" for name, text in verdict.options.items()))
+    if verdict.first_run:
+        parts.append(f"run twice: the first missed, {verdict.first_run}")
     if verdict.left_out:
         parts.append("left out: " + ", ".join(f"{nodes} ({why})" for why, nodes in _by_reason(verdict.left_out)))
     return "  ".join(part for part in parts if part)

@@ -7,11 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
-from hpcforge.cluster.model import Cluster
+import pytest
+
+from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine, Event, Task
 from hpcforge.run.listener import Listener
-from hpcforge.run.smoke_tests import Verified, asked, chosen, run_tests
+from hpcforge.run.smoke_tests import Verified, asked, chosen, own_lines, run_tests
+from hpcforge.verify.lines import of_two_runs
 from hpcforge.verify.verdict_records import Recorded, load
+from hpcforge.verify.verdicts import Verdict, summary_line
 from tests.unit.verify.test_verify import FULL, PROLOG, ScriptedHead, ok, passed, record
 
 Build = Callable[..., Cluster]
@@ -42,11 +46,12 @@ def verified(
     recorded: Recorded = Recorded(),  # noqa: B008 - it is frozen
     limit: tuple[str, ...] | None = None,
     out: dict[str, str] | None = None,
+    weigh: Callable[[SmokeTest, Verdict], Verdict] = own_lines,
 ) -> Verified:
     keeper = Keeper()
     listener = cast("Listener", Deaf())
     choice = asked(chosen(cluster, recorded, "all", out or {}, {}), ["allreduce"], limit)
-    done = run_tests(cast("Engine", keeper), head, cluster, recorded, "all", out or {}, listener, choice)
+    done = run_tests(cast("Engine", keeper), head, cluster, recorded, "all", out or {}, listener, choice, weigh)
     assert load(keeper.text or None) == done.recorded
     return done
 
@@ -86,3 +91,38 @@ def test_a_node_that_falls_out_is_told_apart_from_one_that_was_left_out_before(b
     assert reached.verdict.left_out == {"w2": why, "w3": "unreachable"}
     changed = replace(reached.run, why="changed")
     assert not changed.partners  # of a set that is tested as a whole no node needs one
+
+
+@pytest.mark.parametrize(
+    ("seconds", "runs", "status", "node"),
+    [
+        (9.0, ("w2", None), "passed", None),  # a busy host: no node is named
+        (9.0, ("w2", "w2"), "missed", "w2"),
+        (9.0, ("w2", "w1"), "missed", None),
+        (9.0, (None,), "passed", None),
+        (601.0, ("w2",), "missed", "w2"),  # it has measured for long enough
+    ],
+)
+def test_a_number_that_misses_its_line_is_measured_again_before_a_node_is_named(
+    build: Build, seconds: float, runs: tuple[str | None, ...], status: str, node: str | None
+) -> None:
+    left = [*runs]
+
+    def weigh(test: SmokeTest, verdict: Verdict) -> Verdict:
+        slow = left.pop(0)
+        verdict = replace(verdict, seconds=seconds)
+        return replace(verdict, status="missed", node=slow, detail=f"{slow} is slow") if slow else verdict
+
+    head = ScriptedHead(srun=[passed(4, "allreduce") for _ in runs])
+    (reached,) = verified(build(2), head, weigh=weigh).reached
+    assert (reached.verdict.status, reached.verdict.node, left) == (status, node, [])
+    assert reached.verdict.first_run == ("w2 is slow" if len(runs) == 2 else "")
+    if len(runs) == 2 and status == "passed":
+        assert "run twice: the first missed, w2 is slow" in summary_line(reached.verdict)
+
+
+def test_a_second_run_that_does_not_start_names_no_node() -> None:
+    first = Verdict("gemm", "missed", ("w1", "w2"), node="w2", detail="w2 is slow")
+    verdict = of_two_runs(first, Verdict("gemm", "pending", ("w1", "w2"), detail="job 9 did not start"))
+    assert (verdict.status, verdict.node) == ("missed", None)
+    assert verdict.detail == "w2 is slow; a second run did not start: job 9 did not start"
