@@ -15,6 +15,7 @@ ROOT = "root"  # the account that Slurm has anyway, of which all others are part
 USUAL_QOS = "normal"  # the QOS that it has anyway
 _OF_ACCOUNTS = ("allowaccounts", "denyaccounts")  # parameters of partitions, in lower case
 _OF_QOS = ("allowqos", "denyqos")
+_SHOWN = 6  # names
 _FROM_ELSEWHERE = "users of a directory need the service `directory`"
 
 Findings = Iterator[Finding]
@@ -97,6 +98,21 @@ def unknown_user(draft: Draft, loc: Loc, user: str, *, key: bool = False) -> Fin
     close = closest(user, users)
     hint = f"did you mean `{close}`?" if close else f"add `{user}` under `users`; {_FROM_ELSEWHERE}"
     yield Finding(loc, f"{quote(user)} is not a user of this blueprint", hint, key=key)
+
+
+def directory_findings(draft: Draft) -> Findings:
+    """Yield once which users only the directory can have: a wrong name is not visible here."""
+    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    if slurm is None or not draft.keys_intact("users") or not draft.intact("services") or not has_directory(draft):
+        return
+    accounts, reservations = slurm.accounts.values(), slurm.reservations.values()
+    names = dict.fromkeys(user for each in (*accounts, *reservations) for user in each.users)
+    unknown = [name for name in names if name not in draft.keys("users")]
+    if unknown:
+        shown = ", ".join(unknown[:_SHOWN]) + f" and {len(unknown) - _SHOWN} more" * (len(unknown) > _SHOWN)
+        message = f"users of the directory: whether it has {shown}, which `users` does not have"
+        hint = "`apply` asks the directory"
+        yield Finding(("services", "directory"), message, hint, severity="not-checked", key=True)
 
 
 def has_directory(draft: Draft) -> bool:

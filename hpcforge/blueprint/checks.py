@@ -13,18 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import acceptance_findings
-from hpcforge.blueprint.accounting_checks import accounting_findings
+from hpcforge.blueprint.accounting_checks import accounting_findings, directory_findings
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, fabric_findings
 from hpcforge.blueprint.job_checks import job_findings
 from hpcforge.blueprint.network_checks import network_findings, primary
 from hpcforge.blueprint.people_checks import people_findings
 from hpcforge.blueprint.reader import Loc, mark_of
-from hpcforge.blueprint.reservation_checks import reservation_findings
+from hpcforge.blueprint.reservation_checks import overlapping, reservation_findings
 from hpcforge.blueprint.services import Offer, Services
-from hpcforge.blueprint.site import SiteSection
 from hpcforge.blueprint.site_checks import site_findings, unknown_racks
-from hpcforge.blueprint.software_checks import software_findings
+from hpcforge.blueprint.software_checks import software_findings, variable_findings
 from hpcforge.blueprint.storage_checks import storage_findings
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.visible_nodes import NamedNodes
@@ -42,9 +41,11 @@ def check(draft: Draft) -> Iterator[Finding]:
         _services,
         _site_roles,
         lambda draft, _: software_findings(draft),
+        lambda draft, _: variable_findings(draft),
         _controller,
         _partitions,
         lambda draft, _: accounting_findings(draft),
+        lambda draft, _: directory_findings(draft),
         _keys_of_workers,
         _reservations,
         job_findings,
@@ -89,7 +90,9 @@ def node_as_jump_host(via: s.Via | None, declared: NamedNodes) -> Findings:
 def node_network(draft: Draft) -> str | None:
     """Return the network that the addresses of nodes are on; None where that is not sure."""
     if not (draft.intact("networks") and draft.intact("fabrics")):
-        return None
+        networks = (draft.sections["networks"] or {}).items() if draft.keys_intact("networks") else ()
+        booting = [name for name, network in networks if network.boot and draft.intact("networks", name)]
+        return booting[0] if len(booting) == 1 else None
     return primary(draft.sections["networks"] or {}, draft.sections["fabrics"] or {})
 
 
@@ -285,6 +288,7 @@ def _keys_of_workers(_: Draft, declared: NamedNodes) -> Findings:
 
 def _reservations(draft: Draft, declared: NamedNodes) -> Findings:
     yield from reservation_findings(draft, lambda loc, text: _workers(draft, declared, loc, text))
+    yield from overlapping(draft, lambda text: declared.named(draft, (), text, workers=True)[0])
 
 
 def _workers(draft: Draft, declared: NamedNodes, loc: Loc, text: str) -> Findings:
@@ -365,9 +369,12 @@ def _acceptance(draft: Draft, declared: NamedNodes) -> Findings:
     workers = declared.with_function("worker")
     sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
     slurm: s.SlurmSection | None = draft.sections["slurm"]
-    intact = draft.intact("slurm", "partitions")
+    sure = sure and draft.keys_intact("slurm", "partitions")
+    intact = slurm is not None and draft.intact("slurm", "partitions")
     nodes = _partition_nodes(draft, declared) if intact else dict.fromkeys(draft.keys("slurm", "partitions"))
-    words = node_sets.with_words(declared.workers_known(draft), partition=nodes)
+    wrong = {name for name, names in nodes.items() if set(names or ()) - set(workers)}  # which is an error there
+    partitions = {name: None if name in wrong else names for name, names in nodes.items()}
+    words = node_sets.with_words(declared.workers_known(draft), partition=partitions)
     limits = {name: (names, slurm.partitions[name].max_time) for name, names in nodes.items() if slurm and names}
     all_known = len(limits) == len(nodes)
     yield from acceptance_findings(draft, words if sure else None, workers, limits if all_known else {})
@@ -375,10 +382,9 @@ def _acceptance(draft: Draft, declared: NamedNodes) -> Findings:
 
 def _racks(draft: Draft, declared: NamedNodes) -> Findings:
     """Check the racks that nodes are put into."""
-    site: SiteSection | None = draft.sections["site"]
-    if not draft.intact("site", "racks") or not draft.intact("site"):
+    if not draft.keys_intact("site", "racks"):
         return
-    racks = {name for key in (site.racks if site else ()) for name in hostlist.expand(key)}
+    racks = {name for key in draft.keys("site", "racks") for name in hostlist.expand(key)}
     for key, group in declared.groups.items():
         unknown = [name for name in hostlist.expand(group.rack) if name not in racks] if group.rack else []
         if unknown:

@@ -39,7 +39,7 @@ def fabric_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> It
         yield from node_set((*loc, "nodes"), fabric.nodes)[1]
         yield from _endpoints(loc, fabric, node_set)
         yield from _subnet_manager(loc, fabric, reference)
-        if draft.intact("site"):
+        if draft.keys_intact("site", "racks"):
             yield from _racks(loc, fabric, draft)
 
 
@@ -95,8 +95,7 @@ def _subnet_manager(loc: Loc, fabric: FabricSection, reference: Reference) -> Fi
 
 
 def _racks(loc: Loc, fabric: FabricSection, draft: Draft) -> Findings:
-    site = draft.sections["site"]
-    racks = {name for key in (site.racks if site else ()) for name in hostlist.expand(key)}
+    racks = {name for key in draft.keys("site", "racks") for name in hostlist.expand(key)}
     seen: set[str] = set()
     for index, text in enumerate(fabric.switches_in):
         where = (*loc, "switches_in", index)

@@ -27,7 +27,8 @@ _STEM = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-,"
 
 def within_brackets(refusal: Refusal) -> Told | None:
     """Where the next entry, a comma or the closing bracket was expected."""
-    return _hostlist(refusal) or _left_open(refusal) or _closed_wrongly(refusal) or _between_entries(refusal)
+    looks = (open_quote, _hostlist, _left_open, _closed_wrongly, _between_entries)
+    return next((told for look in looks if (told := look(refusal))), None)
 
 
 def _hostlist(refusal: Refusal) -> Told | None:
@@ -46,7 +47,8 @@ def _hostlist(refusal: Refusal) -> Told | None:
     also = [str(line + 1) for line in range(refusal.line + 1, len(refusal.lines)) if _has_another(refusal.text(line))]
     if also:
         hint += f"; so in line{'s' * (len(also) > 1)} {', '.join(also[:_SHOWN])}{', ...' * (len(also) > _SHOWN)}"
-    return message, Mark(refusal.line + 1, start + 1, len(text)), hint
+    edit = refusal.inserted(refusal.line, start, quoted(text), len(text))
+    return message, Mark(refusal.line + 1, start + 1, len(text)), hint, edit
 
 
 def _has_another(line: str) -> bool:
@@ -69,13 +71,15 @@ def _left_open(refusal: Refusal) -> Told | None:
         begins = max(refusal.text(line).rfind(mark, 0, comment + 1) + len(mark) for mark in (": ", ", ", "{", "["))
         value = refusal.text(line)[begins:end].strip()
         way = quote_it(key_before(refusal.text(line), begins), value)
-        return message, Mark(line + 1, column + 1), f"what follows ` #` is a comment, with the `{close}`; {way}"
+        edit = refusal.inserted(line, begins, quoted(value), end - begins)
+        return message, Mark(line + 1, column + 1), f"what follows ` #` is a comment, with the `{close}`; {way}", edit
     if content(refusal.here) and indent(refusal.here) > indent(refusal.text(line)) and _closed(refusal, line, column):
         return _no_comma_above(refusal, last)
     if content(refusal.text(line)).endswith(opening):
         return message, Mark(line + 1, column + 1), f"write `{close}` where it ends, or remove it"
-    whole = quote(content(refusal.text(last)).rstrip(",") + close)
-    return message, Mark(line + 1, column + 1), f"end line {last + 1} with `{close}`: {whole}"
+    whole = content(refusal.text(last)).rstrip(",") + close
+    edit = {last: " " * indent(refusal.text(last)) + whole}
+    return message, Mark(line + 1, column + 1), f"end line {last + 1} with `{close}`: {quote(whole)}", edit
 
 
 def _closed(refusal: Refusal, line: int, column: int) -> bool:
@@ -94,7 +98,8 @@ def _no_comma_above(refusal: Refusal, last: int) -> Told | None:
     if text.endswith((",", "{", "[", ":")):
         return _between_entries(refusal)
     end = indent(refusal.text(last)) + len(text)
-    return "no comma between two entries", Mark(last + 1, end), f"end line {last + 1} with a comma: {quote(f'{text},')}"
+    hint = f"end line {last + 1} with a comma: {quote(f'{text},')}"
+    return "no comma between two entries", Mark(last + 1, end), hint, refusal.inserted(last, end, ",")
 
 
 def _closed_wrongly(refusal: Refusal) -> Told | None:
@@ -105,7 +110,8 @@ def _closed_wrongly(refusal: Refusal) -> Told | None:
     if opening not in CLOSES or CLOSES[opening] == refusal.character:
         return None
     message = f"`{opening}` in column {column + 1} is closed by `{refusal.character}`"
-    return message, Mark(refusal.line + 1, refusal.column + 1), f"write `{CLOSES[opening]}` before it"
+    edit = refusal.inserted(refusal.line, refusal.column, CLOSES[opening])
+    return message, Mark(refusal.line + 1, refusal.column + 1), f"write `{CLOSES[opening]}` before it", edit
 
 
 def _between_entries(refusal: Refusal) -> Told | None:
@@ -129,12 +135,12 @@ def _between_entries(refusal: Refusal) -> Told | None:
                 mark,
                 f"write {comma}, or {pair}",
             )
-        return "text with a colon needs quotes", mark, f"quote it: {pair}"
+        edit = refusal.inserted(refusal.line, begins, quoted(whole), len(whole))
+        return "text with a colon needs quotes", mark, f"quote it: {pair}", edit
     if before.rstrip()[-1:] in ("}", "]", '"', "'"):
-        if told := open_quote(refusal):
-            return told
         hint = "write a comma between this and what stands before it"
-        return "no comma between two entries", Mark(refusal.line + 1, column + 1), hint
+        edit = refusal.inserted(refusal.line, column, ", ")
+        return "no comma between two entries", Mark(refusal.line + 1, column + 1), hint, edit
     return None
 
 
@@ -142,7 +148,12 @@ def nothing_there(refusal: Refusal) -> Told | None:
     """Where a value was expected."""
     mark = Mark(refusal.line + 1, refusal.column + 1)
     if refusal.character == ",":
-        return "a comma with nothing before it", mark, "remove it"
+        return (
+            "a comma with nothing before it",
+            mark,
+            "remove it",
+            refusal.inserted(refusal.line, refusal.column, "", 1),
+        )
     if refusal.character == "-":
         return "within brackets items have no `-`", mark, "write [one, two]"
     return _closed_wrongly(refusal)

@@ -17,13 +17,16 @@ from hpcforge.blueprint.yaml_errors import (
     is_item_line,
     key_before,
     key_column,
+    open_quote_of,
     quote_it,
+    quoted,
     value_at,
 )
 
 _WORD = r"[A-Za-z_][\w.,\[\]-]*+"
 _NO_SPACE = re.compile(rf"({_WORD}):(\S.*+)")  # `controller:head`
 _NO_COLON = re.compile(rf"({_WORD})(?: ++(?:= *+)?+(.*+))?+")  # `controller head`, `controller = head`, `controller`
+_TRIED = 12  # places where a quote may close
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
 
 
@@ -37,7 +40,8 @@ def second_colon(refusal: Refusal) -> Told | None:
             return None
         whole = value_at(here, begins)
         hint = quote_it(key.strip().removeprefix("- "), whole)
-        return "text with a colon needs quotes", Mark(refusal.line + 1, begins + 1, len(whole)), hint
+        edit = refusal.inserted(refusal.line, begins, quoted(whole), len(whole))
+        return "text with a colon needs quotes", Mark(refusal.line + 1, begins + 1, len(whole)), hint, edit
     above = refusal.above(refusal.line)
     if above is None:
         return None
@@ -57,7 +61,8 @@ def _further(refusal: Refusal, above: int) -> Told:
         f"has a value"
     )
     mark = Mark(refusal.line + 1, key_column(refusal.here) + 1, len(word))
-    return message, mark, f"begin it in column {start + 1}, if it belongs beside it"
+    edit = refusal.moved(refusal.line, start)
+    return message, mark, f"begin it in column {start + 1}, if it belongs beside it", edit
 
 
 def begun_without_colon(refusal: Refusal) -> Told | None:
@@ -76,16 +81,20 @@ def _no_pair(refusal: Refusal, line: int) -> Told | None:
     if told := _odd_space(refusal, line):
         return told
     if text[:1] == "-" and text[1:2] not in ("", " ", "-"):
-        return "no space after `-`", Mark(line + 1, start + 1), f"write {quote(f'- {text[1:]}')}"
+        edit = refusal.inserted(line, start + 1, " ")
+        return "no space after `-`", Mark(line + 1, start + 1), f"write {quote(f'- {text[1:]}')}", edit
     item = text.removeprefix("- ")
     start += len(text) - len(item)
     if found := _NO_SPACE.fullmatch(item):
         mark = Mark(line + 1, start + len(found[1]) + 1)
-        return f"no space after the colon of {quote(found[1])}", mark, f"write {quote(f'{found[1]}: {found[2]}')}"
+        edit = refusal.inserted(line, start + len(found[1]) + 1, " ")
+        message = f"no space after the colon of {quote(found[1])}"
+        return message, mark, f"write {quote(f'{found[1]}: {found[2]}')}", edit
     if (found := _NO_COLON.fullmatch(item)) and ": " not in item and not item.endswith(":"):
         message = f"no colon after {quote(found[1])}"
         pair = f"{found[1]}: {found[2] or ''}".strip()
-        return message, Mark(line + 1, start + 1, len(found[1])), f"write {quote(pair)}"
+        edit = refusal.inserted(line, start, pair, len(item))
+        return message, Mark(line + 1, start + 1, len(found[1])), f"write {quote(pair)}", edit
     return None
 
 
@@ -95,7 +104,8 @@ def _odd_space(refusal: Refusal, line: int) -> Told | None:
     if odd is None:
         return None
     name = f"U+{ord(text[odd]):04X} {unicodedata.name(text[odd], '')}".rstrip()
-    return "a character that only looks like a space", Mark(line + 1, odd + 1), f"write a space for {name}"
+    edit = refusal.inserted(line, odd, " ", 1)
+    return "a character that only looks like a space", Mark(line + 1, odd + 1), f"write a space for {name}", edit
 
 
 def no_key(refusal: Refusal) -> Told | None:
@@ -111,11 +121,9 @@ def _stray_item(refusal: Refusal) -> Told | None:
     mark, message = Mark(refusal.line + 1, refusal.column + 1), "a list item where a key is expected"
     for line, _ in _levels(refusal):
         if is_item_line(refusal.text(line)):
-            return (
-                message,
-                mark,
-                f"begin it in column {indent(refusal.text(line)) + 1}, as the item in line {line + 1}",
-            )
+            column = indent(refusal.text(line))
+            hint = f"begin it in column {column + 1}, as the item in line {line + 1}"
+            return message, mark, hint, refusal.moved(refusal.line, column)
     return message, mark, "what is above it has keys: remove the `-`"
 
 
@@ -138,7 +146,7 @@ def _misaligned(refusal: Refusal) -> Told | None:
         line, start = levels[-1]
         first = first_word(refusal.text(line))
         message = f"{quote(first)} is indented, but {quote(word)} in line {refusal.line + 1} is not"
-        return message, Mark(line + 1, start + 1, len(first)), "begin it in column 1"
+        return message, Mark(line + 1, start + 1, len(first)), "begin it in column 1", refusal.moved(line, 0)
     beside = min((level for level in levels if level[1] > 0), key=lambda level: abs(level[1] - column), default=None)
     if beside and _rarer(refusal, beside[1], column):
         return _out_of_line(refusal, beside[0])
@@ -147,12 +155,10 @@ def _misaligned(refusal: Refusal) -> Told | None:
     ways = [
         f"column {start + 1}, as {quote(first_word(refusal.text(at)))} in line {at + 1}"
         for at, start in deeper + higher
+        if refusal.parses(refusal.moved(refusal.line, start))
     ]
-    return (
-        f"{quote(word)} starts in a column where nothing above it starts",
-        mark,
-        f"begin it in {', or in '.join(ways)}",
-    )
+    message = f"{quote(word)} starts in a column where nothing above it starts"
+    return message, mark, f"begin it in {', or in '.join(ways)}" if ways else None
 
 
 def _rarer(refusal: Refusal, column: int, other: int) -> bool:
@@ -167,7 +173,8 @@ def _out_of_line(refusal: Refusal, line: int) -> Told:
     message = (
         f"{quote(word)} and {quote(first_word(refusal.here))} in line {refusal.line + 1} begin in different columns"
     )
-    return message, Mark(line + 1, start + 1, len(word)), f"begin it in column {below + 1}"
+    hint = f"begin it in column {below + 1}"
+    return message, Mark(line + 1, start + 1, len(word)), hint, refusal.moved(line, below, alone=True)
 
 
 def _levels(refusal: Refusal) -> Iterator[tuple[int, int]]:
@@ -192,17 +199,17 @@ def key_among_items(refusal: Refusal) -> Told | None:
         f"column {start + 1}, {'to belong to the item' if is_item else 'beside what begins'} in line {line + 1}"
         for line, start in list(_levels(refusal))[:2]
         for is_item in [is_item_line(refusal.text(line))]
+        if refusal.parses(refusal.moved(refusal.line, start))
     ]
     return "a key among the items of a list", mark, f"begin it in {', or in '.join(ways)}" if ways else None
 
 
 def open_quote(refusal: Refusal) -> Told | None:
-    """A quote of a line above that only the quote in this line has closed."""
+    """A quote of a line above, or of this one, that only a later quote has closed."""
     for line in range(refusal.begun[0] if refusal.begun else 0, refusal.line):
-        text = refusal.text(line)
-        column = next((text.find(mark) + 2 for mark in (': "', ": '") if mark in text), None)
-        if column is not None and text.count(text[column]) % 2:
-            return _unclosed_quote(line, column, text)
+        column = open_quote_of(refusal.text(line))
+        if column is not None:
+            return _unclosed_quote(refusal, line, column)
     return None
 
 
@@ -210,13 +217,22 @@ def end_of_file(refusal: Refusal) -> Told | None:
     """A quote that was open at the end of the file."""
     if refusal.begun is None:
         return None
-    line, column = refusal.begun
-    return _unclosed_quote(line, column, refusal.text(line))
+    return _unclosed_quote(refusal, *refusal.begun)
 
 
-def _unclosed_quote(line: int, column: int, text: str) -> Told:
+def _unclosed_quote(refusal: Refusal, line: int, column: int) -> Told:
+    text = refusal.text(line)
     mark = text[column : column + 1]
-    return f"the quote `{mark}` is not closed", Mark(line + 1, column + 1), f"write `{mark}` where the text ends"
+    message, place = f"the quote `{mark}` is not closed", Mark(line + 1, column + 1)
+    ends = [at for at in range(column + 1, len(text)) if text[at] in CLOSES.values() or text[at] == ","]
+    comment = text.find(" #", column)
+    for end in (len(text[: comment if comment >= 0 else None].rstrip()), *ends[: -_TRIED - 1 : -1]):
+        edit = refusal.inserted(line, end, mark)
+        if refusal.parses(edit):
+            before = [at + len(begin) for begin in (", ", "{", "[") if (at := text.rfind(begin, 0, column)) >= 0]
+            start = max(before, default=indent(text))
+            return message, place, f"write `{mark}` where the text ends: {quote(edit[line][start:].rstrip())}"
+    return message, place, f"write `{mark}` where the text ends"
 
 
 def _after_the_end(refusal: Refusal) -> Told | None:
@@ -224,7 +240,8 @@ def _after_the_end(refusal: Refusal) -> Told | None:
     before, character = refusal.here[: refusal.column].rstrip(), refusal.character
     mark = Mark(refusal.line + 1, refusal.column + 1)
     if character in ("}", "]"):
-        return f"`{character}` closes nothing", mark, "remove it, or write what it should close"
+        edit = refusal.inserted(refusal.line, refusal.column, "", 1)
+        return f"`{character}` closes nothing", mark, "remove it, or write what it should close", edit
     key, colon, value = refusal.here.partition(": ")
     if before[-1:] in ('"', "'"):
         text = content(value).strip(before[-1]).replace('"', "")
@@ -253,7 +270,8 @@ def first_character(refusal: Refusal) -> Told | None:
         return None
     key = key_before(text, column)
     message = f"a value cannot begin with `{value[0]}` unless it is quoted"
-    return message, Mark(line + 1, column + 1, len(value)), quote_it(key, value)
+    edit = refusal.inserted(line, column, quoted(value), len(value))
+    return message, Mark(line + 1, column + 1, len(value)), quote_it(key, value), edit
 
 
 def escape(refusal: Refusal) -> Told:

@@ -22,7 +22,8 @@ def people_findings(draft: Draft) -> Iterator[Finding]:
     access: s.AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access", "user") and access.user in users:
         yield from _way_in(access.user, users[access.user])
-    yield from _administrators(draft, users, access.user if access is not None else None)
+    if draft.intact("access", "user"):
+        yield from _administrators(draft, users, access.user if access is not None else None)
 
 
 def _administrators(draft: Draft, users: Mapping[str, s.UserSection], access: str | None) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,6 +44,7 @@ class _RoleFile(BaseModel):
     services: Mapping[ServiceName, Offer] = {}
     vars: Mapping[VariableName, Variable] = {}
     container_runtime: RuntimeName | None = None
+    accepts: Mapping[str, object] = {}
     on: str = "true"
 
 
@@ -59,6 +60,7 @@ class RoleDeclarations:
     on: Mapping[str, str]
     roles: tuple[str, ...]
     container_runtimes: tuple[str, ...] = ()
+    accepted: Mapping[str, str] = field(default_factory=dict)  # kinds of contributions, by the role that accepts them
 
 
 def read_declared(*folders: Path) -> RoleDeclarations:
@@ -73,6 +75,9 @@ def read_declared(*folders: Path) -> RoleDeclarations:
             if hasattr(Section, name):
                 raise DeclarationError(f"{path}: services.{name}: invalid name for a service")
             offers[name] = offer
+        for name, variable in declaration.vars.items():
+            if variable.needs and variable.needs not in declaration.vars:
+                raise DeclarationError(f"{path}: vars.{name}: needs: the role has no variable {variable.needs}")
     runtimes: dict[str, Path] = {}
     for folder, declaration in said.items():
         if (runtime := declaration.container_runtime) is not None:
@@ -89,6 +94,7 @@ def read_declared(*folders: Path) -> RoleDeclarations:
         {role: declaration.on for role, declaration in chosen.items()},
         tuple(path.name for path in said),
         tuple(runtimes),
+        {kind: role for role, declaration in chosen.items() for kind in declaration.accepts},
     )
 
 

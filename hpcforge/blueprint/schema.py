@@ -29,7 +29,7 @@ from hpcforge.blueprint.services import Services, services_model
 from hpcforge.blueprint.site import SiteSection, Units
 from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
 from hpcforge.blueprint.storage import FileSystemSection, Folder
-from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_model
+from hpcforge.blueprint.variables import Chosen, Roles, chosen_model, roles_model, variables_of
 from hpcforge.frameworks import FRAMEWORKS
 
 Function = Literal["head", "login", "storage", "worker"]  # as in hpcforge.cluster.model
@@ -147,10 +147,10 @@ class NodeGroup(Section):
 class OperatingSystemSection(Section):
     """The distribution that is installed on the nodes."""
 
-    name: Annotated[v.ModelName, v.OfCatalog("systems")] = Field(
+    name: Annotated[v.DistributionName, v.OfCatalog("systems")] = Field(
         description="Distribution, as in ID of /etc/os-release."
     )
-    release: Annotated[v.Version, v.OfCatalog("releases")] = Field(
+    release: Annotated[v.ReleaseNumber, v.OfCatalog("releases")] = Field(
         description="Release, as in VERSION_ID of /etc/os-release."
     )
 
@@ -503,6 +503,11 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
     """A blueprint in which services and variables are those that roles declare, and smoke tests have a folder."""
     services: Any = (services_model(declared.offers), Field(description=_SERVICES))
     model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
+    services[0].not_keys = {
+        key: f"write it under `{key_of}`" for key, key_of in variables_of(declared.variables).items()
+    }
+    known = {kind: f"did you mean `{role}`?" for kind, role in declared.accepted.items()}
+    model.not_keys = {**known, **model.not_keys}
     roles: Any = (model, Field(model.model_construct(), description=_ROLES))
     tested: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
     software = (software_model(declared.container_runtimes), Field(description=_SOFTWARE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
@@ -18,9 +18,10 @@ def site_findings(draft: Draft, _: object) -> Findings:
     site: SiteSection | None = draft.sections["site"]
     if site is None:
         return
+    feeds = draft.keys("site", "feeds")
     yield from _twice(site)
-    if draft.intact("site", "racks"):
-        yield from _row(site)
+    if draft.keys_intact("site", "racks") and draft.intact("site", "row"):
+        yield from _row(site, {name for key in draft.keys("site", "racks") for name in hostlist.expand(key)})
     for name, feed in site.feeds.items():
         if feed.limit_w is not None and feed.amps is not None:
             where = ("site", "feeds", name, "amps")
@@ -32,8 +33,8 @@ def site_findings(draft: Draft, _: object) -> Findings:
         if racks.feeds and not racks.pdu and draft.intact(*loc, "pdu"):
             yield Finding((*loc, "feeds"), "`feeds` without `pdu`", "name a PDU model of the catalog", key=True)
         for index, name in enumerate(racks.feeds):
-            if name not in site.feeds and draft.intact("site", "feeds"):
-                hint = did_you_mean(name, site.feeds) or "name it under site.feeds"
+            if name not in feeds and draft.keys_intact("site", "feeds"):
+                hint = did_you_mean(name, feeds) or "name it under site.feeds"
                 yield Finding((*loc, "feeds", index), f"{quote(name)} is not a feed of this site", hint)
 
 
@@ -46,8 +47,7 @@ def _twice(site: SiteSection) -> Findings:
             yield Finding(("site", "racks", key), message, f"also under `{owner[twice[0]]}`", key=True)
 
 
-def _row(site: SiteSection) -> Findings:
-    racks = {name for key in site.racks for name in hostlist.expand(key)}
+def _row(site: SiteSection, racks: Set[str]) -> Findings:
     seen: set[str] = set()
     for index, text in enumerate(site.row):
         loc = ("site", "row", index)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.nvidia import NvidiaSection
 from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.variables import Roles
 
 _NVIDIA = ("software", "sources", "nvidia")
 _BROUGHT = "remove it here: this lists software that hpcforge does not install"
+_THREE_NUMBERS_SINCE, _NUMBERS = 530, 3  # such as 535.261.03, 550.163.01, 580.159.04; 495.46 had two
 _LICENCES = {
     "driver": "of the driver the License For Customer Use of NVIDIA Software (nvidia.com/en-us/drivers/nvidia-license)",
     "cuda": "of CUDA the End User License Agreement (docs.nvidia.com/cuda/eula)",
@@ -18,11 +21,21 @@ _LICENCES = {
 }
 
 
+def variable_findings(draft: Draft) -> Iterator[Finding]:
+    """Yield variables of roles that have no effect without another one."""
+    roles: Roles | None = draft.sections["roles"]
+    for role, name, needed, variable in roles.unmet() if roles else ():
+        if draft.intact("roles", role, name) and draft.intact("roles", role, needed):
+            hint = f"add `{needed}: ...` beside it. {variable.description}"
+            yield Finding(("roles", role, name), f"`{name}` needs `{needed}`", hint, key=True)
+
+
 def software_findings(draft: Draft) -> Iterator[Finding]:
     """Check that what is installed is not brought, too, and that what comes from NVIDIA's repository may."""
     software: s.Software | None = draft.sections["software"]
     if software is None or not all(draft.intact("software", key) for key in ("nvidia", "preinstalled", "sources")):
         return
+    yield from _partial_versions(software)
     asked = software.nvidia
     if asked is not None:
         yield from _brought_too(software, asked)
@@ -44,3 +57,14 @@ def _brought_too(software: s.Software, asked: NvidiaSection) -> Iterator[Finding
     if software.sources.nvidia and software.preinstalled.fabric_manager is not None:
         message = "NVIDIA's repository installs Fabric Manager too, at the driver's version"
         yield Finding(("software", "preinstalled", "fabric_manager"), message, _BROUGHT)
+
+
+def _partial_versions(software: s.Software) -> Iterator[Finding]:
+    """Yield versions that no driver of NVIDIA has: `535.261` is a branch with half of a version."""
+    for key in ("driver", "fabric_manager"):
+        version = getattr(software.preinstalled, key)
+        numbers = (version or "").split(".")
+        if numbers[0].isdecimal() and int(numbers[0]) >= _THREE_NUMBERS_SINCE and len(numbers) < _NUMBERS:
+            message = f"{quote(version)} is a part of a version: those of branch {numbers[0]} have three numbers"
+            hint = "write all of it, as `modinfo -F version nvidia` prints it, for example 535.261.03"
+            yield Finding(("software", "preinstalled", key), message, hint, severity="warning")

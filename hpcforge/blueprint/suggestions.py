@@ -47,6 +47,16 @@ def counted(text: str) -> str | None:
     return f"{found[1] or 1} x {found[2]}" if found else None
 
 
+def mail_address(text: str) -> str:
+    """A mail address without the name before it, or a scheme: `Ops <ops@example.org>`, `mailto:ops@example.org`."""
+    return plainer(text).rpartition("<")[2].rstrip(">").removeprefix("mailto:")
+
+
+def url(text: str) -> str | None:
+    """An address of the web without its scheme; None for what has another one."""
+    return None if "://" in text else f"https://{plainer(text)}"
+
+
 def mac(text: str) -> str:
     """A MAC address, however it is grouped: `3C-EC-EF-12-34-56`, `3cec.ef12.3456`."""
     digits = re.sub("[-:. ]", "", plainer(text)).lower()

@@ -58,6 +58,19 @@ _KERNEL_ARGUMENT = v.Matches(
 )
 
 
+_MAIL_ADDRESS = v.Matches(
+    r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,253}",
+    "a mail address, NAME@HOST",
+    "ops@example.org",
+    guess=suggestions.mail_address,
+)
+_URL = v.Matches(
+    r"https?://[A-Za-z0-9\[][!-~]{0,900}",
+    "an address (URL) that begins with http:// or https://",
+    "https://hooks.example.org/alerts",
+    guess=suggestions.url,
+)
+
 _LAST_PORT = 65535
 
 
@@ -67,6 +80,18 @@ def _ports(text: str) -> str:
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not 0 < first <= last <= _LAST_PORT:
         raise v.refusal(f"{quote(text)} is neither a port nor a range FIRST-LAST of ports from 1 to {_LAST_PORT}")
+    return text
+
+
+def _host_port(text: str) -> str:
+    """A host and a port, HOST:PORT."""
+    host, _, port = text.rpartition(":")
+    if not host and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]{0,253}", text) and not text.isdecimal():
+        raise v.refusal(f"{quote(text)} has no port", f"write it after a colon: {text}:PORT")
+    number = int(port) if re.fullmatch("[0-9]{1,5}", port) else 0
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]{0,253}", host) or not 0 < number <= _LAST_PORT:
+        example = "for example mail.example.org:587"
+        raise v.refusal(f"{quote(text)} is not a host and a port from 1 to {_LAST_PORT}, HOST:PORT", example)
     return text
 
 
@@ -107,7 +132,11 @@ TypeName = Literal[
     "key",
     "setting",
     "comment",
+    "mail_address",
+    "host_port",
+    "url",
 ]
+MAY_BE_EMPTY: tuple[TypeName, ...] = ("mail_address", "host_port", "url")  # as a default: there is none
 TYPES: Mapping[TypeName, ValueType] = {
     "text": ValueType(v.Text),
     "name": ValueType(v.SectionName),
@@ -125,6 +154,9 @@ TYPES: Mapping[TypeName, ValueType] = {
     "key": ValueType(Annotated[str, _KEY]),
     "setting": ValueType(Annotated[str, _SETTING]),
     "comment": ValueType(Annotated[str, _COMMENT]),
+    "mail_address": ValueType(Annotated[str, _MAIL_ADDRESS]),
+    "host_port": ValueType(Annotated[str, v.Checked(_host_port)]),
+    "url": ValueType(Annotated[str, _URL]),
     "duration": ValueType(v.Duration, lambda text: round(v.minutes(text) * 60)),  # seconds
 }
 

@@ -446,6 +446,19 @@ SectionName = Annotated[
 ModelName = Annotated[
     str, Matches(r"[a-z0-9][a-z0-9.-]{0,63}", "a model name: lower-case letters, digits, . and -", "dgx-h100")
 ]
+DistributionName = Annotated[
+    str,
+    Matches(r"[a-z0-9][a-z0-9.-]{0,63}", "a name of a distribution: lower-case letters, digits, . and -", "debian"),
+]
+ReleaseNumber = Annotated[
+    str,
+    Matches(
+        r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,3}",
+        "a number of a release, as VERSION_ID of /etc/os-release has it",
+        "12 or 24.04",
+        guess=suggestions.plainer,
+    ),
+]
 Version = Annotated[
     str,
     Matches(

@@ -19,7 +19,7 @@ from pydantic import (
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
-from hpcforge.blueprint.value_types import TYPES, TypeName, list_of
+from hpcforge.blueprint.value_types import MAY_BE_EMPTY, TYPES, TypeName, list_of
 
 VariableName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -40,6 +40,14 @@ class Variable(BaseModel):
     at_most: v.Number | None = Field(None, description="The most.")
     default: Any = Field(
         None, description="Its value if the blueprint sets none. Without a default, the blueprint must set it."
+    )
+    needs: VariableName | None = Field(
+        None, description="Another variable of the role, without whose value this one has no effect."
+    )
+    contributed: VariableName | None = Field(
+        None,
+        description="Each of its values names an item that roles contribute to this kind: its `unique` fields, "
+        "joined by `/`.",
     )
     description: v.Sentence = Field(description="Its meaning, with the unit.")
 
@@ -82,6 +90,8 @@ class Variable(BaseModel):
     @cached_property
     def usual(self) -> Any:
         """Its default as the blueprint would give it, typed; None where there is none."""
+        if self.default == "" and self.type in MAY_BE_EMPTY:
+            return ""
         return None if self.required else self._adapter.validate_python(self.default)
 
     @cached_property
@@ -134,12 +144,31 @@ class Roles(Section):
         """The roles of which the blueprint chooses anything."""
         return {name for field, name in _roles(type(self)) if field in self.model_fields_set}
 
+    def unmet(self) -> Iterator[tuple[str, str, str, Variable]]:
+        """Yield the role, the name, the other variable that it needs and that has no value, and its declaration."""
+        for field, role in _roles(type(self)):
+            chosen: Chosen = getattr(self, field)
+            given = chosen.by_name()
+            for name, variable in chosen.declared.items():
+                if variable.needs and given.get(name) and not given.get(variable.needs):
+                    yield role, name, variable.needs, chosen.declared[variable.needs]
+
     def missing(self) -> Iterator[tuple[str, str, Variable]]:
         """Yield the role, the name and the declaration of those that have no value."""
         for field, role in _roles(type(self)):
             chosen: Chosen = getattr(self, field)
             given = chosen.by_name()
             yield from ((role, name, variable) for name, variable in chosen.declared.items() if name not in given)
+
+
+def variables_of(variables: Mapping[str, Mapping[str, Variable]]) -> dict[str, str]:
+    """Return what people take for services: roles, and the first word of a variable that one role alone has."""
+    words: dict[str, dict[str, str]] = {}
+    for role, declared in variables.items():
+        for name in declared:
+            words.setdefault(name.partition("_")[0], {}).setdefault(role, f"roles.{role}.{name}")
+    alone = {word: next(iter(places.values())) for word, places in words.items() if len(places) == 1}
+    return alone | {role: f"roles.{role}" for role in variables}
 
 
 def _roles(model: type[Roles]) -> Iterator[tuple[str, str]]:

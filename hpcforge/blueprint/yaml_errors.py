@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import yaml
 
 from hpcforge.blueprint.diagnostics import Mark, quote
 
-Told = tuple[str, Mark | None, str | None]  # message, place, hint
+Edit = Mapping[int, str]  # lines by number, as a hint proposes them
+Told = (  # message, place, hint, and what the hint proposes
+    tuple[str, Mark | None, str | None] | tuple[str, Mark | None, str | None, Edit]
+)
 
 CLOSES = {"{": "}", "[": "]"}
 _LONGEST = 10_000  # characters of a line that are looked at
@@ -35,6 +41,34 @@ class Refusal:
     def character(self) -> str:
         """What stands there, "" at the end of a line."""
         return self.here[self.column : self.column + 1]
+
+    def parses(self, edit: Edit) -> bool:
+        """Tell whether the parser reads on beyond this place once lines are changed."""
+        text = "\n".join(edit.get(number, line) for number, line in enumerate(self.lines))
+        shift = max(0, len(edit.get(self.line, "")) - len(self.lines[self.line])) if self.line in edit else 0
+        try:
+            for _ in yaml.parse(text, Loader=yaml.CSafeLoader):
+                pass
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            return mark is not None and (mark.line, mark.column) > (self.line, self.column + shift)
+        except yaml.YAMLError:
+            return False
+        return True
+
+    def inserted(self, line: int, column: int, text: str, instead: int = 0) -> Edit:
+        """Return the edit that writes text at a place, instead of so many characters."""
+        before = self.lines[line]
+        return {line: before[:column] + text + before[column + instead :]}
+
+    def moved(self, line: int, column: int, *, alone: bool = False) -> Edit:
+        """Return the edit that begins a line in a column; unless `alone`, with the lines that are within it."""
+        start, end = indent(self.lines[line]), line + 1
+        while end < len(self.lines) and not alone and _is_within(self.lines[end], start):
+            end += 1
+        texts = {number: self.lines[number] for number in range(line, end)}
+        by = column - start
+        return {number: " " * by + text if by > 0 else text[-by:] for number, text in texts.items() if text.strip()}
 
     def above(self, line: int) -> int | None:
         """The nearest line above one that has more than a comment."""
@@ -93,3 +127,20 @@ def quoted(text: str) -> str:
 def quote_it(key: str, text: str) -> str:
     """The hint for a value that needs quotes."""
     return f"quote it: {quote(f'{key}: {quoted(text)}' if key else quoted(text))}"
+
+
+def _is_within(line: str, start: int) -> bool:
+    return not content(line) or indent(line) > start
+
+
+def open_quote_of(line: str) -> int | None:
+    """Return where a quote opens that the line does not close; None where each is closed."""
+    at, text = None, ""
+    for place, character in enumerate(line):
+        if at is not None:
+            at = None if character == text else at
+        elif character == "#" and line[place - 1 : place] in ("", " "):
+            return None
+        elif character in "\"'" and line[:place].rstrip(" ")[-1:] in ("", ":", ",", "[", "{", "-"):
+            at, text = place, character
+    return at

@@ -92,9 +92,12 @@ def explain(error: yaml.YAMLError, source: SourceFile, text: str) -> Told:
         place.column,
         (begun.line, begun.column) if begun and marked.context else None,
     )
-    told = next((told for words, look in _LOOKS if words in message and (told := look(refusal))), None)
-    if told:
-        return told
+    explained = [told for words, look in _LOOKS if words in message and (told := look(refusal))]
+    for what, where, hint, *edits in explained:
+        if all(refusal.parses(edit) for edit in edits):
+            return what, where, hint
+    if explained:
+        return explained[0][0], explained[0][1], None
     hint = f"it begins in line {begun.line + 1}" if begun and begun.line < place.line else None
     problem = next((f": {ours}" for words, ours in _PROBLEMS if words in message), "")
     return f"not valid YAML{problem}", Mark(place.line + 1, place.column + 1), hint

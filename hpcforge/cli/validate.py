@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from hpcforge.blueprint.diagnostics import (
@@ -12,10 +13,12 @@ from hpcforge.blueprint.diagnostics import (
     SourceFile,
     counted,
     folded,
+    in_order,
     render_all,
     to_json,
     within_limits,
 )
+from hpcforge.blueprint.reservation_checks import over
 from hpcforge.blueprint.role_declarations import ROLES
 from hpcforge.blueprint.untrusted_files import MAX_YAML, having, read_inside
 from hpcforge.cli.exit_codes import Exit
@@ -27,15 +30,13 @@ from hpcforge.report import printing
 def validate(blueprint: Path, inventory: Path | None, as_json: bool, every: bool = False) -> int:
     """Run `hpcforge validate`. Returns the exit status."""
     try:
-        loaded = load(blueprint, inventory)
+        loaded = load(blueprint, inventory, further=_further)
     except InvalidInput as error:
         if not as_json:
             raise
         printing.result(_json(error.diagnostics))
         return Exit.INVALID
-    found = loaded.diagnostics
-    if not any(entry.severity == "error" for entry in found):
-        found = (*found, *_of_roles(loaded))
+    found = in_order(loaded.draft.document.source, (*loaded.diagnostics, *_further(loaded)))
     code = Exit.INVALID if any(entry.severity == "error" for entry in found) else Exit.DONE
     if as_json:
         printing.result(_json((*found, *loaded.not_checked)))
@@ -54,6 +55,17 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool, every: bool
     return Exit.DONE
 
 
+def _further(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    """Return what a clock shows, and what roles and secrets do."""
+    past = over(loaded.blueprint.slurm.reservations, _earliest_now())
+    return (*loaded.draft.place(past), *_of_roles(loaded))
+
+
+def _earliest_now() -> str:
+    """Return the time of now as the westernmost clock shows it: what is over there is over on each."""
+    return (datetime.now(UTC) - timedelta(hours=12)).strftime("%Y-%m-%dT%H:%M")
+
+
 def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """What is wrong in a site's own roles; and what roles want that the site has to provide and has not.
 
@@ -68,17 +80,18 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     speaking = (path.read_text("utf-8") for path in shipped.glob("*/role.yaml") if outside)
     texts += (text for text in speaking if any(key in text for key in outside))
     provided = any("provided:" in text for text in texts)
-    if not own and not provided:
+    if not own and not provided and not _may_be_unfit(loaded, texts):
         return ()
     from hpcforge.plan.role import RoleError  # noqa: PLC0415
     from hpcforge.run.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
-    from hpcforge.run.site import compile_site, lacking_secrets, load_site_roles  # noqa: PLC0415
+    from hpcforge.run.site import compile_site, lacking_secrets, load_site_roles, of_blueprint  # noqa: PLC0415
 
     try:
         roles = load_site_roles(loaded)
         desired = compile_site(roles, {}, loaded.cluster)
     except RoleError as error:
-        return error.diagnostics
+        wrong = of_blueprint(error, loaded)
+        return wrong.diagnostics if isinstance(wrong, InvalidInput) else error.diagnostics
     if not provided:
         return ()
     try:
@@ -86,6 +99,20 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     except SecretsError as error:
         return (Diagnostic("not-checked", f"whether secrets are set: {error}", SourceFile(str(loaded.secrets_path))),)
     return lacking_secrets(loaded, roles, desired, secrets)
+
+
+def _may_be_unfit(loaded: Loaded, chosen: Sequence[str]) -> bool:
+    """Tell whether a role might not fit: it names what others contribute, or a package that a release lacks.
+
+    Container runtimes that a release lacks have an error of their own.
+    """
+    if any("contributed:" in text for text in chosen):
+        return True
+    cluster = loaded.cluster
+    systems = [cluster.os_of(name) for name in cluster.by_name]
+    lacking = {name for system in systems for name in system.names.lacks}
+    texts = [path.read_text("utf-8") for path in loaded.role_folders[0].glob("*/role.yaml")] if lacking else []
+    return any(name in text for text in texts if "container_runtime:" not in text for name in lacking)
 
 
 def _json(diagnostics: Sequence[Diagnostic]) -> str:

@@ -23,6 +23,7 @@ from hpcforge.cluster.gpu_checks import example, gpu_findings, unknown_gpus
 from hpcforge.cluster.hardware_checks import hardware_findings
 from hpcforge.cluster.identity_checks import identity_findings
 from hpcforge.cluster.mig import mig_findings
+from hpcforge.cluster.networks import Placed, few_outside, mostly_outside
 from hpcforge.cluster.override_checks import override_findings
 from hpcforge.cluster.release_checks import unknown_releases
 from hpcforge.cluster.shards import shard_findings
@@ -318,9 +319,20 @@ def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
     if first is None or (inventory and not inventory.intact("nodes")):
         return
     derived = draft.sections["networks"][first].fabric is not None
+    padded = unpadded(NamedNodes(draft), inventory) if inventory else {}
+    for key, names in padded.items():
+        shown = hostlist.fold(list(names))
+        message = f"the inventory has {hostlist.fold(list(names.values()))}, and this names {shown}"
+        yield Finding(("nodes", key), message, "write its numbers with the zeros of the inventory's", key=True)
+    if padded:
+        return
     if inventory and not derived and NamedNodes(draft).unknown(inventory.keys("nodes")):
         return  # a name that is wrong there may be why
     machines = inventory.sections["nodes"] if inventory else {}
+    if not (inventory and inventory.sections["networks"]):
+        given: Placed = {name: ((), machine.address) for name, machine in machines.items() if machine.address}
+        if error := mostly_outside(first, draft.sections["networks"][first].cidr, given):
+            yield error
     known = {name for name, machine in machines.items() if machine.address}
     if derived and not known:
         return  # all are derived from names
@@ -337,10 +349,23 @@ def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
                 yield Finding(("nodes", key), message, hint, key=True)
 
 
+def unpadded(declared: NamedNodes, inventory: Draft) -> dict[str, dict[str, str]]:
+    """Return nodes that an inventory has with zeros before their numbers, by key: `c1`, which is there as `c01`."""
+    found: dict[str, dict[str, str]] = {}
+    there = set(inventory.keys("nodes"))
+    for name in declared.unknown(inventory.keys("nodes")):
+        bare = re.sub(r"(?<![0-9])0{1,9}(?=[0-9])", "", name)
+        if bare != name and bare in declared.group_of and bare not in there:
+            found.setdefault(declared.group_of[bare], {})[bare] = name
+    return found
+
+
 def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
     """Yield what an inventory says wrongly about a blueprint's nodes and networks."""
     declared = NamedNodes(blueprint)
+    padded = {name for names in unpadded(declared, inventory).values() for name in names.values()}
     unknown = [name for name in declared.unknown(inventory.keys("nodes")) if inventory.intact("nodes", name)]
+    unknown = [name for name in unknown if name not in padded]
     nodes = f"its nodes: {hostlist.fold(list(declared.group_of)[:64])}"
     for position, name in enumerate(unknown):
         hint = did_you_mean(name, declared.group_of) if position < _MAX_GUESSES else None
@@ -376,14 +401,14 @@ def _effective_addresses(inventory: Draft, blueprint: Draft, declared: NamedNode
     given = {name: node.address for name, node in (inventory.sections["nodes"] or {}).items() if node.address}
     kept = {name: a for name, a in blueprint_addresses(declared).items() if name not in given}
     owner = {address: name for name, address in kept.items()}
-    astray = bool(subnet) and any(outside((), given.values(), subnet or "", ""))  # of all at once: that is much quicker
+    placed: Placed = {name: (("nodes", name, "address"), address) for name, address in given.items()}
+    if network and subnet and (moved or mostly_outside(network, subnet, placed) is None):
+        yield from few_outside(network, subnet, placed)
     for name, address in given.items():
         loc = ("nodes", name, "address")
         if address in owner:
             yield Finding(loc, f"{address} of {name} already belongs to {owner[address]}")
         owner.setdefault(address, name)
-        if subnet and astray:
-            yield from outside(loc, (address,), subnet, f"network `{network}`")
     sure = inventory.intact("nodes") and not declared.unknown(inventory.keys("nodes"))
     if sure and subnet and network and moved:
         stranded = [name for name, address in kept.items() if any(outside((), (address,), subnet, network))]

@@ -40,7 +40,7 @@ def gpu_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     if not draft.intact("parts") or not draft.intact("overrides"):
         return
     for key, names in unknown_gpus(draft, catalog).items():
-        if draft.intact("nodes", key):
+        if draft.intact("nodes", key) and draft.intact("hardware", draft.sections["nodes"][key].hardware):
             group = draft.sections["nodes"][key]
             most = catalog.servers[group.hardware].gpus_max
             takes = f"{quote(group.hardware)} takes {f'up to {most} ' if most else ''}GPUs"

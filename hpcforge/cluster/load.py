@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import chain
@@ -35,7 +35,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
 from hpcforge.cluster.release_checks import release_findings
-from hpcforge.cluster.remaining_errors import MAX_JUDGED, design_errors
+from hpcforge.cluster.remaining_errors import MAX_JUDGED, design_errors, valid_parts
 from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.route_checks import route_findings
@@ -130,19 +130,20 @@ class Loaded:
         source = self.draft.document.source
         of_room = [breach for breach in placed.breaches if self.blueprint.site or breach.judged != "not-checked"]
         of_storage = tuple(storage_breaches(self.room, self.served))
-        breaches = (*of_room, *self.connected.breaches, *laid.breaches, *of_storage, *self._of_software)
-        said = [(breach.judged, diagnostic(self.draft, breach)) for breach in breaches]
+        breaches = (*of_room, *self.connected.breaches, *laid.breaches, *of_storage, *self.of_software)
+        every = in_order(source, [*self.found, *(diagnostic(self.draft, breach) for breach in breaches)])
         all_breaches = (*placed.breaches, *self.connected.breaches, *laid.breaches, *of_storage)
         return RuleResults(
             facility=placed,
             cables=laid.fabrics,
             remarks=tuple(remark(self.draft, breach) for breach in all_breaches),
-            diagnostics=in_order(source, [*self.found, *(entry for how, entry in said if how != "not-checked")]),
-            not_checked=in_order(source, [entry for how, entry in said if how == "not-checked"]),
+            diagnostics=tuple(entry for entry in every if entry.severity != "not-checked"),
+            not_checked=tuple(entry for entry in every if entry.severity == "not-checked"),
         )
 
     @property
-    def _of_software(self) -> tuple[Breach, ...]:
+    def of_software(self) -> tuple[Breach, ...]:
+        """What rules say of drivers and what goes with them."""
         os, catalog = self.blueprint.software.os, _catalog(self.draft)
         system = catalog.distributions.get((os.name, os.release))
         return software_breaches(self.blueprint, catalog, system) if system else ()
@@ -178,17 +179,23 @@ class Loaded:
         return self.blueprint.wants_lab
 
 
+def _nothing_further(_: Loaded) -> tuple[Diagnostic, ...]:
+    return ()
+
+
 def load(
     blueprint_path: Path,
     inventory_path: Path | None = None,
     *,
     judged: bool = False,
     instead: Mapping[Path, str] = _NOTHING,
+    further: Callable[[Loaded], Iterable[Diagnostic]] = _nothing_further,
 ) -> Loaded:
     """Read a blueprint, and the inventory given here or named in it. Raises InvalidInput with every error of both.
 
     What breaks a rule of racks, power, cooling and fabrics is in `diagnostics`; with `judged` it raises, too.
-    `instead` has text to be read in place of what is in a file: what it would say once it is written.
+    `instead` has text to be read in place of what is in a file: what it would say once it is written. `further` judges
+    what could be resolved, where that raises: all that is wrong comes at once.
     """
     own = _document(blueprint_path, instead, reader.MAX_VALUES)
     included, digests = with_includes(own, blueprint_path), {blueprint_path: own.sha256}
@@ -215,12 +222,40 @@ def load(
     if any(entry.severity == "error" for entry in diagnostics):
         if draft.document.complete and len(diagnostics) < MAX_JUDGED:
             diagnostics += design_errors(draft, model, _of_blueprint, _catalog)
+            paths = (blueprint_path, inventory_path)
+            diagnostics += _later_errors(draft, model, machines, paths, roles, declared, further)
         _raise_errors(draft, diagnostics)
     loaded = _loaded(draft, machines, diagnostics, blueprint_path, inventory_path, roles, declared)
     loaded = replace(loaded, included=included.files, digests=digests)
     if judged or any(entry.severity == "error" for entry in loaded.found):
-        _raise_errors(draft, loaded.diagnostics)
+        _raise_errors(draft, (*loaded.diagnostics, *further(loaded)))
     return loaded
+
+
+def _later_errors(
+    draft: Draft,
+    model: type[Blueprint],
+    machines: Draft | None,
+    paths: tuple[Path, Path | None],
+    roles: OwnFolders,
+    declared: RoleDeclarations,
+    further: Callable[[Loaded], Iterable[Diagnostic]],
+) -> list[Diagnostic]:
+    """Return errors of what a blueprint without its errors resolves to: of addresses, storage, software."""
+    folder = paths[0].absolute().parent
+
+    def findings(some: Draft, known: Draft | None) -> Iterator[Finding]:
+        yield from _compare(some, known)[0]
+        yield from _unreadable(some, folder)
+
+    parts = valid_parts(draft, model, machines, findings)
+    if parts is None:
+        return []
+    loaded = _loaded(parts.blueprint, parts.machines, [], *paths, roles, declared)
+    breaches = (*storage_breaches(loaded.room, loaded.served), *loaded.of_software)
+    resolved = (*loaded.found, *(diagnostic(draft, breach) for breach in breaches))
+    found = (*(entry for entry in resolved if entry.severity == "error"), *further(loaded))
+    return [entry for entry in found if parts.concerns(entry)]
 
 
 def folders_of(blueprint_path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
@@ -267,7 +302,7 @@ def _document(path: Path, instead: Mapping[Path, str], max_values: int) -> reade
 
 
 def _raise_errors(draft: Draft, diagnostics: Iterable[Diagnostic]) -> None:
-    ordered = in_order(draft.document.source, diagnostics)
+    ordered = in_order(draft.document.source, (entry for entry in diagnostics if entry.severity != "not-checked"))
     if any(entry.severity == "error" for entry in ordered):
         raise InvalidInput(ordered)
 
@@ -454,7 +489,7 @@ def _unreadable(draft: Draft, folder: Path) -> Iterator[Finding]:
     software = draft.sections["software"]
     if software and draft.intact("software", "site_roles"):
         for index, role in enumerate(software.site_roles):
-            for message, hint in _role_problems(folder / role.path):
+            for message, hint in _role_problems(folder / role.path, role.path):
                 yield Finding(("software", "site_roles", index, "path"), message, hint)
     if software and software.sources.nvidia and all(draft.intact("software", key) for key in ("os", "sources")):
         asked = software.sources.nvidia
@@ -486,10 +521,10 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _role_problems(path: Path) -> Iterator[tuple[str, str | None]]:
+def _role_problems(path: Path, given: str) -> Iterator[tuple[str, str | None]]:
     """Yield what is wrong with the folder of a site's Ansible role."""
     if not _is_there(path) or not path.is_dir():
-        yield f"there is no folder {quote(path.name)} at this path", "a path is relative to the blueprint"
+        yield f"there is no folder {quote(given)}", f"{_RELATIVE} blueprint"
     elif not any((path / "tasks" / name).is_file() for name in ("main.yml", "main.yaml")):
         yield f"{quote(path.name)} is not an Ansible role: it has no tasks/main.yml", None
     elif not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", path.name):

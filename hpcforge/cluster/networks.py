@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
 
 from hpcforge.blueprint import hostlist
@@ -23,7 +23,9 @@ from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
 from hpcforge.fabric.addresses import alike, by_name
 
-_SHOWN = 3  # pairs of nodes that share an address, of one network
+_SHOWN = 3  # pairs of nodes that share an address, of one network; and nodes whose addresses are outside one
+_FEW = 4  # nodes outside a network: so many have one error together
+Placed = Mapping[str, tuple[Loc, str]]  # node to the place of its address, and the address
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,47 @@ def networks(blueprint: s.Blueprint, inventory: Inventory | None) -> Networks:
     )
 
 
+def mostly_outside(name: str, cidr: str, placed: Placed) -> Finding | None:
+    """Return the error of a network that most of its nodes' addresses are outside; None for one that has them."""
+    strangers = _strangers(cidr, placed)
+    if len(strangers) < _FEW or 2 * len(strangers) <= len(placed):
+        return None
+    addresses = sorted(IPv4Address(address) for _, address in placed.values())
+    having = IPv4Network(addresses[0])
+    while addresses[-1] not in having:
+        having = having.supernet()
+    message = f"{cidr} of `{name}` does not have the addresses of {_some(strangers)}, which the inventory gives"
+    return Finding(("networks", name, "cidr"), message, f"{having} has those of all {len(placed)} nodes")
+
+
+def few_outside(name: str, cidr: str, placed: Placed) -> Iterator[Finding]:
+    """Yield addresses outside their network, several as one error at the first of them."""
+    if not any(outside((), [address for _, address in placed.values()], cidr, "")):
+        return  # of all at once: that is much quicker
+    strangers = _strangers(cidr, placed)
+    if len(strangers) < _FEW:
+        for loc, address in placed.values():
+            yield from outside(loc, (address,), cidr, f"network `{name}`")
+        return
+    message = f"the addresses of {_some(strangers)} are outside network `{name}`, {cidr}"
+    yield Finding(placed[strangers[0]][0], message, "correct them here, or the `cidr` of the network")
+
+
+def _strangers(cidr: str, placed: Placed) -> list[str]:
+    network = IPv4Network(cidr)
+    return [node for node, (_, address) in placed.items() if IPv4Address(address) not in network]
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more nodes" if more > 0 else "")
+
+
 class _Addressing:
     def __init__(self, blueprint: s.Blueprint, inventory: Inventory | None, first: str) -> None:
         self.blueprint, self.first = blueprint, first
         self.machines = inventory.nodes if inventory else {}
-        moved = inventory.networks if inventory else {}
+        moved = self.moved = inventory.networks if inventory else {}
         self.bmc = next((name for name, network in blueprint.networks.items() if is_bmc(name, network)), None)
         self.cidr = {
             name: moved[name].cidr if name in moved else network.cidr for name, network in blueprint.networks.items()
@@ -125,7 +163,10 @@ class _Addressing:
         )
 
     def of_blueprint(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
-        yield from self._overlaps()
+        overlaps = list(self._overlaps())
+        yield from overlaps
+        if not overlaps:
+            yield from self._mostly_outside()
         missing = [node for node in self.nodes if node not in self.on[self.first]]
         if missing:
             where = ("networks", self.first)
@@ -134,6 +175,16 @@ class _Addressing:
         for name, network in self.blueprint.networks.items():
             yield from self._gateway(name, network, addresses[name])
             yield from self._shared(name, addresses[name])
+
+    def _mostly_outside(self) -> Iterator[Finding]:
+        given: dict[str, dict[str, tuple[Loc, str]]] = {name: {} for name in self.cidr if name not in self.moved}
+        for node in self.nodes:
+            for name, address in self._said(self.machines[node]).items() if node in self.machines else ():
+                if name in given:
+                    given[name][node] = ((), address)
+        for name, placed in given.items():
+            if error := mostly_outside(name, self.cidr[name], placed):
+                yield error
 
     def _overlaps(self) -> Iterator[Finding]:
         for network, other in combinations(self.cidr, 2):
@@ -188,7 +239,7 @@ class _Addressing:
     def of_inventory(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
         """Yield pinned addresses that cannot be; of two nodes pinned to one, the later."""
         owner: dict[tuple[str, str], str] = {}
-        nodes = frozenset(self.nodes)
+        nodes, on = frozenset(self.nodes), dict[str, dict[str, tuple[Loc, str]]]()
         for node, machine in self.machines.items():
             if node not in nodes:
                 continue  # a machine that this blueprint has no use for, which is said of it as a whole
@@ -205,7 +256,10 @@ class _Addressing:
                 elif node not in addresses[name]:
                     yield Finding(loc, f"{node} is not on `{name}`", key=True)
                 else:
-                    yield from outside(loc, (address,), self.cidr[name], f"network `{name}`")
+                    on.setdefault(name, {})[node] = (loc, address)
                     first = owner.setdefault((name, address), node)
                     if first != node:
                         yield Finding(loc, f"{address} of {node} already belongs to {first}")
+        for name, placed in on.items():
+            if name in self.moved or mostly_outside(name, self.cidr[name], placed) is None:
+                yield from few_outside(name, self.cidr[name], placed)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 from pydantic import BaseModel
 
-from hpcforge.blueprint.diagnostics import Diagnostic
+from hpcforge.blueprint.diagnostics import Diagnostic, Mark
+from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.reader import Loc, Mapping, Tree
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.schema_hints import aliases
@@ -25,6 +26,16 @@ MAX_JUDGED = 40  # errors of a file: with more of them, people correct those fir
 _MAX_ROUNDS = 6  # what is left out may be missed elsewhere, and that entry is left out next
 _NEEDED = frozenset({"nodes", "hardware", "parts", "site", "fabrics"})  # the sections that a design is made from
 # How much of a location names an entry, which is left out as a whole: a node without its `max_w` might have another.
+_LATER = {  # sections of which something might be said because an entry of another one was left out
+    "nodes": ("acceptance", "slurm", "nodes"),
+    "hardware": ("acceptance", "slurm", "nodes", "storage"),
+    "parts": ("acceptance", "slurm", "nodes", "storage"),
+    "overrides": ("acceptance", "slurm", "nodes"),
+    "site": ("slurm", "nodes"),
+    "fabrics": ("slurm", "storage"),
+    "services": ("services", "roles"),
+    "slurm": ("slurm", "acceptance"),
+}
 _ENTRY = {"nodes": 2, "hardware": 2, "fabrics": 2, "parts": 3}
 _SITE_ENTRIES = ("feeds", "racks")
 _POWER = ("feeds", "pdu")  # of a rack: without them its power is not judged, and the rest is
@@ -51,7 +62,7 @@ def design_errors(
     `findings` compares the sections of a draft with each other. Nothing is returned where too little is valid.
     """
     sections: set[str] = set()
-    for _ in range(_MAX_ROUNDS):
+    for _ in range(2 * _MAX_ROUNDS):
         compared = {finding.loc for finding in findings(draft) if finding.severity == "error"}
         wrong = {loc for loc in draft.broken | compared if not loc or loc[0] in _NEEDED}
         if not wrong:
@@ -62,6 +73,58 @@ def design_errors(
         root = _left(draft.document.root, [entry for loc in wrong for entry in _entries(loc)])
         draft = validate(model, replace(draft.document, root=root, diagnostics=()))[0]
     return []
+
+
+@dataclass(frozen=True)
+class ValidParts:
+    """What is left of a blueprint and an inventory without what is wrong, and the sections that something was in."""
+
+    blueprint: Draft
+    machines: Draft | None
+    sections: frozenset[str]
+
+    def concerns(self, entry: Diagnostic) -> bool:
+        """Tell whether an error of what is left is one of the whole: nothing that it depends on was left out."""
+        return _section_at(self.blueprint.document.root, entry.mark) not in {
+            affected for section in self.sections for affected in _LATER.get(section, ())
+        }
+
+
+def valid_parts(
+    draft: Draft,
+    model: type[BaseModel],
+    machines: Draft | None,
+    findings: Callable[[Draft, Draft | None], Iterable[Finding]],
+) -> ValidParts | None:
+    """Leave out entries that are wrong, until the rest is valid; None where too little is. `findings` compares that."""
+    sections: set[str] = set()
+    for _ in range(_MAX_ROUNDS):
+        compared = {finding.loc for finding in findings(draft, machines) if finding.severity == "error"}
+        wrong, of_machines = draft.broken | compared, machines.broken if machines else frozenset[Loc]()
+        if not wrong and not of_machines:
+            return ValidParts(draft, machines, frozenset(sections)) if draft.model else None
+        root = draft.document.root
+        if any(not loc or loc[0] not in root.entries for loc in wrong) or any(not loc for loc in of_machines):
+            return None
+        sections |= {str(loc[0]) for loc in wrong}
+        draft = _without(draft, model, [entry for loc in wrong for entry in _entries(loc)])
+        if machines and of_machines:
+            machines = _without(machines, Inventory, [loc[:2] for loc in of_machines])
+    return None
+
+
+def _without(draft: Draft, model: type[BaseModel], locs: list[Loc]) -> Draft:
+    return validate(model, replace(draft.document, root=_left(draft.document.root, locs), diagnostics=()))[0]
+
+
+def _section_at(root: Mapping, mark: Mark | None) -> str | None:
+    """Return the section that a place of a file is in."""
+    before = [
+        (key_mark.line, key)
+        for key, key_mark in root.keys.items()
+        if mark is not None and key_mark.source is mark.source and key_mark.line <= mark.line
+    ]
+    return max(before)[1] if before else None
 
 
 def _errors(draft: Draft, model: type[BaseModel], catalog: Catalog, sections: set[str]) -> Iterator[Diagnostic]:
@@ -81,7 +144,9 @@ def _errors(draft: Draft, model: type[BaseModel], catalog: Catalog, sections: se
 
 def _entries(loc: Loc) -> Iterator[Loc]:
     """Yield what a location is in, and what needs it."""
-    if loc[0] != "site":
+    if loc[0] == "networks" and loc[2:] == ("fabric",):
+        yield loc[:2]  # without a fabric it would be one of all nodes
+    elif loc[0] != "site":
         yield loc[: _ENTRY.get(str(loc[0]), len(loc))]
     elif loc[3:4] and loc[3] in _POWER:
         yield from ((*loc[:3], key) for key in _POWER)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Draft, Finding
@@ -40,7 +40,9 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     if slurm and draft.intact("slurm") and draft.intact("services"):
         services = draft.sections["services"]
         accounting = services is not None and "accounting" in services.by_name()
-        yield from second_setting_findings(slurm, accounting=accounting)
+        accounting = accounting or bool(slurm.accounts or slurm.qos)  # which have an error of their own without it
+        meant = {_meant(name, catalog): value for name, value in slurm.settings.items()}
+        yield from second_setting_findings(slurm.model_copy(update={"settings": meant}), accounting=accounting)
     software: s.Software | None = draft.sections["software"]
     if not places or not software or not draft.intact("software", "os"):
         return
@@ -49,6 +51,12 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
         if system := catalog.distributions.get((software.os.name, found)):
             for place in places:
                 yield from _refused(place, system, catalog)
+
+
+def _meant(name: str, catalog: Catalog) -> str:
+    """Return the setting that a misspelt name was probably meant to be, so that nothing follows from the mistake."""
+    known = {setting for release in catalog.slurm.values() for setting in release.settings}
+    return name if name.lower() in map(str.lower, known) else closest(name, sorted(known)) or name
 
 
 def _against_each_other(slurm: s.SlurmSection, *, qos_are_known: bool) -> Iterator[Finding]:

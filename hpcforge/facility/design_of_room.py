@@ -15,7 +15,7 @@ from hpcforge.facility.cooling_rules import cooling_breaches, heat_limit_w
 from hpcforge.facility.feeds import Carried, carried, run_time_min
 from hpcforge.facility.layout import Item, Layout
 from hpcforge.facility.loads import LoadedRack, load_racks
-from hpcforge.facility.node_rules import node_breaches
+from hpcforge.facility.node_rules import is_impossible, node_breaches
 from hpcforge.facility.placement import pdu_names
 from hpcforge.facility.power_rules import power_breaches, surviving, worst_loss
 from hpcforge.facility.rack_rules import free_u, rack_breaches
@@ -43,18 +43,25 @@ def facility(room: Room, layout: Layout) -> Facility:
     feeds = carried(room, loaded)
     power = _power(room)
     cooling = _cooling(room, power)
+    wrong = {kind.names for kind in room.kinds if is_impossible(kind, room.catalog)}
+    possible = [each for each in loaded if not any(item.node and item.node.names in wrong for item in each.items)]
     breaches = (
         *missing_parts(room, layout),
         *node_breaches(room),
         *unknown_power(room),
         *layout.breaches,
         *rack_breaches(room, loaded),
-        *power_breaches(room, loaded),
-        *feed_breaches(room, feeds),
-        *cooling_breaches(room, loaded),
-        *site_breaches(room, power, cooling),
+        *power_breaches(room, possible),
+        *_unless(bool(wrong), feed_breaches(room, feeds)),
+        *cooling_breaches(room, possible),
+        *_unless(bool(wrong), site_breaches(room, power, cooling)),
     )
     return Facility(room, layout, loaded, feeds, power, cooling, tuple(_once(breaches)))
+
+
+def _unless(wrong: bool, breaches: Iterable[Breach]) -> Iterator[Breach]:
+    """Leave out errors of sums that have machines in them that there cannot be."""
+    return (breach for breach in breaches if not wrong or breach.judged != "error")
 
 
 def _once(breaches: Iterable[Breach]) -> Iterator[Breach]:

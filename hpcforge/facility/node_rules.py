@@ -40,6 +40,12 @@ def node_breaches(room: Room) -> Breaches:
         yield replace(breach, message=f"{hostlist.fold(names)}: {breach.message}")
 
 
+def is_impossible(kind: NodeKind, catalog: Catalog) -> bool:
+    """Tell whether there can be no such node, so that its power and heat are those of a mistake."""
+    rules = (_form_factor, _gpu_count)
+    return kind.metal and any(breach.judged == "error" for rule in rules for breach in rule(kind, catalog))
+
+
 def _memory(kind: NodeKind, _: Catalog) -> Breaches:
     memory_gib, loc = kind.server.memory_gib, kind.loc("memory_gib")
     if memory_gib is None:
@@ -79,7 +85,7 @@ def _slots(kind: NodeKind, catalog: Catalog) -> Breaches:
         return
     cards = kind.gpus.count if kind.gpus and gpu and gpu.form_factor == "pcie" else 0
     adapters = sum(count for count, _ in map(counted, kind.server.nics))
-    if not cards + adapters:
+    if not cards + adapters or _too_many(kind):
         return
     if kind.server.pcie_slots is None:
         yield _unknown("NODE-003", kind, "PCIe slots", "pcie_slots")
@@ -96,6 +102,8 @@ def _slots(kind: NodeKind, catalog: Catalog) -> Breaches:
 
 def _lanes(kind: NodeKind, catalog: Catalog) -> Breaches:
     server = kind.server
+    if _too_many(kind):
+        return
     gpus = [(kind.gpus.count, _gpu_lanes(kind.gpus.model, catalog), kind.gpus.model)] if kind.gpus else []
     nics = [(n, catalog.nics[m].pcie_lanes if m in catalog.nics else _NIC_SLOT_LANES, m) for n, m in _each(server.nics)]
     drives = [(n, _NVME_LANES, model) for n, model in _each(server.nvme)]
@@ -180,6 +188,11 @@ def _gpu_cooling(kind: NodeKind, catalog: Catalog) -> Breaches:
         yield Breach("NODE-007", kind.loc("gpus"), message, sums, _other_gpu())
 
 
+def _too_many(kind: NodeKind) -> bool:
+    """Tell whether there are more GPUs than the chassis takes: of their slots and lanes is then nothing to say."""
+    return kind.gpus is not None and kind.server.gpus_max is not None and kind.gpus.count > kind.server.gpus_max
+
+
 def _gpu_count(kind: NodeKind, _: Catalog) -> Breaches:
     if kind.gpus is None:
         return
@@ -188,7 +201,8 @@ def _gpu_count(kind: NodeKind, _: Catalog) -> Breaches:
     elif kind.gpus.count > kind.server.gpus_max:
         sums = f"{kind.gpus.count} > {kind.server.gpus_max} of {kind.model}"
         own = f"`gpus_max` in an entry like {kind.model}, `hardware`"
-        hint = f"fewer GPUs, or another chassis; if this one takes more: {own}"
+        sold = f"the model has {kind.server.gpus.count}; " if kind.server.gpus and kind.server.gpus != kind.gpus else ""
+        hint = f"{sold}fewer GPUs, or another chassis; if this one takes more: {own}"
         yield Breach("NODE-008", kind.loc("gpus"), "more GPUs than the chassis takes", sums, hint)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from hpcforge.blueprint.hardware import Outlet
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.facility import limits
 from hpcforge.facility.layout import Filling, Item
 from hpcforge.facility.loads import LoadedRack, Loads, rack_load
@@ -21,6 +22,8 @@ _SLACK = 1e-9  # of rounding in sums of equal shares
 
 def power_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
     """Yield what rules say of racks and their PDUs."""
+    loaded = tuple(loaded)
+    yield from _feeds(room, [each.rack for each in loaded])
     yield from fold_racks(room, loaded, (_fits, _pdu, _survives, _supplies, _rack, _outlets, _volts, _balance))
 
 
@@ -29,10 +32,42 @@ def above(value: float, limit: float) -> bool:
     return value > limit * (1 + _SLACK)
 
 
+def in_watts(load: float, limit: float) -> str | None:
+    """Return the hint for a limit in kilowatts; None for one that may be in watts."""
+    kilo = 1000
+    return f"did you mean {limit * kilo:.0f}? It is in watts" if limit < kilo and load <= 2 * limit * kilo else None
+
+
 def too_much(value: float, limit: float) -> str:
     """Say by how much: `4.0 kW (11 %) too much`."""
     part = f" ({(value - limit) / limit:.0%})" if limit else ""
     return f"{kw(value - limit)}{part.replace('%', ' %')} too much"
+
+
+def _is_odd(name: str, room: Room, racks: Iterable[Rack]) -> bool:
+    """Tell whether a feed differs: no PDU on it fits, several racks have one, and all other feeds fit them."""
+    on_it = [rack for rack in racks if name in rack.spec.feeds and rack.pdu and rack.pdu.volts and rack.pdu.phases]
+    others = {rack.name: [feed for feed in rack.spec.feeds if feed != name] for rack in on_it}
+    return len(on_it) > 1 and all(
+        limits.hangs(rack, room.feeds[name]) is None
+        and others[rack.name]
+        and all(limits.hangs(rack, room.feeds[other]) for other in others[rack.name])
+        for rack in on_it
+    )
+
+
+def _feeds(room: Room, racks: Sequence[Rack]) -> Breaches:
+    """Feeds that no PDU on them fits: one mistake, and not one at each rack."""
+    for name, feed in room.feeds.items():
+        if _is_odd(name, room, racks):
+            on_it = [rack for rack in racks if name in rack.spec.feeds]
+            other = next(each for each in on_it[0].spec.feeds if each != name)
+            like = room.feeds[other]
+            sums = f"{feed.volts:g} V, phases: {feed.phases}, where feed {other} has {like.volts:g} V, {like.phases}"
+            key = "volts" if feed.phases == like.phases else "phases"
+            message = f"no PDU on feed {name} fits it: those of racks {fold([rack.name for rack in on_it])}"
+            hint = f"as feed {other}, `{key}: {getattr(like, key):g}`; or other PDUs"
+            yield Breach("POWER-014", ("site", "feeds", name, key), message, sums, hint)
 
 
 def _fits(room: Room, loaded_rack: LoadedRack) -> Breaches:
@@ -41,7 +76,7 @@ def _fits(room: Room, loaded_rack: LoadedRack) -> Breaches:
         return
     for index, name in enumerate(rack.spec.feeds):
         feed = room.feeds[name]
-        if limits.hangs(rack, feed) is None:
+        if limits.hangs(rack, feed) is None and not _is_odd(name, room, room.racks.values()):
             sums = f"{pdu.volts:g} V, phases: {pdu.phases}, but the feed has {feed.volts:g} V, phases: {feed.phases}"
             where = (*rack.loc, "feeds", index)
             fitting = [model for model, other in room.catalog.pdus.items() if limits.fits(other, feed)]
@@ -239,7 +274,8 @@ def _rack(_: Room, loaded_rack: LoadedRack) -> Breaches:
     if limit is not None and above(load, limit):
         said, most = apart(kw, load, limit)
         sums = f"{power_terms(loaded_rack)} = {said} > {most}: {too_much(load, limit)}"
-        yield Breach("POWER-007", where, "RACKS: above the rack's power limit", sums, "fewer nodes in the rack")
+        hint = in_watts(load, limit) or "fewer nodes in the rack"
+        yield Breach("POWER-007", where, "RACKS: above the rack's power limit", sums, hint)
     elif limit is None and loaded_rack.items:
         yield not_checked("POWER-007", loaded_rack.rack.loc, "RACKS: no limit_w is given")
 

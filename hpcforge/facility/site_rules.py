@@ -13,7 +13,7 @@ from hpcforge.facility import limits
 from hpcforge.facility.design import Cooling, Power
 from hpcforge.facility.feeds import Carried, run_time_min
 from hpcforge.facility.layout import Layout
-from hpcforge.facility.power_rules import above, surviving, too_much
+from hpcforge.facility.power_rules import above, in_watts, surviving, too_much
 from hpcforge.facility.room import Room
 from hpcforge.facility.rules import Breach, not_checked
 from hpcforge.facility.units import apart, kw
@@ -143,7 +143,8 @@ def site_breaches(room: Room, power: Power, cooling: Cooling) -> Breaches:
         )
         sums = f"{factors} = {said} > {most}: {too_much(least_w, power.limit_w)}"
         loc = ("site", "power", "limit_w")
-        yield Breach("POWER-013", loc, "the site is above its power limit", sums, "a larger connection")
+        hint = in_watts(least_w, power.limit_w) or "a larger connection"
+        yield Breach("POWER-013", loc, "the site is above its power limit", sums, hint)
     elif given and power.pue is None:
         missing = "no pue is given, so what cooling draws and the site's total are not known"
         yield not_checked("POWER-013", ("site", "cooling"), missing, "pue under site.cooling")
@@ -155,4 +156,5 @@ def site_breaches(room: Room, power: Power, cooling: Cooling) -> Breaches:
         said, most = apart(kw, cooling.heat_w, cooling.limit_w)
         sums = f"{kw(power.it_w)} x {power.diversity:g} = {said} > {most}: {too_much(cooling.heat_w, cooling.limit_w)}"
         loc = ("site", "cooling", "limit_w")
-        yield Breach("COOL-005", loc, "more heat than the cooling plant takes", sums, "a larger plant")
+        hint = in_watts(cooling.heat_w, cooling.limit_w) or "a larger plant"
+        yield Breach("COOL-005", loc, "more heat than the cooling plant takes", sums, hint)

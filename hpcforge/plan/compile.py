@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from jinja2 import TemplateError
 from pydantic import BaseModel
 
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node, Platform, SiteRole
 from hpcforge.cluster.variables import role_context
@@ -24,7 +25,15 @@ from hpcforge.kinds.resource import Resource
 from hpcforge.plan import sandbox
 from hpcforge.plan.alike import MadeOnce, asked_of, speaks_of_node
 from hpcforge.plan.artifacts import DepotContents, artifact, download, served
-from hpcforge.plan.contributions import Contribution, Contributions, Item, Kind, kinds_of, merged
+from hpcforge.plan.contributions import (
+    Contribution,
+    Contributions,
+    Item,
+    Kind,
+    contributed_names,
+    kinds_of,
+    merged,
+)
 from hpcforge.plan.desired import (
     Artifact,
     Check,
@@ -124,6 +133,7 @@ def compile_desired(
     asked = [(each.role, each.artifacts(of)) for of, several in first_pass.items() for each in several]
     serves = served(cluster, depot, asked)
     contributions = _contributions(cluster, first_pass)
+    _check_chosen(cluster, [role for role in ordered if placed[role.name]], contributions)
     compilers = _by_node(cluster, {of: compilers_with(seen, serves, contributions) for of, seen in platforms.items()})
     nodes: dict[str, tuple[DesiredRole, ...]] = {}
     for node in cluster.nodes:
@@ -193,6 +203,22 @@ def _contributions(cluster: Cluster, compilers: Mapping[Platform | None, Sequenc
                         by_node[node.name] += compiler.contributed(kind, node)
             found[kind.name] = {name: merged(kind, items) for name, items in by_node.items()}
     return found
+
+
+def _check_chosen(cluster: Cluster, roles: Sequence[Role], contributions: Contributions) -> None:
+    """Raise `UnfitError` for a value that names none of the items that roles contribute."""
+    unique = {kind: spec.unique for role in roles for kind, spec in role.spec.accepts.items()}
+    for role in roles:
+        for name, variable in role.spec.vars.items():
+            if variable.contributed is None:
+                continue
+            known = contributed_names(contributions[variable.contributed], unique[variable.contributed])
+            chosen = cluster.variables.get(role.name, {}).get(name) or ()
+            for place, value in enumerate((chosen,) if isinstance(chosen, str) else chosen):
+                if value not in known:
+                    message = f"{quote(value)} is not among the {variable.contributed} of this cluster"
+                    locs = [("roles", role.name, name, place), ("roles", role.name, name)]
+                    raise role.unfit(message, locs, did_you_mean(value, known) or "no role contributes one")
 
 
 def _known(cluster: Cluster, role: Role, spec: AcceptSpec) -> tuple[str, ...] | None:
@@ -321,7 +347,9 @@ class _Compiler:
         try:
             return localize(wanted, self.cluster.os)
         except ValueError as error:
-            raise self.role.wrong(str(error)) from error
+            os = self.cluster.os
+            message = f"role {self.role.name} does not fit {os.name} {os.release}: {error}"
+            raise self.role.unfit(message, (), "remove this, or choose another release") from error
 
     @cached_property
     def _all_alike(self) -> MadeOnce[DesiredRole]:

@@ -6,10 +6,10 @@ Slurm's templates find them as `contributions.KIND`. So neither role has to know
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.cluster.model import Node
@@ -106,6 +106,13 @@ def merged(kind: Kind, contributions: Iterable[Contribution]) -> tuple[Item, ...
         first, before = found.get(unique, (contribution, None))
         found[unique] = (first, item if before is None else _merged(kind, first, before, contribution))
     return tuple(item for _, item in found.values())
+
+
+def contributed_names(items: object, unique: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of all items of a kind: their unique fields, joined by `/`."""
+    lists = items.values() if isinstance(items, Mapping) else [items]
+    every = (item for several in lists for item in cast("Sequence[Item]", several))
+    return tuple(dict.fromkeys("/".join(str(item[field]) for field in unique) for item in every))
 
 
 def _merged(kind: Kind, first: Contribution, before: Item, other: Contribution) -> Item:

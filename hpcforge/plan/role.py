@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,6 +52,14 @@ class RoleError(ExpectedError):
         return render_all(self.diagnostics)
 
 
+class UnfitError(RoleError):
+    """A role does not fit what the blueprint chooses. `locs`: places of the blueprint, the nearest reason first."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], locs: Iterable[Loc]) -> None:
+        super().__init__(diagnostics)
+        self.locs = tuple(locs)
+
+
 @dataclass(frozen=True)
 class Code:
     """The opaque part of a role: which engine runs it, from where, and the digest of all its files.
@@ -84,6 +93,20 @@ class Role:
     def wrong(self, message: str, loc: Loc = (), hint: str | None = None) -> RoleError:
         """The error about something in its role.yaml."""
         return RoleError([_placed(self.document, message, loc, hint)])
+
+    def unfit(self, message: str, locs: Iterable[Loc], hint: str | None = None) -> UnfitError:
+        """The error about what a blueprint chooses of it, or that it runs there at all."""
+        return UnfitError([_placed(self.document, message, (), hint)], (*locs, *self.reasons(self.spec.on)))
+
+    def reasons(self, expression: str) -> Iterator[Loc]:
+        """Yield places in a blueprint that an expression of the role is about, the nearest first."""
+        for variable in re.findall(r"\bvars\.([a-z0-9_]+)", expression):
+            yield ("roles", self.name, variable)
+        for service in re.findall(r"\bcluster\.services\.([a-z0-9_]+)", expression):
+            yield ("services", service)
+        if self.spec.container_runtime:
+            yield ("software", "containers", "runtimes")
+        yield ("roles", self.name)
 
     def wrong_text(self, source: str, message: str, line: int | None, hint: str | None = None) -> RoleError:
         """The error about a line of one of its texts."""

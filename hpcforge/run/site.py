@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Mark, SourceFile
+from hpcforge.blueprint.reader import Loc, find, mark_of
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.input_files import inputs
 from hpcforge.cluster.model import Cluster, Node
@@ -16,10 +17,11 @@ from hpcforge.command_hint import command_line
 from hpcforge.engines import Engines
 from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import Target
+from hpcforge.errors import ExpectedError
 from hpcforge.fabric.labels import Labels
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import Role, declared_secrets, load_roles, site_role_code
+from hpcforge.plan.role import Role, RoleError, UnfitError, declared_secrets, load_roles, site_role_code
 from hpcforge.plan.roster import Enrolled
 from hpcforge.plan.secrets import uses
 from hpcforge.rehearsal.roles import rehearsed_roles
@@ -88,6 +90,22 @@ def compile_site(roles: Sequence[Role], secrets: Mapping[str, bytes], cluster: C
     return compile_desired(cluster, roles, digests(secrets), code)
 
 
+def of_blueprint(error: RoleError, loaded: Loaded) -> ExpectedError:
+    """Return the error with its place in the blueprint, where a shipped or own role does not fit what that chooses."""
+    if not isinstance(error, UnfitError):
+        return error
+    releases = [("overrides", name, "release") for name, each in loaded.blueprint.overrides.items() if each.release]
+    mark = first_mark(loaded, (*error.locs, *releases, ("software", "os", "release")))
+    return InvalidInput(replace(entry, source=loaded.draft.document.source, mark=mark) for entry in error.diagnostics)
+
+
+def first_mark(loaded: Loaded, locs: Iterable[Loc]) -> Mark | None:
+    """Return the place of the first of these that the blueprint has."""
+    root = loaded.draft.document.root
+    found = next((loc for loc in locs if find(root, loc) is not None), None)
+    return mark_of(root, found, key=found[-1] != "release" and not isinstance(found[-1], int)) if found else None
+
+
 def goal(site: Site, *, make: bool) -> Goal:
     """What every node should have; `make`: secrets that hpcforge makes and that are missing are made.
 
@@ -98,7 +116,10 @@ def goal(site: Site, *, make: bool) -> Goal:
 
     def reached(kept: Mapping[str, bytes]) -> Goal:
         secrets = with_derived(kept, site.cluster, site.step)
-        return Goal(secrets, compile_site(roles, secrets, site.cluster))
+        try:
+            return Goal(secrets, compile_site(roles, secrets, site.cluster))
+        except RoleError as error:
+            raise of_blueprint(error, site.loaded) from error
 
     kept = read_secrets(site.loaded.secrets_path, site.identity)
     found = reached(kept)
@@ -121,21 +142,31 @@ def wanted_kinds(roles: Iterable[Role], desired: Desired) -> SecretKinds:
 
 
 def lacking_secrets(
-    loaded: Loaded, roles: Iterable[Role], desired: Desired, secrets: Mapping[str, bytes]
+    loaded: Loaded, roles: Sequence[Role], desired: Desired, secrets: Mapping[str, bytes]
 ) -> tuple[Diagnostic, ...]:
     """Return a diagnostic for each required secret of the site that is missing or invalid."""
     path, declared = loaded.blueprint_path, declared_secrets(roles)
     provided = {name for name, secret in declared.items() if secret.spec.provided}
     wrong = unfit([use for use in uses(desired) if use.name in provided or use.name in secrets], secrets)
+    by_name = {role.name: role for role in roles}
     return tuple(
         Diagnostic(
             "error",
             f"secret {use.name} {why}: role {use.role} wants it in {use.path}",
-            SourceFile(str(path)),
+            SourceFile(str(path), loaded.draft.document.source.lines),
+            first_mark(loaded, _reasons_of(by_name[use.role], use.path)) if use.role in by_name else None,
             hint=command_line("secrets", "set" if use.name in provided else "rotate", path, use.name),
         )
         for use, why in wrong
     )
+
+
+def _reasons_of(role: Role, path: str) -> Iterator[Loc]:
+    """Yield places in a blueprint that may be why a role writes a file."""
+    for spec in role.spec.files:
+        if spec.path == path:
+            yield from role.reasons(str(spec.when))
+    yield from role.reasons(role.spec.on)
 
 
 def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:
