@@ -110,12 +110,16 @@ def _racks(loc: Loc, fabric: FabricSection, draft: Draft) -> Findings:
         seen.update(names)
 
 
-def unknown_switches(draft: Draft, known: Iterable[str]) -> Findings:
-    """Yield switch models that neither the catalog nor the blueprint has."""
+def unknown_models(draft: Draft, switches: Iterable[str], cables: Iterable[str]) -> Findings:
+    """Yield models of switches and cables that neither the catalog nor the blueprint has."""
     fabrics: dict[str, FabricSection] = draft.sections["fabrics"] or {}
-    names = set(known)
+    names = {"switch": set(switches), "cable": set(cables)}
     for name, fabric in fabrics.items():
-        for key, model in (("switch", fabric.switch), ("spine_switch", fabric.spine_switch)):
-            if model is not None and model not in names and draft.intact("fabrics", name, key):
-                message = f"{quote(model)} is no switch model of the catalog or of this blueprint"
-                yield Finding(("fabrics", name, key), message, did_you_mean(model, sorted(names)))
+        models: list[tuple[Loc, str | None]] = [(("switch",), fabric.switch), (("spine_switch",), fabric.spine_switch)]
+        models += [(("cable",), fabric.cable)]
+        models += [(("endpoints", group, "cable"), ends.cable) for group, ends in fabric.endpoints.items()]
+        for key, model in models:
+            kind = "cable" if key[-1] == "cable" else "switch"
+            if model is not None and model not in names[kind] and draft.intact("fabrics", name, *key):
+                message = f"{quote(model)} is not a {kind} model of the catalog or of this blueprint"
+                yield Finding(("fabrics", name, *key), message, did_you_mean(model, sorted(names[kind])))

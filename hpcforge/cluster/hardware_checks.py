@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hpcforge.blueprint.diagnostics import closest_or_all, quote
-from hpcforge.blueprint.fabric_checks import unknown_switches
+from hpcforge.blueprint.fabric_checks import unknown_models
 from hpcforge.blueprint.hardware import CatalogEntry, Parts, Server
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.site import SiteSection
@@ -28,7 +28,7 @@ def hardware_findings(draft: Draft, catalog: Catalog) -> Findings:
     if draft.sections["parts"] and draft.intact("parts"):
         yield from _parts(draft.sections["parts"], catalog)
     if draft.intact("parts"):
-        yield from unknown_switches(draft, catalog.switches)
+        yield from unknown_models(draft, catalog.switches, catalog.cables)
     if draft.sections["site"] and draft.intact("parts"):
         yield from _site(draft.sections["site"], catalog)
 
@@ -45,7 +45,12 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
     yield from _likes(("parts", "cables"), parts.cables, catalog.cables)
     for name in parts.cables:
         cable = catalog.cables[name]
-        missing = [fact for fact in ("kind", "rate_gbps", "reach_m", "lengths_m") if not getattr(cable, fact)]
+        facts = (
+            ("rate_gbps", "plugs", "socket")
+            if cable.kind == "adapter"
+            else ("kind", "rate_gbps", "reach_m", "lengths_m")
+        )
+        missing = [fact for fact in facts if not getattr(cable, fact)]
         if missing and (cable.like is None or cable.like in catalog.cables):
             message = f"a cable without {' or '.join(missing)} is never chosen"
             hint = "start from a model of the catalog with `like:`"

@@ -115,4 +115,5 @@ def _link(node: str, network: Network, fabric: Fabric | None) -> NodeLink | None
     if fabric is None or at is None:
         return None
     links = fabric.devices[at].ports if network.bond == "802.3ad" else 1
-    return NodeLink(fabric.name, fabric.kind, fabric.rate_gbps, links, network.mtu, network.vlan is not None)
+    rate_gbps = fabric.devices[at].rate_gbps or fabric.rate_gbps
+    return NodeLink(fabric.name, fabric.kind, rate_gbps, links, network.mtu, network.vlan is not None)

@@ -115,6 +115,15 @@ _ALL = (
         "InfiniBand, but transceivers and fibre.",
         "Leave the kind out of `site.cabling.kinds`: [dac, optics].",
     ),
+    DesignRule(
+        "CABLE-005",
+        "error",
+        "cables fit the ports at both ends",
+        "Plugs of the cables of a link's rate (`plugs`) against the cages at both ends (`connector`): a cage takes "
+        "plugs of its own family up to its generation, QSFP-DD also QSFP, OSFP no others; a broken-out port takes a "
+        "plug of the whole port's rate.",
+        "A breakout, adapters (`site.cabling.kinds`: [..., adapter]), another cable, or another model.",
+    ),
 )
 RULES: dict[str, DesignRule] = {rule.code: rule for rule in _ALL}
 
