@@ -54,16 +54,26 @@ def _keys(loc: Loc, fabric: FabricSection) -> Findings:
         yield Finding(loc, "`rails` is missing", "the number of links of a node, each to its own leaf", key=True)
     if fabric.topology == "leaf-pair" and fabric.links == 1:
         yield Finding((*loc, "links"), "a leaf pair needs a link of each node to either switch", "links: 2")
+    links = fabric.rails or fabric.links or (2 if fabric.topology == "leaf-pair" else 1)
+    yield from _bond(loc, fabric, fabric.bond, links)
+    for name, ends in fabric.endpoints.items():
+        yield from _bond((*loc, "endpoints", name), fabric, ends.bond, ends.links)
     if fabric.kind != "roce":
         for key in ("dscp", "priority"):
             if key in fabric.model_fields_set:
                 yield Finding((*loc, key), f"{fabric.kind} has no {quote(key)}", "it is for roce", key=True)
-    links = fabric.rails or fabric.links or (2 if fabric.topology == "leaf-pair" else 1)
     if fabric.interfaces and len(fabric.interfaces) != links:
         yield Finding((*loc, "interfaces"), f"{len(fabric.interfaces)} interfaces for {links} links", key=True)
     if fabric.uplinks is not None and "oversubscription" in fabric.model_fields_set:
         message = "`uplinks` and `oversubscription` set the same thing"
         yield Finding((*loc, "uplinks"), message, "give one of them", key=True)
+
+
+def _bond(loc: Loc, fabric: FabricSection, bond: str | None, links: int) -> Findings:
+    if bond and links < 2:
+        yield Finding((*loc, "bond"), "a bond needs two links, and `links` is 1", "links: 2", key=True)
+    if bond == "802.3ad" and fabric.kind in ("infiniband", "omni-path"):
+        yield Finding((*loc, "bond"), f"{fabric.kind} cannot bond by 802.3ad", "bond: active-backup")
 
 
 def _endpoints(loc: Loc, fabric: FabricSection, node_set: NodeSet) -> Findings:

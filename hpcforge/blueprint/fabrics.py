@@ -34,6 +34,9 @@ class Endpoints(Section):
     cable: Annotated[v.ModelName, v.OfCatalog("cables")] | None = Field(
         None, description="Cable model of their links; default: chosen as for nodes."
     )
+    bond: Literal["802.3ad", "active-backup"] | None = Field(
+        None, description="How these bond their links, as bond0; default: as nodes."
+    )
 
 
 class Oversubscription(Section):

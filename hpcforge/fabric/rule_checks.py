@@ -12,7 +12,7 @@ from hpcforge.blueprint.hardware import Ports
 from hpcforge.blueprint.node_sets import KnownNames, sure
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
-from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.graph import TO_ENDS, Fabric
 from hpcforge.fabric.rules import breach
 from hpcforge.facility.rules import Breach
 
@@ -42,11 +42,28 @@ def judge(fabric: Fabric, spec: f.FabricSection, catalog: Catalog) -> Breaches:
         where = (*loc, "subnet_manager")
         hint = f"name it under `endpoints`: {{sm: {{nodes: {spec.subnet_manager}}}}}"
         yield breach("FABRIC-007", where, f"{spec.subnet_manager} is not on {fabric.name}", hint=hint)
+    yield from _split_bonds(fabric, spec)
     if fabric.count("spine") == 1 and fabric.count("leaf") > 1:
         sums = f"1 spine for {fabric.count('leaf')} leaves"
         yield breach(
             "FABRIC-010", (*loc, "topology"), f"{fabric.name}: the loss of one switch separates all leaves", sums
         )
+
+
+def _split_bonds(fabric: Fabric, spec: f.FabricSection) -> Breaches:
+    """Yield ends whose bond leads to switches that do not form one together."""
+    leaves: dict[int, set[int]] = defaultdict(set)
+    for cable in fabric.cables if fabric.topology != "leaf-pair" else ():
+        if cable.kind in TO_ENDS:
+            leaves[cable.a].add(cable.b)
+    for group in (None, *spec.endpoints):
+        bond = (spec.endpoints[group].bond if group else None) or spec.bond
+        split = [fabric.devices[end] for end, on in leaves.items() if len(on) > 1 and bond == "802.3ad"]
+        names = [device.name for device in split if device.group == group]
+        if names:
+            where = ("endpoints", group, "bond") if group and spec.endpoints[group].bond else ("bond",)
+            message = f"{fabric.name}: a bond of {hostlist.fold(names)} leads to several switches"
+            yield breach("FABRIC-011", ("fabrics", fabric.name, *where), message)
 
 
 def unique_names(blueprint: s.Blueprint, built: Sequence[Fabric], known: KnownNames) -> Breaches:

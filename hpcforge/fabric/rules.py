@@ -85,6 +85,14 @@ _ALL = (
         "Fewer ends a leaf (`oversubscription`, `uplinks`), or accept it.",
     ),
     DesignRule(
+        "FABRIC-011",
+        "warning",
+        "the links of a bond end on one switch",
+        "Switches that the links of an end with `bond: 802.3ad` lead to; the two of a leaf pair count as one, as they "
+        "form one bond together (MLAG).",
+        "topology: leaf-pair, a number of links that fits a leaf, or bond: active-backup.",
+    ),
+    DesignRule(
         "CABLE-001",
         "error",
         "a cable reaches",
