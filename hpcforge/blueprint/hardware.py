@@ -347,6 +347,7 @@ class Switch(CatalogEntry):
         None, description="Its link protocols; roce is Ethernet."
     )
     ports: tuple[SwitchPorts, ...] | None = Field(None, description="Ports for data, the lowest numbers first.")
+    mtu_max: v.Whole | None = Field(None, ge=576, le=65_520, description="Largest packet (MTU) that it carries, bytes.")
     managed: v.Truth | None = Field(
         None, description="It has a management processor, on which a subnet manager can run."
     )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hpcforge.blueprint.diagnostics import closest_or_all, quote
 from hpcforge.blueprint.fabric_checks import unknown_models
-from hpcforge.blueprint.hardware import CatalogEntry, Parts, Server
+from hpcforge.blueprint.hardware import GUESS, CatalogEntry, Parts, Server
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
@@ -29,6 +29,7 @@ def hardware_findings(draft: Draft, catalog: Catalog) -> Findings:
         yield from _parts(draft.sections["parts"], catalog)
     if draft.intact("parts"):
         yield from unknown_models(draft, catalog.switches, catalog.cables)
+        yield from _large_packets(draft, catalog)
     if draft.sections["site"] and draft.intact("parts"):
         yield from _site(draft.sections["site"], catalog)
 
@@ -55,6 +56,23 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
             message = f"a cable without {' or '.join(missing)} is never chosen"
             hint = "start from a model of the catalog with `like:`"
             yield Finding(("parts", "cables", name), message, hint, key=True)
+
+
+def _large_packets(draft: Draft, catalog: Catalog) -> Findings:
+    """Yield networks whose packets are larger than a switch of their fabric carries, where that is published."""
+    fabrics = draft.sections["fabrics"] or {}
+    for name, network in (draft.sections["networks"] or {}).items():
+        fabric, loc = fabrics.get(network.fabric or ""), ("networks", name, "mtu")
+        if fabric is None or network.mtu is None or not draft.intact(*loc):
+            continue
+        for model in dict.fromkeys(filter(None, (fabric.switch, fabric.spine_switch))):
+            switch = catalog.switches.get(model)
+            if switch is None or switch.mtu_max is None or network.mtu <= switch.mtu_max:
+                continue
+            source = switch.sources.get("mtu_max") or switch.sources.get("*") or ""
+            unsure = " (not published: a guess)" if source.startswith(GUESS) else ""
+            message = f"{network.mtu} bytes are more than {model} of {network.fabric} carries, {switch.mtu_max}{unsure}"
+            yield Finding(loc, message, f"mtu: {switch.mtu_max}, or another switch model", severity="warning")
 
 
 def _likes(section: Loc, own: Mapping[str, CatalogEntry], known: Collection[str]) -> Findings:

@@ -63,6 +63,9 @@ def unfit(fabric: Fabric, blueprint: s.Blueprint, catalog: Catalog) -> Iterator[
     for link, ends in machines.items():
         named = catalog.cables.get(link.cable) if link.cable else None
         where = _loc(blueprint, fabric.name, link, groups.get(link))
+        if named is not None and named.kind == "adapter":
+            yield breach("CABLE-005", where, f"{fabric.name}: {link.cable} is an adapter, not a cable")
+            continue
         if named is not None and named.rate_gbps not in (None, link.rate_gbps):
             sums = f"{named.rate_gbps:g} Gb/s is not {link.rate_gbps:g} Gb/s"
             message = f"{fabric.name}: {link.cable} is of another rate than the links"
@@ -91,7 +94,7 @@ def _loc(blueprint: s.Blueprint, name: str, link: LinkKind, group: str | None) -
 
 def _breach(fabric: Fabric, where: Loc, link: LinkKind, ends: Mapping[str, str], found: Fitting) -> Breach:
     near, far = hostlist.fold(list(ends)), next(iter(ends.values()))
-    cable = link.cable or f"no cable of {link.rate_gbps:g} Gb/s that the site buys"
+    cable = link.cable or f"no cable of {link.rate_gbps:g} Gb/s of the site"
     fits, plugs = "does not fit" if link.cable else "fits", " or ".join(found.plugs)
     if not found.unfit:
         both = f"{fits} both the {link.near[0]} ports of {near} and the {link.far[0]} ports of {far}"

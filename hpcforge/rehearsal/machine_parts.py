@@ -16,10 +16,10 @@ def cards(cluster: Cluster, node: Node) -> tuple[Card, ...]:
     """A card for each link that carries networks of a node; the first is on the lab's own segment."""
     fabrics = {fabric.name: fabric.at(node.name) for fabric in cluster.fabrics}
     found: list[Card] = []
-    for name, networks in carried(cluster, node).items():
+    for name, shared in carried(cluster, node).items():
         fabric = fabrics.get(name)
-        own = cluster.network in networks
-        networks = own_networks(node, fabric, networks)
+        own = cluster.network in shared
+        networks = own_networks(node, fabric, shared)
         if fabric and fabric.kind not in _EMULATED and not own:
             continue
         below = next(filter(None, map(port_below, networks)), "")
