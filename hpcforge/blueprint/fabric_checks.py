@@ -54,16 +54,26 @@ def _keys(loc: Loc, fabric: FabricSection) -> Findings:
         yield Finding(loc, "`rails` is missing", "the number of links of a node, each to its own leaf", key=True)
     if fabric.topology == "leaf-pair" and fabric.links == 1:
         yield Finding((*loc, "links"), "a leaf pair needs a link of each node to either switch", "links: 2")
+    links = fabric.rails or fabric.links or (2 if fabric.topology == "leaf-pair" else 1)
+    yield from _bond(loc, fabric, fabric.bond, links)
+    for name, ends in fabric.endpoints.items():
+        yield from _bond((*loc, "endpoints", name), fabric, ends.bond, ends.links)
     if fabric.kind != "roce":
         for key in ("dscp", "priority"):
             if key in fabric.model_fields_set:
                 yield Finding((*loc, key), f"{fabric.kind} has no {quote(key)}", "it is for roce", key=True)
-    links = fabric.rails or fabric.links or (2 if fabric.topology == "leaf-pair" else 1)
     if fabric.interfaces and len(fabric.interfaces) != links:
         yield Finding((*loc, "interfaces"), f"{len(fabric.interfaces)} interfaces for {links} links", key=True)
     if fabric.uplinks is not None and "oversubscription" in fabric.model_fields_set:
         message = "`uplinks` and `oversubscription` set the same thing"
         yield Finding((*loc, "uplinks"), message, "give one of them", key=True)
+
+
+def _bond(loc: Loc, fabric: FabricSection, bond: str | None, links: int) -> Findings:
+    if bond and links < 2:
+        yield Finding((*loc, "bond"), "a bond needs two links, and `links` is 1", "links: 2", key=True)
+    if bond == "802.3ad" and fabric.kind in ("infiniband", "omni-path"):
+        yield Finding((*loc, "bond"), f"{fabric.kind} cannot bond by 802.3ad", "bond: active-backup")
 
 
 def _endpoints(loc: Loc, fabric: FabricSection, node_set: NodeSet) -> Findings:
@@ -109,12 +119,16 @@ def _racks(loc: Loc, fabric: FabricSection, draft: Draft) -> Findings:
         seen.update(names)
 
 
-def unknown_switches(draft: Draft, known: Iterable[str]) -> Findings:
-    """Yield switch models that neither the catalog nor the blueprint has."""
+def unknown_models(draft: Draft, switches: Iterable[str], cables: Iterable[str]) -> Findings:
+    """Yield models of switches and cables that neither the catalog nor the blueprint has."""
     fabrics: dict[str, FabricSection] = draft.sections["fabrics"] or {}
-    names = set(known)
+    names = {"switch": set(switches), "cable": set(cables)}
     for name, fabric in fabrics.items():
-        for key, model in (("switch", fabric.switch), ("spine_switch", fabric.spine_switch)):
-            if model is not None and model not in names and draft.intact("fabrics", name, key):
-                message = f"{quote(model)} is no switch model of the catalog or of this blueprint"
-                yield Finding(("fabrics", name, key), message, did_you_mean(model, sorted(names)))
+        models: list[tuple[Loc, str | None]] = [(("switch",), fabric.switch), (("spine_switch",), fabric.spine_switch)]
+        models += [(("cable",), fabric.cable)]
+        models += [(("endpoints", group, "cable"), ends.cable) for group, ends in fabric.endpoints.items()]
+        for key, model in models:
+            kind = "cable" if key[-1] == "cable" else "switch"
+            if model is not None and model not in names[kind] and draft.intact("fabrics", name, *key):
+                message = f"{quote(model)} is not a {kind} model of the catalog or of this blueprint"
+                yield Finding(("fabrics", name, *key), message, did_you_mean(model, sorted(names[kind])))

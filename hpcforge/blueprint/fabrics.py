@@ -27,6 +27,16 @@ class Endpoints(Section):
     count: v.Whole | None = Field(None, ge=1, le=4_096, description="How many machines outside this blueprint.")
     nodes: v.NodeSet | None = Field(None, description="Or nodes of this blueprint, as a node set.")
     links: _Links = Field(1, description="Links of each.")
+    rate_gbps: _Rate | None = Field(None, description="Rate of one link of these, Gb/s; default: the fabric's.")
+    breakout: _Breakout | None = Field(
+        None, description="Links that share one port of a leaf; default: the fabric's, or 1 with a rate of their own."
+    )
+    cable: Annotated[v.ModelName, v.OfCatalog("cables")] | None = Field(
+        None, description="Cable model of their links; default: chosen as for nodes."
+    )
+    bond: Literal["802.3ad", "active-backup"] | None = Field(
+        None, description="How these bond their links, as bond0; default: as nodes."
+    )
 
 
 class Oversubscription(Section):
@@ -65,6 +75,10 @@ class FabricSection(Section):
         Oversubscription.model_construct(), description="Of the leaf switches, as a number, or by tier. Default: none."
     )
     breakout: _Breakout = Field(1, description="Nodes' links that share one port of a leaf: 1, 2, 4 or 8.")
+    cable: Annotated[v.ModelName, v.OfCatalog("cables")] | None = Field(
+        None,
+        description="Cable model of the nodes' links; default: the first of site.cabling.kinds that reaches and fits.",
+    )
     uplink_rate_gbps: _Rate | None = Field(
         None, description="Rate of a link between switches, Gb/s; default: rate_gbps times breakout."
     )

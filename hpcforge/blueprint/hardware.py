@@ -26,7 +26,7 @@ GpuCooling = Literal["passive", "active", "liquid"]  # passive: by the chassis's
 Inlet = Literal["c14", "c16", "c20", "c22", "busbar"]  # of IEC 60320, but for the busbar
 Outlet = Literal["c13", "c15", "c19", "c21", "c13-c19"]  # c13-c19: takes either plug
 Airflow = Literal["front-to-rear", "rear-to-front", "side-to-rear", "passive", "mixed"]
-CableKind = Literal["twisted-pair", "dac", "aoc", "optics"]  # optics: two transceivers and fibre
+CableKind = Literal["twisted-pair", "dac", "aoc", "optics", "adapter"]  # optics: two transceivers and fibre
 Phases = Annotated[Literal[1, 3], BeforeValidator(v.whole)]
 _Watts = Annotated[v.Number, Field(ge=0, le=1_000_000)]
 _Kilograms = Annotated[v.Number, Field(ge=0, le=10_000)]
@@ -302,11 +302,20 @@ class CableModel(CatalogEntry):
 
     table: ClassVar[str] = "cables"
 
-    kind: CableKind | None = Field(None, description="What it is; optics: fibre, with a transceiver at each end.")
+    kind: CableKind | None = Field(
+        None,
+        description="What it is; optics: fibre, with a transceiver at each end; adapter: no cable, but takes a plug "
+        "that a cage does not.",
+    )
     rate_gbps: v.Number | None = Field(None, ge=0.1, le=3_200, description="Link rate, Gb/s.")
     protocols: tuple[Literal["infiniband", "ethernet", "omni-path"], ...] | None = Field(
         None, description="Supported protocols; roce is Ethernet. Default: all at its rate."
     )
+    plugs: tuple[v.ModelName, ...] | None = Field(
+        None,
+        description="Plugs that it is sold with, one at each end, as `connector` of ports. Default: not checked.",
+    )
+    socket: v.ModelName | None = Field(None, description="Cage inside an adapter, as `connector` of ports.")
     reach_m: v.Number | None = Field(None, ge=0.1, le=100_000, description="Maximum length, m.")
     lengths_m: tuple[Annotated[v.Number, Field(ge=0.1, le=100_000)], ...] | None = Field(
         None, description="Available lengths, m."
@@ -338,6 +347,7 @@ class Switch(CatalogEntry):
         None, description="Its link protocols; roce is Ethernet."
     )
     ports: tuple[SwitchPorts, ...] | None = Field(None, description="Ports for data, the lowest numbers first.")
+    mtu_max: v.Whole | None = Field(None, ge=576, le=65_520, description="Largest packet (MTU) that it carries, bytes.")
     managed: v.Truth | None = Field(
         None, description="It has a management processor, on which a subnet manager can run."
     )

@@ -22,7 +22,7 @@ from hpcforge.errors import ExpectedError
 
 ROLE_NAME = re.compile(r"(?!site_)[a-z][a-z0-9_]{0,62}")  # site_NAME is a role of `software.site_roles`
 A_ROLE_NAME = "lower-case letters, digits and _, a letter first; site_... is reserved for `software.site_roles`"
-_DECLARES = re.compile(r"^(?:services|vars|container_runtime):", re.MULTILINE)
+_DECLARES = re.compile(r"^(?:services|vars|container_runtime|memory):", re.MULTILINE)
 ROLES = Addition("role", "role.yaml", ("role_folders",), (("services",), ("roles",)), ROLE_NAME.fullmatch, A_ROLE_NAME)
 
 
@@ -36,6 +36,16 @@ class DeclarationError(ExpectedError):
 RuntimeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
 
 
+class MemoryNeed(BaseModel):
+    """Memory that the programs of a role take."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mib: int = Field(ge=1, description="On each of its nodes, MiB.")
+    per_node_mib: float = Field(0, ge=0, description="More for each node of the cluster, MiB.")
+    source: str = Field(min_length=1, description="Where the numbers are published; `guess: ` and the reason if not.")
+
+
 class _RoleFile(BaseModel):
     """Of a role.yaml what a blueprint may then speak of."""
 
@@ -45,7 +55,21 @@ class _RoleFile(BaseModel):
     vars: Mapping[VariableName, Variable] = {}
     container_runtime: RuntimeName | None = None
     accepts: Mapping[str, object] = {}
+
+
+    memory: MemoryNeed | None = None
+    scheduler: bool = False
     on: str = "true"
+
+
+@dataclass(frozen=True)
+class RoleMemory:
+    """The memory that a role takes, and where: on nodes of its services, on the controller, or on every node."""
+
+    need: MemoryNeed
+    services: tuple[str, ...]
+    scheduler: bool
+    everywhere: bool
 
 
 @dataclass(frozen=True)
@@ -61,6 +85,9 @@ class RoleDeclarations:
     roles: tuple[str, ...]
     container_runtimes: tuple[str, ...] = ()
     accepted: Mapping[str, str] = field(default_factory=dict)  # kinds of contributions, by the role that accepts them
+
+
+    memory: Mapping[str, RoleMemory] = field(default_factory=dict)  # by role, of those that declare it
 
 
 def read_declared(*folders: Path) -> RoleDeclarations:
@@ -95,6 +122,15 @@ def read_declared(*folders: Path) -> RoleDeclarations:
         tuple(path.name for path in said),
         tuple(runtimes),
         {kind: role for role, declaration in chosen.items() for kind in declaration.accepts},
+
+
+        {
+            path.name: RoleMemory(
+                declaration.memory, tuple(declaration.services), declaration.scheduler, declaration.on == "true"
+            )
+            for path, declaration in said.items()
+            if declaration.memory
+        },
     )
 
 

@@ -99,7 +99,8 @@ class Cabling(Section):
     kinds: tuple[CableKind, ...] = Field(
         ("twisted-pair", "dac", "aoc", "optics"),
         min_length=1,
-        description="Kinds of cable to buy, in order of preference: hpcforge uses the first that is long enough.",
+        description="Kinds of cable to buy, in order of preference: hpcforge uses the first that is long enough and "
+        "fits; adapter: also adapters of cages for smaller plugs.",
     )
 
 

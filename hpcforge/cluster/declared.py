@@ -107,7 +107,7 @@ def _adapters(cluster: Cluster, node: Node) -> Iterator[DeclaredLink]:
 
 
 def _of(cluster: Cluster, node: Node) -> list[FabricOf]:
-    return [fabric for fabric in cluster.fabrics if fabric.name in node.fabrics and not fabric.bmc]
+    return [fabric.at(node.name) for fabric in cluster.fabrics if fabric.name in node.fabrics and not fabric.bmc]
 
 
 def _mounts(cluster: Cluster, node: Node) -> Iterator[DeclaredMount]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hpcforge.blueprint.diagnostics import closest_or_all, quote
-from hpcforge.blueprint.fabric_checks import unknown_switches
-from hpcforge.blueprint.hardware import CatalogEntry, Parts, Server
+from hpcforge.blueprint.fabric_checks import unknown_models
+from hpcforge.blueprint.hardware import GUESS, CatalogEntry, Parts, Server
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
@@ -28,7 +28,8 @@ def hardware_findings(draft: Draft, catalog: Catalog) -> Findings:
     if draft.sections["parts"] and draft.intact("parts"):
         yield from _parts(draft.sections["parts"], catalog)
     if draft.intact("parts"):
-        yield from unknown_switches(draft, catalog.switches)
+        yield from unknown_models(draft, catalog.switches, catalog.cables)
+        yield from _large_packets(draft, catalog)
     if draft.sections["site"] and draft.intact("parts"):
         yield from _site(draft.sections["site"], catalog)
 
@@ -45,11 +46,33 @@ def _parts(parts: Parts, catalog: Catalog) -> Findings:
     yield from _likes(("parts", "cables"), parts.cables, catalog.cables)
     for name in parts.cables:
         cable = catalog.cables[name]
-        missing = [fact for fact in ("kind", "rate_gbps", "reach_m", "lengths_m") if not getattr(cable, fact)]
+        facts = (
+            ("rate_gbps", "plugs", "socket")
+            if cable.kind == "adapter"
+            else ("kind", "rate_gbps", "reach_m", "lengths_m")
+        )
+        missing = [fact for fact in facts if not getattr(cable, fact)]
         if missing and (cable.like is None or cable.like in catalog.cables):
             message = f"a cable without {' or '.join(missing)} is never chosen"
             hint = "start from a model of the catalog with `like:`"
             yield Finding(("parts", "cables", name), message, hint, key=True)
+
+
+def _large_packets(draft: Draft, catalog: Catalog) -> Findings:
+    """Yield networks whose packets are larger than a switch of their fabric carries, where that is published."""
+    fabrics = draft.sections["fabrics"] or {}
+    for name, network in (draft.sections["networks"] or {}).items():
+        fabric, loc = fabrics.get(network.fabric or ""), ("networks", name, "mtu")
+        if fabric is None or network.mtu is None or not draft.intact(*loc):
+            continue
+        for model in dict.fromkeys(filter(None, (fabric.switch, fabric.spine_switch))):
+            switch = catalog.switches.get(model)
+            if switch is None or switch.mtu_max is None or network.mtu <= switch.mtu_max:
+                continue
+            source = switch.sources.get("mtu_max") or switch.sources.get("*") or ""
+            unsure = " (not published: a guess)" if source.startswith(GUESS) else ""
+            message = f"{network.mtu} bytes are more than {model} of {network.fabric} carries, {switch.mtu_max}{unsure}"
+            yield Finding(loc, message, f"mtu: {switch.mtu_max}, or another switch model", severity="warning")
 
 
 def _likes(section: Loc, own: Mapping[str, CatalogEntry], known: Collection[str]) -> Findings:

@@ -9,7 +9,7 @@ from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Finding
-from hpcforge.cluster.interfaces import bonded, carried, carrier, port_below, ports
+from hpcforge.cluster.interfaces import bonded, carried, carrier, own_networks, port_below, ports
 from hpcforge.cluster.model import Cluster, FabricOf, Network
 
 Findings = Iterator[Finding]
@@ -92,7 +92,12 @@ def _unknown_ports(cluster: Cluster, name: str, networks: Sequence[Network], fab
     """Yield nodes without configured ports for their links."""
     links = fabric.links if fabric else 1
     ends = [(node, on_it) for node in cluster.nodes if (on_it := carried(cluster, node).get(name))]
-    unknown = [node.name for node, on_it in ends if not ports(node, fabric, on_it, cluster.network)]
+    here = {node.name: fabric.at(node.name) if fabric else None for node, _ in ends}
+    unknown = [
+        node.name
+        for node, on_it in ends
+        if not ports(node, here[node.name], own_networks(node, here[node.name], on_it), cluster.network)
+    ]
     loc: Loc = ("networks", networks[0].name, "configure")
     if unknown:
         ways = f"interfaces: [{', '.join(f'eth{number}' for number in range(links))}] under fabrics: {name}"
@@ -104,9 +109,12 @@ def _unknown_ports(cluster: Cluster, name: str, networks: Sequence[Network], fab
             else f"no interface is configured for {fold(unknown)}"
         )
         yield Finding(loc, message, hint, key=True)
-    other = [node.name for node, _ in ends if len(node.ports.get(name, range(links))) != links]
-    if other:
-        yield Finding(loc, f"the inventory must have {links} `ports` to {name} for {fold(other)}", key=True)
+    needed = {node: at.links if at else 1 for node, at in here.items()}
+    for count in sorted(set(needed.values())):
+        some = [node for node, _ in ends if needed[node.name] == count]
+        other = [node.name for node in some if len(node.ports.get(name, range(count))) != count]
+        if other:
+            yield Finding(loc, f"the inventory must have {count} `ports` to {name} for {fold(other)}", key=True)
     macs_of_ipoib = [node.name for node, _ in ends if name in node.ports and fabric and fabric.kind == "infiniband"]
     if macs_of_ipoib:
         yield Finding(loc, f"use `interfaces` for ports to {name}: InfiniBand has no MAC addresses", key=True)

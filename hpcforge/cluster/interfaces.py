@@ -89,9 +89,19 @@ def bonded(networks: Sequence[Network]) -> Literal["802.3ad", "active-backup"] |
     return next((network.bond for network in networks if network.bond), None)
 
 
+def own_networks(node: Node, fabric: FabricOf | None, networks: tuple[Network, ...]) -> tuple[Network, ...]:
+    """Return networks as a node has them: those of a node that bonds by itself are on bond0."""
+    own = fabric.own_links.get(node.name) if fabric else None
+    if own is None or own.bond is None:
+        return networks
+    names = ("bond0" if network.vlan is None else f"bond0.{network.vlan}" for network in networks)
+    both = zip(networks, names, strict=True)
+    return tuple(replace(network, interface=name, bond=own.bond) for network, name in both)
+
+
 def interfaces(cluster: Cluster, node: Node) -> tuple[Interface, ...]:
     """What hpcforge sets up on a node, what is below before what is above; none where the blueprint asks for none."""
-    fabrics = {fabric.name: fabric for fabric in cluster.fabrics}
+    fabrics = {fabric.name: fabric.at(node.name) for fabric in cluster.fabrics}
     asked = {name: them for name, them in carried(cluster, node).items() if any(network.configure for network in them)}
     return tuple(
         interface for name, them in asked.items() for interface in _of_carrier(cluster, node, fabrics.get(name), them)
@@ -99,8 +109,9 @@ def interfaces(cluster: Cluster, node: Node) -> tuple[Interface, ...]:
 
 
 def _of_carrier(
-    cluster: Cluster, node: Node, fabric: FabricOf | None, networks: Sequence[Network]
+    cluster: Cluster, node: Node, fabric: FabricOf | None, networks: tuple[Network, ...]
 ) -> Iterator[Interface]:
+    networks = own_networks(node, fabric, networks)
     mode = bonded(networks)
     below = ports(node, fabric, networks, cluster.network)
     mtu = max((network.mtu for network in networks if network.mtu), default=None)

@@ -31,6 +31,7 @@ from hpcforge.cluster.checks import check_addresses, check_catalog, check_invent
 from hpcforge.cluster.gpu_checks import driver_findings
 from hpcforge.cluster.interface_checks import interface_findings
 from hpcforge.cluster.key_files import key_file_problems, key_lines
+from hpcforge.cluster.memory_checks import memory_findings
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
@@ -346,6 +347,7 @@ def _loaded(
         cluster = _designed(cluster, floor, layout, {fabric.name: fabric for fabric in connected.built})
     warnings += draft.place(chain(interface_findings(cluster), route_findings(cluster)))
     warnings += draft.place(_empty(blueprint, cluster))
+    warnings += draft.place(memory_findings(blueprint, cluster, catalog, declared.memory))
     warnings += draft.place(release_findings(cluster))
     warnings += draft.place(topology_findings(blueprint, cluster, catalog, pins))
     warnings += draft.place(impossible_tests(blueprint, cluster))

@@ -247,6 +247,15 @@ class Network:
 
 
 @dataclass(frozen=True)
+class OwnLinks:
+    """The links of a node that differ from those of a fabric's other nodes."""
+
+    links: int
+    rate_gbps: float
+    bond: Literal["802.3ad", "active-backup"] | None  # None: as the networks on it
+
+
+@dataclass(frozen=True)
 class FabricOf:
     """A fabric as nodes see it; `hpcforge.fabric.graph.Fabric` has its switches and cables."""
 
@@ -261,6 +270,17 @@ class FabricOf:
     dscp: int | None = None  # what marks RDMA in IP headers, of roce
     priority: int | None = None  # the Ethernet priority that is not dropped, of roce
     subnet_manager: str | None = None  # on-switch, external or a node; None: not said, or it has none
+    own_links: Mapping[str, OwnLinks] = field(default_factory=dict)  # by node
+
+    def at(self, node: str) -> FabricOf:
+        """Return the fabric with the links of one node."""
+        own = self.own_links.get(node)
+        if own is None:
+            return self
+        interfaces = self.interfaces if own.links == self.links else ()
+        return replace(
+            self, links=own.links, rate_gbps=own.rate_gbps, bond=own.bond or self.bond, interfaces=interfaces
+        )
 
     @property
     def rdma(self) -> bool:

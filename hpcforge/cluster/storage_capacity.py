@@ -9,7 +9,7 @@ from hpcforge.blueprint.hardware import Raid, Server
 from hpcforge.blueprint.storage import StorageNeedsSection as Said
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
-from hpcforge.cluster.model import Cluster, Network
+from hpcforge.cluster.model import Cluster, Network, OwnLinks
 from hpcforge.cluster.storage import FileSystem, size_mb
 from hpcforge.fabric.graph import Fabric
 from hpcforge.facility.room import Room
@@ -47,7 +47,8 @@ def _served(
     network = next(each for each in cluster.networks if each.name == (file_system.network or cluster.network.name))
     fabric = built.get(network.fabric or "")
     clients = [name for name in file_system.on if name != server]
-    links = [_link(name, network, fabric) for name in clients]
+    own = next((each.own_links for each in cluster.fabrics if each.name == network.fabric), {})
+    links = [_link(name, network, fabric, own.get(name)) for name in clients]
     known = [each for each in links if each is not None]
     below = room.blueprint.storage[file_system.volume] if file_system.volume else None
     drives, raid = (
@@ -63,7 +64,7 @@ def _served(
         drives=drives,
         raid=raid,
         network=network.name,
-        link=_link(server, network, fabric),
+        link=_link(server, network, fabric, own.get(server)),
         clients=len(clients),
         client_link=min(known, key=lambda each: each.gb_per_s) if known and len(known) == len(links) else None,
         needs=_needs(room.blueprint.storage[file_system.name].needs, len(file_system.servers), file_system.replicas),
@@ -109,10 +110,11 @@ def _alike(model: str, count: int, groups: int, catalog: Catalog) -> ServerDrive
     return ServerDrives(model, count, groups, capacity_gb, drive.read_gb_per_s, drive.write_gb_per_s)
 
 
-def _link(node: str, network: Network, fabric: Fabric | None) -> NodeLink | None:
+def _link(node: str, network: Network, fabric: Fabric | None, own: OwnLinks | None) -> NodeLink | None:
     """How a node is reached on a network: all its links where they are one bond that shares out, else one of them."""
     at = fabric.index.get(node) if fabric else None
     if fabric is None or at is None:
         return None
-    links = fabric.devices[at].ports if network.bond == "802.3ad" else 1
-    return NodeLink(fabric.name, fabric.kind, fabric.rate_gbps, links, network.mtu, network.vlan is not None)
+    links = fabric.devices[at].ports if ((own and own.bond) or network.bond) == "802.3ad" else 1
+    rate_gbps = fabric.devices[at].rate_gbps or fabric.rate_gbps
+    return NodeLink(fabric.name, fabric.kind, rate_gbps, links, network.mtu, network.vlan is not None)

@@ -21,6 +21,9 @@ def bom(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator
         fibre = "fibre, " if cables[model].fibre else ""
         said = f"{fibre}{length_m:g} m{split}: {cables[model].description or ''}".removesuffix(": ")
         yield BomLine("cable", model, said, count, False, None, None)
+    adapters = sum((cabling.adapters for cabling in fabrics), Counter[str]())
+    for model, count in sorted(adapters.items()):
+        yield BomLine("adapter", model, (cables[model].description or "").removesuffix("."), count, False, None, None)
     plugs: Counter[str] = Counter()
     for cabling in fabrics:
         plugs.update(transceivers(cabling, cables))

@@ -7,10 +7,12 @@ moves no cable. Other ends take what the nodes, all there is to be room for, lea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, product
 
 from hpcforge.fabric import dragonfly
 from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.own_ports import reserve
 from hpcforge.fabric.sizes import Leaf, chunks, leaf, spine_down
 from hpcforge.fabric.spec import Ask, CannotBuildError
 from hpcforge.fabric.tree import Places, tree
@@ -18,7 +20,23 @@ from hpcforge.fabric.wiring import Port, Wiring, end_port, switches, up_port
 
 
 def build(ask: Ask) -> Fabric:
-    """Return the fabric. Raises CannotBuildError with the bound that is in the way."""
+    """Return the fabric. Raises CannotBuildError with the bound that is in the way.
+
+    Ends with ports of their own are spread over as many leaves as the other ends take, or over all leaves if their
+    ports make it more.
+    """
+    shared = tuple(end for end in ask.endpoints if end.own is None)
+    fabric = _build(replace(ask, endpoints=shared))
+    if shared == ask.endpoints:
+        return fabric
+    leaves = fabric.count("leaf")
+    fabric = _build(reserve(ask, leaves))
+    most = fabric.count("leaf")
+    wider = _build(reserve(ask, most)) if most > leaves else fabric
+    return wider if wider.count("leaf") >= most else fabric
+
+
+def _build(ask: Ask) -> Fabric:
     if ask.topology == "single-switch":
         return _single(ask)
     if ask.topology == "leaf-pair":
@@ -36,9 +54,10 @@ def _single(ask: Ask, notes: tuple[str, ...] = ()) -> Fabric:
         arithmetic = f"{_slots(ask)} > {most} of {ask.leaf.name}"
         raise CannotBuildError("FABRIC-001", "one switch does not take all ends", arithmetic, "topology: fat-tree")
     wiring = Wiring(ask, switches(ask, "leaf", [(None, None)], ask.leaf))
-    wiring.plug_ends((0, end_port(ask.leaf, slot)) for slot in range(ask.room * ask.rails))
-    wiring.plug_endpoints((0, end_port(ask.leaf, slot)) for slot in range(ask.room * ask.rails, ask.slots))
-    return wiring.fabric(1, ask.leaf.end_ports, notes)
+    wiring.plug_ends((0, end_port(ask, slot)) for slot in range(ask.room * ask.rails))
+    down = ask.leaf.end_ports
+    wiring.plug_endpoints(((0, end_port(ask, slot)) for slot in range(ask.room * ask.rails, ask.slots)), down)
+    return wiring.fabric(1, down, notes)
 
 
 def _one_takes_all(ask: Ask) -> bool:
@@ -70,8 +89,9 @@ def _pair(ask: Ask) -> Fabric:
         raise CannotBuildError("FABRIC-001", "two switches do not take all ends", arithmetic, hint)
     wiring = Wiring(ask, switches(ask, "leaf", [(0, None), (0, None)], model))
     first = ask.room * ask.rails
-    wiring.plug_ends((link % 2, end_port(model, link // 2)) for link in range(first))
-    wiring.plug_endpoints((link % 2, end_port(model, link // 2)) for link in range(first, first + ask.other_links))
+    wiring.plug_ends((link % 2, end_port(ask, link // 2)) for link in range(first))
+    others = range(first, first + ask.other_links)
+    wiring.plug_endpoints(((link % 2, end_port(ask, link // 2)) for link in others), down)
     leaf, two = wiring.first_leaf, wiring.first_leaf + 1
     ports = [up_port(ask, down, link) for link in range(peers)]
     wiring.add("peer", ((leaf, port, two, port) for port in ports))
@@ -88,7 +108,7 @@ def _fat_tree(ask: Ask) -> Fabric:
     groups = [list(range(first, min(first + size, count))) for first in range(0, count, size)]
 
     def port(slot: int) -> Port:
-        return slot // share.ends, end_port(ask.leaf, slot % share.ends)
+        return slot // share.ends, end_port(ask, slot % share.ends)
 
     places = Places(
         units=(None,) * count,
@@ -125,7 +145,7 @@ def _rails(ask: Ask) -> Fabric:
     def port(node: int, rail: int) -> Port:
         unit, place = divmod(node, share.ends)
         number, among = divmod(rail, each)
-        return unit * leaves + number, end_port(ask.leaf, place * widths[number] + among)
+        return unit * leaves + number, end_port(ask, place * widths[number] + among)
 
     places = Places(
         units=(*(unit for unit in range(units) for _ in range(leaves)), *(None,) * own),
@@ -165,7 +185,7 @@ def _others(ask: Ask, share: Leaf, first: int, taken: Sequence[int]) -> Iterator
     )
     own = (divmod(link, share.ends) for link in range(ask.other_links))
     ports = chain(left, ((after + number, slot) for number, slot in own))
-    return ((leaf_, end_port(ask.leaf, slot)) for (leaf_, slot), _ in zip(ports, range(ask.other_links), strict=False))
+    return ((leaf_, end_port(ask, slot)) for (leaf_, slot), _ in zip(ports, range(ask.other_links), strict=False))
 
 
 def _add_own(groups: list[list[int]], own: range, most: int) -> None:

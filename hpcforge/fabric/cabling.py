@@ -12,18 +12,20 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from hpcforge.blueprint.hardware import CableModel
 from hpcforge.blueprint.site import Cabling
+from hpcforge.fabric.fitting import Cages, LinkKind, adapters_of, fitting, link_kinds
 from hpcforge.fabric.floor import Spot, run_m
-from hpcforge.fabric.graph import CABLE_KINDS, Fabric
+from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.labels import Labels
 
 UNKNOWN = -1  # of a length or a model
-_TWISTED_PAIR_GBPS = 1  # up to it, nobody lays anything else between racks
+CABLES = ("twisted-pair", "dac", "aoc", "optics")  # kinds that are cables
+_UNKNOWN_CAGES = Cages()
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,16 @@ class Cabled:
 
     fabric: Fabric
     spots: tuple[Spot | None, ...]  # of each device
+    links: tuple[LinkKind, ...]  # kinds of links, of alike ports
+    link: array[int]  # of each cable, index into links
     rules: Cabling
     models: tuple[str, ...]
     run_m: array[float]  # how long it has to be
     length_m: array[float]  # how long it is bought
     model: array[int]  # index into models
     order: array[int]  # cables in the order in which they are pulled
-    reach_m: tuple[float, ...]  # the longest that is sold, for each of CABLE_KINDS; 0: nothing of its rate is
+    reach_m: tuple[float, ...]  # the longest that is sold, for each of links; 0: nothing of its rate is
+    adapters: Counter[str]  # adapters that cables need, by model
     rooms: bool  # whether the site has more than one room
 
     @cached_property
@@ -98,24 +103,25 @@ class Cabled:
 
     @cached_property
     def bought(self) -> Counter[tuple[str, float, int]]:
-        """How many cables of a model and length, by how many ends share one: 1, or the fabric's breakout.
+        """How many cables of a model and length, by how many ends share one: 1, or the breakout of the port.
 
         A broken-out cable counts once, with its longest leg.
         """
         counts: Counter[tuple[str, float, int]] = Counter()
         fabric, cables = self.fabric, self.fabric.cables
-        legs: dict[tuple[int, int], tuple[float, int]] = {}
-        for cable, (kind, model, length_m) in enumerate(zip(cables.kind, self.model, self.length_m, strict=True)):
+        legs: dict[tuple[int, int, int], tuple[float, int]] = {}
+        for cable, (link, model, length_m) in enumerate(zip(self.link, self.model, self.length_m, strict=True)):
             if model == UNKNOWN:
                 continue
-            shared = fabric.breakout > 1 and CABLE_KINDS[kind] in ("node_leaf", "other_leaf")
-            if not shared:
+            breakout = self.links[link].breakout
+            if breakout == 1:
                 counts[self.models[model], length_m, 1] += 1
                 continue
-            port = cables.b[cable], fabric.physical_port(cables.b[cable], cables.b_port[cable])[0]
-            legs[port] = max(legs.get(port, (0.0, 0)), (length_m, model))
-        for length_m, model in legs.values():
-            counts[self.models[model], length_m, fabric.breakout] += 1
+            port = fabric.physical_port(cables.b[cable], cables.b_port[cable])[0]
+            key = cables.b[cable], port, breakout
+            legs[key] = max(legs.get(key, (0.0, 0)), (length_m, model))
+        for (_, _, breakout), (length_m, model) in legs.items():
+            counts[self.models[model], length_m, breakout] += 1
         return counts
 
 
@@ -124,17 +130,17 @@ def cabled(
     spots: Mapping[str, Spot],
     rules: Cabling,
     cables: Mapping[str, CableModel],
-    rj45_gbps: Collection[float] = (),
+    cages: Cages = _UNKNOWN_CAGES,
 ) -> Cabled:
-    """Cut the cables of a fabric to length. `rj45_gbps` has the rates that its switches have RJ45 ports for."""
+    """Cut the cables of a fabric to length."""
     at = tuple(spots.get(device.name) for device in fabric.devices)
     models: dict[str, int] = {}
-    rates = [fabric.rate_of(kind) for kind in CABLE_KINDS]
-    kinds = [choice(cables, rate, rules.kinds, rate in rj45_gbps or rate <= _TWISTED_PAIR_GBPS) for rate in rates]
+    links: dict[LinkKind, int] = {}
+    link = array("H", (links.setdefault(kind, len(links)) for kind in link_kinds(fabric, cages)))
+    kinds = [_choice(kind, cables, rules.kinds) for kind in links]
     runs, lengths, chosen = array("d"), array("d"), array("i")
     known: dict[tuple[int, int, int], tuple[float, float, int]] = {}  # parallel cables are alike
-    columns = fabric.cables
-    for key in zip(columns.a, columns.b, columns.kind, strict=True):
+    for key in zip(fabric.cables.a, fabric.cables.b, link, strict=True):
         if key not in known:
             known[key] = _cut(at[key[0]], at[key[1]], rules, kinds[key[2]], models)
         run, length, model = known[key]
@@ -144,6 +150,8 @@ def cabled(
     return Cabled(
         fabric=fabric,
         spots=at,
+        links=tuple(links),
+        link=link,
         rules=rules,
         models=tuple(models),
         run_m=runs,
@@ -151,8 +159,33 @@ def cabled(
         model=chosen,
         order=_order(fabric, at, runs),
         reach_m=tuple(kind.reach_m for kind in kinds),
+        adapters=_adapters([*links], link, chosen, [*models], cables),
         rooms=len({spot.room for spot in spots.values()}) > 1,
     )
+
+
+def _choice(link: LinkKind, cables: Mapping[str, CableModel], kinds: Sequence[str]) -> CableChoice:
+    """Return what can be bought for links: what fits, or the cable that the blueprint names."""
+    fit = fitting(link, cables, kinds).cables
+    if not link.cable:
+        return choice(fit, link.rate_gbps, kinds, link.sockets)
+    return choice(fit, link.rate_gbps, CABLES, any(cable.kind == "twisted-pair" for cable in fit.values()))
+
+
+def _adapters(
+    links: Sequence[LinkKind],
+    link: array[int],
+    chosen: array[int],
+    models: Sequence[str],
+    cables: Mapping[str, CableModel],
+) -> Counter[str]:
+    """Count the adapters at both ends of all cables."""
+    counts: Counter[str] = Counter()
+    for (number, model), count in Counter(zip(link, chosen, strict=True)).items():
+        if model != UNKNOWN:
+            for adapter in adapters_of(links[number], cables[models[model]], cables):
+                counts[adapter] += count
+    return counts
 
 
 def _cut(

@@ -47,7 +47,7 @@ def _plain(ask: Ask) -> Fabric:
     groups = Groups(count, leaves, leaves, _per_pair(count, leaves * down))
     places = [(group, None) for group in range(count) for _ in range(leaves)]
     wiring = Wiring(ask, switches(ask, "leaf", places, model))
-    _plug(wiring, ends)
+    _plug(wiring, ends, down)
 
     def port(link: int) -> int:
         return up_port(ask, down, link)
@@ -71,7 +71,7 @@ def _plus(ask: Ask) -> Fabric:
     leaf_places = [(number, None) for number in range(count) for _ in range(leaves)]
     spine_places = [(number, None) for number in range(count) for _ in range(group.count)]
     wiring = Wiring(ask, switches(ask, "leaf", leaf_places, ask.leaf), switches(ask, "spine", spine_places, ask.spine))
-    _plug(wiring, share.ends)
+    _plug(wiring, share.ends, share.down)
     wiring.add(
         "leaf_spine",
         (
@@ -106,12 +106,12 @@ def _per_pair(groups: int, doors: int) -> int:
     return doors // (groups - 1) if groups > 1 else 0
 
 
-def _plug(wiring: Wiring, ends: int) -> None:
+def _plug(wiring: Wiring, ends: int, down: int) -> None:
     """Fill leaf after leaf; what is no node comes after all nodes that there is to be room for."""
     ask = wiring.ask
     first = ask.room * ask.rails
-    wiring.plug_ends((slot // ends, end_port(ask.leaf, slot % ends)) for slot in range(first))
-    wiring.plug_endpoints((slot // ends, end_port(ask.leaf, slot % ends)) for slot in range(first, ask.slots))
+    wiring.plug_ends((slot // ends, end_port(ask, slot % ends)) for slot in range(first))
+    wiring.plug_endpoints(((slot // ends, end_port(ask, slot % ends)) for slot in range(first, ask.slots)), down)
 
 
 def _global(groups: Groups, first: int, port: Callable[[int], int]) -> list[Cabled]:

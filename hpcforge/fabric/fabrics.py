@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hpcforge.blueprint import fabrics as f
@@ -14,11 +14,12 @@ from hpcforge.blueprint.node_words import of_blueprint
 from hpcforge.blueprint.reader import Loc
 from hpcforge.catalog import Catalog
 from hpcforge.fabric.build import build
+from hpcforge.fabric.cages import unfit
 from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.growth import moves
 from hpcforge.fabric.rule_checks import judge, nodes_at, ports_of_nodes, unique_names
 from hpcforge.fabric.rules import breach
-from hpcforge.fabric.spec import Ask, CannotBuildError, Model, OtherEnd
+from hpcforge.fabric.spec import Ask, CannotBuildError, Model, OtherEnd, OwnPorts
 from hpcforge.facility.rules import Breach
 
 
@@ -47,7 +48,7 @@ def fabrics(blueprint: s.Blueprint, catalog: Catalog, inventory: Inventory | Non
             )
             continue
         built.append(fabric)
-        said += judge(fabric, spec, catalog)
+        said += [*judge(fabric, spec, catalog), *unfit(fabric, blueprint, catalog)]
     said += [*ports_of_nodes(blueprint, catalog, built, known), *unique_names(blueprint, built, known)]
     return Fabrics(tuple(built), tuple(said))
 
@@ -65,13 +66,33 @@ def _grown(ask: Ask) -> Fabric:
     return replace(fabric, designed=ask.designed_for, moves=moves(before, fabric))
 
 
-def _ends(spec: f.FabricSection, known: node_sets.KnownNames) -> Iterator[OtherEnd]:
+def _ends(spec: f.FabricSection, known: node_sets.KnownNames, own: Mapping[str, OwnPorts]) -> Iterator[OtherEnd]:
     for name, ends in spec.endpoints.items():
-        if ends.nodes:
-            yield from (OtherEnd(node, ends.links) for node in node_sets.sure(ends.nodes, known))
-        elif ends.count:
-            width = len(str(ends.count))
-            yield from (OtherEnd(f"{name}-{number:0{width}}", ends.links) for number in range(1, ends.count + 1))
+        names = node_sets.sure(ends.nodes, known) if ends.nodes else numbered(name, ends.count or 0)
+        yield from (OtherEnd(end, ends.links, own.get(name), name) for end in names)
+
+
+def numbered(name: str, count: int) -> tuple[str, ...]:
+    """Return the names of machines outside the blueprint: `ufm-1` to `ufm-4`."""
+    width = len(str(count))
+    return tuple(f"{name}-{number:0{width}}" for number in range(1, count + 1))
+
+
+def _own_ports(name: str, spec: f.FabricSection, catalog: Catalog) -> Iterator[tuple[str, OwnPorts] | Breach]:
+    """Yield the ports for ends with a rate or a breakout of their own; why the switches cannot have such."""
+    for group, ends in spec.endpoints.items():
+        rate_gbps = ends.rate_gbps or spec.rate_gbps
+        breakout = ends.breakout or (spec.breakout if rate_gbps == spec.rate_gbps else 1)
+        if (rate_gbps, breakout) == (spec.rate_gbps, spec.breakout):
+            continue
+        where = ("endpoints", group, "rate_gbps" if ends.rate_gbps else "breakout")
+        found = _fast_ports(catalog.switches[spec.switch].ports or (), rate_gbps * breakout)
+        if found is None:
+            yield _too_slow(name, where, spec.switch, rate_gbps * breakout, catalog)
+        elif breakout > 1 and found[1].breakouts is not None and breakout not in found[1].breakouts:
+            yield _no_split(name, ("endpoints", group, "breakout"), spec.switch, breakout, found[1])
+        else:
+            yield group, OwnPorts(rate_gbps, breakout, found[0], found[1].count)
 
 
 def _ask(name: str, spec: f.FabricSection, known: node_sets.KnownNames, catalog: Catalog) -> Ask | list[Breach]:
@@ -88,9 +109,14 @@ def _ask(name: str, spec: f.FabricSection, known: node_sets.KnownNames, catalog:
     fast = _fast_ports(catalog.switches[spec.switch].ports or (), uplink)
     if spec.topology != "single-switch" and fast is None:
         return [
-            _too_slow(name, "uplink_rate_gbps" if spec.uplink_rate_gbps else "rate_gbps", spec.switch, uplink, catalog)
+            _too_slow(
+                name, ("uplink_rate_gbps" if spec.uplink_rate_gbps else "rate_gbps",), spec.switch, uplink, catalog
+            )
         ]
     attached = nodes_at(spec, known)
+    own = list(_own_ports(name, spec, catalog))
+    if wrong := [entry for entry in own if isinstance(entry, Breach)]:
+        return wrong
     return Ask(
         name=name,
         kind=spec.kind,
@@ -102,7 +128,7 @@ def _ask(name: str, spec: f.FabricSection, known: node_sets.KnownNames, catalog:
         spine=spine,
         rails=spec.rails or spec.links or (2 if spec.topology == "leaf-pair" else 1),
         designed_for=spec.designed_for or 0,
-        endpoints=tuple(_ends(spec, known)),
+        endpoints=tuple(_ends(spec, known, dict(entry for entry in own if not isinstance(entry, Breach)))),
         breakout=spec.breakout,
         leaf_oversubscription=spec.oversubscription.leaf,
         spine_oversubscription=spec.oversubscription.spine,
@@ -126,12 +152,10 @@ def _model(
         return [breach("FABRIC-009", loc, f"{name}: no published ports of {model}", None, hint)]
     slow = _fast_ports(switch.ports, rate_gbps)
     if slow is None:
-        return [_too_slow(name, "rate_gbps", model, rate_gbps, catalog)]
+        return [_too_slow(name, ("rate_gbps",), model, rate_gbps, catalog)]
     first, ports = slow
     if ends and spec.breakout > 1 and ports.breakouts is not None and spec.breakout not in ports.breakouts:
-        sums = f"{spec.breakout} is not one of {', '.join(map(str, ports.breakouts)) or 'none'}"
-        where = (*_loc(name), "breakout")
-        return [breach("FABRIC-003", where, f"{name}: a port of {model} cannot be split so", sums)]
+        return [_no_split(name, ("breakout",), model, spec.breakout, ports)]
     up_first, up = _up_ports(switch.ports, (first, ports), spec, rate_gbps) if ends else (first, ports)
     return Model(model, ports.count, up.count, first, up_first, ports.per_cage)
 
@@ -160,10 +184,15 @@ def _uplink_rate(leaf: Model, ports: Sequence[SwitchPorts], port_rate_gbps: floa
     return port_rate_gbps if leaf.shared else max(each.rate_gbps for each in ports)
 
 
-def _too_slow(name: str, key: str, model: str, rate_gbps: float, catalog: Catalog) -> Breach:
+def _no_split(name: str, where: Loc, model: str, breakout: int, ports: SwitchPorts) -> Breach:
+    sums = f"{breakout} is not one of {', '.join(map(str, ports.breakouts or ())) or 'none'}"
+    return breach("FABRIC-003", (*_loc(name), *where), f"{name}: a port of {model} cannot be split so", sums)
+
+
+def _too_slow(name: str, where: Loc, model: str, rate_gbps: float, catalog: Catalog) -> Breach:
     fastest = max((ports.rate_gbps for ports in catalog.switches[model].ports or ()), default=0)
     sums = f"{rate_gbps:g} Gb/s > {fastest:g} Gb/s of {model}"
-    return breach("FABRIC-003", (*_loc(name), key), f"{name}: no port of {model} is fast enough", sums)
+    return breach("FABRIC-003", (*_loc(name), *where), f"{name}: no port of {model} is fast enough", sums)
 
 
 def switch_of(fabric: Fabric, catalog: Catalog, device: int) -> Switch | None:

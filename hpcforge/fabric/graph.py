@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ FabricKind = Literal["infiniband", "roce", "ethernet", "omni-path"]
 Topology = Literal["single-switch", "leaf-pair", "fat-tree", "rail-optimised", "dragonfly", "dragonfly+"]
 DeviceKind = Literal["node", "endpoint", "leaf", "spine", "core"]
 CableKind = Literal["node_leaf", "other_leaf", "leaf_spine", "spine_core", "peer", "local", "global"]
+TO_ENDS = ("node_leaf", "other_leaf")  # kinds of cables with an end that is not a switch
 CABLE_KINDS: tuple[CableKind, ...] = ("node_leaf", "other_leaf", "leaf_spine", "spine_core", "peer", "local", "global")
 
 
@@ -28,6 +30,18 @@ class Device:
     )
     rail: int | None = None  # rail of a leaf or spine in a rail-optimised fabric, from 0
     per_cage: int = 1  # ports behind one cage of a switch: 2 where a twin-port transceiver is shared
+    rate_gbps: float | None = None  # of one link of an end, where it is not the fabric's
+    group: str | None = None  # name under `endpoints` of an end that is none of the fabric's `nodes`
+
+
+@dataclass(frozen=True, slots=True)
+class PortBlock:
+    """Neighbouring physical ports of a leaf for ends of one rate, all split alike."""
+
+    first: int
+    count: int
+    rate_gbps: float  # of one link of an end
+    breakout: int  # ends that share one port; 1: none do
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +102,11 @@ class Fabric:
     tiers: int  # 1 to 3
     first_end_port: int  # of a leaf, physical: 1 but for a model with two kinds of ports
     end_ports: int  # of a leaf, physical, from that on: those that may hold ends
-    leaf_links: int  # of ends, on the leaf that has most, with every place for a node taken
+    leaf_gbps: float  # of all links of ends, on the leaf that has most, with every place for a node taken
     devices: tuple[Device, ...]  # nodes, endpoints, leaves, spines, cores, in this order
     cables: Cables
     notes: tuple[str, ...] = ()  # what was decided that the blueprint does not say, in words
+    own_blocks: tuple[PortBlock, ...] = ()  # of each leaf: ports for ends with a rate or breakout of their own
     moves: tuple[GrowthMove, ...] = ()  # where there are more nodes than it was designed for: what the growth moves
     designed: int | None = None  # the blueprint's designed_for, where there are more nodes than that
 
@@ -109,9 +124,30 @@ class Fabric:
         """Cables by kind, kinds without one too."""
         return {name: self.cables.kind.count(index) for index, name in enumerate(CABLE_KINDS)}
 
-    def rate_of(self, kind: CableKind) -> float:
-        """Rate of one cable, Gb/s; one that ends on a broken-out port is one end of it."""
-        return self.rate_gbps if kind in ("node_leaf", "other_leaf") else self.uplink_rate_gbps
+    def rate_of(self, kind: CableKind, a: int) -> float:
+        """Rate of a cable from device `a`, Gb/s; one that ends on a broken-out port is one end of it."""
+        return (self.devices[a].rate_gbps or self.rate_gbps) if kind in TO_ENDS else self.uplink_rate_gbps
+
+    @cached_property
+    def rates(self) -> dict[CableKind, Counter[float]]:
+        """Cables by kind and rate, Gb/s; of other ends each may have its own."""
+        counts: dict[CableKind, Counter[float]] = {}
+        for (a, kind), count in Counter(zip(self.cables.a, self.cables.kind, strict=True)).items():
+            name = CABLE_KINDS[kind]
+            counts.setdefault(name, Counter())[self.rate_of(name, a)] += count
+        return counts
+
+    @cached_property
+    def broken_out(self) -> tuple[PortBlock, ...]:
+        """The broken-out ports of each leaf, the lowest first."""
+        ends = PortBlock(self.first_end_port, self.end_ports, self.rate_gbps, self.breakout)
+        blocks = sorted((ends, *self.own_blocks), key=lambda block: block.first)
+        return tuple(block for block in blocks if block.breakout > 1)
+
+    def breakout_of(self, device: int, number: int) -> int:
+        """Return the number of ends that share a physical port of a switch; 1: it is not broken out."""
+        blocks = self.broken_out if self.devices[device].kind == "leaf" else ()
+        return next((b.breakout for b in blocks if b.first <= number < b.first + b.count), 1)
 
     def physical_port(self, device: int, port: int) -> tuple[int, int]:
         """A switch's logical port as the port on the machine and the lane of its breakout; lane 0: not broken out.
@@ -119,14 +155,17 @@ class Fabric:
         Lanes count as ports: with a breakout of 2, ports 1 to 4 are 1/1, 1/2, 2/1, 2/2, and what follows the ports for
         ends goes on from there.
         """
-        if self.breakout == 1 or self.devices[device].kind != "leaf":
+        if self.devices[device].kind != "leaf":
             return port, 0
-        lane, lanes = port - self.first_end_port, self.end_ports * self.breakout
-        if lane < 0:
-            return port, 0
-        if lane >= lanes:
-            return port - lanes + self.end_ports, 0
-        return self.first_end_port + lane // self.breakout, lane % self.breakout + 1
+        more = 0  # lanes beside the first of each port before
+        for block in self.broken_out:
+            place = port - more - block.first
+            if place < 0:
+                break
+            if place < block.count * block.breakout:
+                return block.first + place // block.breakout, place % block.breakout + 1
+            more += block.count * (block.breakout - 1)
+        return port - more, 0
 
     def port_label(self, device: int, port: int) -> str:
         """The port as it is printed on the machine.

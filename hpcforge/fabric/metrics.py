@@ -69,7 +69,7 @@ def oversubscription(fabric: Fabric) -> dict[str, float]:
     links to cores, of a spine that has most leaves. global, of a dragonfly: links of ends of a group x their rate /
     (its global links x their rate). A single switch, and a leaf pair, in which every node is on both switches, have 1.
     """
-    down_gbps = fabric.leaf_links * fabric.rate_gbps
+    down_gbps = fabric.leaf_gbps
     ups = Counter(chain(columns(fabric, "leaf_spine")[0], *columns(fabric, "local")))
     ratios = {"leaf": down_gbps / (max(ups.values()) * fabric.uplink_rate_gbps) if ups else 1.0}
     above = Counter(columns(fabric, "spine_core")[0])

@@ -262,7 +262,7 @@ def _counted_ports(
     A switch whose ports are split counts two for each; a port that is drawn whole is the first of the two.
     """
     machine = fabric.devices[device]
-    drawn = fabric.breakout if machine.kind == "leaf" else 1
+    drawn = max(fabric.breakout_of(device, number) for number in range(1, machine.ports + 1))
     labels = {}
     for port in range(1, logical_ports(fabric, machine) + 1):
         number, lane = fabric.physical_port(device, port)

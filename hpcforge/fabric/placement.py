@@ -11,8 +11,9 @@ from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.site import Cabling
 from hpcforge.catalog import Catalog
 from hpcforge.fabric.cabling import UNKNOWN, Cabled, cabled
+from hpcforge.fabric.cages import cages_of
 from hpcforge.fabric.floor import Spot, equipment_name, row, run_terms, spots
-from hpcforge.fabric.graph import CABLE_KINDS, Fabric
+from hpcforge.fabric.graph import Fabric
 from hpcforge.fabric.labels import ENDS
 from hpcforge.fabric.rules import breach
 from hpcforge.facility.layout import Layout
@@ -51,15 +52,9 @@ def lay(room: Room, layout: Layout, built: Sequence[Fabric]) -> Laid:
     for fabric in built:
         spec = room.blueprint.fabrics[fabric.name]
         ends = dict(_endpoint_spots(room, fabric, spec.endpoints, at))
-        sockets = _rj45_gbps(room.catalog, {spec.switch, spec.spine_switch or spec.switch})
-        done.append(cabled(fabric, {**ends, **at}, rules, room.catalog.cables, sockets))
+        cages = cages_of(fabric, room.blueprint, room.catalog)
+        done.append(cabled(fabric, {**ends, **at}, rules, room.catalog.cables, cages))
     return Laid(tuple(done), tuple(said for cabling in done for said in _judge(room, cabling)))
-
-
-def _rj45_gbps(catalog: Catalog, models: Iterable[str]) -> set[float]:
-    """Rates of the sockets of some switches."""
-    ports = (some for model in models for some in catalog.switches[model].ports or ())
-    return {some.rate_gbps for some in ports if some.connector == "rj45"}
 
 
 def _endpoint_spots(
@@ -81,7 +76,7 @@ def _judge(room: Room, cabling: Cabled) -> Iterator[Breach]:
         yield breach("CABLE-002", loc, missing, hint="add `site: {racks: ...}` and `switches_in`", key=True)
         return
     yield from _unplaced(room, cabling)
-    yield from _too_long(cabling)
+    yield from _too_long(cabling, room.catalog)
     yield from _made_for_others(room, cabling)
     yield from _unknown_ways(cabling)
 
@@ -99,18 +94,19 @@ def _unplaced(room: Room, cabling: Cabled) -> Iterator[Breach]:
         yield breach("CABLE-002", ("fabrics", name), missing, hint=hint, key=True)
 
 
-def _too_long(cabling: Cabled) -> Iterator[Breach]:
+def _too_long(cabling: Cabled, catalog: Catalog) -> Iterator[Breach]:
     """Cables that no kind reaches, by their own kind; of each the longest is worked out."""
     name = cabling.fabric.name
     left = [cable for cable, model in enumerate(cabling.model) if model == UNKNOWN and cabling.run_m[cable] != UNKNOWN]
-    for code, kind in enumerate(CABLE_KINDS):
-        cables = [cable for cable in left if cabling.fabric.cables.kind[cable] == code]
+    for code, link in enumerate(cabling.links):
+        cables = [cable for cable in left if cabling.link[cable] == code]
         if not cables:
             continue
-        rate, reach_m = cabling.fabric.rate_of(kind), cabling.reach_m[code]
-        if not reach_m:
+        kind, rate, reach_m = link.kind, link.rate_gbps, cabling.reach_m[code]
+        if not reach_m and not any(model.rate_gbps == rate for model in catalog.cables.values()):
             missing = f"{name}: no cable of {rate:g} Gb/s is known that the site buys"
             yield breach("CABLE-003", ("fabrics", name, "rate_gbps"), missing, hint="add one under `parts.cables`")
+        if not reach_m:  # CABLE-005 says which cables do not fit
             continue
         worst = max(cables, key=lambda cable: cabling.run_m[cable])
         a, b = (cabling.spots[end[worst]] for end in (cabling.fabric.cables.a, cabling.fabric.cables.b))

@@ -67,8 +67,11 @@ class Numbering:
     counting: Counting
     lanes: tuple[int, ...] = ()  # of each port, if it counts lanes
 
-    def place(self, name: InterfaceName, breakout: int) -> Place | None:
-        """Return the port, and the lane if the name has one; None: it has no such name in this numbering."""
+    def place(self, name: InterfaceName, broken_out: Mapping[int, int]) -> Place | None:
+        """Return the port, and the lane if the name has one; None: it has no such name in this numbering.
+
+        `broken_out` has the number of ends that share a port, for each port that is split.
+        """
         if name.numbers[: len(self.before)] != self.before or not (rest := name.numbers[len(self.before) :]):
             return None
         place = (*rest, *([] if name.lane is None else [name.lane]))
@@ -76,17 +79,18 @@ class Numbering:
             return place
         if self.counting == "from 0":
             return (place[0] + 1, *place[1:])
-        return self._by_lanes(place[0] - (self.counting == "lanes from 1"), breakout) if len(place) == 1 else None
+        return self._by_lanes(place[0] - (self.counting == "lanes from 1"), broken_out) if len(place) == 1 else None
 
     @property
     def step(self) -> int:
         """By how much the numbers of two neighbouring ports differ at least."""
         return min(self.lanes, default=1)
 
-    def _by_lanes(self, number: int, breakout: int) -> Place | None:
+    def _by_lanes(self, number: int, broken_out: Mapping[int, int]) -> Place | None:
         first = 0
         for port, lanes in enumerate(self.lanes, start=1):
             if first <= number < first + lanes:
+                breakout = broken_out.get(port, 1)
                 lane, rest = divmod((number - first) * breakout, lanes)
                 return None if rest else (port, lane + 1) if breakout > 1 else (port,)
             first += lanes
@@ -192,7 +196,9 @@ class SwitchNumbering:
     """The search for the numbering of one switch."""
 
     def __init__(self, fabric: Fabric, device: int, facts: PortFacts) -> None:
-        self.machine, self.breakout = fabric.devices[device], fabric.breakout
+        self.machine = fabric.devices[device]
+        split = {port: fabric.breakout_of(device, port) for port in range(1, self.machine.ports + 1)}
+        self.broken_out = {port: ends for port, ends in split.items() if ends > 1}
         self.places = dict(_places(fabric, device))
         self.lanes = facts.lanes.get(self.machine.model or "", [(1, 2, 4, 8)] * self.machine.ports)
         self.names = facts.names.get(self.machine.name, {})
@@ -259,7 +265,7 @@ class SwitchNumbering:
         )
         fitting: list[tuple[int, dict[tuple[str, ...], str]]] = []
         for numbering in self._numberings(next(iter(names)), ways):
-            labels = {name: self.places.get(numbering.place(name, self.breakout) or ()) for name in names}
+            labels = {name: self.places.get(numbering.place(name, self.broken_out) or ()) for name in names}
             apart = len(set(labels.values())) == len(names) and None not in labels.values()
             if apart and all(labels.get(name, label) == label for name, label in pinned.items()):
                 fitting.append((numbering.step, {report: str(labels[name]) for report, name in named.items()}))

@@ -106,5 +106,5 @@ class PortMaps:
 
 def logical_ports(fabric: Fabric, device: Device) -> int:
     """Return the number of a switch's ports, where each lane of a broken-out port is one."""
-    broken_out = fabric.end_ports if device.kind == "leaf" and fabric.breakout > 1 else 0
-    return device.ports + broken_out * (fabric.breakout - 1)
+    blocks = fabric.broken_out if device.kind == "leaf" else ()
+    return device.ports + sum(block.count * (block.breakout - 1) for block in blocks)

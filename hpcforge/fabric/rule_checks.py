@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from hpcforge.blueprint import fabrics as f
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.hardware import Ports
 from hpcforge.blueprint.node_sets import KnownNames, sure
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
-from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.graph import TO_ENDS, Fabric
 from hpcforge.fabric.rules import breach
 from hpcforge.facility.rules import Breach
 
@@ -41,11 +42,28 @@ def judge(fabric: Fabric, spec: f.FabricSection, catalog: Catalog) -> Breaches:
         where = (*loc, "subnet_manager")
         hint = f"name it under `endpoints`: {{sm: {{nodes: {spec.subnet_manager}}}}}"
         yield breach("FABRIC-007", where, f"{spec.subnet_manager} is not on {fabric.name}", hint=hint)
+    yield from _split_bonds(fabric, spec)
     if fabric.count("spine") == 1 and fabric.count("leaf") > 1:
         sums = f"1 spine for {fabric.count('leaf')} leaves"
         yield breach(
             "FABRIC-010", (*loc, "topology"), f"{fabric.name}: the loss of one switch separates all leaves", sums
         )
+
+
+def _split_bonds(fabric: Fabric, spec: f.FabricSection) -> Breaches:
+    """Yield ends whose bond leads to switches that do not form one together."""
+    leaves: dict[int, set[int]] = defaultdict(set)
+    for cable in fabric.cables if fabric.topology != "leaf-pair" else ():
+        if cable.kind in TO_ENDS:
+            leaves[cable.a].add(cable.b)
+    for group in (None, *spec.endpoints):
+        bond = (spec.endpoints[group].bond if group else None) or spec.bond
+        split = [fabric.devices[end] for end, on in leaves.items() if len(on) > 1 and bond == "802.3ad"]
+        names = [device.name for device in split if device.group == group]
+        if names:
+            where = ("endpoints", group, "bond") if group and spec.endpoints[group].bond else ("bond",)
+            message = f"{fabric.name}: a bond of {hostlist.fold(names)} leads to several switches"
+            yield breach("FABRIC-011", ("fabrics", fabric.name, *where), message)
 
 
 def unique_names(blueprint: s.Blueprint, built: Sequence[Fabric], known: KnownNames) -> Breaches:
@@ -72,36 +90,46 @@ def ports_of_nodes(blueprint: s.Blueprint, catalog: Catalog, built: Sequence[Fab
     """
     group_of = {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
     for fabric in built:
-        short: dict[tuple[str, int, int], list[str]] = defaultdict(list)
+        short: dict[tuple[str, int, int, float], list[str]] = defaultdict(list)
         named = nodes_at(blueprint.fabrics[fabric.name], known)
         for device in fabric.devices:
             key = group_of.get(device.name)
             if key is None or (device.kind == "endpoint" and device.name not in named):
                 continue
-            there = _fast_ports(blueprint.nodes[key].hardware, catalog, fabric)
+            rate_gbps = device.rate_gbps or fabric.rate_gbps
+            there = _fast_ports(blueprint.nodes[key].hardware, catalog, fabric, rate_gbps)
             if there is not None and there < device.ports:
-                short[blueprint.nodes[key].hardware, device.ports, there].append(device.name)
-        for (hardware, links, there), names in short.items():
-            sums = f"{links} links > {there} ports of {fabric.rate_gbps:g} Gb/s or more of {hardware}"
+                short[blueprint.nodes[key].hardware, device.ports, there, rate_gbps].append(device.name)
+        for (hardware, links, there, rate_gbps), names in short.items():
+            sums = f"{links} links > {there} ports of {rate_gbps:g} Gb/s or more of {hardware}"
             message = f"{fabric.name}: {hostlist.fold(names)} too few ports"
             yield breach("FABRIC-005", ("fabrics", fabric.name, "nodes"), message, sums, "fewer links, or add `nics`")
 
 
-def _fast_ports(hardware: str, catalog: Catalog, fabric: Fabric) -> int | None:
-    """Ports of a server that run at a fabric's rate; None where not all its ports are known, or it is no metal."""
+def _fast_ports(hardware: str, catalog: Catalog, fabric: Fabric, rate_gbps: float) -> int | None:
+    """Ports of a server that run at a rate; None where not all its ports are known, or it is no metal."""
+    ports = ports_of(hardware, catalog, fabric)
+    if ports is None:
+        return None
+    management = (catalog.servers[hardware].bmc_ports or 0) if rate_gbps <= _BMC_GBPS else 0
+    return management + sum(port.count for port in ports if port.rate_gbps >= rate_gbps)
+
+
+def ports_of(hardware: str, catalog: Catalog, fabric: Fabric) -> list[Ports] | None:
+    """Ports of a server and its adapters that speak what a fabric does; None where not all are known."""
     server = catalog.servers[hardware]
     if server.machine != "metal" or server.ports is None or fabric.kind == "omni-path":
-        return None  # nobody's ports are said to speak Omni-Path
+        return None  # the catalog has no ports that speak Omni-Path
     speaks = "infiniband" if fabric.kind == "infiniband" else "ethernet"
     ports = list(server.ports)
-    count = (server.bmc_ports or 0) if fabric.rate_gbps <= _BMC_GBPS else 0
     for number, model in map(counted, server.nics):
         nic = catalog.nics.get(model)
-        if nic is None:  # a rate, as in 2 x 200G, is a port that speaks whatever is wanted
-            count += number * (float(model.removesuffix("G")) >= fabric.rate_gbps)
+        if nic is None:  # a rate, as in 2 x 200G, is a port that speaks either
+            ports.append(
+                Ports.model_construct(count=number, rate_gbps=float(model.removesuffix("G")), kind=None, connector=None)
+            )
         elif nic.ports is None:
             return None
         else:
             ports += nic.ports * number
-    fit = (port for port in ports if port.rate_gbps >= fabric.rate_gbps and port.kind in (speaks, "either", None))
-    return count + sum(port.count for port in fit)
+    return [port for port in ports if port.kind in (speaks, "either", None)]

@@ -85,6 +85,14 @@ _ALL = (
         "Fewer ends a leaf (`oversubscription`, `uplinks`), or accept it.",
     ),
     DesignRule(
+        "FABRIC-011",
+        "warning",
+        "the links of a bond end on one switch",
+        "Switches that the links of an end with `bond: 802.3ad` lead to; the two of a leaf pair count as one, as they "
+        "form one bond together (MLAG).",
+        "topology: leaf-pair, a number of links that fits a leaf, or bond: active-backup.",
+    ),
+    DesignRule(
         "CABLE-001",
         "error",
         "a cable reaches",
@@ -114,6 +122,15 @@ _ALL = (
         "The cable's kind at that length against the fabric's: NVIDIA sells no active optical cables for 400 Gb/s "
         "InfiniBand, but transceivers and fibre.",
         "Leave the kind out of `site.cabling.kinds`: [dac, optics].",
+    ),
+    DesignRule(
+        "CABLE-005",
+        "error",
+        "cables fit the ports at both ends",
+        "Plugs of the cables of a link's rate (`plugs`) against the cages at both ends (`connector`): a cage takes "
+        "plugs of its own family up to its generation, QSFP-DD also QSFP, OSFP no others; a broken-out port takes a "
+        "plug of the whole port's rate.",
+        "A breakout, adapters (`site.cabling.kinds`: [..., adapter]), another cable, or another model.",
     ),
 )
 RULES: dict[str, DesignRule] = {rule.code: rule for rule in _ALL}

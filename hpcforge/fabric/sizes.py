@@ -51,17 +51,20 @@ class Cores:
 def leaf(ask: Ask) -> Leaf:
     """Share out a leaf's ports: as many for ends as oversubscription leaves.
 
-    uplinks = ceil(down x port rate / (oversubscription x uplink rate)); down + uplinks = ports, or each within its own
-    ports where a model has some for ends and others for uplinks. Of those, two are used even where one would do, so
-    that one may fail.
+    uplinks = ceil((down x port rate + own) / (oversubscription x uplink rate)), `own` being the rate of ends with ports
+    of their own; down + uplinks = ports, or each within its own ports where a model has some for ends and others for
+    uplinks. Of those, two are used even where one would do, so that one may fail.
     """
-    model, ratio = ask.leaf, ask.port_rate_gbps / (ask.leaf_oversubscription * ask.uplink_rate_gbps)
+    model, up_gbps = ask.leaf, ask.leaf_oversubscription * ask.uplink_rate_gbps
+    ratio, own = ask.port_rate_gbps / up_gbps, ask.own_gbps / up_gbps
     few = 1 if model.shared else min(2, model.up_ports)
     for down in range(model.end_ports, 0, -1):
-        uplinks = ask.uplinks or max(few, whole(down * ratio))
+        uplinks = ask.uplinks or max(few, whole(down * ratio + own))
         if (down + uplinks <= model.end_ports) if model.shared else (uplinks <= model.up_ports):
             return Leaf(down, uplinks, down * ask.breakout)
-    arithmetic = f"1 port for ends + {ask.uplinks or whole(ratio)} uplinks > {model.end_ports} ports of {model.name}"
+    arithmetic = (
+        f"1 port for ends + {ask.uplinks or whole(ratio + own)} uplinks > {model.end_ports} ports of {model.name}"
+    )
     raise CannotBuildError("FABRIC-001", f"a leaf of {model.name} has no ports left for ends", arithmetic)
 
 

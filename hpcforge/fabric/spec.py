@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from hpcforge.errors import ExpectedError
-from hpcforge.fabric.graph import FabricKind, Topology
+from hpcforge.fabric.graph import FabricKind, PortBlock, Topology
 
 
 class CannotBuildError(ExpectedError):
@@ -37,11 +37,23 @@ class Model:
 
 
 @dataclass(frozen=True)
+class OwnPorts:
+    """The ports of a leaf for ends with a rate or a breakout of their own: `count` of its model, from `first` on."""
+
+    rate_gbps: float  # of one link
+    breakout: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
 class OtherEnd:
     """An end that is no node of the fabric's `nodes`: a subnet manager, storage."""
 
     name: str
     links: int
+    own: OwnPorts | None = None  # None: it takes ports as nodes do
+    group: str | None = None  # its name under `endpoints`
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,8 @@ class Ask:
     uplinks: int | None = None  # None: by the oversubscription
     peer_links: int = 2
     groups: int | None = None  # of a dragonfly; None: the fewest
+    own_leaves: int = 1  # leaves that ends with ports of their own are spread over
+    own_blocks: tuple[PortBlock, ...] = ()  # ports of each leaf that are kept for these ends
 
     @property
     def room(self) -> int:
@@ -78,8 +92,13 @@ class Ask:
 
     @property
     def other_links(self) -> int:
-        """Links of all ends that are no nodes."""
-        return sum(end.links for end in self.endpoints)
+        """Links of all ends that are no nodes and take ports as nodes do."""
+        return sum(end.links for end in self.endpoints if end.own is None)
+
+    @property
+    def own_gbps(self) -> float:
+        """What the ports of a leaf carry that are kept for ends with ports of their own, Gb/s."""
+        return sum(block.count * block.breakout * block.rate_gbps for block in self.own_blocks)
 
     @property
     def slots(self) -> int:

@@ -16,7 +16,7 @@ from hpcforge.fabric.design import (
     SwitchPlace,
     Ways,
 )
-from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.graph import CABLE_KINDS, Fabric
 from hpcforge.fabric.labels import ENDS
 from hpcforge.fabric.metrics import metrics
 
@@ -39,7 +39,9 @@ def fabric_design(cabling: Cabled) -> FabricDesign:
         designed_for=fabric.designed_for,
         switches={kind: fabric.count(kind) for kind in SWITCH_KINDS},
         cables=fabric.cable_counts,
-        capacity_gbps={kind: count * fabric.rate_of(kind) for kind, count in fabric.cable_counts.items()},
+        capacity_gbps={
+            kind: sum((rate * count for rate, count in fabric.rates.get(kind, {}).items()), 0.0) for kind in CABLE_KINDS
+        },
         oversubscription=carried.oversubscription,
         bisection_gbps=carried.bisection_gbps,
         paths=tuple(Ways(way.between, way.switches, way.ways, way.disjoint) for way in carried.paths),

@@ -61,7 +61,7 @@ def _two_tiers(ask: Ask, share: Leaf, places: Places, spines: Spines, notes: tup
     leaves = switches(ask, "leaf", list(zip(places.units, places.rails, strict=True)), ask.leaf)
     wiring = Wiring(ask, leaves, switches(ask, "spine", [(0, None)] * spines.count, ask.spine))
     wiring.plug_ends(places.ends)
-    wiring.plug_endpoints(places.others)
+    wiring.plug_endpoints(places.others, share.down)
     wiring.add(
         "leaf_spine",
         (
@@ -101,7 +101,7 @@ def _three_tiers(ask: Ask, share: Leaf, places: Places, group: Spines, above: Co
         switches(ask, "core", core_places, ask.spine),
     )
     wiring.plug_ends(places.ends)
-    wiring.plug_endpoints(places.others)
+    wiring.plug_endpoints(places.others, share.down)
     place_of = {index: place for leaves in places.groups for place, index in enumerate(leaves)}
     wiring.add(
         "leaf_spine",

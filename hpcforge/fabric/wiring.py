@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from hpcforge.fabric.graph import CABLE_KINDS, CableKind, Cables, Device, DeviceKind, Fabric
+from hpcforge.fabric.own_ports import blocks_of, logical, own_places, own_ports
 from hpcforge.fabric.spec import Ask, Model
 
 Port = tuple[int, int]  # device and logical port
@@ -17,7 +18,17 @@ class Wiring:
 
     def __init__(self, ask: Ask, leaves: Sequence[Device], spines: Sequence[Device] = (), cores: Sequence[Device] = ()):
         ends: list[Device] = [Device(name, "node", None, ask.rails) for name in ask.nodes]
-        ends += [Device(end.name, "endpoint", None, end.links) for end in ask.endpoints]
+        ends += [
+            Device(
+                end.name,
+                "endpoint",
+                None,
+                end.links,
+                rate_gbps=end.own.rate_gbps if end.own else None,
+                group=end.group,
+            )
+            for end in ask.endpoints
+        ]
         self.ask = ask
         self.devices = (*ends, *leaves, *spines, *cores)
         self.first_leaf = len(ends)
@@ -25,7 +36,7 @@ class Wiring:
         self.first_core = self.first_spine + len(spines)
         self._columns = tuple(array("l") for _ in range(4))
         self._kinds = array("b")
-        self._places: Counter[int] = Counter()  # of each leaf, for links of ends
+        self._gbps: dict[int, float] = defaultdict(float)  # of each leaf: rate of the places for links of ends
 
     def add(self, kind: CableKind, cables: Iterable[tuple[int, int, int, int]]) -> None:
         """Add cables of a kind: device and port of either end, the end nearer to the nodes first."""
@@ -48,16 +59,27 @@ class Wiring:
         first = self.first_leaf
         self.add("node_leaf", ((a, link, first + b, port) for (a, link), (b, port) in zip(links, ports, strict=False)))
 
-    def plug_endpoints(self, leaf_ports: Iterable[Port]) -> None:
-        """Plug the ends that are no nodes."""
-        start, first, ports = len(self.ask.nodes), self.first_leaf, self._taken(leaf_ports)
-        links = [(start + index, link + 1) for index, end in enumerate(self.ask.endpoints) for link in range(end.links)]
-        self.add("other_leaf", ((a, link, first + b, port) for (a, link), (b, port) in zip(links, ports, strict=True)))
+    def plug_endpoints(self, leaf_ports: Iterable[Port], down: int) -> None:
+        """Plug the ends that are no nodes: into `leaf_ports`, or into the ports that are kept for them.
+
+        `down` is the physical ports of a leaf that may hold other ends.
+        """
+        ask, shared, own = self.ask, iter(self._taken(leaf_ports)), own_ports(self.ask, down)
+        cables = (
+            (len(ask.nodes) + index, link + 1, self.first_leaf + leaf, port)
+            for index, end in enumerate(ask.endpoints)
+            for link in range(end.links)
+            for leaf, port in [next(own if end.own else shared)]
+        )
+        self.add("other_leaf", cables)
+        for end, leaf, _ in own_places(ask, ask.own_leaves):
+            self._gbps[leaf] += end.rate_gbps
 
     def _taken(self, leaf_ports: Iterable[Port]) -> list[Port]:
-        """Count places for ends, leaf by leaf."""
+        """Count the rate of places for ends, leaf by leaf."""
         ports = list(leaf_ports)
-        self._places.update(leaf for leaf, _ in ports)
+        for leaf, _ in ports:
+            self._gbps[leaf] += self.ask.rate_gbps
         return ports
 
     def fabric(self, tiers: int, down: int, notes: Iterable[str] = ()) -> Fabric:
@@ -76,10 +98,11 @@ class Wiring:
             tiers=tiers,
             first_end_port=ask.leaf.first_end,
             end_ports=down,
-            leaf_links=max(self._places.values()),
+            leaf_gbps=max(self._gbps.values()),
             devices=self.devices,
             cables=Cables(a, a_port, b, b_port, self._kinds),
             notes=tuple(notes),
+            own_blocks=ask.own_blocks,
         )
 
 
@@ -87,6 +110,8 @@ def switches(ask: Ask, kind: DeviceKind, places: Sequence[tuple[int | None, int 
     """Switches of a kind, "<fabric>-<kind>-001" and so on; `places` has the unit and rail of each."""
     ports = model.first_up + model.up_ports - 1 if model.first_up >= model.first_end else 0
     ports = max(ports, model.first_end + model.end_ports - 1)
+    if kind == "leaf":
+        ports = max([ports, *(block.first + block.count - 1 for block in ask.own_blocks)])
     width = max(3, len(str(len(places))))
     return [
         Device(f"{ask.name}-{kind}-{number:0{width}}", kind, model.name, ports, unit, rail, model.per_cage)
@@ -94,13 +119,13 @@ def switches(ask: Ask, kind: DeviceKind, places: Sequence[tuple[int | None, int 
     ]
 
 
-def end_port(model: Model, slot: int) -> int:
+def end_port(ask: Ask, slot: int) -> int:
     """The logical port of a leaf for its end number `slot`, from 0."""
-    return model.first_end + slot
+    return logical(ask.own_blocks, ask.leaf.first_end) + slot
 
 
 def up_port(ask: Ask, down: int, link: int) -> int:
     """The logical port of a leaf for its uplink number `link`, from 0: after the ports for ends, or its own."""
     model = ask.leaf
     physical = model.first_end + down + link if model.shared else model.first_up + link
-    return physical if physical < model.first_end else physical + down * (ask.breakout - 1)
+    return logical(blocks_of(ask, down), physical)

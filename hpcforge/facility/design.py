@@ -187,7 +187,7 @@ class BomLine:
     """A line of the bill of materials."""
 
     kind: Annotated[
-        Literal["server", "gpu", "nic", "drive", "switch", "cable", "transceiver", "rack", "pdu", "ups"],
+        Literal["server", "gpu", "nic", "drive", "switch", "cable", "adapter", "transceiver", "rack", "pdu", "ups"],
         about("What it is; cable: fibre, too."),
     ]
     model: Annotated[str, about("Model in the catalog or the blueprint; a rate or size where no model is named.")]

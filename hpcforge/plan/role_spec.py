@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
-from hpcforge.blueprint.role_declarations import RuntimeName
+from hpcforge.blueprint.role_declarations import MemoryNeed, RuntimeName
 from hpcforge.blueprint.services import Offer
 from hpcforge.blueprint.values import ShortForm, refusal
 from hpcforge.blueprint.variables import Variable, VariableName
@@ -359,6 +359,9 @@ class RoleSpec(GoingSpec):
         "own `on`, as `gpu_fake` does.",
     )
     not_in_containers: str = Field("", description="Why a rehearsal in containers cannot run it; virtual machines can.")
+    memory: MemoryNeed | None = Field(
+        None, description="Memory that its programs take, for a warning of `validate`. Default: not counted."
+    )
     scheduler: bool = Field(
         False, description="It installs Slurm's controller: without one, hpcforge neither admits nor verifies."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hpcforge.blueprint.hardware import Server
 from hpcforge.blueprint.values import counted
-from hpcforge.cluster.interfaces import bonded, carried, port_below
+from hpcforge.cluster.interfaces import bonded, carried, own_networks, port_below
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.rehearsal.lab_facts import Card
 
@@ -14,11 +14,12 @@ _EMULATED = ("ethernet", "roce")  # the latter as the Ethernet that it is
 
 def cards(cluster: Cluster, node: Node) -> tuple[Card, ...]:
     """A card for each link that carries networks of a node; the first is on the lab's own segment."""
-    fabrics = {fabric.name: fabric for fabric in cluster.fabrics}
+    fabrics = {fabric.name: fabric.at(node.name) for fabric in cluster.fabrics}
     found: list[Card] = []
-    for name, networks in carried(cluster, node).items():
+    for name, shared in carried(cluster, node).items():
         fabric = fabrics.get(name)
-        own = cluster.network in networks
+        own = cluster.network in shared
+        networks = own_networks(node, fabric, shared)
         if fabric and fabric.kind not in _EMULATED and not own:
             continue
         below = next(filter(None, map(port_below, networks)), "")

@@ -182,7 +182,7 @@ def _lines(fabric: Fabric, at: dict[int, tuple[int, int]]) -> tuple[CableLine, .
 def cable_lines(fabric: Fabric) -> list[tuple[CableKind, str]]:
     """`1,024 cables node to leaf, 400 Gb/s`, for each kind that there is."""
     return [
-        (kind, f"{count:,} {'cable' if count == 1 else 'cables'} {CABLES[kind]}, {fabric.rate_of(kind):g} Gb/s")
-        for kind, count in fabric.cable_counts.items()
-        if count
+        (kind, f"{count:,} {'cable' if count == 1 else 'cables'} {CABLES[kind]}, {rate:g} Gb/s")
+        for kind in CABLE_KINDS
+        for rate, count in fabric.rates.get(kind, {}).items()
     ]

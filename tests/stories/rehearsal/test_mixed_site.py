@@ -29,7 +29,7 @@ PartitionName=gpu Nodes=l[01-04],a[01-02] MaxTime=2-00:00:00 State=UP
 # What the administrator adds, as the file has no place for it.
 FABRICS = """\
 fabrics:
-  lan:  {kind: ethernet, rate_gbps: 25, topology: leaf-pair, switch: sn4600, links: 2, bond: 802.3ad, nodes: all}
+  lan:  {kind: ethernet, rate_gbps: 25, topology: leaf-pair, switch: sn2410, links: 2, bond: 802.3ad, nodes: all}
   roce: {kind: roce, rate_gbps: 200, topology: single-switch, switch: sn4600, links: 2, nodes: "l[01-04]"}
 
 networks:

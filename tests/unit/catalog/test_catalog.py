@@ -115,7 +115,9 @@ GUESSED = {
     "dell-xe9680-h200": {"max_w"}, "dell-xe9680-mi300x": {"max_w"}, "hpe-xd670": {"max_w"},
     "lenovo-sr675-v3-l40s": {"max_w"}, "lenovo-sr680a-v3-h200": {"max_w"}, "supermicro-421ge-tnrt-l40s": {"max_w"},
     "supermicro-4125gs-tnrt-l40s": {"max_w"}, "supermicro-8125gs-tnmr2-mi325x": {"max_w"}, "gb200-nvl72": {"limit_kg"},
-    "pdu-400v-32a": {"amps"}, "apc-ap8886-415v": {"volts"}, "arista-7060x6-64pe": {"max_w"},
+    "pdu-400v-32a": {"amps"}, "apc-ap8886-415v": {"volts"}, "arista-7060x6-64pe": {"max_w", "mtu_max"},
+    "arista-7050sx3-48yc8": {"mtu_max"}, "arista-7050dx4-32s": {"mtu_max"}, "dell-s5248f-on": {"mtu_max"},
+    "dell-z9332f-on": {"mtu_max"}, "dell-z9864f-on": {"mtu_max"},
 }  # fmt: skip
 
 
@@ -170,7 +172,11 @@ def test_cables_reach_farther_in_the_order_they_are_chosen() -> None:
     order = ("twisted-pair", "dac", "aoc", "optics")
     by_rate: dict[float, list[tuple[int, float]]] = {}
     for name, cable in CATALOG.cables.items():
-        assert cable.kind and cable.rate_gbps and cable.reach_m and cable.lengths_m, name
+        assert cable.kind and cable.rate_gbps and cable.plugs, name
+        if cable.kind == "adapter":
+            assert cable.socket, name
+            continue
+        assert cable.reach_m and cable.lengths_m, name
         assert list(cable.lengths_m) == sorted(set(cable.lengths_m)), name
         assert (cable.kind == "optics") == (cable.fibre is not None), name
         by_rate.setdefault(cable.rate_gbps, []).append((order.index(cable.kind), cable.reach_m))

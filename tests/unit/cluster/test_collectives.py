@@ -143,7 +143,7 @@ nodes:
 hardware:
   cpu: {like: generic-2u, sockets: 2, cores_per_socket: 32, threads_per_core: 2, memory_gib: 256}
 fabrics:
-  lan: {kind: ethernet, rate_gbps: 25, topology: leaf-pair, switch: sn4600, links: 2, bond: 802.3ad, nodes: all}
+  lan: {kind: ethernet, rate_gbps: 25, topology: leaf-pair, switch: sn2410, links: 2, bond: 802.3ad, nodes: all}
   files: {kind: roce, rate_gbps: 100, topology: single-switch, switch: sn4600, nodes: "l[01-02],m[01-02]"}
   bmcs: {kind: ethernet, rate_gbps: 1, topology: fat-tree, switch: sn2201}
   fast: {kind: roce, rate_gbps: 200, topology: single-switch, switch: sn4600, links: 2, nodes: "l[01-02]"}

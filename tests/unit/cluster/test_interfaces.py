@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.cluster import load
 from hpcforge.cluster.interfaces import Interface
 from hpcforge.cluster.model import Cluster
@@ -44,6 +46,55 @@ def test_ports_that_the_inventory_knows_are_known_by_their_mac(wired: Cluster) -
     found = of(wired, "w02")
     assert (found["020000000201"].name, found["020000000201"].bond) == (None, "bond1")
     assert found["bond1"].mac == "02:00:00:00:02:01"  # so that neighbours know it before and after
+
+
+def bonded_file_server(folder: Path, endpoints: str) -> Cluster:
+    """Workers with one port, and a file server with two of another rate."""
+    path = folder / "site.yaml"
+    path.write_text(
+        f"""\
+schema: 1
+name: mixed
+domain: mixed.example.org
+access: {{user: ops}}
+nodes:
+  head:    {{functions: [head], hardware: rehearsal-node, addresses: 10.1.0.1}}
+  nas:     {{functions: [storage], hardware: rehearsal-node, addresses: 10.1.0.2}}
+  w[1-2]:  {{functions: [worker], hardware: rehearsal-node, addresses: "10.1.0.[11-12]"}}
+fabrics:
+  ether: {{kind: ethernet, rate_gbps: 25, topology: single-switch, switch: sn2410, interfaces: [eth1],
+          endpoints: {{{endpoints}}}}}
+networks: {{mgmt: {{fabric: ether, cidr: 10.1.0.0/24, interface: eth1, configure: true}}}}
+services: {{dns: {{on: head}}, time: {{on: head}}}}
+software: {{os: {{name: debian, release: "12"}}}}
+slurm: {{controller: head, partitions: {{main: {{nodes: all, default: true}}}}}}
+"""
+    )
+    (folder / "inventory.yaml").write_text(
+        "schema: 1\nnodes: {nas: {ports: {ether: ['02:00:00:00:01:01', '02:00:00:00:01:02']}}}\n"
+    )
+    return load(path, folder / "inventory.yaml").cluster
+
+
+def test_a_node_with_links_of_its_own_bonds_them_beside_nodes_with_one_port(tmp_path: Path) -> None:
+    cluster = bonded_file_server(tmp_path, "files: {nodes: nas, rate_gbps: 100, links: 2, bond: 802.3ad}")
+    found = of(cluster, "nas")
+    assert [found[port].bond for port in ("020000000101", "020000000102")] == ["bond0", "bond0"]
+    assert (found["bond0"].mode, found["bond0"].address) == ("802.3ad", "10.1.0.2/24")
+    assert {name: one.kind for name, one in of(cluster, "w1").items()} == {"eth1": "port"}
+    links = {name: json.loads(cluster.declared(cluster.by_name[name]))["links"] for name in ("nas", "w1")}
+    rates = {name: {link["rate_gbps"] for link in each} for name, each in links.items()}
+    assert rates == {"nas": {100.0}, "w1": {25.0}}
+
+
+def test_ports_of_the_inventory_are_as_many_as_the_links_of_each_node(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="the inventory must have 3 `ports` to ether for nas"):
+        bonded_file_server(tmp_path, "files: {nodes: nas, rate_gbps: 100, links: 3, bond: 802.3ad}")
+
+
+def test_a_bond_of_one_link_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="a bond needs two links, and `links` is 1"):
+        bonded_file_server(tmp_path, "files: {nodes: nas, rate_gbps: 100, bond: 802.3ad}")
 
 
 def test_the_way_out_is_the_site_s_where_a_node_is_on_it(wired: Cluster) -> None:

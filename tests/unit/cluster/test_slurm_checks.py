@@ -129,7 +129,7 @@ APART = """fabrics:
 """
 INFINIBAND = """older: {kind: infiniband, rate_gbps: 200, topology: fat-tree, switch: qm9700, nodes: "t[03-04]",
           subnet_manager: external}"""
-ETHERNET = "lan: {kind: ethernet, rate_gbps: 25, topology: fat-tree, switch: sn4600, nodes: all}"
+ETHERNET = "lan: {kind: ethernet, rate_gbps: 25, topology: fat-tree, switch: sn2410, nodes: all}"
 TESTED = 'acceptance: {run_as: tests, tests: {mpi_allreduce: {nodes: [all, "t[03-04]"]}}}\n'
 
 

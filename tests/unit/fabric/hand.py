@@ -34,7 +34,7 @@ def fabric(devices: list[Device], cables: list[Cable], **changes: Any) -> Fabric
         "tiers": 2,
         "first_end_port": 1,
         "end_ports": 4,
-        "leaf_links": 2,
+        "leaf_gbps": 800.0,
     }
     return Fabric(devices=tuple(devices), cables=columns(cables), **(facts | changes))
 

@@ -27,7 +27,7 @@ from hpcforge.fabric.ports import PortMaps
 from hpcforge.fabric.rules import markdown
 from hpcforge.report import fabric_svg
 from hpcforge.report.fabric_html import run_said
-from hpcforge.report.fabric_picture import picture
+from hpcforge.report.fabric_picture import cable_lines, picture
 from tests.support.in_process import hpcforge
 from tests.support.shipped import anywhere
 from tests.unit.fabric import hand
@@ -163,6 +163,43 @@ def test_port_maps_fold_what_leads_to_the_same() -> None:
     ]
     last = list(ports.runs(ports.of(loaded.fabrics[0].index["compute-leaf-016"]).ports))
     assert [run_said(run) for run in last] == ["1/1 to 16/2: free", "17/1 to 32/2: compute-spine-[001-008], 4 each"]
+
+
+def test_a_switch_of_several_rates_is_the_same_in_every_output() -> None:
+    """4 nodes at 25 Gb/s by one split port and 1 file server by 100 Gb/s, in cables, ports, bill, picture and JSON."""
+    path = str(Path(__file__).parent / "cable_cases" / "valid_split.yaml")
+    cables, ports = rows(path, "--csv", "cables"), rows(path, "--csv", "ports")
+    assert {row["cable"]: row["a_device"] for row in cables} == {
+        **{f"data-leaf-001:1/{lane}": f"w{lane}" for lane in range(1, 5)},
+        "data-leaf-001:64": "nas1",
+    }
+    assert {row["port"]: row["to_device"] for row in ports if row["use"] != "free"} == {
+        row["b_port"]: row["a_device"] for row in cables
+    }
+    assert len(ports) == 63 * 4 + 1
+    loaded = load(Path(path))
+    (cabling,) = loaded.cables
+    bought = {(model, ends): count for (model, _, ends), count in cabling.bought.items()}
+    assert bought == {("dac-25g", 4): 1, ("dac-100g", 1): 1}
+    assert [(line.model, line.count) for line in bom([cabling], load_catalog().cables)] == [
+        ("dac-100g", 1),
+        ("dac-25g", 1),
+    ]
+    (design,) = json.loads(hpcforge("design", path, "--json").stdout)["fabrics"]
+    assert (design["capacity_gbps"]["node_leaf"], design["capacity_gbps"]["other_leaf"]) == (4 * 25, 100)
+    assert design["placed"][0]["ports_used"] == 5
+    assert [text for _, text in cable_lines(cabling.fabric)] == [
+        "4 cables node to leaf, 25 Gb/s",
+        "1 cable other end to leaf, 100 Gb/s",
+    ]
+
+
+def test_adapters_are_in_the_bill() -> None:
+    (cabling,) = load(Path(__file__).parent / "cable_cases" / "valid_adapter.yaml").cables
+    counts: Counter[tuple[str, str]] = Counter()
+    for line in bom([cabling], load_catalog().cables):
+        counts[line.kind, line.model] += line.count
+    assert counts == {("cable", "dac-25g"): 4, ("adapter", "qsa28"): 4}
 
 
 def test_labels_are_two_for_each_cable(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
@@ -24,7 +24,7 @@ from hpcforge.fabric.port_numbering import (
     is_common_name,
     possible_lanes,
 )
-from hpcforge.fabric.spec import Ask, Model
+from hpcforge.fabric.spec import Ask, Model, OtherEnd, OwnPorts
 from tests.support.as_plugged import drawn, names, swapped
 
 LEAF = "inband-leaf-001"
@@ -269,10 +269,10 @@ def test_free_text_is_no_common_name() -> None:
 
 
 def test_a_numbering_is_a_value() -> None:
-    assert Numbering((), "lanes from 0", (4, 4)).place(InterfaceName("ethernet", (4,)), 1) == (2,)
-    assert Numbering((), "lanes from 0", (4, 4)).place(InterfaceName("ethernet", (5,)), 1) is None
-    assert Numbering((0, 0), "from 0").place(InterfaceName("et-", (0, 0, 3), 1), 2) == (4, 1)
-    assert Numbering((1,), "from 1").place(InterfaceName("eth", (2, 3)), 1) is None
+    assert Numbering((), "lanes from 0", (4, 4)).place(InterfaceName("ethernet", (4,)), {}) == (2,)
+    assert Numbering((), "lanes from 0", (4, 4)).place(InterfaceName("ethernet", (5,)), {}) is None
+    assert Numbering((0, 0), "from 0").place(InterfaceName("et-", (0, 0, 3), 1), {4: 2}) == (4, 1)
+    assert Numbering((1,), "from 1").place(InterfaceName("eth", (2, 3)), {}) is None
 
 
 @pytest.mark.parametrize(
@@ -338,3 +338,45 @@ def test_drawn_ports_are_those_of_the_nodes() -> None:
         ("gpu002", "2"),
         ("gpu003", "3"),
     ]
+
+
+@cache
+def mixed() -> Fabric:
+    """32 ports of 400 Gb/s: nodes share 1 to 30 in fours, other ends share 31 in twos and have 32 alone."""
+    model = Model("small", 32, 32)
+    ends = [OtherEnd(f"files-{n}", 1, OwnPorts(200.0, 2, 1, 32)) for n in (1, 2)]
+    whole = OtherEnd("store-1", 1, OwnPorts(400.0, 1, 1, 32))
+    ask = Ask("inband", "ethernet", "single-switch", 100.0, 400.0, names("gpu", 8), model, model, breakout=4)
+    return build(replace(ask, endpoints=(whole, *ends)))
+
+
+# The names of lane 2 of port 3 split in four, of lane 2 of port 31 split in two, and of port 32, as switches have them:
+# NVIDIA Cumulus Linux (swp31s1), SONiC (the number of the first of eight lanes; its alias etp31b), Arista EOS, Dell
+# OS10, Junos (lanes from 0), Cisco NX-OS and Nokia SR Linux.
+MIXED = {
+    "cumulus": ("swp3s1", "swp31s1", "swp32"),
+    "sonic": ("Ethernet18", "Ethernet244", "Ethernet248"),
+    "sonic alias": ("etp3b", "etp31b", "etp32"),
+    "eos": ("Ethernet3/2", "Ethernet31/2", "Ethernet32"),
+    "eos, lane of a whole port": ("Ethernet3/2", "Ethernet31/2", "Ethernet32/1"),
+    "os10": ("ethernet1/1/3:2", "ethernet1/1/31:2", "ethernet1/1/32"),
+    "junos": ("et-0/0/2:1", "et-0/0/30:1", "et-0/0/31"),
+    "nx-os": ("Ethernet1/3/2", "Ethernet1/31/2", "Ethernet1/32"),
+    "sr linux": ("ethernet-1/3/2", "ethernet-1/31/2", "ethernet-1/32"),
+}
+
+
+@pytest.mark.parametrize("form", MIXED)
+def test_ports_that_are_split_differently_on_one_switch(form: str) -> None:
+    fabric = mixed()
+    facts = PortFacts({"small": [(8,)] * 32})
+    texts = [(text,) for text in MIXED[form]]
+    numbered = SwitchNumbering(fabric, fabric.index[LEAF], facts).settle(dict.fromkeys(texts, ""))
+    assert [numbered.labels.get(text) for text in texts] == ["3/2", "31/2", "32"], numbered.unknown
+
+
+def test_a_lane_that_a_port_does_not_have_is_not_a_port() -> None:
+    fabric = mixed()
+    settle = SwitchNumbering(fabric, fabric.index[LEAF], PortFacts({"small": [(8,)] * 32})).settle
+    assert settle({("swp31s2",): ""}).labels == {}
+    assert settle({("swp32s1",): ""}).labels == {}

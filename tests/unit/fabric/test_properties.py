@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from hpcforge.fabric.build import build
-from hpcforge.fabric.graph import CABLE_KINDS, Cable, Fabric
+from hpcforge.fabric.graph import CABLE_KINDS, TO_ENDS, Cable, Fabric
 from hpcforge.fabric.growth import moves
 from hpcforge.fabric.metrics import oversubscription
-from hpcforge.fabric.spec import Ask, CannotBuildError, Model, OtherEnd
+from hpcforge.fabric.spec import Ask, CannotBuildError, Model, OtherEnd, OwnPorts
 from tests.unit.fabric.asks import asked, names
 
 TREES = ("fat-tree", "rail-optimised")
@@ -42,12 +42,22 @@ def asks(draw: st.DrawFn, topologies: tuple[str, ...] = TOPOLOGIES) -> Ask:
         "leaf_oversubscription": draw(st.sampled_from((1.0, 1.5, 2.0, 3.0))),
         "spine_oversubscription": draw(st.sampled_from((1.0, 2.0))),
         "uplink_rate_gbps": draw(st.sampled_from((100.0, 400.0))),
-        "endpoints": tuple(OtherEnd(f"other-{n}", draw(st.integers(1, 3))) for n in range(draw(st.integers(0, 4)))),
+        "endpoints": tuple(
+            OtherEnd(f"other-{n}", draw(st.integers(1, 3)), draw(st.sampled_from((None, None, *own_ports(leaf)))))
+            for n in range(draw(st.integers(0, 4)))
+        ),
         "uplinks": draw(st.sampled_from((None, None, None, 1, 3, 4, 6))),
         "peer_links": draw(st.integers(1, 4)),
         "groups": draw(st.sampled_from((None, None, 2, 3, 5))),
     }
     return asked(draw(st.integers(1, 120)), ports, **more)
+
+
+def own_ports(leaf: Model) -> tuple[OwnPorts, ...]:
+    """A slower end on the ports of nodes, and a faster one where uplinks are, split and whole."""
+    slow = OwnPorts(50.0, 1, leaf.first_end, leaf.end_ports)
+    fast = [OwnPorts(400.0 / ends, ends, leaf.first_up, leaf.up_ports) for ends in (1, 4)]
+    return (slow, *fast)
 
 
 def buildable(ask: Ask) -> Fabric:
@@ -129,9 +139,11 @@ def test_links_are_equal(ask: Ask) -> None:
 def test_leaves_carry_what_oversubscription_allows(ask: Ask) -> None:
     fabric = buildable(ask)
     up = Counter(cable.a for cable in fabric.cables if cable.kind == "leaf_spine")
-    ends = Counter(cable.b for cable in fabric.cables if cable.kind in ("node_leaf", "other_leaf"))
+    own = {number for number, device in enumerate(fabric.devices) if device.rate_gbps}
+    ends = Counter(cable.b for cable in fabric.cables if cable.kind in TO_ENDS and cable.a not in own)
     for leaf, links in up.items():
         down_gbps = fabric.end_ports * fabric.port_rate_gbps
+        down_gbps += sum(block.count * block.breakout * block.rate_gbps for block in fabric.own_blocks)
         assert ends[leaf] <= fabric.end_ports * fabric.breakout
         assert ask.uplinks in (None, links)
         assert ask.uplinks or down_gbps <= links * fabric.uplink_rate_gbps * ask.leaf_oversubscription + 1e-6
@@ -148,8 +160,11 @@ def test_oversubscription_counts_links_and_no_free_ports(ask: Ask) -> None:
     fabric = buildable(ask)
     full = build(replace(ask, nodes=names(ask.room)))
     up = Counter(cable.a for cable in full.cables if cable.kind == "leaf_spine")
-    ends = Counter(cable.b for cable in full.cables if cable.kind in ("node_leaf", "other_leaf"))
-    ratios = [ends[leaf] * ask.rate_gbps / (links * ask.uplink_rate_gbps) for leaf, links in up.items()]
+    down_gbps: Counter[int] = Counter()
+    for cable in full.cables:
+        if cable.kind in TO_ENDS:
+            down_gbps[cable.b] += int(full.rate_of(cable.kind, cable.a))
+    ratios = [down_gbps[leaf] / (links * ask.uplink_rate_gbps) for leaf, links in up.items()]
     assert oversubscription(fabric)["leaf"] == max(ratios, default=1.0)
 
 

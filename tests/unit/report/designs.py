@@ -206,7 +206,7 @@ def hostile_fabric() -> Cabled:
     fabric = Fabric(
         name=SCRIPT, kind="roce", topology="rail-optimised", rate_gbps=100.0, port_rate_gbps=100.0,
         uplink_rate_gbps=100.0, breakout=1, rails=1, designed_for=1, tiers=2, first_end_port=1, end_ports=2,
-        leaf_links=1, devices=devices, cables=cables, notes=(SCRIPT,),
+        leaf_gbps=100.0, devices=devices, cables=cables, notes=(SCRIPT,),
         moves=(GrowthMove((SCRIPT, 1, "gone", 2), None, "node_leaf"),),
     )  # fmt: skip
     place = Spot(RackOnFloor(SCRIPT, 0, 0.3, 2.0), SCRIPT, 3, 0.1)

@@ -222,7 +222,7 @@ def test_the_document_lists_every_rule_and_shows_what_is_said() -> None:
 
 
 MGMT = "mgmt: {fabric: ether, cidr: 10.60.0.0/24, mtu: 9000}"
-SLOW = "slow: {kind: ethernet, rate_gbps: 25, topology: leaf-pair, switch: sn4600, nodes: all}"
+SLOW = "slow: {kind: ethernet, rate_gbps: 25, topology: leaf-pair, switch: sn2410, nodes: all}"
 FILES = "files: {fabric: ether, cidr: 10.61.0.0/24, mtu: 9000}"
 TWO_NETWORKS = (
     ("  ether: {kind: ethernet, ", f"  {SLOW}\n  ether: {{kind: ethernet, "),
