@@ -215,7 +215,9 @@ def _services_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     if not names:
         return None
     what = ", ".join(f"{name} ({', '.join(cluster.services[name].external)})" for name in names)
-    return f"the site's {' and '.join(names)}", f"{cluster.slurm.controller} serves what is outside: {what}"
+    people = ", ".join(cluster.slurm.people) if "directory" in names else ""
+    has = f"; the directory has {people}, whom accounts and reservations name" if people else ""
+    return f"the site's {' and '.join(names)}", f"{cluster.slurm.controller} serves what is outside: {what}{has}"
 
 
 def _services(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
@@ -223,6 +225,8 @@ def _services(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
         name: replace(service, on=(cluster.slurm.controller,), external=())
         for name, service in _outside(cluster).items()
     }
+    if "directory" in inside:
+        inside["directory"] = replace(inside["directory"], people=cluster.slurm.people)
     return replace(cluster, services={**cluster.services, **inside})
 
 
