@@ -242,13 +242,15 @@ def _storage_said(cluster: Cluster, lab: LabFacts) -> Said:
     if not systems:
         return None
     what = ", ".join(f"{file_system.mount} ({file_system.kind})" for file_system in systems)
+    limited = [file_system.mount for file_system in systems if file_system.quota_gib]
+    without = f"; without the quotas of {', '.join(limited)}" if limited else ""
+    without += "; homes are on each node's own disk" if any(file_system.homes for file_system in systems) else ""
+    short = "shared storage, quotas" if limited else "shared storage"
     if not lab.boots:
-        return (
-            "shared storage",
-            f"{what} is one folder of this machine, which all nodes share; what it measures is no storage",
-        )
+        folder = f"{what} is one folder of this machine, which all nodes share; what it measures is no storage"
+        return short, f"{folder}{without}"
     types = ", ".join(dict.fromkeys(instead[file_system.name].type for file_system in systems))
-    return "shared storage", f"of {what} each node has its own, a small {types}: what one writes there no other sees"
+    return short, f"of {what} each node has its own, a small {types}: what one writes there no other sees{without}"
 
 
 def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:
