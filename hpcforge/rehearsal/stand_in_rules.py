@@ -242,7 +242,7 @@ def _storage_said(cluster: Cluster, lab: LabFacts) -> Said:
     if not systems:
         return None
     what = ", ".join(f"{file_system.mount} ({file_system.kind})" for file_system in systems)
-    limited = [file_system.mount for file_system in systems if file_system.quota_gib]
+    limited = [each.mount for each in systems if each.quota_gib or (each.drives and each.drives.quota_gib)]
     without = f"; without the quotas of {', '.join(limited)}" if limited else ""
     without += "; homes are on each node's own disk" if any(file_system.homes for file_system in systems) else ""
     short = "shared storage, quotas" if limited else "shared storage"

@@ -87,7 +87,7 @@ def test_all_that_differs_from_the_site_is_named(site: Rehearsal) -> None:
     said = site.cli("rehearse", "compare", "--full", str(SHIPPED))
     assert said.endswith("; not explained: 0\n")
     assert "the directory has lena, maria, ravi, student1, tomas, whom accounts and reservations name" in said
-    assert "without the quotas of /homes, /projects; homes are on each node's own disk" in said
+    assert "without the quotas of /disks, /homes, /projects; homes are on each node's own disk" in said
     assert "users without a job get into workers, too" in said
 
 
