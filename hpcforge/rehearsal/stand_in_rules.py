@@ -216,7 +216,7 @@ def _services_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
         return None
     what = ", ".join(f"{name} ({', '.join(cluster.services[name].external)})" for name in names)
     people = ", ".join(cluster.slurm.people) if "directory" in names else ""
-    has = f"; the directory has {people}, whom accounts and reservations name" if people else ""
+    has = f"; the directory has the people of accounts and reservations: {people}" if people else ""
     return f"the site's {' and '.join(names)}", f"{cluster.slurm.controller} serves what is outside: {what}{has}"
 
 

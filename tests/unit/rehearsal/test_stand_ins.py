@@ -254,7 +254,9 @@ def test_instances_of_cut_gpus_are_devices_too_and_nothing_cuts_them(rehearsal_o
 def test_a_directory_that_stands_in_has_the_people_whom_the_blueprint_names(rehearsal_of: Rehearsal) -> None:
     site = rehearsal_of(load(ROOT / "blueprints" / "campus.yaml", judged=True))
     (said,) = (one.sentence for one in site.stand_ins if one.name == "services outside")
-    assert said.endswith("; the directory has lena, maria, ravi, student1, tomas, whom accounts and reservations name")
+    assert said.endswith(
+        "; the directory has the people of accounts and reservations: lena, maria, ravi, student1, tomas"
+    )
     desired = goal(site, make=False).desired
     roles = {node.role: node for node in desired.nodes["head01"]}
     code = roles["directory_server"].opaque
@@ -270,4 +272,6 @@ def test_quotas_and_homes_that_a_lab_lacks_are_named(rehearsal_of: Rehearsal) ->
     site = rehearsal_of(load(ROOT / "blueprints" / "campus.yaml", judged=True))
     (storage,) = (one for one in site.stand_ins if one.name == "storage")
     assert storage.short == "shared storage, quotas"
-    assert storage.sentence.endswith("; without the quotas of /disks, /homes, /projects; homes are on each node's own disk")
+    assert storage.sentence.endswith(
+        "; without the quotas of /disks, /homes, /projects; homes are on each node's own disk"
+    )
