@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Mark, SourceFile
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Mark, Severity, SourceFile
 from hpcforge.blueprint.reader import Loc, find, mark_of
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.input_files import inputs
@@ -71,6 +71,7 @@ class Goal:
 
     secrets: Mapping[str, bytes] = field(repr=False)  # those that are kept, and what is derived from them for nodes
     desired: Desired
+    lacking: tuple[Diagnostic, ...] = ()  # secrets that the site has to provide before an apply
 
 
 def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:
@@ -106,8 +107,10 @@ def first_mark(loaded: Loaded, locs: Iterable[Loc]) -> Mark | None:
     return mark_of(root, found, key=found[-1] != "release" and not isinstance(found[-1], int)) if found else None
 
 
-def goal(site: Site, *, make: bool) -> Goal:
+def goal(site: Site, *, make: bool, unseen: bool = False) -> Goal:
     """What every node should have; `make`: secrets that hpcforge makes and that are missing are made.
+
+    `unseen`: no node is contacted, so a secret that the site has yet to provide is no error.
 
     Raises:
         InvalidInput: a secret that the site has to provide is missing, or does not fit where it is to stand.
@@ -126,8 +129,11 @@ def goal(site: Site, *, make: bool) -> Goal:
     kinds = wanted_kinds(roles, found.desired)
     if site.stand_ins:
         kinds = made_up(kinds)
-    elif lacking := lacking_secrets(site.loaded, roles, found.desired, kept):
-        raise InvalidInput(lacking)  # before any is made: what cannot be applied leaves nothing behind
+    else:
+        lacking = lacking_secrets(site.loaded, roles, found.desired, kept, "warning" if unseen else "error")
+        if any(each.severity == "error" for each in lacking):
+            raise InvalidInput(lacking)  # before any is made: what cannot be applied leaves nothing behind
+        found = replace(found, lacking=lacking)
     if not make:
         return found
     made = ensure_secrets(site.loaded.secrets_path, site.identity, kinds)
@@ -142,16 +148,16 @@ def wanted_kinds(roles: Iterable[Role], desired: Desired) -> SecretKinds:
 
 
 def lacking_secrets(
-    loaded: Loaded, roles: Sequence[Role], desired: Desired, secrets: Mapping[str, bytes]
+    loaded: Loaded, roles: Sequence[Role], desired: Desired, secrets: Mapping[str, bytes], missing: Severity
 ) -> tuple[Diagnostic, ...]:
-    """Return a diagnostic for each required secret of the site that is missing or invalid."""
+    """Return a diagnostic for each required secret of the site that is invalid, an error, or missing, of `missing`."""
     path, declared = loaded.blueprint_path, declared_secrets(roles)
     provided = {name for name, secret in declared.items() if secret.spec.provided}
     wrong = unfit([use for use in uses(desired) if use.name in provided or use.name in secrets], secrets)
     by_name = {role.name: role for role in roles}
     return tuple(
         Diagnostic(
-            "error",
+            "error" if use.name in secrets else missing,
             f"secret {use.name} {why}: role {use.role} wants it in {use.path}",
             SourceFile(str(path), loaded.draft.document.source.lines),
             first_mark(loaded, _reasons_of(by_name[use.role], use.path)) if use.role in by_name else None,
