@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,19 @@ class Expected:
 
     families: tuple[int, ...]
     failures: Mapping[str, tuple[str, str]]
+
+
+def user_script(user: str, script: str) -> str:
+    """Return a script that runs another as a user, prints its output, and last its exit status.
+
+    Not by `sudo -i`: a shell of its own would fill in the script's variables first.
+    """
+    return f"cd /; sudo -Hu {user} sh -c {shlex.quote(script)} 2>&1; code=$?; echo; echo $code"
+
+
+def status_of(output: str) -> int:
+    """Return the exit status at the end of what a `user_script` printed."""
+    return int(output.rsplit(maxsplit=1)[-1])
 
 
 def sources_needed(folder: Path | None) -> list[str]:

@@ -60,7 +60,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
 
 def as_user(site: Rehearsal, options: str, command: str) -> str:
     """What a command of an ordinary user prints in a job."""
-    return site.inside("head", f"cd /; sudo -iu ada srun --chdir=/home/ada {options} {command} 2>&1")
+    return site.inside("head", f"cd /; sudo -Hu ada srun --chdir=/home/ada {options} {command} 2>&1")
 
 
 def test_a_job_compiles_with_the_toolkit_that_its_module_names(site: Rehearsal) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,16 @@ def test_without_sources_it_says_how_to_fetch_them_and_ends_with_2(tmp_path: Pat
         assert done.returncode == 2, done.stdout
         assert "branch slurm-22-05-8-1 https://github.com/SchedMD/slurm" in done.stdout + done.stderr
         assert (suites.SOURCES["osu"].fetch in done.stdout + done.stderr) == osu
+
+
+def test_the_status_of_a_users_script_is_its_own(tmp_path: Path) -> None:
+    sudo = tmp_path / "sudo"
+    sudo.write_text('#!/bin/sh\nshift 2\nexec "$@"\n')
+    sudo.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    script = suites.user_script("ada", "echo 'two words'; false; code=$?; exit $((code + 2))")
+    output = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=True).stdout
+    assert (output, suites.status_of(output)) == ("two words\n\n3\n", 3)
 
 
 def test_slurms_tests_are_those_of_the_families_in_order(tmp_path: Path) -> None:
