@@ -37,11 +37,12 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
         yield from _twice(place)
     if slurm and draft.intact("slurm", "settings"):
         yield from _against_each_other(slurm, qos_are_known=draft.intact("slurm", "qos"))
+    software: s.Software | None = draft.sections["software"]
     if slurm and draft.intact("slurm") and draft.intact("services"):
         services = draft.sections["services"]
         accounting = services is not None and "accounting" in services.by_name()
-        yield from second_setting_findings(slurm, accounting=accounting)
-    software: s.Software | None = draft.sections["software"]
+        own_roles = bool(draft.sections["role_folders"] or (software and software.site_roles))
+        yield from second_setting_findings(slurm, accounting=accounting, own_roles=own_roles)
     if not places or not software or not draft.intact("software", "os"):
         return
     releases = {software.os.release, *(one.release for one in (draft.sections["overrides"] or {}).values())}
