@@ -74,6 +74,18 @@ class CheckedSetting(BaseModel):
         return value in self.values if self.values else value not in self.ignores
 
 
+class UnneededSetting(BaseModel):
+    """A row whose second setting is left as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    declared: str
+    setting: str
+    reason: str
+    source: str
+    shown: str = ""
+
+
 class SecondSettings(BaseModel):
     """All rows."""
 
@@ -81,6 +93,7 @@ class SecondSettings(BaseModel):
 
     written: tuple[WrittenSetting, ...]
     checked: tuple[CheckedSetting, ...]
+    unneeded: tuple[UnneededSetting, ...]
 
 
 @cache
@@ -234,5 +247,15 @@ def second_settings_page(table: SecondSettings) -> Iterator[str]:
     for check in table.checked:
         values = " or ".join(check.values or check.words)
         declared = f"`{check.declared}{f': {values}' if values else ''}`"
-        needs = ", ".join(f"`{name}`" if need in ("set", "file") else f"`{name}`: {need}" for name, need in check.needs.items())
+        needs = ", ".join(
+            f"`{name}`{'' if need in ('set', 'file') else f': {need}'}" for name, need in check.needs.items()
+        )
         yield f"| {declared} | {needs} | {check.instead or 'no effect'} | {check.source} |"
+    yield ""
+    yield "## Not written"
+    yield ""
+    yield "| declared | setting | why not | source | effect seen by |"
+    yield "|---|---|---|---|---|"
+    for left in table.unneeded:
+        shown = f"`{left.shown}`" if left.shown else ""
+        yield f"| {left.declared} | {left.setting} | {left.reason} | {left.source} | {shown} |"

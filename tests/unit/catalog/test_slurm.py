@@ -43,8 +43,16 @@ def test_names_have_no_case_and_stay_as_they_are_typed() -> None:
 
 
 def test_no_setting_that_names_a_program_or_a_file_may_be_set() -> None:
-    ends = ("prolog", "epilog", "program", "prog", "config", "privatekey", "publiccertificate", "dir", "location", "logfile")
-    names = {name for release in CATALOG.slurm.values() for name in release.settings if name.lower().endswith(ends)}
+    programs, paths = (
+        ("prolog", "epilog", "program", "prog"),
+        ("config", "privatekey", "certificate", "dir", "location", "file"),
+    )
+    names = {
+        name
+        for release in CATALOG.slurm.values()
+        for name in release.settings
+        if name.lower().endswith(programs + paths)
+    }
     assert {"ResvEpilog", "PlugStackConfig", "JobCredentialPrivateKey", "MailProg"} <= names
     assert not [name for name in sorted(names) if may_set(name)]
 

@@ -121,7 +121,7 @@ def test_the_plan_says_which_makes_need_ipmitool_and_why(
 @pytest.mark.parametrize(
     ("line", "where", "hint"),
     [
-        ('preinstalled: {driver: "535.261.03"}', "`preinstalled` installs nothing", "instead of `driver` and `modules`"),
+        ('preinstalled: {driver: "535.261.03"}', "`preinstalled` installs nothing", "instead of `driver`"),
         ("", "by an image", "write `nvidia: {driver:"),
         ('nvidia: {driver: "535.261.03", modules: open}', "", ""),
     ],

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from hpcforge import bundled
+from hpcforge.blueprint.accounting import Limits, Qos
 from hpcforge.blueprint.diagnostics import Diagnostic
 from hpcforge.blueprint.values import may_set
 from hpcforge.cluster.load import load
@@ -213,8 +214,14 @@ def test_the_page_has_each_row(golden: Callable[[Path, str], None]) -> None:
     golden(ROOT / "docs" / "slurm-settings.md", "\n".join(second_settings_page(TABLE)) + "\n")
 
 
+def test_no_limit_of_a_qos_decays() -> None:
+    """GrpTRESMins and GrpWall would: with one of them, the flag NoDecay of sacctmgr(1) has to be written."""
+    assert not {"grp_tres_mins", "grp_wall"} & {*Qos.model_fields}
+    assert "grp_tres_mins" in Limits.model_fields
+
+
 def test_each_effect_is_seen_by_a_test() -> None:
-    for row in TABLE.written:
+    for row in (*TABLE.written, *TABLE.unneeded):
         if row.shown:
             path, _, name = row.shown.partition("::")
             assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), row.shown
