@@ -56,7 +56,6 @@ class _RoleFile(BaseModel):
     container_runtime: RuntimeName | None = None
     accepts: Mapping[str, object] = {}
 
-
     memory: MemoryNeed | None = None
     scheduler: bool = False
     on: str = "true"
@@ -85,7 +84,6 @@ class RoleDeclarations:
     roles: tuple[str, ...]
     container_runtimes: tuple[str, ...] = ()
     accepted: Mapping[str, str] = field(default_factory=dict)  # kinds of contributions, by the role that accepts them
-
 
     memory: Mapping[str, RoleMemory] = field(default_factory=dict)  # by role, of those that declare it
 
@@ -122,8 +120,6 @@ def read_declared(*folders: Path) -> RoleDeclarations:
         tuple(path.name for path in said),
         tuple(runtimes),
         {kind: role for role, declaration in chosen.items() for kind in declaration.accepts},
-
-
         {
             path.name: RoleMemory(
                 declaration.memory, tuple(declaration.services), declaration.scheduler, declaration.on == "true"

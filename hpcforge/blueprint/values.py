@@ -498,7 +498,8 @@ Sentence = Annotated[
 # What hpcforge writes itself, and what names programs, files or further configuration: matched whatever its case.
 _SLURM_OWNED = re.compile(
     r"(?i)accounting.*|auth.*|clustername|cred.*|crypto.*|downnodes|epilog(?:slurmctld)?|frontend.*|gres.*|include|launch.*|"
-    r"job(?:acct|comp|container|submit).*|.*(?:dir|location|logfile|pidfile|plugstack|program|prog|script)|(?:max)?node(?:addr|name|set)|"
+    r"job(?:acct|comp|container|credential|submit).*|.*(?:dir|location|logfile|pidfile|program|prog|script)|plugstack.*|"
+    r"resv(?:epilog|prolog)|(?:max)?node(?:addr|name|set)|"
     r"partition.*|proctrack.*|prolog(?:slurmctld)?|select.*|slurm(?:user|duser|ctldhost|ctldparameters|dtimeout)|"
     r"srun(?:epilog|prolog)|switch.*|task(?:epilog|prolog|plugin)|tls.*|mpidefault|messagetimeout|returntoservice|"
     r"propagate.*except|slurm(?:ctldaddr|ctldport|dport|dparameters)|srunportrange|disablerootjobs"

@@ -14,7 +14,6 @@ from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import lab_kind
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.gpu_checks import driver_findings
 from hpcforge.command_hint import command_line, from_here
 from hpcforge.errors import UsageError
 from hpcforge.image import recipe, store
@@ -46,8 +45,7 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool, me
     disk = disk or metal
     if metal:
         request = for_machines(loaded, request)
-        missing = driver_findings(loaded.blueprint.software, loaded.cluster, loaded.cluster.nodes)
-        printing.note(render_all(loaded.draft.place(missing)), "diagnostics")
+        printing.note(render_all(loaded.without_driver(loaded.cluster.nodes)), "diagnostics")
     elif disk:
         request = bootable(loaded, request)
     require_root()

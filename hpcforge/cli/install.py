@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
+from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli import signals
 from hpcforge.cli.exit_codes import Exit
@@ -46,6 +47,8 @@ def planned(
     chosen, kept = work.choose(site, names, disks_to_wipe(asked.wipe, names), image_named(asked.image))
     for nodes, _, why in by_reason(kept):
         printing.note(f"{nodes}: not installed: {one_line(why)}\n")
+    installed_nodes = [site.cluster.by_name[install.node] for install in chosen]
+    printing.note(render_all(site.loaded.without_driver(installed_nodes)), "diagnostics")
     return _with_warnings(site, chosen)
 
 

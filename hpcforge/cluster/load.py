@@ -32,7 +32,7 @@ from hpcforge.cluster.gpu_checks import driver_findings
 from hpcforge.cluster.interface_checks import interface_findings
 from hpcforge.cluster.key_files import key_file_problems, key_lines
 from hpcforge.cluster.memory_checks import memory_findings
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, Node
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
 from hpcforge.cluster.release_checks import release_findings
@@ -108,6 +108,10 @@ class Loaded:
         if hashlib.sha256(content).hexdigest() != self.digests[path]:
             raise ChangedFileError(path)
         return content.decode("utf-8")
+
+    def without_driver(self, nodes: Iterable[Node]) -> list[Diagnostic]:
+        """Return the warning of these nodes, of which an image is installed, where their GPUs get no driver."""
+        return self.draft.place(driver_findings(self.blueprint.software, self.cluster, nodes))
 
     def require_unchanged(self) -> None:
         """Raise `ChangedFileError` unless blueprint and inventory are the files that were read."""

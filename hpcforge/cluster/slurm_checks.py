@@ -37,13 +37,16 @@ def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
         yield from _twice(place)
     if slurm and draft.intact("slurm", "settings"):
         yield from _against_each_other(slurm, qos_are_known=draft.intact("slurm", "qos"))
+    software: s.Software | None = draft.sections["software"]
     if slurm and draft.intact("slurm") and draft.intact("services"):
         services = draft.sections["services"]
         accounting = services is not None and "accounting" in services.by_name()
         accounting = accounting or bool(slurm.accounts or slurm.qos)  # which have an error of their own without it
-        meant = {_meant(name, catalog): value for name, value in slurm.settings.items()}
-        yield from second_setting_findings(slurm.model_copy(update={"settings": meant}), accounting=accounting)
-    software: s.Software | None = draft.sections["software"]
+        meant = slurm.model_copy(
+            update={"settings": {_meant(name, catalog): it for name, it in slurm.settings.items()}}
+        )
+        own_roles = bool(draft.sections["role_folders"] or (software and software.site_roles))
+        yield from second_setting_findings(meant, accounting=accounting, own_roles=own_roles)
     if not places or not software or not draft.intact("software", "os"):
         return
     releases = {software.os.release, *(one.release for one in (draft.sections["overrides"] or {}).values())}

@@ -27,7 +27,7 @@ _SLURMD_REQUESTS = (
 )
 COMPLETING = "completing"  # a state, and the name under which the controller is asked for jobs in it
 _ENDED: tuple[Column, ...] = ("nodes", "ends")
-_LONG_S = 90  # after KillWait, 30 s, and UnkillableStepTimeout, 60 s
+_LONG_S = 90  # of KillWait, 30 s, and UnkillableStepTimeout, 150 s: a cause is worth a look before slurmd gives up
 COMPLETING_COMMAND = (  # begins with the time that is so long ago
     "sh", "-c", f"date -d '-{_LONG_S} seconds' +%FT%T && exec \"$@\"", "sh", *squeue(_ENDED, "COMPLETING"),
 )  # fmt: skip

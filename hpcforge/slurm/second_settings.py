@@ -31,6 +31,8 @@ WEIGHTS = {
 _PRIVATE_HISTORY = ("accounts", "events", "jobs", "reservations", "usage", "users")  # words of slurmdbd.conf(5)
 _UNSET = {"", "0", "no", "none", "off"}
 _DEFAULTS = {"jobrequeue": "1", "maxarraysize": "1001", "maxjobcount": "10000"}  # of Slurm 22.05 to 24.11
+_OWN_ROLES = "own roles"
+_MESSAGE_TIMEOUT_S = "30"  # of the role slurm_controller
 
 
 class WrittenSetting(BaseModel):
@@ -58,6 +60,7 @@ class CheckedSetting(BaseModel):
     words: tuple[str, ...] = ()
     ignores: tuple[str, ...] = ()
     needs: dict[str, str]
+    instead: str = ""
     hint: str = ""
     example: dict[str, object]
     release: str = "12"
@@ -71,6 +74,18 @@ class CheckedSetting(BaseModel):
         return value in self.values if self.values else value not in self.ignores
 
 
+class UnneededSetting(BaseModel):
+    """A row whose second setting is left as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    declared: str
+    setting: str
+    reason: str
+    source: str
+    shown: str = ""
+
+
 class SecondSettings(BaseModel):
     """All rows."""
 
@@ -78,6 +93,7 @@ class SecondSettings(BaseModel):
 
     written: tuple[WrittenSetting, ...]
     checked: tuple[CheckedSetting, ...]
+    unneeded: tuple[UnneededSetting, ...]
 
 
 @cache
@@ -136,9 +152,12 @@ def tracked_traffic(slurm: SlurmSection) -> Iterator[str]:
             yield f"{kind}/{plugin}"
 
 
-def second_setting_findings(slurm: SlurmSection, *, accounting: bool) -> Iterator[Finding]:
-    """Yield what is declared and has no effect, with the setting that it needs."""
-    settings = _effective(slurm, accounting=accounting)
+def second_setting_findings(slurm: SlurmSection, *, accounting: bool, own_roles: bool) -> Iterator[Finding]:
+    """Yield what is declared and has no effect, with the setting that it needs.
+
+    `own_roles`: the site has roles that may write what hpcforge does not.
+    """
+    settings = {**_effective(slurm, accounting=accounting), _OWN_ROLES: "yes" if own_roles else "no"}
     for row in second_settings().checked:
         for loc, value in _values(slurm, ("slurm",), tuple(row.declared.split(".")[1:])):
             if row.concerns(value.lower()):
@@ -154,9 +173,14 @@ def _effective(slurm: SlurmSection, *, accounting: bool) -> dict[str, str]:
         "AccountingStorageType": "accounting_storage/slurmdbd" if accounting else "accounting_storage/none",
         "ProctrackType": "proctrack/cgroup" if cgroups else "proctrack/linuxproc",
         "TaskPlugin": "task/cgroup,task/affinity" if cgroups else "task/affinity",
+        "ConstrainRAMSpace": "yes" if "memory" in slurm.enforce else "no",
+        "MessageTimeout": _MESSAGE_TIMEOUT_S,
         **slurm.settings,
     }
-    return _DEFAULTS | {name.lower(): value.lower() for name, value in written.items()}
+    effective = _DEFAULTS | {name.lower(): value.lower() for name, value in written.items()}
+    if effective.get("prioritytype") == "priority/basic":
+        effective.setdefault("prioritydecayhalflife", "0")  # usage decays by the other type alone
+    return effective
 
 
 def _values(section: object, loc: Loc, path: tuple[str, ...]) -> Iterator[tuple[Loc, str]]:
@@ -177,6 +201,12 @@ def _holds(settings: Settings, name: str, need: str, value: str) -> bool:
     having = settings.get(name.lower(), "")
     if need == "set":
         return having not in _UNSET and having.rpartition("/")[2] not in _UNSET
+    if need == "file":
+        return settings[_OWN_ROLES] == "yes"
+    if need == "given":
+        return having != ""
+    if need == "a fifth":
+        return not value.isdecimal() or int(value) >= 5 * int(having)
     if need == "larger":
         return not (having.isdecimal() and value.isdecimal()) or int(having) > int(value)
     return need in having.split(",")
@@ -184,10 +214,10 @@ def _holds(settings: Settings, name: str, need: str, value: str) -> bool:
 
 def _finding(row: CheckedSetting, loc: Loc, name: str, need: str, value: str) -> Finding:
     example = {"set": name, "larger": f"{name}: a number above {value}"}.get(need, f"{name}: {need}")
-    value_needed = "" if need in ("set", "larger") else f"={need}"
+    value_needed = "" if need in ("set", "larger", "file") else f"={need}"
     add = f"add `{example}` to `slurm.settings`, or remove this"
     hint = row.hint or (add if may_set(name) else "remove this: hpcforge has no key for it")
-    message = f"{quote(str(loc[-1]))} has no effect without {name}{value_needed}"
+    message = f"{quote(str(loc[-1]))} {row.instead or f'has no effect without {name}{value_needed}'}"
     return Finding(loc, message, hint, severity="warning", key=True)
 
 
@@ -212,10 +242,20 @@ def second_settings_page(table: SecondSettings) -> Iterator[str]:
     yield "It warns where the second one is missing. hpcforge has no key for those that name a program or a file, and"
     yield "none for `AutoDetect`."
     yield ""
-    yield "| declared | has no effect without | source |"
-    yield "|---|---|---|"
+    yield "| declared | needs | without it | source |"
+    yield "|---|---|---|---|"
     for check in table.checked:
         values = " or ".join(check.values or check.words)
         declared = f"`{check.declared}{f': {values}' if values else ''}`"
-        needs = ", ".join(f"`{name}`" if need == "set" else f"`{name}`: {need}" for name, need in check.needs.items())
-        yield f"| {declared} | {needs} | {check.source} |"
+        needs = ", ".join(
+            f"`{name}`{'' if need in ('set', 'file') else f': {need}'}" for name, need in check.needs.items()
+        )
+        yield f"| {declared} | {needs} | {check.instead or 'no effect'} | {check.source} |"
+    yield ""
+    yield "## Not written"
+    yield ""
+    yield "| declared | setting | why not | source | effect seen by |"
+    yield "|---|---|---|---|---|"
+    for left in table.unneeded:
+        shown = f"`{left.shown}`" if left.shown else ""
+        yield f"| {left.declared} | {left.setting} | {left.reason} | {left.source} | {shown} |"

@@ -42,6 +42,21 @@ def test_names_have_no_case_and_stay_as_they_are_typed() -> None:
     assert not may_set("prologSlurmctld")
 
 
+def test_no_setting_that_names_a_program_or_a_file_may_be_set() -> None:
+    programs, paths = (
+        ("prolog", "epilog", "program", "prog"),
+        ("config", "privatekey", "certificate", "dir", "location", "file"),
+    )
+    names = {
+        name
+        for release in CATALOG.slurm.values()
+        for name in release.settings
+        if name.lower().endswith(programs + paths)
+    }
+    assert {"ResvEpilog", "PlugStackConfig", "JobCredentialPrivateKey", "MailProg"} <= names
+    assert not [name for name in sorted(names) if may_set(name)]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "taken"),
     [

@@ -118,6 +118,29 @@ def test_the_plan_says_which_makes_need_ipmitool_and_why(
     assert "management controllers were not asked: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("line", "where", "hint"),
+    [
+        ('preinstalled: {driver: "535.261.03"}', "`preinstalled` installs nothing", "instead of `driver`"),
+        ("", "by an image", "write `nvidia: {driver:"),
+        ('nvidia: {driver: "535.261.03", modules: open}', "", ""),
+    ],
+)
+def test_nodes_that_would_be_installed_without_a_driver_are_named(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, where: str, hint: str
+) -> None:
+    path = site.loaded.blueprint_path
+    text = path.read_text()
+    path.write_text(text.replace('{name: debian, release: "12"}', f'{{name: debian, release: "12"}}, {line}'))
+    here = open_site(path, None, None, site.identity, needs_lab=False)
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(work, "choose", lambda *_: (CHOSEN[:1], {}))
+    planned(here, asked(), None, trust=False, plan_file=None)
+    said = capsys.readouterr().err
+    assert ("warning: w1 get no NVIDIA driver by an image" in said) is bool(where)
+    assert where in said and hint in said
+
+
 def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation]]) -> None:
     @contextmanager
     def serving(_what: Any) -> Iterator[Callable[[], None]]:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from hpcforge import bundled
+from hpcforge.blueprint.accounting import Limits, Qos
 from hpcforge.blueprint.diagnostics import Diagnostic
 from hpcforge.blueprint.values import may_set
 from hpcforge.cluster.load import load
@@ -42,6 +43,7 @@ users: {ada: {uid: 2001}}
 """
 WITHOUT: Mapping[str, object] = {"enforce": []}
 TABLE = second_settings()
+INSTEAD = tuple({row.instead for row in TABLE.checked if row.instead})
 
 
 def loaded(
@@ -49,11 +51,13 @@ def loaded(
     *parts: Mapping[str, object],
     release: str = "12",
     accounting: bool = True,
-    words: str = "has no effect without",
+    role_folders: tuple[str, ...] = (),
+    words: tuple[str, ...] = ("has no effect without", *INSTEAD),
 ) -> tuple[Cluster, list[Diagnostic]]:
     """The blueprint with these keys of `slurm`, and its warnings with these words."""
     blueprint = yaml.load(BASE, Loader=yaml.BaseLoader)  # `on` is text there
     blueprint["software"]["os"]["release"] = release
+    blueprint["role_folders"] = list(role_folders)
     if not accounting:
         del blueprint["services"]["accounting"]
     for part in parts:
@@ -64,7 +68,7 @@ def loaded(
     path = folder / "second.yaml"
     path.write_text(yaml.safe_dump(blueprint), encoding="utf-8")
     done = load(path)
-    return done.cluster, [found for found in done.found if words in found.message]
+    return done.cluster, [found for found in done.found if any(word in found.message for word in words)]
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +106,10 @@ def test_what_is_declared_brings_its_second_setting(row: WrittenSetting, tmp_pat
 @pytest.mark.parametrize("row", TABLE.checked, ids=lambda row: f"{row.declared}-{'-'.join(row.needs)}")
 def test_what_has_no_effect_is_named_with_what_it_needs(row: CheckedSetting, tmp_path: Path) -> None:
     _, warnings = loaded(tmp_path, row.example, release=row.release, accounting=row.accounting)
-    named = [warning for warning in warnings if any(f" without {need}" in warning.message for need in row.needs)]
+    texts = [row.instead] if row.instead else [f" without {need}" for need in row.needs]
+    named = [warning for warning in warnings if any(text in warning.message for text in texts)]
     assert named, [warning.message for warning in warnings]
+    assert not row.hint or row.hint in {warning.hint for warning in named}
     if not row.accounting:
         assert not loaded(tmp_path, row.example, release=row.release)[1]
     if row.hint or not all(map(may_set, row.needs)):
@@ -128,6 +134,51 @@ def test_a_site_with_a_weight_has_all_of_its_own(tmp_path: Path, lines: Lines) -
     assert warning.message == "`priority` has no effect without PriorityWeightQOS"
     assert warning.hint == "add `PriorityWeightQOS` to `slurm.settings`, or remove this"
     assert loaded(tmp_path, qos, {"settings": {"priorityweightqos": 5}})[1] == []
+
+
+GROUP = {"accounts": {"research": {"grp_tres_mins": {"cpu": 9}, "users": {"ada": {"grp_tres_mins": {"gpu": 9}}}}}}
+
+
+def of_partition(parameter: str) -> dict[str, object]:
+    return {"partitions": {"main": {"nodes": "all", "default": True, "settings": {"SelectTypeParameters": parameter}}}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ((GROUP, {"settings": {"prioritydecayhalflife": "14-0"}}), []),
+        ((GROUP, {"settings": {"PriorityDecayHalfLife": 0, "PriorityUsageResetPeriod": "MONTHLY"}}), []),
+        ((GROUP, {"settings": {"PriorityUsageResetPeriod": "MONTHLY"}}), ["grp_tres_mins"] * 2),
+        ((GROUP, {"settings": {"PriorityType": "priority/basic"}}), ["grp_tres_mins"] * 2),
+        ((of_partition("CR_Socket"),), ["SelectTypeParameters"]),
+        ((of_partition("CR_Core"), {"enforce": ["cores", "gpus"]}), []),
+        ((of_partition("CR_Socket_Memory"),), []),
+        (({"settings": {"unkillablesteptimeout": 60}},), ["unkillablesteptimeout"]),
+        (({"settings": {"UnkillableStepTimeout": 150}},), []),
+    ],
+)
+def test_what_is_weaker_than_declared_is_named_once(
+    parts: tuple[Mapping[str, object], ...], expected: list[str], tmp_path: Path
+) -> None:
+    assert [warning.message.split("`")[1] for warning in loaded(tmp_path, *parts)[1]] == expected
+
+
+def test_a_file_that_hpcforge_does_not_write_may_come_from_a_role_of_the_site(tmp_path: Path) -> None:
+    parts = {"settings": {"MailDomain": "example.org", "CliFilterPlugins": "lua"}}
+    assert len(loaded(tmp_path, parts)[1]) == 2
+    (tmp_path / "ours" / "mail").mkdir(parents=True)
+    (tmp_path / "ours" / "mail" / "role.yaml").write_text("description: Mail of jobs.\npackages: [bsd-mailx]\n")
+    assert loaded(tmp_path, parts, role_folders=("ours",))[1] == []
+
+
+@pytest.mark.parametrize(("release", "given", "written"), [("12", "150", 1), ("13", "150", 0), ("12", "200", 1)])
+def test_slurm_waits_long_enough_for_processes_that_end(
+    tmp_path: Path, lines: Lines, release: str, given: str, written: int
+) -> None:
+    """Slurm 24.11 computes it; the site's own stands alone."""
+    own = {"settings": {"UnkillableStepTimeout": given}} if given != "150" else {}
+    text = lines(loaded(tmp_path, own, release=release)[0], "slurm.conf")
+    assert [line for line in text if line.startswith("Unkillable")] == [f"UnkillableStepTimeout={given}"] * written
 
 
 def test_a_partition_s_factor_counts_without_accounting(tmp_path: Path) -> None:
@@ -155,16 +206,22 @@ def test_what_is_private_is_as_slurmdbd_spells_it(tmp_path: Path) -> None:
 def test_qos_that_no_account_may_use_are_named(tmp_path: Path) -> None:
     qos = {"qos": {"high": {"max_jobs_per_user": 7}}}
     message = "QOS are enforced, so Slurm refuses jobs of users without an account, and `accounts` has none"
-    assert loaded(tmp_path, qos, words=message)[1]
-    assert not loaded(tmp_path, qos, {"accounts": {"research": {"users": {"ada": {}}}}}, words=message)[1]
+    assert loaded(tmp_path, qos, words=(message,))[1]
+    assert not loaded(tmp_path, qos, {"accounts": {"research": {"users": {"ada": {}}}}}, words=(message,))[1]
 
 
 def test_the_page_has_each_row(golden: Callable[[Path, str], None]) -> None:
     golden(ROOT / "docs" / "slurm-settings.md", "\n".join(second_settings_page(TABLE)) + "\n")
 
 
+def test_no_limit_of_a_qos_decays() -> None:
+    """GrpTRESMins and GrpWall would: with one of them, the flag NoDecay of sacctmgr(1) has to be written."""
+    assert not {"grp_tres_mins", "grp_wall"} & {*Qos.model_fields}
+    assert "grp_tres_mins" in Limits.model_fields
+
+
 def test_each_effect_is_seen_by_a_test() -> None:
-    for row in TABLE.written:
+    for row in (*TABLE.written, *TABLE.unneeded):
         if row.shown:
             path, _, name = row.shown.partition("::")
             assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), row.shown
