@@ -105,8 +105,8 @@ def directory_findings(draft: Draft) -> Findings:
     slurm: s.SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.keys_intact("users") or not draft.intact("services") or not has_directory(draft):
         return
-    accounts, reservations = slurm.accounts.values(), slurm.reservations.values()
-    names = dict.fromkeys(user for each in (*accounts, *reservations) for user in each.users)
+    names = dict.fromkeys(user for account in slurm.accounts.values() for user in account.users)
+    names |= dict.fromkeys(user for reservation in slurm.reservations.values() for user in reservation.users)
     unknown = [name for name in names if name not in draft.keys("users")]
     if unknown:
         shown = ", ".join(unknown[:_SHOWN]) + f" and {len(unknown) - _SHOWN} more" * (len(unknown) > _SHOWN)
