@@ -53,7 +53,10 @@ def _required(model: type[BaseModel], value: Any) -> str:
     """The keys that a mapping must have; what was written is the value of the first."""
     keys = [key for key, name in aliases(model).items() if model.model_fields[name].is_required()]
     keys = keys or list(aliases(model))[:1]
-    given = value if isinstance(value, str) and re.fullmatch(r"[\w./-]{1,80}", value) else "..."
+    fits = (
+        isinstance(value, str) and re.fullmatch(r"[\w./-]{1,80}", value) and (len(keys) == 1 or not value.isdecimal())
+    )
+    given = value if fits else "..."
     return "{" + ", ".join(f"{key}: {'...' if place else given}" for place, key in enumerate(keys)) + "}"
 
 

@@ -350,14 +350,18 @@ def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
 
 
 def unpadded(declared: NamedNodes, inventory: Draft) -> dict[str, dict[str, str]]:
-    """Return nodes that an inventory has with other zeros, by key: `c1`, which is there as `c01`."""
+    """Return nodes that an inventory has with other zeros, by key: `c1`, which is there as `c01`.
+
+    One alone is a name of its own, and nodes whose addresses the blueprint has need no inventory.
+    """
     there = inventory.keys("nodes")
     unknown = {_bare(name): name for name in declared.unknown(there)}
     found: dict[str, dict[str, str]] = {}
-    for name in set(declared.group_of) - set(there) if unknown else ():
+    for name in sorted(set(declared.group_of) - set(there)) if unknown else ():
         if _bare(name) in unknown:
             found.setdefault(declared.group_of[name], {})[name] = unknown[_bare(name)]
-    return {key: dict(sorted(names.items())) for key, names in found.items()}
+    lacking = {key for key, group in declared.groups.items() if group.addresses is None}
+    return {key: names for key, names in found.items() if len(names) > 1 and key in lacking}
 
 
 def _bare(name: str) -> str:
