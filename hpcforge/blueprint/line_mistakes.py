@@ -27,6 +27,7 @@ _WORD = r"[A-Za-z_][\w.,\[\]-]*+"
 _NO_SPACE = re.compile(rf"({_WORD}):(\S.*+)")  # `controller:head`
 _NO_COLON = re.compile(rf"({_WORD})(?: ++(?:= *+)?+(.*+))?+")  # `controller head`, `controller = head`, `controller`
 _TRIED = 12  # places where a quote may close
+_LIKELY_END = re.compile(r"[}\]]|, ?[A-Za-z_][\w-]*+: ")
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
 
 
@@ -210,6 +211,11 @@ def open_quote(refusal: Refusal) -> Told | None:
         column = open_quote_of(refusal.text(line))
         if column is not None:
             return _unclosed_quote(refusal, line, column)
+    before = refusal.here[: refusal.column]
+    opening = before.rfind(before[-1:], 0, -1) if before[-1:] in ("'", '"') else -1
+    last = before[opening + 1 : -1].rpartition(",")[2].strip()
+    if opening >= 0 and last.endswith(":") and last[:-1].isidentifier():  # the text has the next key in it
+        return _unclosed_quote(refusal, refusal.line, opening)
     return None
 
 
@@ -224,15 +230,23 @@ def _unclosed_quote(refusal: Refusal, line: int, column: int) -> Told:
     text = refusal.text(line)
     mark = text[column : column + 1]
     message, place = f"the quote `{mark}` is not closed", Mark(line + 1, column + 1)
-    ends = [at for at in range(column + 1, len(text)) if text[at] in CLOSES.values() or text[at] == ","]
-    comment = text.find(" #", column)
-    for end in (len(text[: comment if comment >= 0 else None].rstrip()), *ends[: -_TRIED - 1 : -1]):
+    for end in _ends(text, column):
         edit = refusal.inserted(line, end, mark)
         if refusal.parses(edit):
             before = [at + len(begin) for begin in (", ", "{", "[") if (at := text.rfind(begin, 0, column)) >= 0]
             start = max(before, default=indent(text))
             return message, place, f"write `{mark}` where the text ends: {quote(edit[line][start:].rstrip())}"
     return message, place, f"write `{mark}` where the text ends"
+
+
+def _ends(text: str, column: int) -> list[int]:
+    """Return places where a quote may close, the likeliest first: at the end, within braces before the next key."""
+    comment = text.find(" #", column)
+    end = len(text[: comment if comment >= 0 else None].rstrip())
+    if not any(opening in text[:column] for opening in CLOSES):
+        return [end]
+    places = [at for at in range(column + 1, end) if text[at] in (",", *CLOSES.values())][:_TRIED]
+    return [*sorted(places, key=lambda at: not _LIKELY_END.match(text, at)), end]
 
 
 def _after_the_end(refusal: Refusal) -> Told | None:

@@ -503,11 +503,10 @@ def blueprint_model(declared: RoleDeclarations, smoke_tests: Mapping[str, SmokeT
     """A blueprint in which services and variables are those that roles declare, and smoke tests have a folder."""
     services: Any = (services_model(declared.offers), Field(description=_SERVICES))
     model = roles_model(declared.variables, (role for role in declared.roles if role not in declared.variables))
-    services[0].not_keys = {
-        key: f"write it under `{key_of}`" for key, key_of in variables_of(declared.variables).items()
-    }
+    elsewhere = {key: f"write it under `{place}`" for key, place in variables_of(declared.variables).items()}
+    services[0].not_keys = elsewhere
     known = {kind: f"did you mean `{role}`?" for kind, role in declared.accepted.items()}
-    model.not_keys = {**known, **model.not_keys}
+    model.not_keys = {**elsewhere, **known, **model.not_keys}
     roles: Any = (model, Field(model.model_construct(), description=_ROLES))
     tested: Any = (acceptance_model(smoke_tests) | None, Field(None, description=_ACCEPTANCE))
     software = (software_model(declared.container_runtimes), Field(description=_SOFTWARE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import unicodedata
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.suggestions import pairs, whole
 
 _MAPPINGS = (dict, Mapping)
+_PART = 3  # letters of a key that is a part of one that there is
 _SHOWN = 6  # entries of a list that are written out
 
 
@@ -30,7 +32,8 @@ def rewritten(model: type[BaseModel], loc: Loc, value: Any) -> str | None:
         entry = _required(inner, None) if _is_model(inner) else "..."
         return f"Write {quote(f'{key}: {{NAME: {entry}}}')}."
     if _is_model(wanted):
-        return f"Write {quote(f'{key}: {_required(wanted, value)}')}."
+        entry = _required(wanted, value)
+        return f"Write {quote(entry if isinstance(loc[-1], int) else f'{key}: {entry}')}."
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         shown = ",".join(value[:_SHOWN]) + ",..." * (len(value) > _SHOWN)
         return f"Write {quote(value[0] if len(value) == 1 else chr(34) + shown + chr(34))}, without brackets."
@@ -47,11 +50,14 @@ def _as_list(value: Any) -> str | None:
 
 
 def _required(model: type[BaseModel], value: Any) -> str:
-    """The keys that a mapping must have; what was written, where there is one only."""
+    """The keys that a mapping must have; what was written is the value of the first."""
     keys = [key for key, name in aliases(model).items() if model.model_fields[name].is_required()]
     keys = keys or list(aliases(model))[:1]
-    given = value if isinstance(value, str) and len(keys) == 1 else "..."
-    return "{" + ", ".join(f"{key}: {given}" for key in keys) + "}"
+    fits = (
+        isinstance(value, str) and re.fullmatch(r"[\w./-]{1,80}", value) and (len(keys) == 1 or not value.isdecimal())
+    )
+    given = value if fits else "..."
+    return "{" + ", ".join(f"{key}: {'...' if place else given}" for place, key in enumerate(keys)) + "}"
 
 
 def unknown_key(
@@ -78,6 +84,9 @@ def unknown_key(
     close = closest(key, [*known, *old])
     if close is not None and close in old and _odd_space(key) is None:
         return f"did you mean `{old[close]}`?", old[close]
+    within = [name for name in known if len(key) >= _PART and key in name]
+    if close is None and len(within) == 1:
+        return f"did you mean `{within[0]}`?", within[0]
     return _odd_space(key) or closest_or_all(key, known), closest(key, known)
 
 

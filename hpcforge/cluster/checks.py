@@ -323,7 +323,7 @@ def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
     for key, names in padded.items():
         shown = hostlist.fold(list(names))
         message = f"the inventory has {hostlist.fold(list(names.values()))}, and this names {shown}"
-        yield Finding(("nodes", key), message, "write its numbers with the zeros of the inventory's", key=True)
+        yield Finding(("nodes", key), message, "write its numbers with as many zeros as the inventory", key=True)
     if padded:
         return
     if inventory and not derived and NamedNodes(draft).unknown(inventory.keys("nodes")):
@@ -350,14 +350,22 @@ def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
 
 
 def unpadded(declared: NamedNodes, inventory: Draft) -> dict[str, dict[str, str]]:
-    """Return nodes that an inventory has with zeros before their numbers, by key: `c1`, which is there as `c01`."""
+    """Return nodes that an inventory has with other zeros, by key: `c1`, which is there as `c01`.
+
+    One alone is a name of its own, and nodes whose addresses the blueprint has need no inventory.
+    """
+    there = inventory.keys("nodes")
+    unknown = {_bare(name): name for name in declared.unknown(there)}
     found: dict[str, dict[str, str]] = {}
-    there = set(inventory.keys("nodes"))
-    for name in declared.unknown(inventory.keys("nodes")):
-        bare = re.sub(r"(?<![0-9])0{1,9}(?=[0-9])", "", name)
-        if bare != name and bare in declared.group_of and bare not in there:
-            found.setdefault(declared.group_of[bare], {})[bare] = name
-    return found
+    for name in sorted(set(declared.group_of) - set(there)) if unknown else ():
+        if _bare(name) in unknown:
+            found.setdefault(declared.group_of[name], {})[name] = unknown[_bare(name)]
+    lacking = {key for key, group in declared.groups.items() if group.addresses is None}
+    return {key: names for key, names in found.items() if len(names) > 1 and key in lacking}
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"(?<![0-9])0{1,9}(?=[0-9])", "", name)
 
 
 def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:

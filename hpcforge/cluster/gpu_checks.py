@@ -39,6 +39,7 @@ def gpu_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     """Warn of workers whose GPUs are not known: Slurm would have none of them to give."""
     if not draft.intact("parts") or not draft.intact("overrides"):
         return
+    yield from _other_counts(draft, catalog)
     for key, names in unknown_gpus(draft, catalog).items():
         if draft.intact("nodes", key) and draft.intact("hardware", draft.sections["nodes"][key].hardware):
             group = draft.sections["nodes"][key]
@@ -47,6 +48,17 @@ def gpu_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
             message = f"{takes}, and {hostlist.fold(names)} have no `gpus`: Slurm gets none"
             hint = f"add `gpus:` to this group, for example {example(group, catalog)}"
             yield Finding(("nodes", key, "hardware"), message, hint, severity="warning")
+
+
+def _other_counts(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
+    """Warn of groups with fewer GPUs than their model is sold with."""
+    for key, group in (draft.sections["nodes"] or {}).items():
+        server = catalog.servers.get(group.hardware)
+        sold, own = server.gpus if server else None, group.gpus
+        if sold and own and own.model == sold.model and own.count < sold.count and draft.intact("nodes", key):
+            message = f"{quote(group.hardware)} has {sold.count} x {sold.model}, and this says {own.count}"
+            hint = "remove `gpus` here; where some are out, say so under `overrides`, with a reason"
+            yield Finding(("nodes", key, "gpus", "count"), message, hint, severity="warning")
 
 
 def example(group: s.NodeGroup, catalog: Catalog) -> str:

@@ -85,9 +85,11 @@ class ValidParts:
 
     def concerns(self, entry: Diagnostic) -> bool:
         """Tell whether an error of what is left is one of the whole: nothing that it depends on was left out."""
-        return _section_at(self.blueprint.document.root, entry.mark) not in {
-            affected for section in self.sections for affected in _LATER.get(section, ())
-        }
+        document = self.blueprint.document
+        if entry.source is not document.source and (entry.mark is None or entry.mark.source is None):
+            return self.sections.isdisjoint(_LATER)  # of the inventory
+        affected = {each for section in self.sections for each in _LATER.get(section, ())}
+        return _section_at(document.root, entry.mark) not in affected
 
 
 def valid_parts(

@@ -135,10 +135,11 @@ def _drives(draft: Draft, loc: Loc, file_system: FileSystemSection, said: str, c
         if not any(of == what and number >= count for number, of in has):
             lacking.setdefault(hardware, []).append(node)
     for hardware, names in lacking.items():
-        has_ = ", ".join(catalog.servers[hardware].nvme) or "none that is known"
+        has_ = ", ".join(catalog.servers[hardware].nvme)
         like = "" if hardware in draft.keys("hardware") else f"like: {hardware}, "
         hint = f"if the nodes have them: hardware: {{{hardware}: {{{like}nvme: [{said}]}}}}"
-        yield Finding((*loc, "drives"), f"the NVMe drives of {hostlist.fold(names)} ({hardware}) differ: {has_}", hint)
+        differ = f"differ: {has_}" if has_ else "are not known"
+        yield Finding((*loc, "drives"), f"the NVMe drives of {hostlist.fold(names)} ({hardware}) {differ}", hint)
 
 
 def _options(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Findings:

@@ -169,3 +169,20 @@ def test_a_dozen_planted_mistakes_are_named_in_one_run_and_nothing_besides(
 def test_the_planted_mistakes_are_fifty_or_more() -> None:
     assert len(ALL) >= 50
     assert all(len(names) >= 12 for names in TOGETHER.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "package", "without"),
+    [
+        ("  openmpi:", "libpmix2", ()),
+        ("  directory:", "sssd-ldap", ("  openmpi: {enabled: true}\n",)),
+    ],
+)
+def test_a_package_that_a_release_lacks_is_named_where_the_blueprint_chooses_its_role(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, package: str, without: tuple[str, ...]
+) -> None:
+    release = Mistake(
+        "release", 'release: "12"', 'release: "14"', f"debian 14 lacks the package {package}", "remove", line=line
+    )
+    plant(tmp_path, [release, *(Mistake("without", text, "", "", "") for text in without)])
+    assert [said for said in validated(tmp_path, capsys) if is_of(said, release, tmp_path)]
