@@ -55,7 +55,8 @@ def _keys(loc: Loc, fabric: FabricSection) -> Findings:
     if fabric.topology == "leaf-pair" and fabric.links == 1:
         yield Finding((*loc, "links"), "a leaf pair needs a link of each node to either switch", "links: 2")
     links = fabric.rails or fabric.links or (2 if fabric.topology == "leaf-pair" else 1)
-    yield from _bond(loc, fabric, fabric.bond, links)
+    most = max([links, *(ends.links for ends in fabric.endpoints.values() if not ends.bond)])
+    yield from _bond(loc, fabric, fabric.bond, most)
     for name, ends in fabric.endpoints.items():
         yield from _bond((*loc, "endpoints", name), fabric, ends.bond, ends.links)
     if fabric.kind != "roce":

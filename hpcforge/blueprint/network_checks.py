@@ -16,7 +16,7 @@ Findings = Iterator[Finding]
 # The largest IP packet, bytes. InfiniBand: what is left of its 4 KiB MTU in datagram mode (RFC 4391: 4 bytes of
 # header); connected mode takes up to 65,520 (Linux, drivers/infiniband/ulp/ipoib). Ethernet: the jumbo frames of
 # data-centre switches (9,216 bytes: Spectrum). Omni-Path: its 10 KiB less 4 (Omni-Path Performance Tuning User Guide).
-_MTU = {"infiniband": 4_092, "roce": 9_216, "ethernet": 9_216, "omni-path": 10_236}
+LARGEST_MTU = {"infiniband": 4_092, "roce": 9_216, "ethernet": 9_216, "omni-path": 10_236}
 _MTU_CONNECTED = 65_520
 _NO_VLANS = ("infiniband", "omni-path")
 
@@ -85,11 +85,11 @@ def _carried(loc: Loc, network: NetworkSection, fabric: FabricSection) -> Findin
         yield Finding(
             (*loc, "vlan"), f"{fabric.kind} has no VLANs", "its partitions are set in the subnet manager", key=True
         )
-    if network.mtu is not None and network.mtu > _MTU[fabric.kind]:
+    if network.mtu is not None and network.mtu > LARGEST_MTU[fabric.kind]:
         connected = fabric.kind == "infiniband" and network.mtu <= _MTU_CONNECTED
         yield Finding(
             (*loc, "mtu"),
-            f"{network.mtu} bytes are more than the largest packet of {fabric.kind}, {_MTU[fabric.kind]}",
+            f"{network.mtu} bytes are more than the largest packet of {fabric.kind}, {LARGEST_MTU[fabric.kind]}",
             "larger packets need connected mode, which excludes the adapters' acceleration" if connected else None,
             severity="warning" if connected else "error",
         )

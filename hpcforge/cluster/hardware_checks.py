@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from hpcforge.blueprint.diagnostics import closest_or_all, quote
 from hpcforge.blueprint.fabric_checks import unknown_models
 from hpcforge.blueprint.hardware import GUESS, CatalogEntry, Parts, Server
+from hpcforge.blueprint.network_checks import LARGEST_MTU
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
@@ -64,6 +65,8 @@ def _large_packets(draft: Draft, catalog: Catalog) -> Findings:
     for name, network in (draft.sections["networks"] or {}).items():
         fabric, loc = fabrics.get(network.fabric or ""), ("networks", name, "mtu")
         if fabric is None or network.mtu is None or not draft.intact(*loc):
+            continue
+        if network.mtu > LARGEST_MTU[fabric.kind]:  # another finding says so
             continue
         for model in dict.fromkeys(filter(None, (fabric.switch, fabric.spine_switch))):
             switch = catalog.switches.get(model)

@@ -91,7 +91,7 @@ def bonded(networks: Sequence[Network]) -> Literal["802.3ad", "active-backup"] |
 
 def own_networks(node: Node, fabric: FabricOf | None, networks: tuple[Network, ...]) -> tuple[Network, ...]:
     """Return networks as a node has them: those of a node that bonds by itself are on bond0."""
-    own = fabric.own_links.get(node.name) if fabric else None
+    own = fabric.own(node.name) if fabric else None
     if own is None or own.bond is None:
         return networks
     names = ("bond0" if network.vlan is None else f"bond0.{network.vlan}" for network in networks)

@@ -250,6 +250,7 @@ class Network:
 class OwnLinks:
     """The links of a node that differ from those of a fabric's other nodes."""
 
+    node: str
     links: int
     rate_gbps: float
     bond: Literal["802.3ad", "active-backup"] | None  # None: as the networks on it
@@ -270,11 +271,15 @@ class FabricOf:
     dscp: int | None = None  # what marks RDMA in IP headers, of roce
     priority: int | None = None  # the Ethernet priority that is not dropped, of roce
     subnet_manager: str | None = None  # on-switch, external or a node; None: not said, or it has none
-    own_links: Mapping[str, OwnLinks] = field(default_factory=dict)  # by node
+    own_links: tuple[OwnLinks, ...] = ()  # of nodes that differ
+
+    def own(self, node: str) -> OwnLinks | None:
+        """Return the links of a node that differ from those of others."""
+        return next((links for links in self.own_links if links.node == node), None)
 
     def at(self, node: str) -> FabricOf:
         """Return the fabric with the links of one node."""
-        own = self.own_links.get(node)
+        own = self.own(node)
         if own is None:
             return self
         interfaces = self.interfaces if own.links == self.links else ()

@@ -329,13 +329,13 @@ def _fabric(fabric: Fabric, spec: f.FabricSection, addressed: Networks) -> m.Fab
         dscp=_usual(spec.dscp, _ROCE_DSCP) if roce else None,
         priority=_usual(spec.priority, _ROCE_PRIORITY) if roce else None,
         subnet_manager=spec.subnet_manager,
-        own_links={
-            device.name: m.OwnLinks(
-                device.ports, device.rate_gbps or fabric.rate_gbps, spec.endpoints[device.group].bond
+        own_links=tuple(
+            m.OwnLinks(
+                device.name, device.ports, device.rate_gbps or fabric.rate_gbps, spec.endpoints[device.group].bond
             )
             for device in fabric.devices
             if device.group
-        },
+        ),
     )
 
 

@@ -47,7 +47,7 @@ def _served(
     network = next(each for each in cluster.networks if each.name == (file_system.network or cluster.network.name))
     fabric = built.get(network.fabric or "")
     clients = [name for name in file_system.on if name != server]
-    own = next((each.own_links for each in cluster.fabrics if each.name == network.fabric), {})
+    own = {links.node: links for each in cluster.fabrics if each.name == network.fabric for links in each.own_links}
     links = [_link(name, network, fabric, own.get(name)) for name in clients]
     known = [each for each in links if each is not None]
     below = room.blueprint.storage[file_system.volume] if file_system.volume else None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hpcforge.blueprint.hardware import CableModel
 from hpcforge.fabric.cabling import UNKNOWN, Cabled
+from hpcforge.fabric.fitting import LinkKind
 from hpcforge.fabric.labels import ENDS
 from hpcforge.facility.design import BomLine
 
@@ -33,10 +34,10 @@ def bom(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator
 
 
 def transceivers(cabling: Cabled, cables: Mapping[str, CableModel]) -> Counter[str]:
-    """How many transceivers of a model: those of a switch by cage, of a broken-out port by port."""
+    """How many transceivers of a model: those of a switch by cage, of a broken-out port by port, at its whole rate."""
     fabric, columns, counts = cabling.fabric, cabling.fabric.cables, Counter[str]()
     optics = [cables[model].kind == "optics" for model in cabling.models]
-    cages: set[tuple[int, int, int]] = set()
+    cages: set[tuple[int, int, str]] = set()
     for cable, model in enumerate(cabling.model):
         if model == UNKNOWN or not optics[model]:
             continue
@@ -46,6 +47,14 @@ def transceivers(cabling: Cabled, cables: Mapping[str, CableModel]) -> Counter[s
                 counts[cabling.models[model]] += 1
             else:
                 number, _ = fabric.physical_port(device, port)
-                cages.add((device, (number - 1) // machine.per_cage, model))
-    counts.update(cabling.models[model] for _, _, model in cages)
+                plug = _whole(cabling.models[model], cabling.links[cabling.link[cable]], cables)
+                cages.add((device, (number - 1) // machine.per_cage, plug))
+    counts.update(plug for _, _, plug in cages)
     return counts
+
+
+def _whole(model: str, link: LinkKind, cables: Mapping[str, CableModel]) -> str:
+    """Return the transceiver at a switch: of a broken-out port the one of the whole port, for the same fibre."""
+    rate_gbps, fibre = link.rate_gbps * link.breakout, cables[model].fibre
+    whole = (name for name, cable in cables.items() if (cable.rate_gbps, cable.fibre) == (rate_gbps, fibre))
+    return next(whole, model) if link.breakout > 1 else model

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain, product
 
 from hpcforge.fabric import dragonfly
-from hpcforge.fabric.graph import Fabric
+from hpcforge.fabric.graph import Fabric, PortBlock
 from hpcforge.fabric.own_ports import reserve
 from hpcforge.fabric.sizes import Leaf, chunks, leaf, spine_down
 from hpcforge.fabric.spec import Ask, CannotBuildError
@@ -33,7 +33,16 @@ def build(ask: Ask) -> Fabric:
     fabric = _build(reserve(ask, leaves))
     most = fabric.count("leaf")
     wider = _build(reserve(ask, most)) if most > leaves else fabric
-    return wider if wider.count("leaf") >= most else fabric
+    chosen = wider if wider.count("leaf") >= most else fabric
+    return replace(chosen, notes=(*chosen.notes, *map(_kept, chosen.own_blocks)))
+
+
+def _kept(block: PortBlock) -> str:
+    """The ports of each leaf that are kept for ends with a rate or breakout of their own, in words."""
+    last = block.first + block.count - 1
+    ports = f"port {last}" if block.count == 1 else f"ports {block.first} to {last}"
+    split = f", {block.breakout} ends a port" if block.breakout > 1 else ""
+    return f"{ports} of each leaf for ends of {block.rate_gbps:g} Gb/s{split}"
 
 
 def _build(ask: Ask) -> Fabric:

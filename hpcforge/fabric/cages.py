@@ -94,7 +94,7 @@ def _loc(blueprint: s.Blueprint, name: str, link: LinkKind, group: str | None) -
 
 def _breach(fabric: Fabric, where: Loc, link: LinkKind, ends: Mapping[str, str], found: Fitting) -> Breach:
     near, far = hostlist.fold(list(ends)), next(iter(ends.values()))
-    cable = link.cable or f"no cable of {link.rate_gbps:g} Gb/s of the site"
+    cable = link.cable or f"no cable of {link.rate_gbps:g} Gb/s that the site buys"
     fits, plugs = "does not fit" if link.cable else "fits", " or ".join(found.plugs)
     if not found.unfit:
         both = f"{fits} both the {link.near[0]} ports of {near} and the {link.far[0]} ports of {far}"

@@ -59,9 +59,9 @@ def test_a_node_whose_ports_are_not_all_known_is_not_judged(tmp_path: Path, port
 @pytest.mark.parametrize(
     ("fabric", "column", "message"),
     [
-        ("rate_gbps: 25, switch: sn4600", "rate_gbps", "no cable of 25 Gb/s of the site fits the qsfp56 ports"),
+        ("rate_gbps: 25, switch: sn4600", "rate_gbps", "that the site buys fits the qsfp56 ports of sn4600"),
         ("rate_gbps: 25, switch: sn2410, cable: aoc-100g", "cable", "aoc-100g is of another rate than the links"),
-        ("rate_gbps: 25, switch: sn5600", "rate_gbps", "no cable of 25 Gb/s of the site fits the osfp ports of sn5600"),
+        ("rate_gbps: 25, switch: sn5600", "rate_gbps", "that the site buys fits the osfp ports of sn5600"),
         ("rate_gbps: 25, switch: sn4600, cable: dac-25g", "cable", "dac-25g does not fit the qsfp56 ports of sn4600"),
         ("rate_gbps: 25, switch: sn4600, cable: optics-mm-25g", "cable", "optics-mm-25g does not fit the qsfp56 ports"),
         ("rate_gbps: 25, switch: sn2410, cable: qsa28", "cable", "qsa28 is an adapter, not a cable"),

@@ -68,7 +68,6 @@ def test_which_plug_goes_into_which_cage(cage: str, plug: str, goes: bool) -> No
         (link(25, None, None), {"dac-25g", "aoc-25g", "optics-mm-25g", "optics-sm-25g"}),
         (link(25, "sfp28", "a-cage-of-tomorrow"), {"dac-25g", "aoc-25g", "optics-mm-25g", "optics-sm-25g"}),
     ],
-    ids=str,
 )
 def test_cables_that_fit_both_ends(one: LinkKind, cables: set[str]) -> None:
     assert set(fitting(one, CABLES, KINDS).cables) == cables

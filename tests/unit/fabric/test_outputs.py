@@ -194,6 +194,15 @@ def test_a_switch_of_several_rates_is_the_same_in_every_output() -> None:
     ]
 
 
+def test_a_split_port_has_a_transceiver_of_its_whole_rate() -> None:
+    """Four links of 25 Gb/s by multimode fibre: one transceiver of 100 Gb/s at the switch, four of 25 at the nodes."""
+    fabric = load(Path(__file__).parent / "cable_cases" / "valid_split.yaml").cables[0].fabric
+    rules = hand.RULES.model_copy(update={"kinds": ("optics",)})
+    places = {device.name: hand.SPOTS["compute-leaf-001"] for device in fabric.devices}
+    optics = transceivers(cabled(fabric, places, rules, load_catalog().cables), load_catalog().cables)
+    assert optics == {"optics-mm-25g": 4, "optics-mm-100g": 1 + 2}, "and two of the file server's own link"
+
+
 def test_adapters_are_in_the_bill() -> None:
     (cabling,) = load(Path(__file__).parent / "cable_cases" / "valid_adapter.yaml").cables
     counts: Counter[tuple[str, str]] = Counter()

@@ -40,6 +40,7 @@ def test_a_fast_file_server_takes_ports_of_its_rate_beside_slower_nodes() -> Non
     fabric = rack(40, endpoints=files(1, 2))
     assert plugged(fabric) == ["files-1 link 1 - f-leaf-001 55", "files-1 link 2 - f-leaf-001 56"]
     assert fabric.rates == {"node_leaf": {25.0: 40}, "other_leaf": {100.0: 2}}
+    assert fabric.notes == ("ports 55 to 56 of each leaf for ends of 100 Gb/s",)
 
 
 def test_in_a_leaf_pair_the_links_of_one_end_go_to_both_switches() -> None:

@@ -38,6 +38,7 @@ OTHER_WORDS = {
         "blueprint/network_checks.py",
         "blueprint/storage_checks.py",
         "cluster/checks.py",
+        "cluster/hardware_checks.py",
         "cluster/identity_checks.py",
         "cluster/interface_checks.py",
         "cluster/networks.py",

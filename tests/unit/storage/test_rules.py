@@ -162,6 +162,23 @@ def test_a_client_gets_no_more_than_its_own_links_carry(tmp_path: Path) -> None:
     assert one.gives("read") == pytest.approx(100 * 8_948 / 9_038)
 
 
+def test_a_server_with_a_rate_of_its_own_is_counted_by_it(tmp_path: Path) -> None:
+    """A server with 2 x 200 Gb/s in a bond, and clients with 1 x 25."""
+    fabric = "ether: {kind: ethernet, rate_gbps: 200, topology: leaf-pair, switch: sn4600, links: 2, bond: 802.3ad}"
+    mine = (
+        "ether: {kind: ethernet, rate_gbps: 25, breakout: 4, topology: single-switch, switch: sn4600, "
+        "nodes: worker, endpoints: {servers: {nodes: stor01, rate_gbps: 200, links: 2, bond: 802.3ad}}}"
+    )
+    changes = (
+        (fabric, mine),
+        ("mtu: 9000", "mtu: 9000, nodes: all"),
+        ("mount: /projects", "on: w01\n    mount: /projects"),
+    )
+    one = loaded(tmp_path, *changes).served[0]
+    assert one.link and (one.link.links, one.link.rate_gbps) == (2, 200)
+    assert one.client_link and (one.client_link.links, one.client_link.rate_gbps) == (1, 25)
+
+
 @pytest.mark.parametrize(
     ("kind", "mtu", "tagged", "share"),
     [
