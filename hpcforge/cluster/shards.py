@@ -14,8 +14,11 @@ from hpcforge.blueprint.overrides import gpus_of
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.mig import named_findings
+
+_APART = "Slurm bills GPUs and shards separately"
 
 
 def shards(asked: Mapping[str, int], count: int) -> tuple[int, ...]:
@@ -41,7 +44,7 @@ def shard_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     if slurm is None or not draft.intact("nodes") or not draft.intact("slurm"):
         return
     if asked:
-        yield from _free(slurm)
+        yield from _free(draft, slurm, asked)
     else:
         yield from _uncounted(slurm)
 
@@ -62,12 +65,21 @@ def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
         yield from named_findings((*loc, named), named, gpus.count, seen, "its shards")
 
 
-def _free(slurm: s.SlurmSection) -> Iterator[Finding]:
+def _free(draft: Draft, slurm: s.SlurmSection, asked: Mapping[str, s.NodeGroup]) -> Iterator[Finding]:
+    """Yield partitions with shared GPUs that bill GPUs and not shards, or shards and not GPUs."""
+    declared = NamedNodes(draft)
     for name, partition in slurm.partitions.items():
-        if partition.billing and partition.billing.gpu and partition.billing.shard is None:
-            message = "jobs on shards pay nothing: Slurm bills GPUs and shards separately"
+        billing = partition.billing
+        nodes = declared.named(draft, (), partition.nodes, workers=True)[0] or ()
+        if billing is None or not any(declared.group_of[node] in asked for node in nodes):
+            continue
+        loc = ("slurm", "partitions", name, "billing")
+        if billing.gpu and billing.shard is None:
             hint = "add `shard`, for example the GPU's value divided by its shards; or 0"
-            yield Finding(("slurm", "partitions", name, "billing"), message, hint, "warning", key=True)
+            yield Finding(loc, f"jobs on shards pay nothing: {_APART}", hint, "warning", key=True)
+        if billing.shard and billing.gpu is None:
+            hint = "add `gpu`, for example a shard's value times the shards of a GPU; or 0"
+            yield Finding(loc, f"jobs on whole GPUs pay nothing: {_APART}", hint, "warning", key=True)
 
 
 def _uncounted(slurm: s.SlurmSection) -> Iterator[Finding]:
