@@ -6,6 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.node_selection import choose
@@ -55,9 +56,10 @@ def plan(
         raise UsageError("--offline contacts no node", "remove it, or remove --install")
     site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline, judged=True)
     site = trust_new(site) if trust else site
-    wanted = goal(site, make=output is not None)  # a plan file is sealed with one of the secrets
+    wanted = goal(site, make=output is not None, unseen=offline)  # a plan file is sealed with one of the secrets
     choice = choose(site, wanted.desired, limit, exclude, only, force, verify)
     if offline:
+        printing.note(render_all(wanted.lacking), "diagnostics")
         found = compare_unseen(site, wanted, choice)
     else:
         there = look(site, wanted, choice, _say)

@@ -85,7 +85,7 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
         secrets = read_secrets(loaded.secrets_path, default_identity_path())
     except SecretsError as error:
         return (Diagnostic("not-checked", f"whether secrets are set: {error}", SourceFile(str(loaded.secrets_path))),)
-    return lacking_secrets(loaded, roles, desired, secrets)
+    return lacking_secrets(loaded, roles, desired, secrets, "warning")
 
 
 def _json(diagnostics: Sequence[Diagnostic]) -> str:

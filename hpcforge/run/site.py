@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile
+from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Severity, SourceFile
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.input_files import inputs
 from hpcforge.cluster.model import Cluster, Node
@@ -69,6 +69,7 @@ class Goal:
 
     secrets: Mapping[str, bytes] = field(repr=False)  # those that are kept, and what is derived from them for nodes
     desired: Desired
+    lacking: tuple[Diagnostic, ...] = ()  # secrets that the site has to provide before an apply
 
 
 def load_site_roles(loaded: Loaded) -> tuple[Role, ...]:
@@ -88,8 +89,10 @@ def compile_site(roles: Sequence[Role], secrets: Mapping[str, bytes], cluster: C
     return compile_desired(cluster, roles, digests(secrets), code)
 
 
-def goal(site: Site, *, make: bool) -> Goal:
+def goal(site: Site, *, make: bool, unseen: bool = False) -> Goal:
     """What every node should have; `make`: secrets that hpcforge makes and that are missing are made.
+
+    `unseen`: no node is contacted, so a secret that the site has yet to provide is no error.
 
     Raises:
         InvalidInput: a secret that the site has to provide is missing, or does not fit where it is to stand.
@@ -105,8 +108,11 @@ def goal(site: Site, *, make: bool) -> Goal:
     kinds = wanted_kinds(roles, found.desired)
     if site.stand_ins:
         kinds = made_up(kinds)
-    elif lacking := lacking_secrets(site.loaded, roles, found.desired, kept):
-        raise InvalidInput(lacking)  # before any is made: what cannot be applied leaves nothing behind
+    else:
+        lacking = lacking_secrets(site.loaded, roles, found.desired, kept, "warning" if unseen else "error")
+        if any(each.severity == "error" for each in lacking):
+            raise InvalidInput(lacking)  # before any is made: what cannot be applied leaves nothing behind
+        found = replace(found, lacking=lacking)
     if not make:
         return found
     made = ensure_secrets(site.loaded.secrets_path, site.identity, kinds)
@@ -121,15 +127,15 @@ def wanted_kinds(roles: Iterable[Role], desired: Desired) -> SecretKinds:
 
 
 def lacking_secrets(
-    loaded: Loaded, roles: Iterable[Role], desired: Desired, secrets: Mapping[str, bytes]
+    loaded: Loaded, roles: Iterable[Role], desired: Desired, secrets: Mapping[str, bytes], missing: Severity
 ) -> tuple[Diagnostic, ...]:
-    """Return a diagnostic for each required secret of the site that is missing or invalid."""
+    """Return a diagnostic for each required secret of the site that is invalid, an error, or missing, of `missing`."""
     path, declared = loaded.blueprint_path, declared_secrets(roles)
     provided = {name for name, secret in declared.items() if secret.spec.provided}
     wrong = unfit([use for use in uses(desired) if use.name in provided or use.name in secrets], secrets)
     return tuple(
         Diagnostic(
-            "error",
+            "error" if use.name in secrets else missing,
             f"secret {use.name} {why}: role {use.role} wants it in {use.path}",
             SourceFile(str(path)),
             hint=command_line("secrets", "set" if use.name in provided else "rotate", path, use.name),
