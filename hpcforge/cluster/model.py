@@ -281,6 +281,7 @@ class Service:
     external: tuple[str, ...] = ()
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # all that its role declares
     certified: bool = False  # its nodes have certificates of the cluster's authority
+    people: tuple[str, ...] = ()  # in a directory that stands in for the site's
 
     @property
     def host(self) -> str | None:

@@ -215,7 +215,9 @@ def _services_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
     if not names:
         return None
     what = ", ".join(f"{name} ({', '.join(cluster.services[name].external)})" for name in names)
-    return f"the site's {' and '.join(names)}", f"{cluster.slurm.controller} serves what is outside: {what}"
+    people = ", ".join(cluster.slurm.people) if "directory" in names else ""
+    has = f"; the directory has the people of accounts and reservations: {people}" if people else ""
+    return f"the site's {' and '.join(names)}", f"{cluster.slurm.controller} serves what is outside: {what}{has}"
 
 
 def _services(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
@@ -223,6 +225,8 @@ def _services(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
         name: replace(service, on=(cluster.slurm.controller,), external=())
         for name, service in _outside(cluster).items()
     }
+    if "directory" in inside:
+        inside["directory"] = replace(inside["directory"], people=cluster.slurm.people)
     return replace(cluster, services={**cluster.services, **inside})
 
 
@@ -238,13 +242,15 @@ def _storage_said(cluster: Cluster, lab: LabFacts) -> Said:
     if not systems:
         return None
     what = ", ".join(f"{file_system.mount} ({file_system.kind})" for file_system in systems)
+    limited = [each.mount for each in systems if each.quota_gib or (each.drives and each.drives.quota_gib)]
+    without = f"; without the quotas of {', '.join(limited)}" if limited else ""
+    without += "; homes are on each node's own disk" if any(file_system.homes for file_system in systems) else ""
+    short = "shared storage, quotas" if limited else "shared storage"
     if not lab.boots:
-        return (
-            "shared storage",
-            f"{what} is one folder of this machine, which all nodes share; what it measures is no storage",
-        )
+        folder = f"{what} is one folder of this machine, which all nodes share; what it measures is no storage"
+        return short, f"{folder}{without}"
     types = ", ".join(dict.fromkeys(instead[file_system.name].type for file_system in systems))
-    return "shared storage", f"of {what} each node has its own, a small {types}: what one writes there no other sees"
+    return short, f"of {what} each node has its own, a small {types}: what one writes there no other sees{without}"
 
 
 def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:

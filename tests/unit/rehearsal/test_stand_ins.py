@@ -249,3 +249,29 @@ def test_instances_of_cut_gpus_are_devices_too_and_nothing_cuts_them(rehearsal_o
     (made,) = (desired.texts[one.text] for one in roles["gpu_fake"].of(File) if "tmpfiles.d" in one.path)
     assert re.findall(r"^c (\S+) ", made, re.MULTILINE) == [*gpus.devices, *gpus.links]
     assert "nvidia_mig" in str(site.stand_ins)
+
+
+def test_a_directory_that_stands_in_has_the_people_whom_the_blueprint_names(rehearsal_of: Rehearsal) -> None:
+    site = rehearsal_of(load(ROOT / "blueprints" / "campus.yaml", judged=True))
+    (said,) = (one.sentence for one in site.stand_ins if one.name == "services outside")
+    assert said.endswith(
+        "; the directory has the people of accounts and reservations: lena, maria, ravi, student1, tomas"
+    )
+    desired = goal(site, make=False).desired
+    roles = {node.role: node for node in desired.nodes["head01"]}
+    code = roles["directory_server"].opaque
+    assert code is not None
+    inputs = code.inputs
+    assert [*inputs["directory_people"]] == ["lena", "maria", "ravi", "student1", "tomas"]
+    assert ([*inputs["directory_groups"]], inputs["directory_number"]) == (["hpc"], 60001)
+    (conf,) = (desired.texts[one.text] for one in roles["sssd"].of(File) if one.path == "/etc/sssd/sssd.conf")
+    assert "ldap_schema = rfc2307\n" in conf and "simple_allow_groups = hpc\n" in conf
+
+
+def test_quotas_and_homes_that_a_lab_lacks_are_named(rehearsal_of: Rehearsal) -> None:
+    site = rehearsal_of(load(ROOT / "blueprints" / "campus.yaml", judged=True))
+    (storage,) = (one for one in site.stand_ins if one.name == "storage")
+    assert storage.short == "shared storage, quotas"
+    assert storage.sentence.endswith(
+        "; without the quotas of /disks, /homes, /projects; homes are on each node's own disk"
+    )
