@@ -141,9 +141,9 @@ SUITES ?=
 test-suites: host-test develop
 	$(BIN)/python -m pytest -s tests/stories/jobs/test_suites.py --suites $(if $(SUITES),--suite-sources $(SUITES))
 
-# Half an hour: each template of `hpcforge init`, from nothing to a report of its acceptance, and a site of eleven mixed nodes.
+# Most of an hour: each template of `hpcforge init`, from nothing to a report of its acceptance, a site of eleven mixed nodes, and a university's.
 test-templates: host-test develop $(VENV)/.torch
-	$(BIN)/python -m pytest -s tests/stories/rehearsal/test_templates.py tests/stories/rehearsal/test_mixed_site.py --templates
+	$(BIN)/python -m pytest -s tests/stories/rehearsal/test_templates.py tests/stories/rehearsal/test_mixed_site.py tests/stories/rehearsal/test_campus.py --templates
 
 test-training: host-test develop $(VENV)/.torch
 	$(BIN)/python -m pytest -s tests/stories/training/test_faults.py tests/stories/jobs/test_frameworks.py --training

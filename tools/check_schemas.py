@@ -24,9 +24,9 @@ SHIPPED = {
     "blueprint": ("blueprints/*.yaml", "tests/unit/blueprint/cases/valid*.yaml"),
     "inventory": ("inventory/*.yaml",),
     "smoke-test": ("smoke_tests/*/test.yaml",),
-    "role": ("roles/*/role.yaml",),
+    "role": ("roles/*/role.yaml", "blueprints/campus_roles/*/role.yaml"),
 }
-DESIGNED = ("air-cooled-16", "dgx-h100-unit", "roce-pair-16")
+DESIGNED = ("air-cooled-16", "campus", "dgx-h100-unit", "roce-pair-16")
 
 
 def written(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge import bundled
 from hpcforge.run.secrets import read_secrets
 
 REPOSITORY = Path(__file__).parents[3]
@@ -169,6 +170,15 @@ def test_a_missing_one_is_said_by_every_verb_that_needs_it(here_with_role: Here)
     assert (rows["licence"]["from"], rows["licence"]["roles"]) == ("the site", ["app"])
     assert rows["licence"]["fingerprint"].startswith("hmac:")
     assert rows["db_password"]["from"] == "hpcforge"
+
+
+def test_a_site_without_it_is_valid_and_not_contacted(here: Here) -> None:
+    for verb, code, severity in (("validate", 0, "warning"), ("plan", 3, "error"), ("apply", 3, "error")):
+        argv = [sys.executable, "-m", "hpcforge", verb, str(bundled.root() / "blueprints" / "campus.yaml")]
+        done = subprocess.run(argv, env=here.environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert f": {severity}: secret alerts_slack_url is not set: role alertmanager wants it in " in done.stderr
+        assert "campus.yaml alerts_slack_url\n" in done.stderr
 
 
 def test_a_key_is_kept_byte_for_byte(here: Here) -> None:
