@@ -137,7 +137,7 @@ def test_limits_and_priorities_of_jobs_hold(site: Rehearsal) -> None:
     many = run_as(site, "student1", f"{shards}:5 --wrap true").strip()
     site.becomes("head01", f"squeue -h -j {many} -o '%T %r'", "PENDING QOSMaxGRESPerUser\n")
     few = run_as(site, "student1", f"{shards}:4 --wrap 'sleep 600'").strip()
-    site.becomes("head01", f"squeue -h -j {few} -o '%T %q'", "RUNNING normal\n")
+    site.becomes("head01", f"squeue -h -j {few} -o '%T %q'", "RUNNING course\n")
     batch = "sbatch --parsable -D / -o /dev/null -p gpu --gpus=l40s:4 --wrap 'sleep 600'"
     idle = run_as(site, "ravi", f"{batch} --qos=scavenger".replace("--wrap", "--requeue --wrap")).strip()
     site.becomes("head01", f"squeue -h -j {idle} -o %T", "RUNNING\n")
