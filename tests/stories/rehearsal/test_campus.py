@@ -17,6 +17,19 @@ from tests.support.site import REPOSITORY
 
 pytestmark = [pytest.mark.lab, pytest.mark.templates]
 
+# The forms of the blueprint, as public descriptions of universities' clusters have them:
+# - faculties with shares, departments below them: hpc.tu-berlin.de, scheduling/fairshare
+# - a QOS for each partition, short jobs on idle nodes of others: hpc.ncsu.edu, slurm_resources
+# - GPUs at once for each person: hpcc.ucr.edu, queue policies; guiesbibtic.upf.edu, system overview
+# - GPUs and jobs by QOS: ryandkuster/2024_10_04_practice_data wiki (ISAAC of Tennessee)
+# - jobs of contributors preempt others': docs.gaivi.cse.usf.edu, user manual
+# - courses as groups of accounts: docs.hpc.uwec.edu, class-setup; by a reservation: hrz.tu-darmstadt.de,
+#   henryiii/pygpu-minicourse (Adroit of Princeton)
+# - students' own partition with a short limit: di-uniroma1-hpc-user-guide.netlify.app, cluster architecture
+# - generations of GPUs side by side: KFUPM-JRCAI/slurm-users-guide
+# - features of nodes: shridharmishra4/slurmOSU (Oregon State)
+# - homes over NFS with a quota, scratch on each node: beehive.ttic.edu, sites.google.com/a/case.edu/hpcc
+# - ssh to a worker only with a job, modules in scripts: Tufts Cluster Update (2014)
 SHIPPED = REPOSITORY / "blueprints" / "campus.yaml"
 NODES = "login01,stor01,c01,t01,a01,l01"  # a worker of each kind; the head comes along
 DIRECTORY = "-Q -Y EXTERNAL -H ldapi:///"
@@ -124,7 +137,7 @@ def test_limits_and_priorities_of_jobs_hold(site: Rehearsal) -> None:
     many = run_as(site, "student1", f"{shards}:5 --wrap true").strip()
     site.becomes("head01", f"squeue -h -j {many} -o '%T %r'", "PENDING QOSMaxGRESPerUser\n")
     few = run_as(site, "student1", f"{shards}:4 --wrap 'sleep 600'").strip()
-    site.becomes("head01", f"squeue -h -j {few} -o '%T %q'", "RUNNING normal\n")
+    site.becomes("head01", f"squeue -h -j {few} -o '%T %q'", "RUNNING course\n")
     batch = "sbatch --parsable -D / -o /dev/null -p gpu --gpus=l40s:4 --wrap 'sleep 600'"
     idle = run_as(site, "ravi", f"{batch} --qos=scavenger".replace("--wrap", "--requeue --wrap")).strip()
     site.becomes("head01", f"squeue -h -j {idle} -o %T", "RUNNING\n")
