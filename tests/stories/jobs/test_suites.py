@@ -121,7 +121,8 @@ REFUSED = {"TestWinAllocateSharedWorld", "TestWinAllocateWorld"}
 
 def test_mpi4py_over_two_nodes(site: Site) -> None:
     # The suite of Debian's mpi4py. Slurm starts no further ranks for a program, as spawn and dynproc ask.
-    run = f"timeout {MPI4PY_S} srun -N2 -n2 --mpi=pmix python3 runtests.py -e spawn -e dynproc"
+    # Its files are opened by both ranks: in /tmp, which nodes have each for themselves, that waits for ever.
+    run = f"TMPDIR={SHARED}/mpi4py timeout {MPI4PY_S} srun -N2 -n2 --mpi=pmix python3 runtests.py -e spawn -e dynproc"
     output = as_user(site, f"cd {SHARED}/mpi4py/test && {run}")
     passed, failed = suites.unittest_results(output)
     print(f"mpi4py: {passed} tests passed, {len(failed)} failed")
