@@ -145,6 +145,13 @@ def test_a_limit_holds(empty: Site) -> None:
     assert "Invalid qos specification" in refused(empty, "ada", "--qos=low")
 
 
+@pytest.mark.parametrize("node", ["head", "w01"])
+def test_processes_may_take_long_enough_to_end(empty: Site, node: str) -> None:
+    shown = empty.ssh(node, "sudo scontrol show config")
+    times = {words[0]: words[2] for words in map(str.split, shown.splitlines()) if len(words) > 2}
+    assert int(times["UnkillableStepTimeout"]) == 5 * int(times["MessageTimeout"]) == 150
+
+
 def test_a_job_is_preempted_and_queued_again(empty: Site) -> None:
     low = queued(empty, "bob", f"{ALL} --qos=low")
     runs(empty, low)

@@ -47,3 +47,4 @@ def test_a_gpu_worker_of_a_template_boots_its_image_with_the_headers_that_its_dr
         assert there.ssh("test -d /lib/modules/$(uname -r)/build/include && echo headers", "g01") == "headers\n"
         assert there.ssh(f"dpkg-query -W -f '${{db:Status-Status}} ' {packages}", "g01") == "installed installed "
         assert there.ssh("systemctl --failed --no-legend --plain", "g01") == ""
+        there.hpcforge("image", "remove", image)  # 2 GiB, of which no other test has a use
