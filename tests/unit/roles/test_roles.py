@@ -151,16 +151,16 @@ def test_gres_names_as_many_devices_as_slurm_conf_counts(cluster: Cluster, compi
             what = line.get("Type", line["Name"])  # what jobs share has its type from its file
             each = int(line.get("Count", 1 if is_one else len(NodeSet(line["File"]))))
             counts.setdefault(name, Counter())[what] += each
-    told = {line["NodeName"]: line["Gres"] for line in node_lines(compiled(cluster), cluster)}
+    told = {line["NodeName"]: line["Gres"] for line in node_lines(compiled(cluster), cluster) if "Gres" in line}
     for names, gres in told.items():
         pairs = [word.rpartition(":") for word in gres.split(",")]
         said = Counter({kind.removeprefix("gpu:"): int(count) for kind, _, count in pairs})
         assert all(counts[name] == said for name in expand(names))
     whole = [line for line in lines if line["Name"] == "gpu" and "File" in line]
     devices = {name: line["File"] for line in whole for name in expand(line["NodeName"])}
+    assert {name for names in told for name in expand(names)} == {node.name for node in cluster.workers if node.gpus}
     for node in cluster.workers:
-        assert node.gpus is not None
-        if node.gpus.mig:
+        if node.gpus is None or node.gpus.mig:
             continue
         assert tuple(NodeSet(devices[node.name])) == node.gpus.devices
 
