@@ -34,6 +34,7 @@ _LATER = {  # sections of which something might be said because an entry of anot
     "site": ("slurm", "nodes"),
     "fabrics": ("slurm", "storage"),
     "services": ("services", "roles"),
+    "software": ("software", "acceptance", "overrides"),
     "slurm": ("slurm", "acceptance"),
 }
 _ENTRY = {"nodes": 2, "hardware": 2, "fabrics": 2, "parts": 3}
