@@ -97,7 +97,7 @@ def of_two_runs(first: Verdict, second: Verdict) -> Verdict:
         return replace(first, node=None, rank=None, detail=detail)
     both = replace(second, first_run=first.detail)
     if second.status == "missed" and first.node != second.node:
-        return replace(both, node=None, rank=None)
+        return replace(both, node=None, rank=None, detail=f"{second.detail}; in a first run {first.detail}")
     return both
 
 

@@ -163,7 +163,7 @@ def summary_line(verdict: Verdict) -> str:
         parts.append("launches: " + ", ".join(f"{launch.name} {launch.ends}" for launch in verdict.launches))
     if verdict.options:
         parts.append("options: " + "; ".join(f"{name} {text or 'none'}" for name, text in verdict.options.items()))
-    if verdict.first_run:
+    if verdict.first_run and verdict.passed:
         parts.append(f"run twice: the first missed, {verdict.first_run}")
     if verdict.left_out:
         parts.append("left out: " + ", ".join(f"{nodes} ({why})" for why, nodes in _by_reason(verdict.left_out)))

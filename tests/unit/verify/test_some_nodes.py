@@ -117,6 +117,8 @@ def test_a_number_that_misses_its_line_is_measured_again_before_a_node_is_named(
     (reached,) = verified(build(2), head, weigh=weigh).reached
     assert (reached.verdict.status, reached.verdict.node, left) == (status, node, [])
     assert reached.verdict.first_run == ("w2 is slow" if len(runs) == 2 else "")
+    if runs == ("w2", "w1"):
+        assert reached.verdict.detail == "w1 is slow; in a first run w2 is slow"
     if len(runs) == 2 and status == "passed":
         assert "run twice: the first missed, w2 is slow" in summary_line(reached.verdict)
 
