@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, Reference
 from hpcforge.blueprint.fabrics import FabricSection
@@ -65,8 +66,22 @@ def network_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> I
             yield Finding((*loc, "fabric"), f"{quote(network.fabric)} is not a fabric of this blueprint", hint)
         if network.fabric in fabrics and draft.intact("fabrics", network.fabric):
             yield from _carried(loc, network, fabrics[network.fabric])
+            yield from _without_link(loc, network, fabrics[network.fabric], node_set)
     if draft.intact("networks"):
         yield from _together(networks, fabrics)
+
+
+def _without_link(loc: Loc, network: NetworkSection, fabric: FabricSection, node_set: NodeSet) -> Findings:
+    """Yield nodes that a network is said to have, and its fabric does not."""
+    sets = [fabric.nodes, *(ends.nodes for ends in fabric.endpoints.values() if ends.nodes)]
+    linked = [node_set((), text)[0] for text in sets]
+    names = node_set((), network.nodes)[0] if network.nodes is not None else ()
+    if names and all(each is not None for each in linked):
+        without = [name for name in names if not any(name in each for each in linked if each)]
+        if without:
+            message = f"{hostlist.fold(without)} have no link to {network.fabric}"
+            hint = f"leave them out here, or add them to `fabrics.{network.fabric}`"
+            yield Finding((*loc, "nodes"), message, hint)
 
 
 def _purpose(loc: Loc, name: str, network: NetworkSection) -> Findings:

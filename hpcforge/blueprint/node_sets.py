@@ -21,6 +21,7 @@ Spell = Callable[[Sequence[str]], str]  # names as a hostlist
 
 _OPERATOR_OR_BRACKETS = re.compile(r"[,!]|\[[^\]]*+")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")  # as names of partitions, nodes, racks and functions are spelled
+_MARK = re.compile(r"@(?:[a-z]+:)?")
 _MARKED = re.compile(r"@(?:([a-z]+):)?([A-Za-z0-9][A-Za-z0-9_.-]{0,62})")
 _TAKEN = ("all", "head", "login", "storage", "worker")  # words of their own
 _SHOWN = 12
@@ -158,19 +159,23 @@ def _spelled_terms(text: str) -> Iterator[tuple[bool, tuple[str, ...], str]]:
 def _names(term: str) -> tuple[str, ...]:
     if _WORD.fullmatch(term) or _MARKED.fullmatch(term):
         return (term,)
+    found = _MARK.match(term)
+    mark = found[0] if found and len(term) > len(found[0]) else ""
     try:
-        names = hostlist.expand(term)
+        names = hostlist.expand(term.removeprefix(mark))
     except hostlist.HostlistError as error:
         raise NodeSetError(str(error), error.hint) from None
     wrong = next((name for name in names if not _WORD.fullmatch(name)), None)
     if wrong is not None:
         raise NodeSetError(f"names {quote(wrong)}, which is no name", "letters, digits, _, . and -")
-    return names
+    return tuple(f"{mark}{name}" for name in names) if mark else names
 
 
 def _is_known(name: str, known: KnownNames) -> bool:
+    if name in known.nodes:
+        return True
     word = name.rpartition(":")[2].removeprefix("@")
-    return word == "all" or name in known.nodes or any(word in words for words in _kinds(name, known).values())
+    return word == "all" or any(word in words for words in _kinds(name, known).values())
 
 
 def _kinds(name: str, known: KnownNames) -> Mapping[str, Mapping[str, tuple[str, ...] | None]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
+from socket import inet_aton
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
@@ -84,7 +85,9 @@ def few_outside(name: str, cidr: str, placed: Placed) -> Iterator[Finding]:
 
 def _strangers(cidr: str, placed: Placed) -> list[str]:
     network = IPv4Network(cidr)
-    return [node for node, (_, address) in placed.items() if IPv4Address(address) not in network]
+    first, mask = int(network.network_address), int(network.netmask)
+    number = int.from_bytes  # of thousands of addresses: `IPv4Address` takes ten times as long
+    return [node for node, (_, address) in placed.items() if number(inet_aton(address), "big") & mask != first]
 
 
 def _some(names: list[str]) -> str:

@@ -39,6 +39,15 @@ def test_what_is_meant(text: str, nodes: tuple[str, ...] | None) -> None:
     assert expand(text, KNOWN) == nodes
 
 
+def test_a_mark_is_of_all_names_of_a_hostlist() -> None:
+    known = named(["a1", "a2", "r1"], ["a1", "a2", "r1"], rack={"r1": ("a1",), "r2": ("a2",), "r3": ("r1",)})
+    assert expand("@rack:r[1-3]!a1", known) == ("a2", "r1")
+    assert expand("@r[1-2],r1", known) == ("a1", "a2", "r1")
+    for text in ("@", "@rack:", "@Rack:r1", "@rack:@rack:r1"):
+        with pytest.raises(NodeSetError):
+            expand(text, known)
+
+
 @pytest.mark.parametrize(
     ("text", "said", "hint"),
     [
