@@ -79,7 +79,7 @@ def _without_link(loc: Loc, network: NetworkSection, fabric: FabricSection, node
     if names and all(each is not None for each in linked):
         without = [name for name in names if not any(name in each for each in linked if each)]
         if without:
-            message = f"{hostlist.fold(without)} have no link to {network.fabric}"
+            message = f"{hostlist.fold(without)} {'has' if len(without) == 1 else 'have'} no link to {network.fabric}"
             hint = f"leave them out here, or add them to `fabrics.{network.fabric}`"
             yield Finding((*loc, "nodes"), message, hint)
 
