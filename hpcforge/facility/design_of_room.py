@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
@@ -44,7 +44,8 @@ def facility(room: Room, layout: Layout) -> Facility:
     power = _power(room)
     cooling = _cooling(room, power)
     wrong = {kind.names for kind in room.kinds if is_impossible(kind, room.catalog)}
-    possible = [each for each in loaded if not any(item.node and item.node.names in wrong for item in each.items)]
+    # without any, no names of thousands of nodes are hashed
+    possible = [each for each in loaded if not wrong or not _has_any(each, wrong)]
     breaches = (
         *missing_parts(room, layout),
         *node_breaches(room),
@@ -57,6 +58,10 @@ def facility(room: Room, layout: Layout) -> Facility:
         *_unless(bool(wrong), site_breaches(room, power, cooling)),
     )
     return Facility(room, layout, loaded, feeds, power, cooling, tuple(_once(breaches)))
+
+
+def _has_any(rack: LoadedRack, kinds: Set[tuple[str, ...]]) -> bool:
+    return any(item.node is not None and item.node.names in kinds for item in rack.items)
 
 
 def _unless(wrong: bool, breaches: Iterable[Breach]) -> Iterator[Breach]:
