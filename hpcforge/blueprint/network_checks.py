@@ -72,7 +72,7 @@ def network_findings(draft: Draft, reference: Reference, node_set: NodeSet) -> I
 
 
 def _without_link(loc: Loc, network: NetworkSection, fabric: FabricSection, node_set: NodeSet) -> Findings:
-    """Yield nodes that a network is said to have, and its fabric does not."""
+    """Yield nodes that a network names, and its fabric does not have."""
     sets = [fabric.nodes, *(ends.nodes for ends in fabric.endpoints.values() if ends.nodes)]
     linked = [node_set((), text)[0] for text in sets]
     names = node_set((), network.nodes)[0] if network.nodes is not None else ()

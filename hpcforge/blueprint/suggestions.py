@@ -48,12 +48,12 @@ def counted(text: str) -> str | None:
 
 
 def mail_address(text: str) -> str:
-    """A mail address without the name before it, or a scheme: `Ops <ops@example.org>`, `mailto:ops@example.org`."""
+    """Return a mail address without the name before it, or a scheme: `Ops <ops@example.org>`, `mailto:ops@example.org`."""
     return plainer(text).rpartition("<")[2].rstrip(">").removeprefix("mailto:")
 
 
 def url(text: str) -> str | None:
-    """An address of the web without its scheme; None for what has another one."""
+    """Return an address of the web without its scheme; None for what has another one."""
     return None if "://" in text else f"https://{plainer(text)}"
 
 

@@ -84,7 +84,7 @@ def _ports(text: str) -> str:
 
 
 def _host_port(text: str) -> str:
-    """A host and a port, HOST:PORT."""
+    """Return a host and a port, HOST:PORT, as they are. Raises ValueError for anything else."""
     host, _, port = text.rpartition(":")
     if not host and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]{0,253}", text) and not text.isdecimal():
         raise v.refusal(f"{quote(text)} has no port", f"write it after a colon: {text}:PORT")

@@ -122,7 +122,7 @@ def _site() -> str | None:
 
 
 def _complete_words() -> list[str]:
-    """What stands on the command line before the word that a TAB completes; the shell gives it to typer, too."""
+    """Return what stands on the command line before the word that a TAB completes; the shell gives it to typer, too."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     if "_HPCFORGE_COMPLETE" not in os.environ:
         return []

@@ -148,7 +148,7 @@ class Loaded:
 
     @property
     def of_software(self) -> tuple[Breach, ...]:
-        """What rules say of drivers and what goes with them."""
+        """Return what rules say of drivers and what goes with them."""
         os, catalog = self.blueprint.software.os, _catalog(self.draft)
         system = catalog.distributions.get((os.name, os.release))
         return software_breaches(self.blueprint, catalog, system) if system else ()

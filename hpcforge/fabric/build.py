@@ -20,7 +20,7 @@ from hpcforge.fabric.wiring import Port, Wiring, end_port, switches, up_port
 
 
 def build(ask: Ask) -> Fabric:
-    """Return the fabric. Raises CannotBuildError with the bound that is in the way.
+    """Return the fabric. Raises CannotBuildError with the bound that is exceeded.
 
     Ends with ports of their own are spread over as many leaves as the other ends take, or over all leaves if their
     ports make it more.
@@ -38,7 +38,7 @@ def build(ask: Ask) -> Fabric:
 
 
 def _kept(block: PortBlock) -> str:
-    """The ports of each leaf that are kept for ends with a rate or breakout of their own, in words."""
+    """Return the ports of each leaf that are kept for ends with a rate or breakout of their own, in words."""
     last = block.first + block.count - 1
     ports = f"port {last}" if block.count == 1 else f"ports {block.first} to {last}"
     split = f", {block.breakout} ends a port" if block.breakout > 1 else ""

@@ -43,7 +43,7 @@ def cages_of(fabric: Fabric, blueprint: s.Blueprint, catalog: Catalog) -> Cages:
 
 
 def _cages(hardware: str, rate_gbps: float, catalog: Catalog, fabric: Fabric) -> tuple[str, ...]:
-    """The cages of a server that run at a rate; none if one of them is unknown."""
+    """Return the cages of a server that run at a rate; none if one of them is unknown."""
     ports = ports_of(hardware, catalog, fabric) or ()
     cages = [port.connector for port in ports if port.rate_gbps >= rate_gbps]
     return () if None in cages else tuple(dict.fromkeys(cage for cage in cages if cage))
@@ -79,7 +79,7 @@ def unfit(fabric: Fabric, blueprint: s.Blueprint, catalog: Catalog) -> Iterator[
 
 
 def _loc(blueprint: s.Blueprint, name: str, link: LinkKind, group: str | None) -> Loc:
-    """Where a link's cable or rate is set."""
+    """Return where a link's cable or rate is set."""
     spec = blueprint.fabrics[name]
     loc: Loc = ("fabrics", name)
     if group is not None:

@@ -52,10 +52,10 @@ class Cages:
 
 
 class Fitting(NamedTuple):
-    """Cables that can be bought for links that are alike, by name, and the cages in the way if there are none."""
+    """Cables that can be bought for links that are alike, by name, and the cages that refuse them if there are none."""
 
     cables: Mapping[str, CableModel]
-    unfit: tuple[str, ...] = ()  # cages that take no plug of these cables; "": one end or the other is in the way
+    unfit: tuple[str, ...] = ()  # cages that take no plug of these cables; "": one end or the other takes none
     plugs: tuple[str, ...] = ()
 
 
@@ -111,7 +111,7 @@ def fitting(link: LinkKind, cables: Mapping[str, CableModel], kinds: Sequence[st
 
 
 def _heads(link: LinkKind, cable: CableModel, cables: Mapping[str, CableModel]) -> tuple[str, ...] | None:
-    """The plugs at the switch: of a broken-out port those of the cable's kind at the rate of the whole port."""
+    """Return the plugs at the switch: of a broken-out port those of the cable's kind at the rate of the whole port."""
     if link.breakout == 1:
         return cable.plugs
     whole = [other for other in cables.values() if other.kind == cable.kind and _whole(other, link)]
@@ -127,7 +127,7 @@ def _whole(cable: CableModel, link: LinkKind) -> bool:
 def _goes_in(
     plugs: tuple[str, ...] | None, cages: Sequence[str], rate_gbps: float, adapters: Mapping[str, CableModel]
 ) -> bool:
-    """Whether one of some plugs goes into one of some cages; what is unknown does."""
+    """Tell whether one of some plugs goes into one of some cages; what is unknown does."""
     if plugs is None or not cages or any(cage not in TAKES for cage in cages):
         return True
     directly = any(plug in TAKES[cage] for cage in cages for plug in plugs)
