@@ -48,7 +48,7 @@ def counted(text: str) -> str | None:
 
 
 def mail_address(text: str) -> str:
-    """Return a mail address without the name before it, or a scheme: `Ops <ops@example.org>`, `mailto:ops@example.org`."""
+    """Return a mail address without a name or scheme: `Ops <ops@example.org>`, `mailto:ops@example.org`."""
     return plainer(text).rpartition("<")[2].rstrip(">").removeprefix("mailto:")
 
 
