@@ -90,9 +90,7 @@ def ansible() -> int:
     """Print what `ansible -i inventory/for_ansible.py` reads; the exit status."""
     try:
         site = _chosen()
-        way = _Way(site)
-        hosts = {node.name: way.ansible(node) | _variables(site, node) for node in site.cluster.nodes}
-        printing.result(ansible_inventory(hosts, machines.groups(site.cluster)))
+        printing.result(ansible_inventory(_ansible_hosts(site), machines.groups(site.cluster)))
         return Exit.DONE
     except Exception as error:
         message, code = failures.explain(error)
@@ -165,10 +163,13 @@ def _ssh_config(site: Site) -> str:
     return ssh_config(nodes, site.cluster.domain, known, via)
 
 
-def _ansible(site: Site) -> str:
+def _ansible_hosts(site: Site) -> dict[str, dict[str, object]]:
     way = _Way(site)
-    hosts = {node.name: way.ansible(node) | _variables(site, node) for node in site.cluster.nodes}
-    return ansible_file(hosts, machines.groups(site.cluster))
+    return {node.name: way.ansible(node) | _variables(site, node) for node in site.cluster.nodes}
+
+
+def _ansible(site: Site) -> str:
+    return ansible_file(_ansible_hosts(site), machines.groups(site.cluster))
 
 
 def _table(site: Site) -> str:
