@@ -149,7 +149,7 @@ def test_a_client_gets_no_more_than_its_own_links_carry(tmp_path: Path) -> None:
     fabric = "ether: {kind: ethernet, rate_gbps: 200, topology: leaf-pair, switch: sn4600, links: 2, bond: 802.3ad}"
     mine = (
         "ether: {kind: ethernet, rate_gbps: 200, topology: single-switch, switch: sn4600, links: 1, bond: 802.3ad, "
-        "nodes: worker, endpoints: {servers: {nodes: stor01, links: 4}}}"
+        'nodes: "head,worker", endpoints: {servers: {nodes: stor01, links: 4}}}'
     )
     changes = (
         (fabric, mine),
@@ -167,7 +167,7 @@ def test_a_server_with_a_rate_of_its_own_is_counted_by_it(tmp_path: Path) -> Non
     fabric = "ether: {kind: ethernet, rate_gbps: 200, topology: leaf-pair, switch: sn4600, links: 2, bond: 802.3ad}"
     mine = (
         "ether: {kind: ethernet, rate_gbps: 25, breakout: 4, topology: single-switch, switch: sn4600, "
-        "nodes: worker, endpoints: {servers: {nodes: stor01, rate_gbps: 200, links: 2, bond: 802.3ad}}}"
+        'nodes: "head,worker", endpoints: {servers: {nodes: stor01, rate_gbps: 200, links: 2, bond: 802.3ad}}}'
     )
     changes = (
         (fabric, mine),
