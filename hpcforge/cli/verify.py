@@ -61,6 +61,7 @@ def verify(
     reserve: bool,
     gate: str | None,
     baseline: tuple[str, str] | None,
+    usual: bool,
     outputs: tuple[Path | None, Path | None],
     cabling: bool,
     saved: Path | None,
@@ -88,7 +89,13 @@ def verify(
             engine,
             site.cluster,
             usable,
-            Expectations(site.cluster, site.loaded.fabrics, gpu_models(site), baseline=known),
+            Expectations(
+                site.cluster,
+                site.loaded.fabrics,
+                gpu_models(site),
+                baseline=known,
+                usual=usable.kept.usual if usual else {},
+            ),
         )
         try:
             with in_good_order(progress.say, _STOPPING) as stop:

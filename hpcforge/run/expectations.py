@@ -1,10 +1,10 @@
-"""What numbers of smoke tests are compared with: the design's bandwidth, and a baseline of the same software."""
+"""What numbers of smoke tests are compared with: the design's bandwidth, a baseline and usual rates of the software."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast, get_args
 
 from hpcforge.blueprint.hardware import Gpu
@@ -12,14 +12,15 @@ from hpcforge.blueprint.smoke_tests import OneGpu, Operation
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.fabric.expected_bandwidth import PCIE, NodeGpus, expect
 from hpcforge.fabric.graph import Fabric
-from hpcforge.verify.baselines import Baseline, SavedTest, difference
-from hpcforge.verify.lines import DerivedValue, References, weighed
+from hpcforge.verify.baselines import Baseline, SavedTest, Values, difference
+from hpcforge.verify.lines import DerivedValue, References, usual_rates, weighed
 from hpcforge.verify.measurements import numbers
 from hpcforge.verify.verdicts import Verdict
 
 if TYPE_CHECKING:
     from hpcforge.node.answer_types import Facts
 
+_REHEARSED_TO = 0.5  # of the usual rate a line is at most where nodes share cores, with each other and with all else
 _OTHER_WORK = {"dtypes", "size", "size_mib"}  # options with which a GPU's rate is another one
 
 
@@ -33,15 +34,22 @@ class Expectations:
     facts: Mapping[str, Facts] = field(default_factory=dict)  # of nodes
     slurm: str = ""  # the version that runs
     baseline: Baseline | None = None
+    usual: Mapping[str, SavedTest] = field(default_factory=dict)  # by test: rates of past runs
 
     def weigh(self, test: SmokeTest, verdict: Verdict) -> Verdict:
         """The verdict with all of its lines."""
-        program, derived = test.program, self.derived(test, verdict.nodes, nccl=verdict.backend == "nccl")
+        references = References(
+            self.derived(test, verdict.nodes, nccl=verdict.backend == "nccl"),
+            usual=self._usual(test, verdict),
+            usual_to=_REHEARSED_TO if self.cluster.shared_cores else References.usual_to,
+        )
         known = self.baseline.tests.get(test.name) if self.baseline else None
-        if self.baseline is None or known is None:
-            return weighed(verdict, program, References(derived))
-        differs = difference(self.fingerprint(test, verdict), known.fingerprint)
-        return weighed(verdict, program, References(derived, known.medians(), self.baseline.name, differs))
+        if self.baseline is not None and known is not None:
+            differs = difference(self.fingerprint(test, verdict), known.fingerprint)
+            references = replace(
+                references, baseline=known.medians(), baseline_name=self.baseline.name, differs=differs
+            )
+        return weighed(verdict, test.program, references)
 
     def derived(self, test: SmokeTest, nodes: Sequence[str], *, nccl: bool = True) -> dict[str, DerivedValue]:
         """What catalog and fabric give for each measure of a test that names an operation, on these nodes."""
@@ -76,6 +84,27 @@ class Expectations:
         of = numbers(test.program, verdict.measurements)
         values = {name: {part: [value] for part, value in parts.items()} for name, parts in of.items()}
         return SavedTest(self.fingerprint(test, verdict), values)
+
+    def rates(self, test: SmokeTest, verdict: Verdict) -> SavedTest | None:
+        """What counts for the usual rates of a test; None: it has none, or did not pass on all of its nodes."""
+        names = usual_rates(test.program)
+        if not (names and verdict.passed and self._whole(verdict)):
+            return None
+        measured = self.measured(test, verdict)
+        return replace(measured, values={name: of for name, of in measured.values.items() if name in names})
+
+    def _usual(self, test: SmokeTest, verdict: Verdict) -> Values:
+        """The rates of past runs of the same software on the same nodes."""
+        past = self.usual.get(test.name)
+        if past is None or not self._whole(verdict) or past.fingerprint != self.fingerprint(test, verdict):
+            return {}
+        return {name: past.values[name] for name in usual_rates(test.program) if name in past.values}
+
+    def _whole(self, verdict: Verdict) -> bool:
+        """Whether a test ran on all nodes that the blueprint gives it."""
+        declared = self.cluster.acceptance.tests if self.cluster.acceptance else ()
+        nodes = {*verdict.nodes}
+        return not verdict.left_out and any(each.name == verdict.test and {*each.nodes} == nodes for each in declared)
 
     def _derived(
         self, what: Operation | OneGpu, names: Sequence[str], nccl: bool, chosen: Collection[str]

@@ -161,7 +161,10 @@ def verify_now(
 def keep(
     engine: Engine, cluster: Cluster, usable: Usable, done: Verification, expected: Expectations, save_as: str | None
 ) -> str | None:
-    """Keep a line about this verification on the head, and its numbers as a baseline. Returns why not, if it failed."""
+    """Keep a line about this verification on the head, its rates, and its numbers as a baseline.
+
+    Returns why not, if it failed.
+    """
     if not done.tests.reached:
         return None
     head = EngineHead(engine, cluster.slurm.controller, owner(done.run))
@@ -173,8 +176,10 @@ def keep(
     statuses = {name: str(verdict.status) for name, verdict in verdicts.items()}
     headlines = {name: verdict.headline for name, verdict in verdicts.items() if verdict.headline}
     kept = before.with_run(PastVerification(done.began_s, done.run.who, statuses, headlines))
+    by_name = {test.name: test for test in cluster.acceptance.tests} if cluster.acceptance else {}
+    rates = {name: expected.rates(test, verdicts[name]) for name, test in by_name.items() if name in verdicts}
+    kept = kept.with_usual({name: saved for name, saved in rates.items() if saved is not None})
     if save_as is not None:
-        by_name = {test.name: test for test in cluster.acceptance.tests} if cluster.acceptance else {}
         passed = [result.verdict for result in done.tests.reached if result.verdict.passed]
         measured = {verdict.test: expected.measured(by_name[verdict.test], verdict) for verdict in passed}
         kept = kept.saved(save_as, done.began_s, measured)

@@ -1,4 +1,4 @@
-"""What the head keeps of measurements: baselines by name, and a line for each past verification. Pure.
+"""What the head keeps of measurements: baselines by name, usual rates, and a line for each past verification. Pure.
 
 A baseline has, of each test, measure and part, the last few values, and counts by their median. It holds for the
 software with which it was measured: its fingerprint. A baseline that is saved again with another fingerprint begins
@@ -65,6 +65,7 @@ class Verifications:
 
     baselines: tuple[Baseline, ...] = ()  # the one that was saved last comes last
     runs: tuple[PastVerification, ...] = ()
+    usual: Mapping[str, SavedTest] = field(default_factory=dict)  # by test: rates of its last runs that passed
     problem: str | None = None
 
     def baseline(self, name: str) -> Baseline | None:
@@ -74,12 +75,13 @@ class Verifications:
     def saved(self, name: str, time_s: float, measured: Mapping[str, SavedTest]) -> Verifications:
         """The same with new values in a baseline: added to those of the same software, in place of others."""
         before = self.baseline(name)
-        tests = dict(before.tests) if before else {}
-        for test, new in measured.items():
-            old = tests.get(test)
-            tests[test] = _joined(old, new) if old and old.fingerprint == new.fingerprint else new
+        tests = _added(before.tests if before else {}, measured)
         others = [baseline for baseline in self.baselines if baseline.name != name]
         return dataclasses.replace(self, baselines=(*others[-(MOST_BASELINES - 1) :], Baseline(name, time_s, tests)))
+
+    def with_usual(self, measured: Mapping[str, SavedTest]) -> Verifications:
+        """The same with rates of one more run of some tests."""
+        return dataclasses.replace(self, usual=_added(self.usual, measured))
 
     def with_run(self, run: PastVerification) -> Verifications:
         """The same after one more verification."""
@@ -93,22 +95,27 @@ def difference(now: Mapping[str, str], then: Mapping[str, str]) -> str:
 
 
 def dump(kept: Verifications) -> str:
-    """As JSON text of at most 4 MiB: the oldest baselines that do not fit are left out."""
-    baselines = list(kept.baselines)
+    """As JSON text of at most 4 MiB: the oldest baselines that do not fit are left out, then usual rates."""
+    baselines, usual = list(kept.baselines), dict(kept.usual)
     while True:
         document = {
             "schema_version": SCHEMA_VERSION,
             "baselines": [dataclasses.asdict(baseline) for baseline in baselines],
+            "usual": {test: dataclasses.asdict(saved) for test, saved in usual.items()},
             "runs": [dataclasses.asdict(run) for run in kept.runs],
         }
         text = json.dumps(document, separators=(",", ":")) + "\n"
-        if len(text) <= _LARGEST or not baselines:
+        if len(text) <= _LARGEST or not (baselines or usual):
             return text
-        del baselines[0]
+        if baselines:
+            del baselines[0]
+        else:
+            usual.clear()
 
 
 _BASELINES = TypeAdapter(tuple[Baseline, ...])
 _RUNS = TypeAdapter(tuple[PastVerification, ...])
+_USUAL = TypeAdapter(dict[str, SavedTest])
 
 
 def load(text: str | None) -> Verifications:
@@ -119,18 +126,32 @@ def load(text: str | None) -> Verifications:
         document = json.loads(text)
         if document["schema_version"] != SCHEMA_VERSION:
             return Verifications(problem="written by another version of hpcforge")
-        kept = Verifications(_BASELINES.validate_python(document["baselines"]), _RUNS.validate_python(document["runs"]))
+        kept = Verifications(
+            _BASELINES.validate_python(document["baselines"]),
+            _RUNS.validate_python(document["runs"]),
+            _USUAL.validate_python(document.get("usual", {})),
+        )
     except ValidationError as error:
         first = error.errors()[0]
         return Verifications(problem=f"damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         return Verifications(problem=f"damaged: {type(error).__name__}: {error}")
-    every = (value for of in kept.baselines for test in of.tests.values() for value in _flat(test.values))
+    tests = [*(test for of in kept.baselines for test in of.tests.values()), *kept.usual.values()]
+    every = (value for test in tests for value in _flat(test.values))
     return kept if all(map(finite, every)) else Verifications(problem="damaged: a value is not finite")
 
 
 def _flat(values: Values) -> list[float]:
     return [value for parts in values.values() for of in parts.values() for value in of]
+
+
+def _added(before: Mapping[str, SavedTest], measured: Mapping[str, SavedTest]) -> dict[str, SavedTest]:
+    """New values added to those of the same software, in place of others."""
+    tests = dict(before)
+    for test, new in measured.items():
+        old = tests.get(test)
+        tests[test] = _joined(old, new) if old and old.fingerprint == new.fingerprint else new
+    return tests
 
 
 def _joined(old: SavedTest, new: SavedTest) -> SavedTest:

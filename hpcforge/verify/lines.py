@@ -1,19 +1,25 @@
 """Every line that a verdict's numbers are compared with: its source, its derivation, and whether it refuses. Pure.
 
-Limits of `test.yaml` and of the median are judged with the step (`measurements`). A derived bandwidth and a baseline
-come from outside of it, and are compared here. A line without a limit in `test.yaml` is only shown.
+Limits of `test.yaml` and of the median are judged with the step (`measurements`). A derived bandwidth, a baseline and
+usual rates come from outside of it, and are compared here. A line without a limit in `test.yaml` is only shown; but a
+test that has none is held to its usual rates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from hpcforge.cluster.model import Measure, SmokeTestProgram, Threshold
+from hpcforge.verify.baselines import Values
 from hpcforge.verify.measurements import Numbers, limit_of, numbers, shown
 from hpcforge.verify.verdicts import Line, Verdict
 
 SECOND_RUN_S = 600.0  # a test that took longer is not run twice
+USUAL_RUNS = 5  # that passed, before their rates are a line
+_RANGES = 3  # below the median of these rates: of five normal values the range is 2.3 standard deviations on average
+_USUAL_FROM = 0.25  # of that median a line is at least: rates that vary more are no reason to pass a tenth of them
 _TOLD = 4  # parts that are named one by one
 _OF = {"median": "the median of its nodes", "baseline": "the baseline, if there is one and its software is the same"}
 
@@ -34,6 +40,8 @@ class References:
     derived: Mapping[str, DerivedValue] = field(default_factory=dict)  # by measure
     baseline: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by measure and part
     baseline_name: str = ""
+    usual: Values = field(default_factory=dict)  # rates of past runs
+    usual_to: float = 0.9  # of their median a line is at most
     differs: str = ""  # why the baseline refuses nothing: "kernel 6.1.0-30, the baseline has 6.1.0-28"
 
 
@@ -52,7 +60,11 @@ class LineToCome:
 def lines_to_come(program: SmokeTestProgram, derived: Mapping[str, DerivedValue]) -> list[LineToCome]:
     """The lines that a test's numbers will be compared with, those of a measure side by side."""
     found = []
+    usual = usual_rates(program)
     for measure in program.measures:
+        if measure.name in usual:
+            source = f"the usual rate, once {USUAL_RUNS} runs on all its nodes have passed"
+            found.append(LineToCome(measure.name, "at_least", None, source, refuses=True))
         for line in _lines(program, measure, {}, References(derived)):
             found.append(LineToCome(line.measure, line.bound, line.limit, line.source, line.refuses, line.derivation))
         for limit in (limit for limit in program.lines if limit.measure == measure.name):
@@ -60,6 +72,13 @@ def lines_to_come(program: SmokeTestProgram, derived: Mapping[str, DerivedValue]
             if of:
                 found.append(LineToCome(measure.name, _way(limit), None, f"{limit.number:g} of {of}", refuses=True))
     return found
+
+
+def usual_rates(program: SmokeTestProgram) -> tuple[str, ...]:
+    """The measures of which the usual rate is a line: of a test that has no other, and that compares no parts."""
+    if program.lines or program.isolates:
+        return ()
+    return tuple(measure.name for measure in program.measures if measure.better == "higher")
 
 
 def weighed(verdict: Verdict, program: SmokeTestProgram, references: References) -> Verdict:
@@ -114,6 +133,7 @@ def _lines(program: SmokeTestProgram, measure: Measure, of: Numbers, references:
     if measure.name in references.derived:
         yield from _derived(measure, limits, references.derived[measure.name])
     yield from _baseline(measure, limits, references)
+    yield from _usual(measure, references)
 
 
 def _derived(measure: Measure, limits: list[Threshold], known: DerivedValue) -> Iterator[Line]:
@@ -149,6 +169,22 @@ def _baseline(measure: Measure, limits: list[Threshold], references: References)
         if not named and measure.better is not None:
             way = "at_least" if measure.better == "higher" else "at_most"
             yield Line(measure.name, way, value, what, refuses=False, part=part)
+
+
+def _usual(measure: Measure, references: References) -> Iterator[Line]:
+    """The line of a rate by its past runs: their median less three times their range, within bounds."""
+    for part, rates in references.usual.get(measure.name, {}).items():
+        middle = median(rates)
+        if len(rates) < USUAL_RUNS or middle <= 0:
+            continue
+        width = (max(rates) - min(rates)) / middle
+        factor = min(max(1 - _RANGES * width, _USUAL_FROM), references.usual_to)
+        source = f"{factor:.2f} of the usual rate, the median of {len(rates)} runs"
+        derivation = (
+            f"{len(rates)} runs: {shown(measure, min(rates))} to {shown(measure, max(rates))}; 1 - {_RANGES} x "
+            f"{width:.3f}, from {_USUAL_FROM:g} to {references.usual_to:g}"
+        )
+        yield Line(measure.name, "at_least", factor * middle, source, part=part, derivation=derivation)
 
 
 def _way(line: Threshold) -> str:

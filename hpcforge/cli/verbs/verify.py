@@ -66,6 +66,12 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    usual: Annotated[
+        bool,
+        typer.Option(
+            "--usual/--no-usual", help="Compare rates of tests that have no other limit with those of their last runs."
+        ),
+    ] = True,
     junit: Annotated[
         Path | None,
         typer.Option("--junit", help="Write the results as JUnit XML.", metavar="FILE", show_default=False),
@@ -108,6 +114,7 @@ def verify(
         reserve=reserve,
         gate=gate,
         baseline=baseline,
+        usual=usual,
         outputs=(junit, html),
         cabling=cabling,
         saved=saved,

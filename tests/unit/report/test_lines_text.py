@@ -46,7 +46,11 @@ def test_each_line_has_its_source_and_its_derivation() -> None:
 
 
 def test_a_number_without_a_line_says_so() -> None:
-    text = lines_text([(replace(TEST, program=replace(PROGRAM, lines=())), {})])
+    without = replace(PROGRAM, lines=())
+    text = lines_text([(replace(TEST, program=without), {})])
+    assert text.endswith("    at least the usual rate, once 5 runs on all its nodes have passed: refuses\n")
+    times = replace(without, measures=tuple(replace(measure, better="lower") for measure in without.measures))
+    text = lines_text([(replace(TEST, program=times), {})])
     assert text.endswith("    no line: the number is shown, and kept for baselines\n")
 
 
@@ -56,7 +60,8 @@ def test_the_catalog_and_the_fabric_of_a_site_give_the_line() -> None:
     assert "at least 23.9, the derived bandwidth: shown only" in ran.stdout
     assert "limited by PCIe: 23.94 GB/s" in ran.stdout
     (told,) = json.loads(hpcforge("explain", "allreduce", site, "--json").stdout)["tests"]
-    assert [(line["bound"], round(line["limit"], 2)) for line in told["lines"]] == [
+    assert [(line["bound"], line["limit"] and round(line["limit"], 2)) for line in told["lines"]] == [
+        ("at_least", None),  # the usual rate
         ("at_least", 23.94),
         ("at_most", 31.5),
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster.load import load
-from hpcforge.cluster.model import Measure, SmokeTest, SmokeTestProgram
+from hpcforge.cluster.model import Acceptance, Measure, SmokeTest, SmokeTestProgram
 from hpcforge.run.expectations import Expectations
 from hpcforge.verify.baselines import Baseline, Verifications
 from hpcforge.verify.verdicts import Verdict
@@ -55,6 +55,28 @@ def test_another_option_or_kernel_is_another_baseline() -> None:
     assert "options size=8" in with_baseline.differs(TEST, replace(VERDICT, options={"size": "8"}))
     newer = replace(with_baseline, facts={"w1": {**FACTS, "kernel": "6.12"}, "w2": FACTS})
     assert newer.differs(TEST, VERDICT).startswith("kernel 6.1, 6.12, the baseline has 6.1")
+
+
+def test_runs_on_all_nodes_of_the_same_software_count_for_the_usual_rate() -> None:
+    """The blueprint's own `copy` is on both nodes: what ran on one of them is no usual rate, and has none."""
+    known = replace(KNOWN, cluster=replace(CLUSTER, acceptance=Acceptance("ops", tests=(TEST,))))
+    kept = Verifications()
+    for rate in (9.0, 9.1, 9.2, 9.1, 9.0):
+        rates = known.rates(TEST, replace(VERDICT, measurements=({"rate": rate},)))
+        assert rates is not None
+        kept = kept.with_usual({"copy": rates})
+    expected = replace(known, usual=kept.usual)
+    slow = replace(VERDICT, measurements=({"rate": 9.0 / 19},))
+    assert expected.weigh(TEST, slow).status == "missed"
+    assert known.weigh(TEST, slow).passed
+    for other in (
+        replace(slow, nodes=("w1",)),
+        replace(slow, nodes=("w1",), left_out={"w2": "down"}),
+        replace(slow, options={"size": "8"}),
+    ):
+        assert expected.weigh(TEST, other).passed
+    assert known.rates(TEST, replace(VERDICT, nodes=("w1",))) is None
+    assert known.rates(TEST, replace(VERDICT, status="missed")) is None
 
 
 def test_nothing_is_derived_for_stand_ins() -> None:

@@ -42,6 +42,17 @@ def test_other_software_begins_from_the_start() -> None:
     assert difference(SOFTWARE, SOFTWARE) == ""
 
 
+def test_usual_rates_are_of_one_software_and_of_the_last_five_runs() -> None:
+    kept = Verifications()
+    for value in (1, 2, 3, 4, 5, 6):
+        kept = load(dump(kept.with_usual(one(value))))
+    assert kept.usual["copy"].values == {"rate": {"w1": [2, 3, 4, 5, 6]}}
+    assert kept.with_usual(one(9, kernel="6.2")).usual["copy"].values == {"rate": {"w1": [9]}}
+    damaged = dump(kept).replace("[2.0,", "[NaN,")
+    assert load(damaged).problem == "damaged: a value is not finite"
+    assert load('{"schema_version": 1, "baselines": [], "runs": []}').usual == {}  # as it was written before
+
+
 def test_all_of_it_is_bounded() -> None:
     kept = Verifications()
     for number in range(60):
@@ -52,6 +63,7 @@ def test_all_of_it_is_bounded() -> None:
     text = dump(Verifications().saved("old", 1.0, large).saved("new", 2.0, large))
     assert len(text) <= 4 * 2**20
     assert [baseline.name for baseline in load(text).baselines] == ["new"]
+    assert len(dump(Verifications().with_usual(large | {"other": large["copy"]}))) <= 4 * 2**20
 
 
 @pytest.mark.parametrize(
