@@ -13,6 +13,7 @@ from hpcforge.verify.head import Completed
 from hpcforge.verify.heartbeat import Owner
 
 _SLICE_S = 0.2  # how soon whoever waits looks up
+_LATE_S = 300.0  # after its time limit a command has a result, also where a connection had to be made first
 
 
 def _never() -> bool:
@@ -27,6 +28,7 @@ class EngineHead:
     node: str
     owner: Owner
     stop: Callable[[], bool] = _never
+    clock: Callable[[], float] = time.monotonic
     _begun: set[str] = field(default_factory=set)
     _ended: dict[str, Completed] = field(default_factory=dict)
     _told: str | None = None  # the command under way whose end nobody waits for
@@ -43,7 +45,11 @@ class EngineHead:
     ) -> Completed:
         """One command, as root where no user is named."""
         task = self._begin(argv, stdin, user, timeout_s, aside)
+        due_s = self.clock() + timeout_s + _LATE_S
         while task not in self._ended:
+            if self.clock() > due_s:
+                self._begun.discard(task)
+                return Completed(None, "", f"{self.node} gave no result within {timeout_s + _LATE_S:.0f} s")
             self._listen(_SLICE_S)
             if meanwhile is not None and task not in self._ended:
                 meanwhile()

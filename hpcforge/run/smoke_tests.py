@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.smoke_tests import Level
@@ -14,15 +15,18 @@ from hpcforge.plan.plan import Plan
 from hpcforge.plan.test_selection import DeferredTests, PassedNodes, SmokeRun, SmokeRuns, Verify, smoke_runs
 from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE
+from hpcforge.run.time_limit import within
 from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Head
 from hpcforge.verify.isolate import Plans, no_plans
 from hpcforge.verify.jobs import unusable
-from hpcforge.verify.lines import References, needs_second_run, of_two_runs, weighed
+from hpcforge.verify.lines import SECOND_RUN_S, References, needs_second_run, of_two_runs, weighed
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
-from hpcforge.verify.verify import verify
+from hpcforge.verify.verify import PENDING_S, Progress, verify
+
+_START_S = 60.0  # for a job to start and to end
 
 
 @dataclass(frozen=True)
@@ -123,10 +127,16 @@ def run_tests(
         for wait in choice.waiting:
             listener.say(f"{', '.join(wait.tests)}: {waits(wait)}")
         reached, fell_out = list[Reached](), dict[str, str]()
+        doing = "the first test"
+
+        def progress(tests: str, text: str) -> None:
+            nonlocal doing
+            doing = f"{tests}: {text}"
+            listener.say(doing)
 
         def measured(runs: Sequence[SmokeRun], *, part: bool) -> list[Reached]:
             now_out = {**out, **fell_out}
-            new = _launched(cluster, head, runs, now_out, listener, reservation, plans, part=part)
+            new = _launched(cluster, head, runs, now_out, progress, reservation, plans, part=part)
             for each in new:
                 fell_out.update((node, why) for node, why in each.verdict.left_out.items() if node not in out)
             return [
@@ -134,15 +144,18 @@ def run_tests(
                 for each in new
             ]
 
-        for part in (False, True):
-            new = measured([run for run in choice.runs if run.partners == part], part=part)
-            missed = [number for number, each in enumerate(new) if needs_second_run(each.verdict)]
-            if missed:
-                listener.say(f"{', '.join(new[number].verdict.test for number in missed)}: missed; run again")
-            again = [replace(new[number].run, tests=(new[number].verdict.test,)) for number in missed]
-            for number, second in zip(missed, measured(again, part=part) if again else (), strict=True):
-                new[number] = replace(new[number], verdict=of_two_runs(new[number].verdict, second.verdict))
-            reached += new
+        most_s = limit_s(cluster, choice)
+        listener.say(f"at most {ceil(most_s / 60)} min in all, by the time limits of the tests")
+        with within(most_s, lambda: doing):
+            for part in (False, True):
+                new = measured([run for run in choice.runs if run.partners == part], part=part)
+                missed = [number for number, each in enumerate(new) if needs_second_run(each.verdict)]
+                if missed:
+                    listener.say(f"{', '.join(new[number].verdict.test for number in missed)}: missed; run again")
+                again = [replace(new[number].run, tests=(new[number].verdict.test,)) for number in missed]
+                for number, second in zip(missed, measured(again, part=part) if again else (), strict=True):
+                    new[number] = replace(new[number], verdict=of_two_runs(new[number].verdict, second.verdict))
+                reached += new
         of_sets = [
             (_on(cluster, result.verdict.test, result.run.span), result.verdict, result.run.whole) for result in reached
         ]
@@ -150,6 +163,14 @@ def run_tests(
         problem = store_verdicts(engine, controller, recorded)
     note = f"the verdicts could not be kept on the head: {problem}" if problem else ""
     return Verified(tuple(reached), choice.waiting, fell_out, recorded, note)
+
+
+def limit_s(cluster: Cluster, choice: SmokeRuns) -> int:
+    """Seconds that tests may take in all: their time limits, waits for a start, and second runs."""
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    limits = {test.name: test.time_limit_s for test in tests}
+    of_runs = [limits[name] for run in choice.runs for name in run.tests]
+    return round(sum(limit + min(limit, SECOND_RUN_S) + 2 * (PENDING_S + _START_S) for limit in of_runs))
 
 
 def asked(choice: SmokeRuns, names: Collection[str] | None, limit: Collection[str] | None) -> SmokeRuns:
@@ -172,17 +193,13 @@ def _launched(
     head: Head,
     runs: Sequence[SmokeRun],
     out: Mapping[str, str],
-    listener: Listener,
+    progress: Progress,
     reservation: str,
     plans: Plans,
     *,
     part: bool = False,
 ) -> list[Reached]:
     entries = [(run, _on(cluster, name, run.nodes)) for run in runs for name in run.tests]
-
-    def progress(tests: str, text: str) -> None:
-        listener.say(f"{tests}: {text}")
-
     tests = [test for _, test in entries]
     verdicts = verify(cluster, head, out, progress, tests=tests, part=part, reservation=reservation, plans=plans)
     return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]

@@ -23,7 +23,7 @@ from hpcforge.run.expectations import Expectations
 from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE, find_usable
 from hpcforge.run.run import Run, begin
-from hpcforge.run.smoke_tests import Verified, asked, chosen, run_tests
+from hpcforge.run.smoke_tests import Verified, asked, chosen, limit_s, run_tests
 from hpcforge.run.verdict_store import store_verifications
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import drained, parse_slurm_nodes
@@ -148,7 +148,7 @@ def verify_now(
     choice = asked(chosen(cluster, usable.recorded, "all", out, {}, level), what.names, what.limit)
     nodes = [node for node in _nodes(choice) if node not in out]
     drains, beyond = dict[str, str](), dict[str, str]()
-    minutes = _minutes(cluster, choice)
+    minutes = limit_s(cluster, choice) // 60 + _MARGIN_MIN
     with _reservation(head, cluster, nodes if what.reserve else [], minutes, listener) as reservation:
         tests = run_tests(
             engine, head, cluster, usable.recorded, "all", out, listener, choice, weigh, reservation, plans
@@ -188,14 +188,6 @@ def keep(
 
 def _nodes(choice: SmokeRuns) -> list[str]:
     return list(dict.fromkeys(node for run in choice.runs for node in run.nodes))
-
-
-def _minutes(cluster: Cluster, choice: SmokeRuns) -> int:
-    """How long tests may take in all, minutes; twice where a number may miss a line, and is measured again."""
-    tests = cluster.acceptance.tests if cluster.acceptance else ()
-    limits = {test.name: test.time_limit_s * (2 if test.program.lines else 1) for test in tests}
-    seconds = sum(limits[name] + 60 for run in choice.runs for name in run.tests)  # 60: for a job to start and end
-    return seconds // 60 + _MARGIN_MIN
 
 
 @contextmanager
@@ -271,7 +263,7 @@ def _gated(
         waits = choice.waiting[0].held if choice.waiting else {}
         why = f"its partners are busy: {'; '.join(waits.values())}" if waits else "no test runs on it"
         raise GateError(f"{node} cannot be tested: {why}", "name it under acceptance.tests, or wait")
-    minutes = _minutes(cluster, choice)
+    minutes = limit_s(cluster, choice) // 60 + _MARGIN_MIN
     failed = ""
     with (
         _reservation(head, cluster, _nodes(choice), minutes + _LATER_MIN, listener, purge=False) as name,

@@ -29,6 +29,7 @@ ELSEWHERE = {
     "_LateError",
     "_SilentError",
     "_FloodError",
+    "_TimeOver",  # becomes a TimeLimitError where the limit was set
     "_CutOffError",  # a download that ended early: caught where it is tried again
 }
 

@@ -76,3 +76,10 @@ def test_a_command_that_is_not_waited_for_any_more_is_not_taken_for_another() ->
             engine_end(1)
 
     assert head.run(["scancel"], timeout_s=1, aside=True, meanwhile=both).stdout == "scancel"
+
+
+def test_an_engine_that_gives_no_result_is_not_waited_for_for_ever() -> None:
+    ticks = iter(range(0, 1_000_000, 100))
+    head = EngineHead(Engine(), "head", OWNER, clock=lambda: float(next(ticks)))
+    ended = head.run(["scancel", "12"], timeout_s=30)
+    assert (ended.rc, ended.stderr) == (None, "head gave no result within 330 s")

@@ -11,8 +11,10 @@ import pytest
 
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine, Event, Task
+from hpcforge.run import smoke_tests
 from hpcforge.run.listener import Listener
 from hpcforge.run.smoke_tests import Verified, asked, chosen, own_lines, run_tests
+from hpcforge.run.time_limit import TimeLimitError
 from hpcforge.verify.lines import of_two_runs
 from hpcforge.verify.verdict_records import Recorded, load
 from hpcforge.verify.verdicts import Verdict, summary_line
@@ -128,3 +130,19 @@ def test_a_second_run_that_does_not_start_names_no_node() -> None:
     verdict = of_two_runs(first, Verdict("gemm", "pending", ("w1", "w2"), detail="job 9 did not start"))
     assert (verdict.status, verdict.node) == ("missed", None)
     assert verdict.detail == "w2 is slow; a second run did not start: job 9 did not start"
+
+
+def test_a_judgement_that_never_ends_is_ended_and_its_job_is_cancelled(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a loop of isolation that names the same part for ever."""
+    monkeypatch.setattr(smoke_tests, "limit_s", lambda *_: 0.2)
+    head = ScriptedHead(srun=[passed(4, "allreduce")])
+
+    def judged(_test: SmokeTest, _verdict: Verdict) -> Verdict:
+        while True:
+            sum(range(100))
+
+    with pytest.raises(TimeLimitError, match=r"sum of the time limits: allreduce: 4 ranks on w\[1-2\]"):
+        verified(build(2), head, weigh=judged)
+    assert any(command[0] == "scancel" for command in head.asked)
