@@ -10,7 +10,7 @@ from hpcforge.cluster.launches import ProgramLaunch
 from hpcforge.verify.head import Completed
 from hpcforge.verify.job_end_reason import JobEndReason
 from hpcforge.verify.step_output import Transcript, clean
-from hpcforge.verify.submit import Launch
+from hpcforge.verify.submit import SMOKE_TESTS, Launch
 from hpcforge.verify.verdicts import Status, Verdict, assertion_row
 
 TIMED_OUT = 124  # of timeout(1)
@@ -57,6 +57,16 @@ def head_lost(seen: Transcript, ran: Completed) -> Blame | None:
     if ran.rc is not None or seen.hosts:
         return None
     return Blame("unknown", f"lost contact with the head: {clean(ran.stderr) or 'no answer'}")
+
+
+def altered(seen: Transcript) -> Blame | None:
+    """That a node has another program than this launch, and did not run it."""
+    host, file = next(iter(seen.changed.items()), (None, ""))
+    if host is None:
+        return None
+    more = f"; so on {len(seen.changed) - 1} more nodes" if seen.changed.keys() - {host} else ""
+    detail = f"{SMOKE_TESTS}/{file} is not the program of this launch, and was not run{more}"
+    return Blame("failed", detail, None, host, f"hpcforge plan BLUEPRINT --limit {host}")
 
 
 def without_gpus(job: Launch, seen: Transcript) -> Blame | None:

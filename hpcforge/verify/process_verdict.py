@@ -21,6 +21,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.verify.attribution import (
     TIMED_OUT,
     Blame,
+    altered,
     blamed,
     by_slurm,
     head_lost,
@@ -74,7 +75,7 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
 
 def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Blame | None:
     witnesses: tuple[Callable[[], Blame | None], ...] = (
-        lambda: head_lost(seen, ran),
+        lambda: head_lost(seen, ran) or altered(seen),
         lambda: _said(job, seen.wrong, "wrong"),
         lambda: _said(job, seen.failed, "failed"),
         lambda: untrue(seen),

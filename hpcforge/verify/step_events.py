@@ -30,6 +30,7 @@ class TaskLayout:
     tasks: int = 1  # of a node
     ranks: int = 0  # of a task that is a torchrun; 0: a task is a process by itself
     in_order: bool = True  # whether ranks fill the nodes in their order
+    nonce: str = ""  # that the first event of each task repeats; "": none
 
     def has_rank(self, node: str, rank: object) -> bool:
         """Whether a rank can be on a node."""
@@ -61,7 +62,9 @@ def labelled(line: str) -> tuple[int, str] | None:
 def step_events(stdout: str, layout: TaskLayout) -> StepEvents:
     """Return the events that are believed."""
     events = [*events_of(stdout)]
-    claims = _claims(events)
+    claims = _claims(events, layout.nonce)
+    if layout.nonce:
+        events = [(task, event) for task, event in events if task in claims]
     places = _places(layout, claims)
     kept = [
         (task, placed)
@@ -113,12 +116,16 @@ def _event(text: str) -> Event | None:
     return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
 
 
-def _claims(events: Iterable[tuple[int, Event]]) -> dict[int, object]:
-    """Return the node that each task names in its first event, which is of what starts it."""
+def _claims(events: Iterable[tuple[int, Event]], nonce: str) -> dict[int, object]:
+    """Return the node that each task names in its first event, which is of what starts it, in this launch."""
     first: dict[int, Event] = {}
     for task, event in events:
         first.setdefault(task, event)
-    return {task: event.get("host") for task, event in first.items() if event["event"] == "node"}
+    return {task: event.get("host") for task, event in first.items() if _begins(event, nonce)}
+
+
+def _begins(event: Event, nonce: str) -> bool:
+    return event["event"] == "node" and nonce in ("", event.get("launch"))
 
 
 def _places(layout: TaskLayout, claims: Mapping[int, object]) -> dict[int, str]:

@@ -97,6 +97,7 @@ class Transcript:
     failed_nodes: tuple[str, ...] = ()
     over_memory: Mapping[str, str] = field(default_factory=dict)  # host -> Slurm's words
     silent: tuple[str, ...] = ()  # why pairs of nodes gave no answer
+    changed: Mapping[str, str] = field(default_factory=dict)  # host -> its file that is not this launch's
     held: Mapping[str, str] = field(default_factory=dict)  # host -> who holds the port on which ranks were to meet
 
     @property
@@ -150,6 +151,7 @@ def read(ran: Completed, test: str, layout: TaskLayout) -> Transcript:
         over_memory={host: end for host, end in task_ends.items() if end.startswith("Out Of Memory")}
         | _over_memory(ran.stderr, step.places),
         silent=tuple(clean(e.get("error", "")) for _, e in events if e["event"] == "silent"),
+        changed={e["host"]: clean(e.get("file", ""), 64) for _, e in events if e["event"] == "changed" and "host" in e},
         held={e["host"]: clean(e.get("text", "")) for _, e in events if e["event"] == "held" and "host" in e},
     )
 

@@ -32,6 +32,7 @@ from hpcforge.cluster.model import SmokeTestProgram
 from hpcforge.verify.attribution import (
     TIMED_OUT,
     Blame,
+    altered,
     blamed,
     by_slurm,
     head_lost,
@@ -141,7 +142,7 @@ def _program(job: Launch, turn: Turn) -> SmokeTestProgram:
 
 def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Blame:
     witnesses: tuple[Callable[[Launch, Transcript, Completed], Blame | None], ...] = (
-        lambda _job, seen, ran: head_lost(seen, ran),
+        lambda _job, seen, ran: head_lost(seen, ran) or altered(seen),
         _wrong,
         lambda _job, seen, _ran: untrue(seen),
         _failed_alone,

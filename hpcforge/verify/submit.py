@@ -9,11 +9,14 @@ test's program itself, in it and brings standard output back. All of it is pure:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
+from hpcforge import bundled
 from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.accounting import TESTS_ACCOUNT
 from hpcforge.blueprint.accounting_checks import USUAL_QOS
@@ -78,6 +81,7 @@ class Launch:
     image: tuple[str, ...] = ()  # packages of the image that the processes have; none: they run on the node itself
     fabric: FabricOf | None = None  # that carries what its nodes send each other; None: not known, or it has one node
     mpi: Mapping[str, str] = field(default_factory=dict)  # environment variables of its ranks of MPI
+    nonce: str = ""  # that each of its tasks repeats, so that no output of another launch counts; "": none
 
     @property
     def real_gpus(self) -> int:
@@ -103,7 +107,7 @@ class Launch:
     def layout(self) -> TaskLayout:
         """Which node and which ranks each task of the step is."""
         tasks, ranks = (1, self.ranks_per_node) if self.kind.ranked else (self.ranks_per_node, 0)
-        return TaskLayout(tuple(node.name for node in self.nodes), tasks, ranks, self.kind.in_order)
+        return TaskLayout(tuple(node.name for node in self.nodes), tasks, ranks, self.kind.in_order, self.nonce)
 
     @property
     def job_name(self) -> str:
@@ -451,6 +455,17 @@ if [ "$code" -gt 128 ]; then ulimit -c 0; trap - HUP INT TERM; kill -"$((code - 
 exit "$code"
 """
 
+# The first line of a task, before the program has a word. A program that is not the one of this launch is not run.
+_FIRST_EVENT = '"event": "node", "host": "$SLURMD_NODENAME", "launch": "$HPCFORGE_LAUNCH"'.replace('"', '\\"')
+_AS_INSTALLED = f"""\
+changed=$([ -n "$HPCFORGE_FILES" ] && cd {SMOKE_TESTS} &&
+  printf '%s  %s\\n' $HPCFORGE_FILES | sha256sum --check --quiet 2>/dev/null)
+if [ -n "$changed" ]; then
+  echo "{{\\"event\\": \\"changed\\", \\"host\\": \\"$SLURMD_NODENAME\\", \\"file\\": \\"${{changed%%:*}}\\"}}"
+  exit 65
+fi
+"""
+
 # Arguments: the text of ports.py, the port of rank 0, a number of nodes, that many names in the order of their ranks,
 # and the launcher's command line. torchrun takes any option from the environment too, as PET_OPTION.
 _ON_NODE = f"""\
@@ -459,16 +474,17 @@ while [ "$index" -lt "$count" ]; do
   if [ "$1" = "$SLURMD_NODENAME" ]; then rank=$index; fi
   index=$((index + 1)); shift
 done
-echo "{{\\"event\\": \\"node\\", \\"host\\": \\"$SLURMD_NODENAME\\", \\"node_rank\\": ${{rank:-null}}}}"
+echo "{{{_FIRST_EVENT}, \\"node_rank\\": ${{rank:-null}}}}"
 [ -n "$rank" ] || exit 64
+{_AS_INSTALLED}\
 export PET_NODE_RANK="$rank"
 {_IN_PRIVATE}\
 if [ "$rank" = 0 ] && [ "$code" -ne 0 ]; then {PYTHON} -I -c "$ports" "$port"; fi
 {_END_ALIKE}"""
 
-# Says where it is before the program has a word.
 _BY_ITSELF = f"""\
-echo "{{\\"event\\": \\"node\\", \\"host\\": \\"$SLURMD_NODENAME\\"}}"
+echo "{{{_FIRST_EVENT}}}"
+{_AS_INSTALLED}\
 {_IN_PRIVATE}{_END_ALIKE}"""
 
 
@@ -487,8 +503,30 @@ def _cpus(job: Launch) -> int:
     return share
 
 
+def files(job: Launch) -> dict[str, str]:
+    """The files that its processes run, with their SHA-256 as `roles/smoke_tests` installs them on nodes."""
+    texts = {f"{turn.test}.py": turn.program.text for turn in job.turns}
+    texts |= {f"{module.name}.py": module.text for turn in job.turns for module in turn.program.imports}
+    shared = ("in_turn", "ranks", "limits") if job.kind.ranked else ()
+    shared += ("node_image",) if job.turns[0].program.container else ()
+    digests = {name: digest_of(text) for name, text in texts.items() if text}
+    return digests | {f"{name}.py": _digest(name) for name in shared}
+
+
+def digest_of(text: str) -> str:
+    """The SHA-256 of a file with this text, as sha256sum(1) prints it."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _digest(module: str) -> str:
+    return digest_of((bundled.smoke_tests() / f"{module}.py").read_text(encoding="utf-8"))
+
+
 def _environment(job: Launch, port: int) -> dict[str, str]:
     return {
+        "HPCFORGE_LAUNCH": job.nonce,
+        "HPCFORGE_FILES": " ".join(f"{digest} {name}" for name, digest in files(job).items()),
         **({"HPCFORGE_MEETING": f"{job.nodes[0].address}:{port}"} if job.kind.meets else {}),
         "PATH": PATH,
         "HOME": "/nonexistent",  # torch looks there for caches and writes none; nobody but root could make it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -75,6 +76,11 @@ def verify(
     return tuple(verdicts[test] for test in tests)
 
 
+def new_nonce() -> str:
+    """A word that no launch before had."""
+    return secrets.token_hex(8)
+
+
 def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], RankNeeds, str, str, str]:
     """What tests of one launch have alike: nodes, ranks that they need, launcher, container; they take turns in it."""
     turns = test.program.ranked and not test.program.launches
@@ -119,7 +125,8 @@ def _run(
     try:
         if not names:
             raise NotLaunchableError("none of its nodes is usable")
-        job = replace(launch(cluster, tests, names, arguments, part=part), reservation=reservation)
+        job = launch(cluster, tests, names, arguments, part=part)
+        job = replace(job, reservation=reservation, nonce=new_nonce())
         tests = tests[: len(job.turns)]
         verdicts, out = _submitted(
             cluster, head, job, partial(progress, ", ".join(test.name for test in tests)), pending_s, plans

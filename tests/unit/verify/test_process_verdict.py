@@ -77,7 +77,7 @@ def test_what_starts_a_process_says_where_before_it_has_a_word(build: Build) -> 
     ran = subprocess.run(
         command, env={"SLURMD_NODENAME": "w2", "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True
     )
-    assert ran.stdout == '{"event": "node", "host": "w2"}\nmine\n'
+    assert ran.stdout == '{"event": "node", "host": "w2", "launch": ""}\nmine\n'
 
 
 def test_each_node_reports_and_the_headline_is_of_all(build: Build) -> None:
