@@ -507,7 +507,7 @@ def files(job: Launch) -> dict[str, str]:
     """The files that its processes run, with their SHA-256 as `roles/smoke_tests` installs them on nodes."""
     texts = {f"{turn.test}.py": turn.program.text for turn in job.turns}
     texts |= {f"{module.name}.py": module.text for turn in job.turns for module in turn.program.imports}
-    shared = ("in_turn", "ranks", "limits") if job.kind.ranked else ()
+    shared: tuple[str, ...] = ("in_turn", "ranks", "limits") if job.kind.ranked else ()
     shared += ("node_image",) if job.turns[0].program.container else ()
     digests = {name: digest_of(text) for name, text in texts.items() if text}
     return digests | {f"{name}.py": _digest(name) for name in shared}
