@@ -51,6 +51,8 @@ class Declared(TypedDict):
     gpus: DeclaredGpus | None
     links: list[DeclaredLink]
     mounts: list[DeclaredMount]
+    accounts: dict[str, int]  # numbers of users
+    hosts: dict[str, str]  # addresses of some nodes
     time_servers: list[str]  # addresses or names; empty: the node itself
     turn: int  # that the design's power gives it, from 0; -1: none
     turns: int
@@ -76,6 +78,8 @@ def declared(cluster: Cluster, node: Node) -> Declared:
         else None,
         "links": [*_networks(cluster, node), *_adapters(cluster, node)],
         "mounts": list(_mounts(cluster, node)),
+        "accounts": dict(cluster.account_numbers),
+        "hosts": dict(cluster.some_hosts),
         "time_servers": [*servers, *(time.external if not time.on else ())],
         "turn": cluster.turns.get(node.name, -1),
         "turns": len(cluster.power_turns) or 1,

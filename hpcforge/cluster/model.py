@@ -465,6 +465,8 @@ class SiteRole:
     on: tuple[str, ...]
 
 
+_SAMPLE = 50  # nodes and accounts that each node compares
+
 # Parameters of a partition that keep jobs out, and values with which they do not.
 _SELECTIVE = {
     "allocnodes", "allowaccounts", "allowgroups", "allowqos", "denyaccounts", "denyqos", "maxcpuspernode",
@@ -859,6 +861,17 @@ class Cluster:
         """Which of the `power_turns`, from 0, each worker is in; all are in one if there are none."""
         turns = self.power_turns or (tuple(worker.name for worker in self.workers),)
         return {name: number for number, turn in enumerate(turns) for name in turn}
+
+    @cached_property
+    def account_numbers(self) -> Mapping[str, int]:
+        """The number of each of some accounts that jobs may have."""
+        return {user.name: user.uid for user in self.users[:_SAMPLE]}
+
+    @cached_property
+    def some_hosts(self) -> Mapping[str, str]:
+        """The address of each node, or of some of many, evenly."""
+        step = -(-len(self.nodes) // _SAMPLE)
+        return {node.name: node.address for node in self.nodes[:: max(1, step)]}
 
     def declared(self, node: Node) -> str:
         """What the blueprint declares of a node, as JSON, for smoke tests that compare it."""

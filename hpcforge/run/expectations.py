@@ -20,7 +20,7 @@ from hpcforge.verify.verdicts import Verdict
 if TYPE_CHECKING:
     from hpcforge.node.answer_types import Facts
 
-_REHEARSED_TO = 0.5  # of the usual rate a line is at most where nodes share cores, with each other and with all else
+_REHEARSED_TO = 0.25  # of the usual rate a line is at most where nodes share cores, with each other and with all else
 _OTHER_WORK = {"dtypes", "size", "size_mib"}  # options with which a GPU's rate is another one
 
 

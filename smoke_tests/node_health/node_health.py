@@ -8,10 +8,12 @@ and for an MTU any other value. Interfaces that are no hardware, as in a rehears
 the time server by SNTP (RFC 4330), whatever the node's own time service reports. The node has no other job, so
 processes that together keep half a core busy for twenty seconds were left behind: ranks would wait for theirs. So was
 a process on an NVIDIA GPU, whatever it does there: it holds memory, and takes time from the tests that follow. Where
-NVSwitches connect GPUs, each is to be registered, Fabric Manager runs, and no switch had a fatal error since.
+NVSwitches connect GPUs, each is to be registered, Fabric Manager runs, and no switch had a fatal error since. What a
+job sees besides (`job_view`) are devices that open, room, names of other nodes, name servers and account numbers.
 
-Versions of kernel, GPU driver, firmware and BIOS, of PyTorch and of packages that jobs depend on, and MTUs, are texts:
-hpcforge compares them among nodes of the same hardware. Standard library alone, Python 3.9.
+Versions of kernel, GPU driver, firmware and BIOS, of PyTorch, its wheels and packages that jobs depend on, MTUs, limits
+and Slurm's configuration are texts: hpcforge compares them among nodes of the same hardware. Standard library alone,
+Python 3.9.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import fcntl
 import ipaddress
 import json
 import os
+import pwd
 import re
 import signal
 import socket
@@ -31,9 +34,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import job_view
+from job_view import Part
 
 NTP_PORT = 123
 _NTP_EPOCH = 2_208_988_800  # seconds from 1900, where NTP begins, to 1970
@@ -68,16 +73,6 @@ METRICS = "var/lib/hpcforge_metrics/gpus.prom"
 _FATAL_SXID = re.compile(
     r'^nvswitch_sxid_seconds\{bus="([0-9a-f:]{7,16})",sxid="(\d{1,6})",kind="fatal"\} ([0-9.]{1,20})$', re.MULTILINE
 )
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a node: its name, what is declared, what was seen, and whether that will do."""
-
-    name: str
-    expected: object
-    got: object
-    right: bool
 
 
 def text(path: Path) -> str:
@@ -414,6 +409,9 @@ def versions(declared: Mapping[str, Any], by_address: Mapping[str, str], root: P
         "mtu": ", ".join(f"{of} {mtu}" for of, mtu in mtus.items()) or "none",
         "pytorch": pytorch(root),
         **{what: packages(names, root) for what, names in PACKAGES.items()},
+        "wheels": job_view.wheels(root),
+        "limits": job_view.limits(),
+        "slurm_conf": job_view.slurm_conf(root),
     }
 
 
@@ -448,7 +446,9 @@ def main() -> int:
     by_address = interfaces()
     on_time, offset_s = clock(declared["time_servers"], asked.clock_s)
     own = (*gpus_unused(declared["gpus"]), *fabric(declared["gpus"], Path("/"))) if declared["gpus"] else ()
-    compared = [*parts(declared, by_address), *own, on_time, left_alone(asked.busy_cores)]
+    home = pwd.getpwuid(os.geteuid()).pw_dir
+    seen = job_view.compared(declared, home)
+    compared = [*parts(declared, by_address), *own, *seen, on_time, left_alone(asked.busy_cores)]
     for part in compared:
         report(asked.json, part)
     found = versions(declared, by_address)

@@ -28,6 +28,7 @@ def program() -> ModuleType:
     spec = importlib.util.spec_from_file_location("node_health", PROGRAM)
     assert spec is not None
     assert spec.loader is not None
+    sys.path.append(str(PROGRAM.parents[1]))  # of the modules that programs share
     module = importlib.util.module_from_spec(spec)
     sys.modules["node_health"] = module
     spec.loader.exec_module(module)
@@ -46,6 +47,8 @@ def declared() -> dict[str, Any]:
             {**link, "of": "compute", "interface": "mlx5_0", "rate_gbps": 400.0},
         ],
         "mounts": [{"path": "/scratch"}],
+        "accounts": {},
+        "hosts": {},
         "time_servers": [],
     }
 
@@ -119,6 +122,9 @@ def test_a_node_that_is_as_declared(program: ModuleType, tmp_path: Path) -> None
         "slurm": "libmunge2 0.5.15-2, slurmd 22.05.8-4",
         "mpi": "none",
         "rdma": "none",
+        "wheels": "none",
+        "limits": program.job_view.limits(),
+        "slurm_conf": "none",
     }
 
 
@@ -337,10 +343,20 @@ def test_a_server_without_an_answer_is_named(program: ModuleType, monkeypatch: p
 def test_as_a_program_it_reports_each_difference(tmp_path: Path) -> None:
     memory = {**declared(), "gpus": None, "links": [], "mounts": [], "memory_mib": 1 << 40}
     file = tmp_path / "declared.json"
+    # the name servers of this machine are no part of the test
+    (tmp_path / "sitecustomize.py").write_text("import job_view; job_view.name_servers = lambda _text: []\n")
+    path = {"PYTHONPATH": f"{tmp_path}:{PROGRAM.parents[1]}"}
 
     def run() -> tuple[int, list[dict[str, Any]]]:
         command = [sys.executable, str(PROGRAM), "--json", "--busy-cores=1000", "--declared", str(file)]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        ran = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env=os.environ | path,
+        )
         assert ran.stderr == ""
         return ran.returncode, [json.loads(line) for line in ran.stdout.splitlines()]
 

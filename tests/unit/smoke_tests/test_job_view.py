@@ -1,0 +1,170 @@
+"""What a job sees of its node: each difference that a node may have from its neighbours is named."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pwd
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.support.shipped import ROOT
+
+
+@pytest.fixture(scope="module")
+def view() -> Iterator[ModuleType]:
+    sys.path.append(str(ROOT / "smoke_tests"))
+    yield importlib.import_module("job_view")
+    sys.path.remove(str(ROOT / "smoke_tests"))
+
+
+def installed(root: Path, *wheels: str) -> Path:
+    """Return a root with these wheels, as pip records them."""
+    for wheel in wheels:
+        folder = root / "opt/hpcforge/pytorch/lib/python3.11/site-packages" / f"{wheel}.dist-info"
+        folder.mkdir(parents=True)
+        name = wheel.partition("-")[0]
+        (folder / "RECORD").write_text(
+            f"{name}/__init__.py,sha256=abc,10\n{name}/__pycache__/__init__.cpython-311.pyc,,\n"
+            f"{wheel}.dist-info/INSTALLER,sha256=def,4\n{wheel}.dist-info/RECORD,,\n"
+        )
+    return root
+
+
+def test_another_numpy_in_the_environment_is_another_text(view: ModuleType, tmp_path: Path) -> None:
+    same = [view.wheels(installed(tmp_path / name, "numpy-2.1.0", "torch-2.13.0+cpu")) for name in ("w1", "w2")]
+    assert same[0] == same[1]
+    assert same[0].startswith("torch 2.13.0+cpu, numpy 2.1.0, 2 wheels ")
+    other = view.wheels(installed(tmp_path / "w3", "numpy-1.26.4", "torch-2.13.0+cpu"))
+    assert other.startswith("torch 2.13.0+cpu, numpy 1.26.4, 2 wheels ")
+    assert view.wheels(tmp_path / "w4") == "none"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "alike"),
+    [
+        ("sha256=abc", "sha256=xyz", False),  # a file of the wheel
+        ("__pycache__/__init__.cpython-311", "__pycache__/__init__.cpython-313", True),
+        ("INSTALLER,sha256=def", "INSTALLER,sha256=uvw", True),  # pip or another
+    ],
+)
+def test_a_record_counts_by_its_files(view: ModuleType, tmp_path: Path, old: str, new: str, alike: bool) -> None:
+    one, other = (installed(tmp_path / name, "numpy-2.1.0") for name in ("w1", "w2"))
+    record = next(other.glob("opt/*/*/lib/*/site-packages/*/RECORD"))
+    assert old in record.read_text()
+    record.write_text(record.read_text().replace(old, new))
+    assert (view.wheels(one) == view.wheels(other)) == alike
+
+
+def test_a_stale_configuration_of_slurm_is_another_text(view: ModuleType, tmp_path: Path) -> None:
+    assert view.slurm_conf(tmp_path) == "none"
+    texts = []
+    for number, folder in enumerate(("etc/slurm", "var/spool/slurmd/conf-cache", "run/slurm/conf")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "slurm.conf").write_text(f"SlurmdTimeout={number}\n")
+        texts.append(view.slurm_conf(tmp_path))
+    assert len({*texts}) == 3  # slurmd's own copy counts before /etc
+
+
+def test_limits_are_soft_and_hard(view: ModuleType) -> None:
+    words = [each.split() for each in view.limits().split(", ")]
+    assert [name for name, _ in words] == ["nofile", "memlock", "nproc"]
+    assert all(len(value.split("/")) == 2 for _, value in words)
+
+
+def test_a_device_that_does_not_open(view: ModuleType, tmp_path: Path) -> None:
+    """Whoever runs the test: a socket is a file that nobody can open. One that is missing is another part's."""
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "nvidia1").touch()
+    with socket.socket(socket.AF_UNIX) as nothing:
+        nothing.bind(str(tmp_path / "dev" / "nvidia0"))
+        parts = [*view.devices(["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2"], tmp_path)]
+    assert [(part.name, part.got, part.right) for part in parts] == [
+        ("GPU /dev/nvidia0 for users", "No such device or address", False),
+        ("GPU /dev/nvidia1 for users", "opens", True),
+    ]
+
+
+def test_room_that_jobs_need(view: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.statvfs(tmp_path)
+    full = {"/shm": (256, 8), "/home": (0, 10**6), "/tmp": (10**6, 0)}
+
+    def seen(path: Path) -> os.statvfs_result:
+        blocks, inodes = full[str(path)]
+        fields = [*real]
+        fields[0:2], fields[4], fields[5], fields[7] = (4096, 4096), blocks, 10**7, inodes
+        return os.statvfs_result(fields)
+
+    monkeypatch.setattr(view.os, "statvfs", seen)
+    parts = [*view.room([Path("/shm"), Path("/home"), Path("/tmp")])]
+    assert not any(part.right for part in parts)
+    assert [part.name for part in parts] == [
+        "free room of /shm, MiB",
+        "free inodes of /shm",
+        "free room of /home, MiB",
+        "free inodes of /tmp",
+    ]
+    monkeypatch.undo()
+    assert [*view.room([tmp_path / "not there"])] == []
+
+
+def test_an_account_with_another_number(view: ModuleType) -> None:
+    own = pwd.getpwuid(os.getuid())
+    assert [*view.accounts({own.pw_name: own.pw_uid})] == []
+    other, missing = view.accounts({own.pw_name: own.pw_uid + 1, "nobody-of-this-name": 7})
+    assert (other.name, other.got, other.right) == (f"number of account {own.pw_name}", str(own.pw_uid), False)
+    assert missing.got == "missing"
+
+
+def test_a_name_with_another_address(view: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = {"w1": "10.0.0.1", "w2": "10.0.0.9"}
+
+    def resolve(name: str, *_: object) -> list[tuple[object, ...]]:
+        if name not in addresses:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return [(0, 0, 0, "", (addresses[name], 0))]
+
+    monkeypatch.setattr(view.socket, "getaddrinfo", resolve)
+    wrong = [*view.hosts({"w1": "10.0.0.1", "w2": "10.0.0.2", "w3": "10.0.0.3"})]
+    assert [(part.name, part.expected, part.got) for part in wrong] == [
+        ("address of w2", "10.0.0.2", "10.0.0.9"),
+        ("address of w3", "10.0.0.3", "Temporary failure in name resolution"),
+    ]
+    monkeypatch.setattr(view, "_HOSTS_S", -1.0)
+    (late,) = view.hosts({"w1": "10.0.0.1"})
+    assert (late.name, late.right) == ("names of other nodes", False)
+
+
+def test_a_name_server_that_is_dead(view: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that refuses the question answers: whether it knows a name is no matter of this part."""
+    monkeypatch.setattr(view, "_ANSWER_S", 0.2)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        (silent,) = view.name_servers("search example.org\nnameserver 127.0.0.1\n", port)
+        assert (silent.name, silent.got, silent.right) == ("name server 127.0.0.1", "none", False)
+        while True:  # what the silent one was asked
+            server.settimeout(0.0)
+            try:
+                server.recv(512)
+            except OSError:
+                break
+        server.settimeout(30)
+
+        def refuse() -> None:
+            question, address = server.recvfrom(512)
+            server.sendto(question[:2] + b"\x80\x05" + question[4:], address)
+
+        monkeypatch.setattr(view, "_ANSWER_S", 30.0)
+        answering = threading.Thread(target=refuse)
+        answering.start()
+        (part,) = view.name_servers("nameserver 127.0.0.1\n", port)
+        answering.join()
+    assert part.right
+    assert [*view.name_servers("nameserver fe80::1\n# nameserver 10.0.0.1\n")] == []
