@@ -155,8 +155,17 @@ def _answers(server: str, port: int) -> bool:
     return False
 
 
-def compared(declared: Mapping[str, Any], home: str, root: Path = Path("/")) -> list[Part]:
-    """Return every part of what jobs see. `home`: that of this account."""
+def home_of(uid: int) -> str:
+    """Return the home of an account; the root folder where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return "/"
+
+
+def compared(declared: Mapping[str, Any], uid: int, root: Path = Path("/")) -> list[Part]:
+    """Return every part of what jobs of an account see."""
+    home = home_of(uid)
     gpus = declared["gpus"] or {"devices": []}
     try:
         resolv_conf = (root / "etc/resolv.conf").read_text(errors="replace")

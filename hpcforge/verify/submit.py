@@ -455,13 +455,15 @@ if [ "$code" -gt 128 ]; then ulimit -c 0; trap - HUP INT TERM; kill -"$((code - 
 exit "$code"
 """
 
-# The first line of a task, before the program has a word. A program that is not the one of this launch is not run.
+# The first line of a task, before the program has a word. A program that is not the one of this launch is not run,
+# and the step ends: other ranks would wait for those of this node.
 _FIRST_EVENT = '"event": "node", "host": "$SLURMD_NODENAME", "launch": "$HPCFORGE_LAUNCH"'.replace('"', '\\"')
 _AS_INSTALLED = f"""\
 changed=$([ -n "$HPCFORGE_FILES" ] && cd {SMOKE_TESTS} &&
   printf '%s  %s\\n' $HPCFORGE_FILES | sha256sum --check --quiet 2>/dev/null)
 if [ -n "$changed" ]; then
   echo "{{\\"event\\": \\"changed\\", \\"host\\": \\"$SLURMD_NODENAME\\", \\"file\\": \\"${{changed%%:*}}\\"}}"
+  scancel "$SLURM_JOB_ID.$SLURM_STEP_ID" 2>/dev/null
   exit 65
 fi
 """

@@ -23,7 +23,6 @@ import fcntl
 import ipaddress
 import json
 import os
-import pwd
 import re
 import signal
 import socket
@@ -446,8 +445,7 @@ def main() -> int:
     by_address = interfaces()
     on_time, offset_s = clock(declared["time_servers"], asked.clock_s)
     own = (*gpus_unused(declared["gpus"]), *fabric(declared["gpus"], Path("/"))) if declared["gpus"] else ()
-    home = pwd.getpwuid(os.geteuid()).pw_dir
-    seen = job_view.compared(declared, home)
+    seen = job_view.compared(declared, os.geteuid())
     compared = [*parts(declared, by_address), *own, *seen, on_time, left_alone(asked.busy_cores)]
     for part in compared:
         report(asked.json, part)
