@@ -6,6 +6,7 @@ Each look is bounded in time. Standard library alone, Python 3.9.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import pwd
@@ -77,8 +78,11 @@ def _limit(number: int) -> str:
     return "unlimited" if number == resource.RLIM_INFINITY else str(number)
 
 
-def devices(files: Sequence[str], root: Path) -> Iterator[Part]:
-    """Yield for each device file whether this account can open it; one that is missing is another part's."""
+def devices(files: Sequence[str], root: Path, *, stand_ins: bool = False) -> Iterator[Part]:
+    """Yield for each device file whether this account can open it; one that is missing is another part's.
+
+    `stand_ins`: no driver is behind them, so the kernel's answer after the check of permissions is ENXIO.
+    """
     for file in files:
         path = root / file.lstrip("/")
         if not path.exists():
@@ -87,7 +91,7 @@ def devices(files: Sequence[str], root: Path) -> Iterator[Part]:
             os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
             got = "opens"
         except OSError as error:
-            got = os.strerror(error.errno)
+            got = "opens" if stand_ins and error.errno == errno.ENXIO else os.strerror(error.errno)
         yield Part(f"GPU {file} for users", "opens", got, got == "opens")
 
 
@@ -166,13 +170,13 @@ def home_of(uid: int) -> str:
 def compared(declared: Mapping[str, Any], uid: int, root: Path = Path("/")) -> list[Part]:
     """Return every part of what jobs of an account see."""
     home = home_of(uid)
-    gpus = declared["gpus"] or {"devices": []}
+    gpus = declared["gpus"] or {"devices": [], "kind": ""}
     try:
         resolv_conf = (root / "etc/resolv.conf").read_text(errors="replace")
     except OSError:
         resolv_conf = ""
     return [
-        *devices(gpus["devices"], root),
+        *devices(gpus["devices"], root, stand_ins=gpus["kind"] == "fake"),
         *room([root / "dev/shm", root / "tmp", root / home.lstrip("/")]),
         *accounts(declared["accounts"]),
         *hosts(declared["hosts"]),

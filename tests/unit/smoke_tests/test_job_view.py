@@ -85,10 +85,12 @@ def test_a_device_that_does_not_open(view: ModuleType, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as nothing:
         nothing.bind(str(tmp_path / "dev" / "nvidia0"))
         parts = [*view.devices(["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2"], tmp_path)]
+        (stand_in,) = view.devices(["/dev/nvidia0"], tmp_path, stand_ins=True)
     assert [(part.name, part.got, part.right) for part in parts] == [
         ("GPU /dev/nvidia0 for users", "No such device or address", False),
         ("GPU /dev/nvidia1 for users", "opens", True),
     ]
+    assert stand_in.right
 
 
 def test_room_that_jobs_need(view: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
