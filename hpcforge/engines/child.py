@@ -75,9 +75,9 @@ def main() -> None:
     first = json.loads(next(lines, "null"))
     if first is None:  # begun early, and then not needed
         return
-    route = Route(_target(first["via"]) if first["via"] else None)
-    site = ChildContext(Path(first["known_hosts"]), Path(first["artifacts"]), route, events_fd, BoundedSemaphore())
     targets = {each["name"]: _target(each) for each in first["targets"]}
+    route = Route(_target(first["via"]) if first["via"] else None, targets)
+    site = ChildContext(Path(first["known_hosts"]), Path(first["artifacts"]), route, events_fd, BoundedSemaphore())
     queues: dict[tuple[str, bool], Queue[Json]] = {}
     for line in lines:
         task = json.loads(line)

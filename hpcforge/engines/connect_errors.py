@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Iterable
 
 import paramiko
 
-from hpcforge.engines.host_keys import UnreachableError
+from hpcforge.engines.host_keys import UnreachableError, host_keys
 from hpcforge.engines.packets import HandshakeError, NothingInCommonError
 from hpcforge.engines.tasks import CONNECT_S, Target
 
@@ -22,11 +23,14 @@ def dropped(error: BaseException) -> bool:
     return isinstance(error, HandshakeError) and error.by_chance
 
 
-def classify(target: Target, error: BaseException) -> UnreachableError:
-    """What went wrong while connecting, as a reason and a sentence that says what to do."""
+def classify(target: Target, error: BaseException, nodes: Iterable[Target] = ()) -> UnreachableError:
+    """What went wrong while connecting, as a reason and a sentence that says what to do.
+
+    `nodes`: all of the inventory. One of them may answer at another's address.
+    """
     where = f"{target.name} ({target.address})"
     if isinstance(error, paramiko.BadHostKeyException):
-        return _host_key_changed(target.name, where, error)
+        return _host_key_changed(target, where, error, nodes)
     if isinstance(error, paramiko.AuthenticationException) and _CLOSED_AT_LOGIN in str(error):
         return UnreachableError(
             "login",
@@ -83,11 +87,30 @@ def _no_connection(where: str, error: OSError, start: str | None) -> Unreachable
     return UnreachableError("handshake", f"{where} cannot be connected to: {error}")
 
 
-def _host_key_changed(name: str, where: str, error: paramiko.BadHostKeyException) -> UnreachableError:
+def _host_key_changed(
+    target: Target, where: str, error: paramiko.BadHostKeyException, nodes: Iterable[Target]
+) -> UnreachableError:
+    shown = (error.key.get_name(), error.key.get_base64())
+    others = [node for node in nodes if node.name != target.name and shown in _keys(node)]
+    if others:
+        name = others[0].name
+        return UnreachableError(
+            "host-key",
+            f"{name} answers at the address of {where}: its host key {error.key.fingerprint} is that of {name} "
+            f"({others[0].address}): nothing was sent; two nodes have this address, or cables or leases are swapped: "
+            f"`ip address` on the console of {name}",
+        )
     return UnreachableError(
         "host-key",
         f"the host key of {where} is {error.key.fingerprint}, but the inventory has "
         f"{error.expected_key.fingerprint}: nothing was sent; if the node was reinstalled or replaced, remove the "
         "old key with "
-        f"`hpcforge nodes replace BLUEPRINT {name}`, then apply with --trust-new",
+        f"`hpcforge nodes replace BLUEPRINT {target.name}`, then apply with --trust-new",
     )
+
+
+def _keys(target: Target) -> list[tuple[str, str]]:
+    try:
+        return host_keys(target)
+    except UnreachableError:
+        return []

@@ -6,6 +6,7 @@ Runs in the engine's child process, as `ssh` does.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import paramiko
@@ -29,6 +30,7 @@ class Route:
     """
 
     via: Target | None
+    nodes: Mapping[str, Target] = field(default_factory=dict)  # all of the inventory, by name
     _client: paramiko.SSHClient | None = None
     _failed: tuple[float, UnreachableError] | None = None
     _making: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(1))
@@ -37,7 +39,7 @@ class Route:
     def connect(self, target: Target) -> paramiko.SSHClient:
         """A connection to a node whose host key is known. Raises `UnreachableError`."""
         with self._at_once:
-            return connect(target, self._stream)
+            return connect(target, self._stream, self.nodes.values())
 
     def host_key(self, target: Target) -> str:
         """The key that a node shows. Raises `UnreachableError`."""

@@ -10,7 +10,7 @@ import base64
 import itertools
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
@@ -61,14 +61,14 @@ Made = TypeVar("Made")
 _FAILURES = (OSError, EOFError, ValueError, paramiko.SSHException)
 
 
-def connect(target: Target, stream: Callable[[Target], Stream]) -> paramiko.SSHClient:
-    """A connection, over a stream to port 22, to a node whose host key is one of the inventory's.
+def connect(target: Target, stream: Callable[[Target], Stream], nodes: Iterable[Target] = ()) -> paramiko.SSHClient:
+    """A connection, over a stream to port 22, to a node whose host key is one of the inventory's, which has `nodes`.
 
     Raises:
         UnreachableError: with the reason.
     """
     known = _known(target)
-    return _retried(target, lambda: _login(target, known, stream))
+    return _retried(target, lambda: _login(target, known, stream), nodes)
 
 
 def _login(
@@ -99,7 +99,7 @@ def _login(
     return client
 
 
-def _retried(target: Target, attempt: Callable[[], Made]) -> Made:
+def _retried(target: Target, attempt: Callable[[], Made], nodes: Iterable[Target] = ()) -> Made:
     """What an attempt makes. One that sshd drops before its banner is tried once more, since it drops by chance."""
     try:
         try:
@@ -110,7 +110,7 @@ def _retried(target: Target, attempt: Callable[[], Made]) -> Made:
             gevent.sleep(RETRY_S)
             return attempt()
     except _FAILURES as error:
-        raise classify(target, error) from error
+        raise classify(target, error, nodes) from error
 
 
 def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:

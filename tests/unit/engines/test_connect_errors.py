@@ -119,6 +119,18 @@ def test_a_changed_host_key_is_named_by_both_fingerprints() -> None:
     assert "nothing was sent" in str(known)
 
 
+def test_another_node_that_answers_at_an_address_is_known_by_its_key() -> None:
+    expected, shown = (paramiko.Ed25519Key(data=base64.b64decode(KEY.split()[1])), paramiko.ECDSAKey.generate())
+    other = Target("n4", "192.0.2.4", "ops", "sudo", host_keys=(f"{shown.get_name()} {shown.get_base64()} n4",))
+    strange = Target("n5", "192.0.2.5", "ops", "sudo", host_keys=("ssh-ed25519 %",))
+    error = paramiko.BadHostKeyException("192.0.2.1", shown, expected)
+    text = str(classify(TARGET, error, (TARGET, strange, other)))
+    assert text.startswith("n4 answers at the address of n1 (192.0.2.1): its host key ")
+    assert "is that of n4 (192.0.2.4): nothing was sent; two nodes have this address" in text
+    assert "nodes replace" not in text
+    assert "nodes replace BLUEPRINT n1" in str(classify(TARGET, error, (TARGET, strange)))
+
+
 KEY_OF_A_SERVER = paramiko.ECDSAKey.generate()
 
 
