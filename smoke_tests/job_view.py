@@ -22,14 +22,15 @@ from typing import Any
 
 WHEELS = ("opt/hpcforge/*/lib/python3*/site-packages", "usr/local/lib/python3*/dist-packages")
 SLURM_CONF = ("run/slurm/conf", "var/spool/slurmd/conf-cache", "etc/slurm")  # the last where the head hands out none
-LIMITS = {"nofile": resource.RLIMIT_NOFILE, "memlock": resource.RLIMIT_MEMLOCK, "nproc": resource.RLIMIT_NPROC}
+LIMITS = {"nofile": resource.RLIMIT_NOFILE, "memlock": resource.RLIMIT_MEMLOCK}  # nproc goes by the memory, to a page
 ROOM_MIB = 64  # least that jobs need of a folder; PyTorch's loaders fail with a /dev/shm of less
 _INODES = 100
 _NAMED = ("torch", "numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "jax", "tensorflow")
 _HOSTS_S = 15.0  # for all names: a resolver waits 5 s for each server that is silent
 _TRIES, _ANSWER_S = 3, 1.0
 _PORT = 53
-_NOT_OF_WHEEL = ("__pycache__", "INSTALLER", "REQUESTED", "direct_url.json")  # other on each node, or not its content
+# Other on each node, or not its content; scripts outside of the folder begin with the path of their environment.
+_NOT_OF_WHEEL = ("__pycache__", "INSTALLER", "REQUESTED", "direct_url.json", "../")
 
 
 @dataclass(frozen=True)
