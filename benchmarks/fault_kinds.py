@@ -137,9 +137,12 @@ def _neighbour(of: NodeWiring, node: int) -> int:
 def expected(of: NodeWiring, faults: Sequence[Fault]) -> dict[Part, Fault]:
     """The parts that are named where each fault is named exactly. A node that is slow explains its network."""
     parts: dict[Part, Fault] = {}
+    slow = {each.part.of for each in faults if each.part.kind == "node" and each.of != "network"}
     for fault in faults:
         part = fault.part
-        if part.kind == "node" and fault.of == "network" and of.rails == 1 and part not in parts:
+        if part.kind in ("cable", "adapter", "gpu", "node") and part.of in slow:
+            part = Part("node", part.of)
+        elif part.kind == "node" and of.rails == 1:
             part = Part("cable", part.of)
         elif part.kind == "rail" and len({leaves[part.of] for leaves in of.leaf}) == 1 and of.rails > 1:
             part = Part("leaf", of.leaf[0][part.of])
@@ -158,8 +161,12 @@ def touches(of: NodeWiring, part: Part, fault: Fault, plan: bool) -> bool:
     if kind == "pair":
         return part.kind == "cable" and part.of in (number, at)
     if kind == "rail":
-        return (part.kind == "leaf" and of.known and any(of.leaf[n][number] == part.of for n in range(len(of.nodes)))
-                ) or (not plan and part.kind == "cable" and part.at == number)
-    if part.kind in ("leaf", "uplinks", "uplink") and part.of == number:
-        return kind in ("leaf", "uplinks") or part.kind == "uplinks"
-    return not plan and part.kind == "cable" and of.leaf[part.of][part.at] == number
+        leaves = {leaf[number] for leaf in of.leaf}
+        return (part.kind == "leaf" and part.of in leaves) or (not plan and part == Part("cable", part.of, number))
+    if plan:
+        return part.of == number and (part.kind, kind) in _IN_LEAF
+    on_leaf = [node for node, _ in of.on_leaf[number]]
+    return part.of in on_leaf or (part.kind == "pair" and part.at in on_leaf)
+
+
+_IN_LEAF = {(a, b) for a in ("leaf", "uplinks", "uplink") for b in ("leaf", "uplinks", "uplink") if (a, b) != ("uplink",) * 2}

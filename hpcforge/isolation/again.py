@@ -110,13 +110,17 @@ def _over_uplink(
     met = evidence.state.met
     links = [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable and (node, rail) not in tainted]
     links = links or [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable]
+    later: list[Pair] = []  # those that have met
     for node, rail in sorted(links, key=lambda link: wiring.uplink(part.of, *link) != part.at):
-        before = {wiring.unit_of[other] for number in evidence.of_node[node] for other in met[number][1:3]}
+        paired = {other for number in evidence.of_node[node] for other in met[number][1:3]}
+        before = {wiring.unit_of[other] for other in paired}
         there = wiring.reached_over(part.of, part.at, rail)
         partners = [other for other in there if other in usable and (other, rail) not in tainted]
         own, units = wiring.unit_of[node], len(wiring.units)
         partners.sort(key=lambda other: (wiring.unit_of[other] in before, (wiring.unit_of[other] - own) % units))
-        yield from (Pair(node, other, "suspect") for other in partners)
+        later += [Pair(node, other, "suspect") for other in partners if other in paired]
+        yield from (Pair(node, other, "suspect") for other in partners if other not in paired)
+    yield from later
 
 
 def _add_controls(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from hpcforge.isolation.lines import AGREEING, median, needed, surprise
@@ -26,6 +26,7 @@ _GOOD_OF_WHOLE = 0.02  # the share of values through such a part that may be goo
 UNSTEADY = 1e-5  # a part that would be low so often by chance in fewer runs than this is unsteady
 SUSPECT = 0.05  # and one below this is measured again
 FIRST_ROUNDS = 3  # those in which pairs are measured for their own sake
+_BY_CHANCE = 1e-4  # of fleets, in which routes unlike the plan may make an uplink look bad
 PATIENCE = 16  # values of a part after which it is not measured again
 
 
@@ -33,9 +34,8 @@ PATIENCE = 16  # values of a part after which it is not measured again
 class Weight:
     """The values that were measured through a part in one direction."""
 
-    low: list[Low] = field(default_factory=list)
+    low: dict[Low, int] = field(default_factory=dict)  # by value: the partner of a node, the other leaf of a leaf
     good: int = 0
-    others: set[int] = field(default_factory=set)  # partners of a node, other leaves of a leaf
 
 
 @dataclass
@@ -101,8 +101,8 @@ class Evidence:
                 other = met[number].b if first else met[number].a
                 for rail in rails:
                     out, back = (2 * rail, 2 * rail + 1) if first else (2 * rail + 1, 2 * rail)
-                    yield (number, out), "" if part.kind == "node" else "out", other
-                    yield (number, back), "" if part.kind == "node" else "in", other
+                    yield (number, out), "out", other
+                    yield (number, back), "in", other
         else:
             yield from self._through_leaf(part)
 
@@ -121,7 +121,7 @@ class Evidence:
                 elif elsewhere != part.of:
                     for place, way, target in ((out, "out", other), (back, "in", node)):
                         if part.kind == "uplinks" or wiring.uplink(part.of, target, rail) == part.at:
-                            yield (number, place), "" if part.kind == "uplinks" else way, elsewhere
+                            yield (number, place), way, elsewhere
 
     def weigh(self, part: Part) -> dict[Way, Weight]:
         """What was measured through a part, by direction."""
@@ -130,8 +130,7 @@ class Evidence:
             for low, way, other in self.through(part):
                 weight = found[way]
                 if low[1] in self.state.met[low[0]].low:
-                    weight.low.append(low)
-                    weight.others.add(other)
+                    weight.low[low] = other
                 else:
                     weight.good += 1
             self._weighed[part] = dict(found)
@@ -148,6 +147,11 @@ class Evidence:
         """The measurements of low values."""
         return {number for number, _ in lows}
 
+    def paths(self, lows: Collection[Low]) -> set[tuple[int, int, int]]:
+        """The paths of low values: both nodes and the place."""
+        met = self.state.met
+        return {(met[number].a, met[number].b, place) for number, place in lows}
+
     def rounds(self, lows: Collection[Low]) -> tuple[int, ...]:
         """The rounds of low values."""
         return tuple(sorted({self.state.met[number].round for number, _ in lows}))
@@ -161,6 +165,12 @@ class Evidence:
         crosses = of[met[number].a] != of[met[number].b]
         names = [f"{kind} {place // 2}" for kind in (("across", "inside") if crosses else ("inside", "across"))]
         return median(values), next((lines[name] for name in names if name in lines), FleetLine(0.0, 0.0))
+
+    def always(self, low: Low) -> bool:
+        """Whether a path was measured twice or more and was low each time."""
+        met = self.state.met
+        here = self.of_pair[met[low[0]].a, met[low[0]].b]
+        return len(here) > 1 and all(low[1] in met[number].low for number in here)
 
     def passed(self, low: Low) -> bool:
         """Whether a low value needs no other measurement: the same pair was good in the same direction.
@@ -187,27 +197,31 @@ class PairReading:
 
 
 def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
-    """Name the fewest parts through which nothing was good. `known` parts are bad; each low value counts once."""
+    """Name the fewest parts through which nothing was good. `known` parts are bad; each low value counts once.
+
+    Each finding takes low values that none before it explains, so there are at most as many as low values.
+    """
     counts = evidence.state.counts.get("pair", Counts())
     left = {low for low in evidence.lows if known.isdisjoint(_explaining(evidence, low))}
     findings: list[BadPart] = []
-    while True:
-        found = _best(evidence, left, needed(counts))
-        if found is None:
-            break
-        parts, lows = found
-        findings.append(_finding(evidence, "bad" if len(parts) == 1 else "could not tell", parts, lows, 0))
+    while best := _best(evidence, left, needed(counts)):
+        parts, lows = best
+        sure = len(parts) == 1 and not _may_be_a_route(evidence, parts[0], lows)
+        findings.append(_finding(evidence, "bad" if sure else "could not tell", parts, lows, 0))
         left -= lows
     suspects: list[Part] = []
     for part, weight in _unsure(evidence, left):
-        chance = surprise(counts, len(weight.low), weight.good)
+        chance = surprise(counts, len(weight.low), weight.good, _rate_beside(evidence, part, weight))
         agreed = len(evidence.runs(weight.low)) >= AGREEING and len(evidence.rounds(weight.low)) > 1
+        agreed = agreed and (part.kind == "pair" or len({*weight.low.values()}) > 1)
         if weight.good and chance < UNSTEADY and agreed:
-            findings.append(_finding(evidence, "unsteady", (part,), set(weight.low), weight.good))
+            verdict: Judgement = "could not tell" if _may_be_a_route(evidence, part, weight.low) else "unsteady"
+            findings.append(_finding(evidence, verdict, (part,), set(weight.low), weight.good))
             left -= {*weight.low}
         elif chance < SUSPECT and len(weight.low) + weight.good < PATIENCE:
             suspects.append(part)
     passing = {low for low in left if evidence.passed(low)}
+    findings = [*_by_routes(evidence, findings)]
     return PairReading(tuple(findings), tuple(sorted(left - passing)), tuple(suspects), len(passing))
 
 
@@ -218,32 +232,96 @@ def _explaining(evidence: Evidence, low: Low) -> set[Part]:
     return {*(Part("node", node) for node in ends), *(Part("adapter", node, rail) for node in ends)}
 
 
-def _best(evidence: Evidence, left: Collection[Low], enough: int) -> tuple[tuple[Part, ...], set[Low]] | None:
-    """The part that explains most of what is left, and what that is; several if they explain the same and none else."""
+def _best(evidence: Evidence, left: AbstractSet[Low], enough: int) -> tuple[tuple[Part, ...], set[Low]] | None:
+    """The part that explains most of what is left, and what that is; several if they explain the same and none else.
+
+    What is left must be enough by itself: a low value that another part explains says nothing of this one.
+    """
     counts = Counter(part for low in left for part in evidence.path(low))
-    order = sorted(
-        (part for part in counts if counts[part] >= AGREEING), key=lambda p: (-counts[p], _ORDER.index(p.kind), p)
-    )
+    order = sorted((p for p in counts if counts[p] >= enough), key=lambda p: (-counts[p], _ORDER.index(p.kind), p))
     tied: list[tuple[Part, set[Low]]] = []
     for part in order:
         if tied and counts[part] < counts[tied[0][0]]:
             break
-        ways = evidence.bad_ways(part)
-        lows = {low for weight in ways for low in weight.low}
-        if lows.isdisjoint(left):  # what is left through it is low in a direction that was good, too
+        low = {low: other for weight in evidence.bad_ways(part) for low, other in weight.low.items() if low in left}
+        if len(low) < enough or len(evidence.runs(low)) < AGREEING or len(evidence.rounds(low)) < 2:
             continue
-        if len(lows) < enough or len(evidence.runs(lows)) < AGREEING or len(evidence.rounds(lows)) < 2:
-            continue
-        others = {other for weight in ways for other in weight.others}
+        lows = {*low}
         if part.kind == "pair":
             if _ends_known(evidence, part, lows):
                 return (part,), lows
-        elif len(others) >= 2:
-            return (part,), lows
+        elif len({*low.values()}) >= 2 and (_on_enough_paths(evidence, part, lows) or len(lows) >= PATIENCE):
+            return (part, *_as_good(evidence, part, lows, order)), lows
         elif _only_one(evidence, part):
             tied.append((part, lows))
-    physical = [(part, lows) for part, lows in tied if part.kind in ("cable", "uplink")]
-    return (tuple(part for part, _ in physical), physical[0][1]) if physical else None
+    return _tie(tied)
+
+
+def _tie(tied: Sequence[tuple[Part, set[Low]]]) -> tuple[tuple[Part, ...], set[Low]] | None:
+    """Those of parts that explain the same: cables before all cables of a leaf."""
+    single = [(part, lows) for part, lows in tied if part.kind in ("cable", "uplink")] or tied
+    same = [part for part, lows in single if lows == single[0][1]]
+    return (tuple(same), single[0][1]) if same else None
+
+
+def _as_good(evidence: Evidence, part: Part, lows: AbstractSet[Low], others: Collection[Part]) -> Iterator[Part]:
+    """Other cables that explain low values as well as a cable does: no measurement shows them apart."""
+    if part.kind not in ("cable", "uplink"):
+        return
+    for other in others:
+        if other != part and other.kind in ("cable", "uplink"):
+            if lows <= {low for weight in evidence.bad_ways(other) for low in weight.low}:
+                yield other
+
+
+def _on_enough_paths(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
+    """Whether so many paths over an uplink are low that routes unlike the plan would make them so in few fleets.
+
+    Another uplink that took each path at random would take so many of one of the plan's uplinks with this chance.
+    """
+    if part.kind != "uplink":
+        return True
+    return evidence.state.wiring.uplinks[part.of] ** (1 - len(evidence.paths(lows))) <= _BY_CHANCE
+
+
+def _may_be_a_route(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
+    """Whether uplinks that routes take unlike the plan explain low values of a part as well as the part does.
+
+    A path crosses leaves, and not all of its rails are low. An uplink is low on few paths, or on some alone.
+    """
+    wiring, met = evidence.state.wiring, evidence.state.met
+    if part.kind == "uplink":
+        return not _on_enough_paths(evidence, part, lows)
+    if part.kind != "pair" or not wiring.known:
+        return False
+    rails = {place // 2 for _, place in lows}
+    leaves = {wiring.leaf[part.of][rail] for rail in rails}
+    crosses = all(wiring.crosses(part.of, part.at, rail) for rail in rails)
+    return crosses and not (len(rails) == wiring.rails and len(leaves) > 1)
+
+
+def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadPart]:
+    """Findings, of uplinks only where routes are as assumed: no path over their leaf is low beside what they explain."""
+    wiring = evidence.state.wiring
+    paths = [part for each in findings if each.verdict == "could not tell" for part in each.parts if part.kind == "pair"]
+    leaves = {leaf for part in paths for node in (part.of, part.at) for leaf in wiring.leaf[node]}
+    for each in findings:
+        doubted = each.parts[0].kind == "uplink" and (each.parts[0].of in leaves or each.verdict == "unsteady")
+        yield replace(each, verdict="could not tell") if doubted else each
+
+
+def _rate_beside(evidence: Evidence, part: Part, weight: Weight) -> float:
+    """How often values over the same leaf are low that do not depend on a part: what it must exceed to be named."""
+    wiring = evidence.state.wiring
+    if not wiring.known or part.kind not in ("cable", "uplink", "pair"):
+        return 0.0
+    rail = next(iter(weight.low))[1] // 2
+    leaves = {part.of} if part.kind == "uplink" else {wiring.leaf[part.of][rail]}
+    leaves |= {wiring.leaf[part.at][rail]} if part.kind == "pair" else set()
+    beside = [w for leaf in leaves for w in evidence.weigh(Part("uplinks", leaf)).values()]
+    low = len({low for w in beside for low in w.low} - {*weight.low})
+    count = sum(len(w.low) + w.good for w in beside) - len(weight.low) - weight.good
+    return (low + 1) / (count + 1) if count > 0 else 0.0
 
 
 def _ends_known(evidence: Evidence, pair: Part, lows: Collection[Low]) -> bool:
@@ -261,12 +339,17 @@ def _only_one(evidence: Evidence, part: Part) -> bool:
 
 
 def _unsure(evidence: Evidence, left: Collection[Low]) -> Iterator[tuple[Part, Weight]]:
-    """Parts that are low in several measurements and not in all, those that explain most first; each low value once."""
+    """Parts that are low in several measurements and not in all, those that explain most first; each low value once.
+
+    A path that is low whenever it is measured says nothing of parts that are low now and then.
+    """
+    left = {low for low in left if not evidence.always(low)}
     counts = Counter(part for low in left for part in evidence.path(low) if part.kind in ("cable", "uplink", "pair"))
     used: set[Low] = set()
     for part in sorted((p for p in counts if counts[p] > 1), key=lambda p: (-counts[p], _ORDER.index(p.kind), p)):
-        ways = [w for w in evidence.weigh(part).values() if w.low and not used.intersection(w.low)]
-        together = Weight([low for w in ways for low in w.low if low in left], sum(w.good for w in ways))
+        ways = [w for w in evidence.weigh(part).values() if w.low and w.good and not used.intersection(w.low)]
+        low = {low: other for w in ways for low, other in w.low.items() if low in left}
+        together = Weight(low, sum(w.good for w in ways))
         if len(evidence.runs(together.low)) > 1:
             used.update(together.low)
             yield part, together

@@ -35,7 +35,7 @@ def judged(state: State, now: Round, results: Results) -> State:
     kinds, slow = dict[str, PairValues](), dict(state.slow_rails)
     for (a, b), values in results.pairs.items():
         kinds.setdefault(_kind(state.wiring, a, b), {})[a, b] = values
-    for kind, pairs in kinds.items():
+    for kind, pairs in sorted(kinds.items(), reverse=True):  # those inside of leaves first
         if f"{kind} 0" not in lines:
             lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring.rails))
             for rail in _slow_rails(kind, lines, state.wiring.rails):

@@ -58,8 +58,11 @@ def needed(counts: Counts) -> int:
     return max(AGREEING, -int(log(_SURE / max(1, counts.values)) // -log(passing_rate(counts))))
 
 
-def surprise(counts: Counts, low: int, good: int) -> float:
-    """How many parts of the fleet would be low so often if low values only passed, on average."""
-    rate, of = passing_rate(counts), low + good
+def surprise(counts: Counts, low: int, good: int, beside: float = 0.0) -> float:
+    """How many parts of the fleet would be low so often if low values only passed, on average.
+
+    `beside` is how often values beside the part are low, where that is more often than in the fleet.
+    """
+    rate, of = max(passing_rate(counts), beside), low + good
     tail = sum(comb(of, number) * rate**number * (1 - rate) ** (of - number) for number in range(low, of + 1))
     return tail * max(1, counts.values)
