@@ -108,6 +108,8 @@ def _over_uplink(
     """Nodes of a leaf with nodes of others, reached over an uplink; those at its own place load it both ways."""
     wiring = evidence.state.wiring
     met = evidence.state.met
+    # the cable of a node with low values has carried good ones: then it does not make this uplink look bad
+    tainted = {link for link in tainted if evidence.bad_ways(Part("cable", *link))}
     links = [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable and (node, rail) not in tainted]
     links = links or [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable]
     later: list[Pair] = []  # those that have met
