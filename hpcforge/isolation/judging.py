@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from hpcforge.isolation.lines import line_of, median
+from hpcforge.isolation.lines import higher_line, line_of, median
 from hpcforge.isolation.state import (
     Alone,
     BadPart,
@@ -37,7 +37,7 @@ def judged(state: State, now: Round, results: Results) -> State:
         kinds.setdefault(_kind(state.wiring, a, b), {})[a, b] = values
     for kind, pairs in sorted(kinds.items(), reverse=True):  # those inside of leaves first
         if f"{kind} 0" not in lines:
-            lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring.rails))
+            lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring))
             for rail in _slow_rails(kind, lines, state.wiring.rails):
                 middle, low = lines[f"{kind} {rail}"].median, 2 * len(pairs)
                 finding = BadPart("bad", (_rail(state.wiring, rail),), middle, lines[kind], low, 0, (now.number,))
@@ -84,13 +84,20 @@ def _lines_of_nodes(results: Results) -> Iterator[tuple[str, FleetLine]]:
         yield "adapter", line_of("adapter", [values.loopback for values in every])
 
 
-def _lines_of_pairs(kind: str, pairs: PairValues, before: Lines, rails: int) -> Iterator[tuple[str, FleetLine]]:
+def _lines_of_pairs(kind: str, pairs: PairValues, before: Lines, wiring: NodeWiring) -> Iterator[tuple[str, FleetLine]]:
     """A line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
 
     Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.
+    A plan tells that all pairs can be as fast as those of some nodes are, and across leaves as fast as inside of them.
     """
+    rails = wiring.rails
     of_rail = [_by_reporter(pairs, slice(2 * rail, 2 * rail + 2)) for rail in range(rails)]
     every = line_of("pair", _by_reporter(pairs, slice(None)))
+    if wiring.known:
+        every = higher_line(every, _levels(pairs), [*chain.from_iterable(pairs.values())])
+    inside = before.get("inside")
+    if kind == "across" and inside and wiring.unblocked and every.median < inside.at_least:
+        every = inside
     yield kind, every
     slow_before = {*_slow_rails("inside", before, rails)} if "inside" in before else {*range(rails)}
     for rail in range(rails):
@@ -107,6 +114,16 @@ def _by_reporter(pairs: PairValues, places: slice) -> list[list[float]]:
     for (first, _), values in pairs.items():
         found.setdefault(first, []).extend(values[places])
     return [*found.values()]
+
+
+def _levels(pairs: PairValues) -> list[float]:
+    """What each node reached with its second best partner, since the best may report what it likes; or with the only one."""
+    found: dict[int, list[float]] = {}
+    for pair, values in pairs.items():
+        level = sorted(values)[3 * len(values) // 4]
+        for node in pair:
+            found.setdefault(node, []).append(level)
+    return [sorted(levels)[-2:][0] for levels in found.values()]
 
 
 def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[int]:

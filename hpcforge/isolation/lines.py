@@ -8,7 +8,7 @@ always low.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import comb, log
+from math import ceil, comb, log
 from statistics import median_low
 
 from hpcforge.isolation.state import Counts, FleetLine
@@ -18,6 +18,8 @@ _FLOOR = 0.3
 _DEVIATIONS = (
     3 * 1.4826
 )  # the median absolute deviation of a normal distribution is 1 / 1.4826 of its standard deviation
+_REACHING = 4  # nodes: one may report what it likes, and so to two partners
+_GAP, _BETWEEN = 0.8, 0.05  # from this part of the higher level up to its line there is at most this share of values
 _SURE = 1e-6  # how often a whole run may accuse a healthy part
 _LOWEST_RATE = 1e-3  # of passing low values that is assumed
 _BELIEVED = 100  # values without a passing low one that are assumed to have been seen before
@@ -46,6 +48,22 @@ def line_of(kind: str, by_node: Iterable[Sequence[float]]) -> FleetLine:
     values = [value for report in reports for value in report]
     spread = median([abs(value - middle) for value in values]) * _DEVIATIONS
     return FleetLine(max(_FLOOR * middle, min(PART_OF_MEDIAN[kind] * middle, middle - spread)), middle)
+
+
+def higher_line(line: FleetLine, levels: Sequence[float], values: Sequence[float]) -> FleetLine:
+    """The line by the level that a quarter of the nodes reach, four at least, where the median is far below it.
+
+    Then most values are low, as they are where many pairs share a bad part. In a fleet that spreads widely, values lie
+    between the two levels, and the median stays.
+    """
+    count = max(_REACHING, ceil(len(levels) / 4))
+    level = sorted(levels)[-count] if len(levels) >= count else 0.0
+    near = PART_OF_MEDIAN["pair"] * level
+    between = sum(_GAP * level <= value < near for value in values)
+    if line.median >= near or between > _BETWEEN * len(values):
+        return line
+    spread = median([abs(value - level) for value in values if value >= near]) * _DEVIATIONS
+    return FleetLine(max(_FLOOR * level, min(near, level - spread)), level)
 
 
 def passing_rate(counts: Counts) -> float:

@@ -31,6 +31,11 @@ class NodeWiring:
         """Whether there is a fabric plan."""
         return bool(self.leaf)
 
+    @cached_property
+    def unblocked(self) -> bool:
+        """Whether each leaf has an uplink for each of its nodes, so that traffic across leaves is as fast as inside."""
+        return all(self.uplinks[leaf] >= len(links) for leaf, links in self.on_leaf.items())
+
     def crosses(self, a: int, b: int, rail: int) -> bool:
         """Whether traffic between two nodes leaves its leaf."""
         return self.known and self.leaf[a][rail] != self.leaf[b][rail]
