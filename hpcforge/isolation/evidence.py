@@ -279,35 +279,53 @@ def _on_enough_paths(evidence: Evidence, part: Part, lows: Collection[Low]) -> b
 
     Another uplink that took each path at random would take so many of one of the plan's uplinks with this chance.
     """
-    if part.kind != "uplink":
-        return True
-    return evidence.state.wiring.uplinks[part.of] ** (1 - len(evidence.paths(lows))) <= _BY_CHANCE
+    return part.kind != "uplink" or _by_chance(evidence, part.of, len(evidence.paths(lows))) <= _BY_CHANCE
+
+
+def _by_chance(evidence: Evidence, leaf: int, paths: int) -> float:
+    count = evidence.state.wiring.uplinks[leaf]
+    return float(count) ** (1 - paths) if count else 1.0
 
 
 def _may_be_a_route(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
     """Whether uplinks that routes take unlike the plan explain low values of a part as well as the part does.
 
-    A path crosses leaves, and not all of its rails are low. An uplink is low on few paths, or on some alone.
+    An uplink is low on few paths; a path crosses leaves, and some of its rails are good. Inside a leaf a path may be low
+    by the line of such paths alone, where those across leaves are slower by design: it is not known to be good there.
     """
-    wiring, met = evidence.state.wiring, evidence.state.met
+    wiring, lines = evidence.state.wiring, evidence.state.lines
     if part.kind == "uplink":
         return not _on_enough_paths(evidence, part, lows)
     if part.kind != "pair" or not wiring.known:
         return False
-    rails = {place // 2 for _, place in lows}
-    leaves = {wiring.leaf[part.of][rail] for rail in rails}
-    crosses = all(wiring.crosses(part.of, part.at, rail) for rail in rails)
-    return crosses and not (len(rails) == wiring.rails and len(leaves) > 1)
+    places = {place for _, place in lows}
+    rails = {place // 2 for place in places}
+    if not all(wiring.crosses(part.of, part.at, rail) for rail in rails):
+        return {"inside", "across"} <= lines.keys() and lines["across"].median < lines["inside"].at_least
+    leaf = max((wiring.leaf[part.of][rail] for rail in rails), key=lambda of: _by_chance(evidence, of, len(places)))
+    return len(rails) < wiring.rails or _by_chance(evidence, leaf, len(places)) > _BY_CHANCE
 
 
 def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadPart]:
-    """Findings, of uplinks only where routes are as assumed: no path over their leaf is low beside what they explain."""
-    wiring = evidence.state.wiring
-    paths = [part for each in findings if each.verdict == "could not tell" for part in each.parts if part.kind == "pair"]
-    leaves = {leaf for part in paths for node in (part.of, part.at) for leaf in wiring.leaf[node]}
+    """Findings, of uplinks and unsteady cables only where routes are as assumed: nothing else over the leaf is in doubt."""
+    leaves = {leaf for each in findings if each.verdict == "could not tell" for leaf in _leaves(evidence, each.parts)}
     for each in findings:
-        doubted = each.parts[0].kind == "uplink" and (each.parts[0].of in leaves or each.verdict == "unsteady")
+        kind = each.parts[0].kind
+        doubted = not leaves.isdisjoint(_leaves(evidence, each.parts)) and (kind == "uplink" or each.verdict == "unsteady")
+        doubted = doubted or (kind == "uplink" and each.verdict == "unsteady")
         yield replace(each, verdict="could not tell") if doubted else each
+
+
+def _leaves(evidence: Evidence, parts: Collection[Part]) -> Iterator[int]:
+    """The leaves that paths, cables and uplinks are on."""
+    wiring = evidence.state.wiring
+    for part in parts:
+        if part.kind in ("uplink", "uplinks"):
+            yield part.of
+        elif wiring.known and part.kind == "pair":
+            yield from (*wiring.leaf[part.of], *wiring.leaf[part.at])
+        elif wiring.known and part.kind == "cable":
+            yield wiring.leaf[part.of][part.at]
 
 
 def _rate_beside(evidence: Evidence, part: Part, weight: Weight) -> float:

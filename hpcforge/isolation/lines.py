@@ -51,19 +51,19 @@ def line_of(kind: str, by_node: Iterable[Sequence[float]]) -> FleetLine:
 
 
 def higher_line(line: FleetLine, levels: Sequence[float], values: Sequence[float]) -> FleetLine:
-    """The line by the level that a quarter of the nodes reach, four at least, where the median is far below it.
+    """The line by the level that a quarter of the nodes reach, four at least, where no value is a little below it.
 
-    Then most values are low, as they are where many pairs share a bad part. In a fleet that spreads widely, values lie
-    between the two levels, and the median stays.
+    Then low values are a kind of their own, even if they are most, as they are where many pairs share a bad part.
     """
     count = max(_REACHING, ceil(len(levels) / 4))
     level = sorted(levels)[-count] if len(levels) >= count else 0.0
     near = PART_OF_MEDIAN["pair"] * level
     between = sum(_GAP * level <= value < near for value in values)
-    if line.median >= near or between > _BETWEEN * len(values):
+    if not level or between > _BETWEEN * len(values):
         return line
-    spread = median([abs(value - level) for value in values if value >= near]) * _DEVIATIONS
-    return FleetLine(max(_FLOOR * level, min(near, level - spread)), level)
+    middle = line.median if line.median >= near else level
+    spread = median([abs(value - middle) for value in values if value >= near]) * _DEVIATIONS
+    return FleetLine(max(_FLOOR * middle, line.at_least, min(PART_OF_MEDIAN["pair"] * middle, middle - spread)), middle)
 
 
 def passing_rate(counts: Counts) -> float:
