@@ -83,6 +83,7 @@ KINDS = (
     FaultKind("adaptive routes: two uplinks", (_UPLINK, _UPLINK), routes="adaptive"),
     FaultKind("adaptive routes: leaf x0.5", (Plant("leaf", 0.5),), routes="adaptive"),
 )
+_OF_LEAF = ("leaf", "uplinks", "uplink")
 BY_NAME = {kind.name: kind for kind in KINDS}
 
 
@@ -109,12 +110,17 @@ def _is_near(of: NodeWiring, part: Part, near: Near, at: tuple[int, int]) -> boo
 
 
 def _parts(of: NodeWiring, kind: Kind) -> list[Part]:
-    """All parts of a kind. Uplinks: those of leaves with as many nodes, so that each can carry traffic."""
+    """All parts of a kind. Uplinks: those that can carry traffic out and in."""
     nodes = range(len(of.nodes))
     full = [leaf for leaf, links in of.on_leaf.items() if of.uplinks[leaf] and len(links) >= of.uplinks[leaf]]
     full = full if len(of.units) > 1 else []
     leaves: dict[Kind, list[Part]] = {
-        "uplink": [Part("uplink", leaf, up) for leaf in full for up in range(of.uplinks[leaf])],
+        "uplink": [
+            Part("uplink", leaf, up)
+            for leaf in full
+            for up in range(of.uplinks[leaf])
+            if of.reached_over(leaf, up, of.on_leaf[leaf][0][1])
+        ],
         "uplinks": [Part("uplinks", leaf) for leaf in full],
         "leaf": [Part("leaf", leaf) for leaf in of.on_leaf],
         "rail": [Part("rail", rail) for rail in range(of.rails)],
@@ -164,9 +170,8 @@ def touches(of: NodeWiring, part: Part, fault: Fault, plan: bool) -> bool:
         leaves = {leaf[number] for leaf in of.leaf}
         return (part.kind == "leaf" and part.of in leaves) or (not plan and part == Part("cable", part.of, number))
     if plan:
-        return part.of == number and (part.kind, kind) in _IN_LEAF
+        return part.of == number and part.kind in _OF_LEAF and (part.kind, kind) != ("uplink", "uplink")
     on_leaf = [node for node, _ in of.on_leaf[number]]
+    if part.kind == "cable" and len(of.units[of.unit_of[part.of]]) == 1:
+        return True  # all that a node alone on its leaf sends crosses
     return part.of in on_leaf or (part.kind == "pair" and part.at in on_leaf)
-
-
-_IN_LEAF = {(a, b) for a in ("leaf", "uplinks", "uplink") for b in ("leaf", "uplinks", "uplink") if (a, b) != ("uplink",) * 2}

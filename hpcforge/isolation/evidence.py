@@ -10,6 +10,7 @@ from functools import cached_property
 
 from hpcforge.isolation.lines import AGREEING, median, needed, surprise
 from hpcforge.isolation.state import BadPart, Counts, FleetLine, Judgement, Kind, Part, State
+from hpcforge.isolation.wiring import NodeWiring
 
 Low = tuple[int, int]  # a measurement, by its number, and the place of a value in it
 Way = str | int
@@ -215,7 +216,8 @@ def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
         agreed = len(evidence.runs(weight.low)) >= AGREEING and len(evidence.rounds(weight.low)) > 1
         agreed = agreed and (part.kind == "pair" or len({*weight.low.values()}) > 1)
         if weight.good and chance < UNSTEADY and agreed:
-            verdict: Judgement = "could not tell" if _may_be_a_route(evidence, part, weight.low) else "unsteady"
+            doubted = part.kind == "pair" or _may_be_a_route(evidence, part, weight.low)  # an end may be unsteady
+            verdict: Judgement = "could not tell" if doubted else "unsteady"
             findings.append(_finding(evidence, verdict, (part,), set(weight.low), weight.good))
             left -= {*weight.low}
         elif chance < SUSPECT and len(weight.low) + weight.good < PATIENCE:
@@ -265,13 +267,23 @@ def _tie(tied: Sequence[tuple[Part, set[Low]]]) -> tuple[tuple[Part, ...], set[L
 
 
 def _as_good(evidence: Evidence, part: Part, lows: AbstractSet[Low], others: Collection[Part]) -> Iterator[Part]:
-    """Other cables that explain low values as well as a cable does: no measurement shows them apart."""
+    """Other cables that explain low values as well as a cable does: no measurement shows them apart.
+
+    Nor is the cable of a node that has a leaf for itself told from the leaf.
+    """
     if part.kind not in ("cable", "uplink"):
         return
+    wiring = evidence.state.wiring
+    if part.kind == "cable" and _has_leaf_alone(wiring, part):
+        yield Part("leaf", wiring.leaf[part.of][part.at])
     for other in others:
         if other != part and other.kind in ("cable", "uplink"):
             if lows <= {low for weight in evidence.bad_ways(other) for low in weight.low}:
                 yield other
+
+
+def _has_leaf_alone(wiring: NodeWiring, cable: Part) -> bool:
+    return wiring.known and len(wiring.units) > 1 and len(wiring.on_leaf[wiring.leaf[cable.of][cable.at]]) == 1
 
 
 def _on_enough_paths(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
@@ -296,8 +308,10 @@ def _may_be_a_route(evidence: Evidence, part: Part, lows: Collection[Low]) -> bo
     wiring, lines = evidence.state.wiring, evidence.state.lines
     if part.kind == "uplink":
         return not _on_enough_paths(evidence, part, lows)
-    if part.kind != "pair" or not wiring.known:
+    if not wiring.known or part.kind not in ("pair", "cable"):
         return False
+    if part.kind == "cable":
+        return _has_leaf_alone(wiring, part)
     places = {place for _, place in lows}
     rails = {place // 2 for place in places}
     if not all(wiring.crosses(part.of, part.at, rail) for rail in rails):

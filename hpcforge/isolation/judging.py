@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -12,6 +12,7 @@ from hpcforge.isolation.state import (
     BadPart,
     Counts,
     FleetLine,
+    Judgement,
     Met,
     NodeValues,
     Part,
@@ -38,9 +39,11 @@ def judged(state: State, now: Round, results: Results) -> State:
     for kind, pairs in sorted(kinds.items(), reverse=True):  # those inside of leaves first
         if f"{kind} 0" not in lines:
             lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring))
-            for rail in _slow_rails(kind, lines, state.wiring.rails):
+            rails = {*_slow_rails(kind, lines, state.wiring.rails)}
+            for rail in rails:
                 middle, low = lines[f"{kind} {rail}"].median, 2 * len(pairs)
-                finding = BadPart("bad", (_rail(state.wiring, rail),), middle, lines[kind], low, 0, (now.number,))
+                verdict: Judgement = "bad" if len(pairs) > _FEW else "could not tell"  # two of three nodes may be
+                finding = BadPart(verdict, (_rail(state.wiring, rail, rails, pairs),), middle, lines[kind], low, 0, (now.number,))
                 slow[rail] = (*slow.get(rail, ()), finding)
     quiet = _slow_moment(now, results, lines)
     seen = [_seen(now.number, test, results, lines, quiet) for test in now.alone]
@@ -130,11 +133,14 @@ def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[int]:
     return (rail for rail in range(rails) if lines[f"{kind} {rail}"].median < lines[kind].at_least)
 
 
-def _rail(wiring: NodeWiring, rail: int) -> Part:
-    """A rail; or its leaf, where the rail has one, and this no other rail."""
-    leaves = {of[rail] for of in wiring.leaf}
-    alone = len(leaves) == 1 and {at for _, at in wiring.on_leaf[min(leaves)]} == {rail}
-    return Part("leaf", min(leaves)) if alone and wiring.rails > 1 else Part("rail", rail)
+def _rail(wiring: NodeWiring, rail: int, slow: Collection[int], pairs: Collection[tuple[int, int]]) -> Part:
+    """A rail; or the leaf that each pair loads there, where all that is on the leaf is slow."""
+    if wiring.known:
+        shared = set.intersection(*({wiring.leaf[a][rail], wiring.leaf[b][rail]} for a, b in pairs))
+        for leaf in shared:
+            if wiring.rails > 1 and {at for _, at in wiring.on_leaf[leaf]} <= {*slow}:
+                return Part("leaf", leaf)
+    return Part("rail", rail)
 
 
 def _slow_moment(now: Round, results: Results, lines: Lines) -> float:
