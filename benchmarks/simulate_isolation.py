@@ -1,8 +1,9 @@
 """Isolation on simulated clusters: the code that `hpcforge verify` runs, with measurements made up from planted faults.
 
-`python benchmarks/simulate_isolation.py` (`make simulate-isolation`) prints a row for each kind of benchmarks/fault_kinds.py
-and number of nodes; `--runs`, `--nodes` and `--kind` take fewer. `--healthy 10000` is as many runs without a fault,
-`--mixtures 10000` as many with three faults of any kind, `--coverage` what is loaded with each number of nodes.
+`python -m benchmarks.simulate_isolation` (`make simulate-isolation`) prints a row for each kind of fault_kinds.py and
+number of nodes; `--runs`, `--nodes` and `--kind` take fewer. `--healthy 10000` is as many runs without a fault,
+`--mixtures 10000` as many with three faults of any kind, `--coverage` what is loaded with each number of nodes, and
+`--steps` the CPU time of a step.
 """
 
 from __future__ import annotations
@@ -165,6 +166,18 @@ def coverage(sizes: Sequence[int]) -> None:
     print(f"uplinks loaded one way alone: {', '.join(f'{one_way} with {nodes} nodes' for nodes, one_way in some)}")
 
 
+def steps() -> None:
+    """Print the CPU time of a step: the slowest of a run, as the median of five runs and the most."""
+    print(f"{'nodes':>6} {'planted':<20} {'median, ms':>10} {'most, ms':>9}")
+    for nodes in (232, 2048):
+        of = fabric_of(nodes)
+        for name in ("healthy", "three cables", "uplink x0.5"):
+            faults = [plant(of, seed, BY_NAME[name].plants) for seed in range(5)]
+            runs = [isolate(World(of, seed, faults[seed], 1 / 500)) for seed in range(5)]
+            times = sorted(run.step_ms for run in runs)
+            print(f"{nodes:>6,} {name:<20} {times[2]:>10.0f} {times[-1]:>9.0f}", flush=True)
+
+
 def main() -> None:
     """Print the table, or what the options name."""
     parser = argparse.ArgumentParser(description="Isolation on simulated clusters.")
@@ -175,10 +188,11 @@ def main() -> None:
     parser.add_argument("--glitches", type=float, default=1 / 500, help="part of measurements that are 30 %% low")
     parser.add_argument("--healthy", type=int, default=0, help="only so many runs without a fault")
     parser.add_argument("--mixtures", type=int, default=0, help="only so many runs with three faults")
+    parser.add_argument("--steps", action="store_true", help="only the CPU time of steps with 232 and 2,048 nodes")
     parser.add_argument("--coverage", action="store_true", help="only what is loaded, from 2 to 2,048 nodes")
     given = parser.parse_args()
-    if given.coverage:
-        coverage(range(2, 2049))
+    if given.coverage or given.steps:
+        coverage(range(2, 2049)) if given.coverage else steps()
         return
     kinds, runs = [BY_NAME[name] for name in given.kind], given.healthy or given.runs
     table = rows(kinds[:1] if given.healthy else kinds, given.nodes, runs, given.seed, given.glitches)

@@ -277,9 +277,9 @@ def _as_good(evidence: Evidence, part: Part, lows: AbstractSet[Low], others: Col
     if part.kind == "cable" and _has_leaf_alone(wiring, part):
         yield Part("leaf", wiring.leaf[part.of][part.at])
     for other in others:
-        if other != part and other.kind in ("cable", "uplink"):
-            if lows <= {low for weight in evidence.bad_ways(other) for low in weight.low}:
-                yield other
+        also = {low for weight in evidence.bad_ways(other) for low in weight.low}
+        if other != part and other.kind in ("cable", "uplink") and lows <= also:
+            yield other
 
 
 def _has_leaf_alone(wiring: NodeWiring, cable: Part) -> bool:
@@ -302,8 +302,8 @@ def _by_chance(evidence: Evidence, leaf: int, paths: int) -> float:
 def _may_be_a_route(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
     """Whether uplinks that routes take unlike the plan explain low values of a part as well as the part does.
 
-    An uplink is low on few paths; a path crosses leaves, and some of its rails are good. Inside a leaf a path may be low
-    by the line of such paths alone, where those across leaves are slower by design: it is not known to be good there.
+    An uplink is low on few paths; a path crosses leaves, and some of its rails are good. Where paths across leaves are
+    slower by design, being good there shows nothing of the ends of a path inside a leaf.
     """
     wiring, lines = evidence.state.wiring, evidence.state.lines
     if part.kind == "uplink":
@@ -321,11 +321,13 @@ def _may_be_a_route(evidence: Evidence, part: Part, lows: Collection[Low]) -> bo
 
 
 def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadPart]:
-    """Findings, of uplinks and unsteady cables only where routes are as assumed: nothing else over the leaf is in doubt."""
+    """Findings; uplinks and unsteady cables are in doubt where anything else over their leaf is: routes may differ."""
     leaves = {leaf for each in findings if each.verdict == "could not tell" for leaf in _leaves(evidence, each.parts)}
     for each in findings:
         kind = each.parts[0].kind
-        doubted = not leaves.isdisjoint(_leaves(evidence, each.parts)) and (kind == "uplink" or each.verdict == "unsteady")
+        doubted = not leaves.isdisjoint(_leaves(evidence, each.parts)) and (
+            kind == "uplink" or each.verdict == "unsteady"
+        )
         doubted = doubted or (kind == "uplink" and each.verdict == "unsteady")
         yield replace(each, verdict="could not tell") if doubted else each
 

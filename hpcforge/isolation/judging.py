@@ -43,7 +43,9 @@ def judged(state: State, now: Round, results: Results) -> State:
             for rail in rails:
                 middle, low = lines[f"{kind} {rail}"].median, 2 * len(pairs)
                 verdict: Judgement = "bad" if len(pairs) > _FEW else "could not tell"  # two of three nodes may be
-                finding = BadPart(verdict, (_rail(state.wiring, rail, rails, pairs),), middle, lines[kind], low, 0, (now.number,))
+                finding = BadPart(
+                    verdict, (_rail(state.wiring, rail, rails, pairs),), middle, lines[kind], low, 0, (now.number,)
+                )
                 slow[rail] = (*slow.get(rail, ()), finding)
     quiet = _slow_moment(now, results, lines)
     seen = [_seen(now.number, test, results, lines, quiet) for test in now.alone]
@@ -120,7 +122,7 @@ def _by_reporter(pairs: PairValues, places: slice) -> list[list[float]]:
 
 
 def _levels(pairs: PairValues) -> list[float]:
-    """What each node reached with its second best partner, since the best may report what it likes; or with the only one."""
+    """What each node reached with its second best partner, or the only one: the best may report what it likes."""
     found: dict[int, list[float]] = {}
     for pair, values in pairs.items():
         level = sorted(values)[3 * len(values) // 4]

@@ -14,7 +14,8 @@ _STATIC = ("fat-tree", "rail-optimised")  # topologies whose routes are by desti
 
 @dataclass(frozen=True)
 class NodeWiring:
-    """The nodes of a test by number, and where their links end. Without a fabric plan there is one link, and no leaf.
+    """The nodes of a test by number, and where their links end. Without a fabric plan there is no leaf, and a link for
+    each GPU, or one.
 
     Routes are taken to be static: traffic to a node leaves each leaf by the uplink number (the node's place on its own
     leaf) mod (number of uplinks), as destination-mod-k routing of fat-trees does.

@@ -55,12 +55,14 @@ def test_a_bad_node_explains_its_pairs() -> None:
 
 
 def test_a_part_whose_low_values_are_explained_names_nothing_more() -> None:
-    """Node 0 is always low in what it sends, and now and then in what it receives: `cable` 0 explains the first alone."""
-    sends = tuple(Met(r, 0, 1 + r % 3, (0, 1) if r < 5 else (0,), (0.4, 0.4)[: 2 if r < 5 else 1], False) for r in range(2, 8))
+    """Node 0 is always low in what it sends, and half of the time in what it receives."""
+    sends = tuple(
+        Met(r, 0, 1 + r % 3, (0, 1) if r < 5 else (0,), (0.4, 0.4)[: 2 if r < 5 else 1], False) for r in range(2, 8)
+    )
     found = explain(Evidence(State(NODES, met=sends, lines=LINES, counts={"pair": Counts(40)})), set())
-    assert [(finding.verdict, finding.parts, finding.low) for finding in found.findings if finding.verdict == "bad"] == [
-        ("bad", (Part("cable", 0),), 6)
-    ]
+    assert [
+        (finding.verdict, finding.parts, finding.low) for finding in found.findings if finding.verdict == "bad"
+    ] == [("bad", (Part("cable", 0),), 6)]
 
 
 def test_low_values_of_another_bad_part_say_nothing() -> None:

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.fault_kinds import KINDS, FaultKind, Plant, plant
 from benchmarks.simulate_isolation import classed, isolate, mixture, simulate
 from benchmarks.simulated_cluster import Fault, World, fabric_of
-from hpcforge.isolation.state import Conclusion, Kind, Part, Round
+from hpcforge.isolation.state import Conclusion, Part, Round
 from hpcforge.isolation.step import begin, step
 from hpcforge.isolation.wiring import NodeWiring
 
@@ -64,7 +64,10 @@ def test_three_faults_of_any_kind_end() -> None:
 def test_a_slow_node_with_a_slow_network_ends(nodes: int, factor: float) -> None:
     of = fabric_of(nodes, 2)
     for seed in range(10):
-        faults = [Fault(Part("node", seed % nodes), factor, of="both"), Fault(Part("cable", seed % nodes, 1), 0.6, "out")]
+        faults = [
+            Fault(Part("node", seed % nodes), factor, of="both"),
+            Fault(Part("cable", seed % nodes, 1), 0.6, "out"),
+        ]
         run = isolate(World(of, seed, faults, 1 / 500))
         assert classed(of, run.outcome.findings, faults) != "wrong"
 
