@@ -97,7 +97,8 @@ def plant(of: NodeWiring, seed: int, plants: Sequence[Plant]) -> list[Fault]:
         if parts:
             part = chosen.choice(parts)
             faults.append(Fault(part, each.factor, each.way, each.chance, each.until, each.of))
-            at = (part.of, part.at) if part.kind in ("cable", "adapter") else (part.of, 0)
+            if part.kind in ("node", "gpu", "cable", "adapter"):
+                at = (part.of, part.at if part.kind in ("cable", "adapter") else 0)
     return faults
 
 

@@ -171,7 +171,13 @@ class Evidence:
         """Whether a path was measured twice or more and was low each time."""
         met = self.state.met
         here = self.of_pair[met[low[0]].a, met[low[0]].b]
-        return len(here) > 1 and all(low[1] in met[number].low for number in here)
+        return len(here) > 1 and not self.once_good(low)
+
+    def once_good(self, low: Low) -> bool:
+        """Whether the same pair was good in the same direction, before or after."""
+        met = self.state.met
+        here = self.of_pair[met[low[0]].a, met[low[0]].b]
+        return any(low[1] not in met[number].low for number in here)
 
     def passed(self, low: Low) -> bool:
         """Whether a low value needs no other measurement: the same pair was good in the same direction.
@@ -180,7 +186,7 @@ class Evidence:
         """
         met = self.state.met
         here = self.of_pair[met[low[0]].a, met[low[0]].b]
-        if any(low[1] not in met[number].low for number in here):
+        if self.once_good(low):
             return True
         parts = [part for part in self.path(low) if part.kind in ("cable", "uplink")]
         judged = met[here[0]].round <= FIRST_ROUNDS
@@ -215,6 +221,7 @@ def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
         chance = surprise(counts, len(weight.low), weight.good, _rate_beside(evidence, part, weight))
         agreed = len(evidence.runs(weight.low)) >= AGREEING and len(evidence.rounds(weight.low)) > 1
         agreed = agreed and (part.kind == "pair" or len({*weight.low.values()}) > 1)
+        agreed = agreed and 2 * sum(evidence.once_good(low) for low in weight.low) >= len(weight.low)
         if weight.good and chance < UNSTEADY and agreed:
             doubted = part.kind == "pair" or _may_be_a_route(evidence, part, weight.low)  # an end may be unsteady
             verdict: Judgement = "could not tell" if doubted else "unsteady"
