@@ -241,6 +241,7 @@ bench: install
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/walk.py
+	$(BIN)/python -m benchmarks.simulate_isolation --steps
 
 # From power to ssh, medians of three rounds on QEMU machines: 20 minutes on a quiet machine.
 bench-metal: host-vm-test develop
@@ -253,9 +254,10 @@ bench-quick: develop
 
 # Isolation of bad parts, on simulated clusters with planted faults: minutes. docs/verification.md has the last output.
 simulate-isolation: install
-	$(BIN)/python benchmarks/simulate_isolation.py --coverage
-	$(BIN)/python benchmarks/simulate_isolation.py
-	$(BIN)/python benchmarks/simulate_isolation.py --glitches 0.02 --healthy 500
+	$(BIN)/python -m benchmarks.simulate_isolation --coverage
+	$(BIN)/python -m benchmarks.simulate_isolation
+	$(BIN)/python -m benchmarks.simulate_isolation --mixtures 10000
+	$(BIN)/python -m benchmarks.simulate_isolation --nodes 8 --healthy 10000
 
 # The pictures of README.md: a rehearsal of its blueprint, and the page of a design in chromium. Minutes, as root.
 pictures: host-test install

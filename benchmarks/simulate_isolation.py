@@ -1,10 +1,9 @@
 """Isolation on simulated clusters: the code that `hpcforge verify` runs, with measurements made up from planted faults.
 
-Run it as `python benchmarks/simulate_isolation.py` (`make simulate-isolation`); `--healthy 10000` for as many runs
-without a fault, `--coverage` for the parts that are loaded with each number of nodes from 2 to 2,048.
-
-The fabric is rail-optimised, 8 rails of 64-port switches, as `hpcforge design` builds it. Each part is between 0.95 and
-1 of its rate, each measurement has noise of 1 %, and one in 500 (`--glitches`) is 30 % low. Routes are static.
+`python -m benchmarks.simulate_isolation` (`make simulate-isolation`) prints a row for each kind of fault_kinds.py and
+number of nodes; `--runs`, `--nodes` and `--kind` take fewer. `--healthy 10000` is as many runs without a fault,
+`--mixtures 10000` as many with three faults of any kind, `--coverage` what is loaded with each number of nodes, and
+`--steps` the CPU time of a step.
 """
 
 from __future__ import annotations
@@ -12,259 +11,144 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from hpcforge.fabric.build import build
-from hpcforge.fabric.spec import Ask, Model
+from benchmarks.fault_kinds import BY_NAME, KINDS, FaultKind, expected, plant, touches
+from benchmarks.simulated_cluster import Fault, World, fabric_of, without_plan
 from hpcforge.isolation.cover import not_loaded
-from hpcforge.isolation.state import Conclusion, Kind, NodeValues, Part, Results, Round
-from hpcforge.isolation.step import begin, step
-from hpcforge.isolation.wiring import NodeWiring, wiring
+from hpcforge.isolation.state import BadPart, Conclusion, Round
+from hpcforge.isolation.step import MOST_ROUNDS, begin, step
+from hpcforge.isolation.wiring import NodeWiring
 
-SPREAD, NOISE, GLITCH = 0.05, 0.01, 0.7
-GPUS = 8
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A part that is slower by a factor; 0: it gives no answer."""
-
-    part: Part
-    factor: float
-
-
-def fabric_of(nodes: int, rails: int = 8) -> NodeWiring:
-    """The wiring of so many nodes."""
-    switch = Model("64-port", 64, 64)
-    names = tuple(f"g{number:04}" for number in range(1, nodes + 1))
-    ask = Ask("compute", "infiniband", "rail-optimised", 400, 400, names, switch, switch, rails)
-    return wiring(names, build(ask))
-
-
-class World:
-    """A cluster that can be measured: factors of its parts, by a seed, and the faults that are planted."""
-
-    def __init__(self, of: NodeWiring, seed: int, faults: Sequence[Fault], glitches: float) -> None:
-        self.wiring, self.random, self.glitches = of, random.Random(seed), glitches  # noqa: S311
-        healthy = self.random.uniform
-        count = range(len(of.nodes))
-        self.gpu = [[healthy(1 - SPREAD, 1) for _ in range(GPUS)] for _ in count]
-        self.adapter = [[healthy(1 - SPREAD, 1) for _ in range(of.rails)] for _ in count]
-        self.cable = [[healthy(1 - SPREAD, 1) for _ in range(of.rails)] for _ in count]
-        self.uplink = [[healthy(1 - SPREAD, 1) for _ in range(uplinks)] for uplinks in of.uplinks]
-        self.leaf = [1.0] * len(of.uplinks)
-        self.dead: set[int] = set()
-        self.pairs: dict[tuple[int, int], float] = {}
-        for fault in faults:
-            self._plant(fault)
-
-    def _plant(self, fault: Fault) -> None:
-        kind, of, at = fault.part
-        if kind == "node" and not fault.factor:
-            self.dead.add(of)
-        elif kind == "node":
-            self.gpu[of] = [each * fault.factor for each in self.gpu[of]]
-        elif kind == "pair":
-            self.pairs[of, at] = fault.factor
-        elif kind == "leaf":
-            self.leaf[of] = fault.factor
-        elif kind == "uplinks":
-            self.uplink[of] = [each * fault.factor for each in self.uplink[of]]
-        elif kind == "rail":
-            for cables in self.cable:
-                cables[of] *= fault.factor
-        else:
-            getattr(self, kind)[of][at] *= fault.factor
-
-    def measure(self, asked: Round) -> Results:
-        """The values of a round."""
-        alone = {test.node: self._node(test.node) for test in asked.alone if test.node not in self.dead}
-        pairs = {}
-        for a, b, _ in asked.pairs:
-            if self.pairs.get((a, b)) != 0 and self.dead.isdisjoint((a, b)):
-                rails = range(self.wiring.rails)
-                pairs[a, b] = tuple(self._rate(*way, rail) for rail in rails for way in ((a, b), (b, a)))
-        return Results(alone, pairs)
-
-    def _node(self, node: int) -> NodeValues:
-        return NodeValues(tuple(map(self._seen, self.gpu[node])), tuple(map(self._seen, self.adapter[node])))
-
-    def _rate(self, source: int, target: int, rail: int) -> float:
-        wiring = self.wiring
-        rate = min(*(each[node][rail] for each in (self.cable, self.adapter) for node in (source, target)))
-        if wiring.known:
-            up, down = wiring.leaf[source][rail], wiring.leaf[target][rail]
-            rate *= min(self.leaf[up], self.leaf[down])
-            if up != down:
-                for leaf in (up, down):
-                    number = wiring.uplink(leaf, target, rail)
-                    rate = min(rate, self.uplink[leaf][number]) if number is not None else rate
-        return self._seen(rate * self.pairs.get((min(source, target), max(source, target)), 1.0))
-
-    def _seen(self, rate: float) -> float:
-        chance = self.random.random()
-        return rate * self.random.gauss(1, NOISE) * (GLITCH if chance < self.glitches else 1.0)
+SIZES = (2, 3, 4, 5, 6, 8, 12, 16, 32, 33, 64, 128, 232, 256, 512, 1024, 2048)
+PORTS = {8: 8, 32: 16}  # of switches, by the number of nodes: several leaves of few nodes; others have 64
+CLASSES = ("exact", "right place", "missed", "wrong")
 
 
 @dataclass
 class Run:
-    """What one run of isolation found, and what it took."""
+    """How one run of isolation ended, and what it took."""
 
     outcome: Conclusion
     rounds: int
     step_ms: float  # the slowest
 
 
-def isolate(world: World) -> Run:
-    """Measure and step until there are names."""
-    told: Round | Conclusion
-    state, told = begin(world.wiring)
-    slowest = 0.0
-    while isinstance(told, Round):
-        asked = told
-        results = world.measure(asked)
+def isolate(world: World, plan: bool = True) -> Run:
+    """Measure and step until there are names. Raises RuntimeError where there are none after the last round."""
+    state, turn = begin(world.wiring if plan else without_plan(world.wiring))
+    now: Round | Conclusion = turn
+    slowest, rounds = 0.0, 0
+    while isinstance(now, Round):
+        if now.number > MOST_ROUNDS:
+            raise RuntimeError(f"round {now.number}: isolation must end in {MOST_ROUNDS}")
+        results = world.measure(now)
         began = time.thread_time()
-        state, told = step(state, asked, results)
+        state, now = step(state, now, results)
         slowest = max(slowest, (time.thread_time() - began) * 1000)
-    return Run(told, len(state.rounds), slowest)
+        rounds += 1
+    return Run(now, rounds, slowest)
 
 
-FAULTS: tuple[tuple[Kind, float], ...] = (
-    ("node", 0.0),
-    ("node", 0.9),
-    ("gpu", 0.6),
-    ("cable", 0.5),
-    ("uplink", 0.5),
-    ("adapter", 0.5),
-)
-RARE: tuple[tuple[Kind, float], ...] = (("uplinks", 0.5), ("leaf", 0.5), ("rail", 0.5), ("pair", 0.0))
-
-
-@dataclass(frozen=True)
-class Turns:
-    """Faults of some kinds, by turns."""
-
-    kinds: Sequence[tuple[Kind, float]]
-    number: int
-
-    def __call__(self, of: NodeWiring, seed: int) -> list[Fault]:
-        """Those of a run."""
-        return planted(of, seed, self.kinds, self.number)
-
-
-def planted(of: NodeWiring, seed: int, kinds: Sequence[tuple[Kind, float]], number: int) -> list[Fault]:
-    """Faults by turns, each in a part of its own."""
-    chosen, found = random.Random(-seed - 1), list[Fault]()  # noqa: S311
-    full = [leaf for leaf, links in of.on_leaf.items() if len(links) >= of.uplinks[leaf]]
-    loadable = [Part("uplink", leaf, up) for leaf in full for up in range(of.uplinks[leaf]) if len(of.units) > 1]
-    used: set[int] = set()
-    while len(found) < number:
-        kind, factor = kinds[(seed + len(found)) % len(kinds)]
-        node = chosen.randrange(len(of.nodes))
-        rail = chosen.randrange(of.rails)
-        if node in used:
-            continue
-        leaf = of.leaf[node][rail] if of.known else 0
-        if kind == "uplink" and not loadable:
-            kind, factor = "cable", 0.5
-        if kind == "uplink":
-            part = chosen.choice(loadable)
-        else:
-            part = {
-                "gpu": Part("gpu", node, chosen.randrange(GPUS)),
-                "cable": Part("cable", node, rail),
-                "adapter": Part("adapter", node, rail),
-                "uplinks": Part("uplinks", leaf),
-                "leaf": Part("leaf", leaf),
-                "rail": Part("rail", rail),
-                "pair": Part("pair", *sorted((node, _neighbour(of, node)))),
-            }.get(kind, Part("node", node))
-        used.add(node)
-        found.append(Fault(part, factor))
-    return found
-
-
-def _neighbour(of: NodeWiring, node: int) -> int:
-    unit = of.units[of.unit_of[node]]
-    place = unit.index(node)
-    return unit[place ^ 1] if place ^ 1 < len(unit) else unit[place - 1]
+def classed(of: NodeWiring, findings: Sequence[BadPart], faults: Sequence[Fault], plan: bool = True) -> str:
+    """Which of CLASSES a run is: a healthy part that is named makes it wrong, whatever else is named."""
+    bad = [part for each in findings if each.verdict != "could not tell" for part in each.parts]
+    if any(not any(touches(of, part, fault, plan) for fault in faults) for part in bad):
+        return "wrong"
+    doubtful = [each for each in findings if each.verdict == "could not tell"]
+    named = {part for part in bad if part.kind != "pair" or plan}
+    if not doubtful and {*expected(of, faults)} == named:
+        return "exact"
+    if any(not any(touches(of, part, fault, plan) for part in bad) for fault in faults) and not doubtful:
+        return "missed"
+    return "right place"
 
 
 @dataclass
 class Row:
-    """Runs with the same number of nodes and faults."""
+    """Runs with the same number of nodes and kind of fault."""
 
     nodes: int
     what: str
-    runs: int = 0
+    count: Counter[str] = field(default_factory=Counter)
     rounds: int = 0
-    exact: int = 0
-    could_not_tell: int = 0
-    accused: int = 0  # runs that name a part as bad that is not
-    unsteady: int = 0  # runs that name a healthy part as unsteady
+    most_rounds: int = 0
     step_ms: float = 0.0
-    worst_rounds: int = 0
 
-    def add(self, run: Run, faults: Sequence[Fault]) -> None:
+    def add(self, run: Run, outcome: str) -> None:
         """Count a run."""
-        bad = {part for finding in run.outcome.findings if finding.verdict == "bad" for part in finding.parts}
-        true = {fault.part for fault in faults}
-        self.runs += 1
+        self.count[outcome] += 1
         self.rounds += run.rounds
-        self.worst_rounds = max(self.worst_rounds, run.rounds)
-        self.exact += bad == true and all(finding.verdict == "bad" for finding in run.outcome.findings)
-        self.could_not_tell += any(finding.verdict == "could not tell" for finding in run.outcome.findings)
-        self.accused += not bad <= true
-        self.unsteady += any(f.verdict == "unsteady" and not {*f.parts} <= true for f in run.outcome.findings)
+        self.most_rounds = max(self.most_rounds, run.rounds)
         self.step_ms = max(self.step_ms, run.step_ms)
 
-    def text(self) -> str:
+    def cells(self) -> list[str]:
         """The row of the table."""
-        return (
-            f"{self.nodes:>5} {self.what:<16} {self.runs:>6} {self.rounds / self.runs:>7.2f} {self.worst_rounds:>5} "
-            f"{100 * self.exact / self.runs:>7.2f} {100 * self.could_not_tell / self.runs:>8.2f} "
-            f"{self.accused:>8} {self.unsteady:>8} {self.step_ms:>8.1f}"
-        )
+        runs = self.count.total()
+        parts = [f"{100 * self.count[each] / runs:.4g}" for each in CLASSES]
+        return [f"{self.nodes:,}", self.what, f"{runs:,}", *parts, f"{self.rounds / runs:.1f} ({self.most_rounds})"]
 
 
-HEADER = (
-    f"{'N':>5} {'faults':<16} {'runs':>6} {'rounds':>7} {'most':>5} {'exact %':>7} {'no tell %':>8} "
-    f"{'accused':>8} {'unsteady':>8} {'step ms':>8}"
-)
+HEADER = ["nodes", "planted", "runs", "exact %", "right place %", "missed %", "wrong %", "rounds (most)"]
 
 
-def simulate(
-    nodes: int, what: str, runs: int, seed: int, glitches: float, faults: Callable[[NodeWiring, int], list[Fault]]
-) -> Row:
-    """Run isolation with other seeds."""
-    of, row = fabric_of(nodes), Row(nodes, what)
-    for number in range(runs):
-        there = faults(of, seed + number)
-        row.add(isolate(World(of, seed + number, there, glitches)), there)
+def simulated(nodes: int) -> NodeWiring:
+    """The wiring of a size of the table."""
+    return fabric_of(nodes, ports=PORTS.get(nodes, 64))
+
+
+def simulate(of: NodeWiring, kind: FaultKind, seeds: Sequence[int], glitches: float) -> Row | None:
+    """Run isolation with each seed; None: this cluster has no part to plant such a fault in."""
+    row = Row(len(of.nodes), kind.name)
+    for seed in seeds:
+        faults = plant(of, seed, kind.plants)
+        if len(faults) < len(kind.plants):
+            return None
+        run = isolate(World(of, seed, faults, glitches, kind.routes), kind.plan)
+        row.add(run, classed(of, run.outcome.findings, faults, kind.plan))
     return row
 
 
-def rows(runs: int, seed: int, glitches: float) -> Iterator[Row]:
-    """The table."""
-    for nodes in (8, 32, 232, 1024, 2048):
-        count = max(4, runs if nodes <= 232 else runs // 10)
-        yield simulate(nodes, "none", count, seed, glitches, lambda _of, _seed: [])
-        for number in (1, 2, 5) if nodes > 8 else (1, 2):
-            yield simulate(nodes, f"{number} by turns", count, seed, glitches, Turns(FAULTS, number))
-    for kind in (*FAULTS, *RARE):
-        name = f"{kind[0]} x{kind[1]:g}"
-        yield simulate(232, name, max(4, runs // 4), seed, glitches, Turns([kind], 1))
+def rows(kinds: Sequence[FaultKind], sizes: Sequence[int], runs: int, seed: int, glitches: float) -> Iterator[Row]:
+    """The table. Above 256 nodes a twentieth of the runs."""
+    for nodes in sizes:
+        of = simulated(nodes)
+        for kind in kinds:
+            count = runs if nodes <= 256 else max(1, runs // 20)
+            row = simulate(of, kind, range(seed, seed + count), glitches)
+            if row:
+                yield row
+
+
+def mixture(seed: int) -> FaultKind:
+    """Three faults of any kind, each where it is by itself."""
+    chosen = random.Random(seed)  # noqa: S311
+    plants = [each for kind in KINDS for each in kind.plants]
+    of = chosen.choice(KINDS)
+    return FaultKind("three faults", tuple(chosen.choices(plants, k=3)), of.plan, of.routes)
+
+
+def mixtures(runs: int, seed: int, glitches: float) -> Iterator[Row]:
+    """Runs with three faults of any kind, by turns with each number of nodes to 64."""
+    fabrics = [simulated(nodes) for nodes in SIZES if nodes <= 64]
+    found = [Row(len(of.nodes), "three of any kind") for of in fabrics]
+    for number in range(seed, seed + runs):
+        of, row, kind = fabrics[number % len(fabrics)], found[number % len(fabrics)], mixture(number)
+        faults = plant(of, number, kind.plants)
+        run = isolate(World(of, number, faults, glitches, kind.routes), kind.plan)
+        row.add(run, classed(of, run.outcome.findings, faults, kind.plan))
+    yield from (row for row in found if row.count)
 
 
 def covered(nodes: int) -> tuple[int, int, int]:
     """Cables and uplinks that a healthy run leaves without traffic; uplinks of full leaves; those loaded one way."""
     of = fabric_of(nodes)
-    told: Round | Conclusion
-    state, told = begin(of)
-    world = World(of, 1, (), 0.0)
-    while isinstance(told, Round) and told.number <= 3:
-        state, told = step(state, told, world.measure(told))
+    state, turn = begin(of)
+    world, now = World(of, 1, (), 0.0), turn
+    while isinstance(now, Round) and now.number <= 3:
+        state, now = step(state, now, world.measure(now))  # type: ignore[assignment]
     parts, one_way = not_loaded(state)
     cables = sum(part.kind == "cable" for part in parts)
     full = {leaf for leaf, links in of.on_leaf.items() if len(links) >= of.uplinks[leaf]}
@@ -282,24 +166,41 @@ def coverage(sizes: Sequence[int]) -> None:
     print(f"uplinks loaded one way alone: {', '.join(f'{one_way} with {nodes} nodes' for nodes, one_way in some)}")
 
 
+def steps() -> None:
+    """Print the CPU time of a step: the slowest of a run, as the median of five runs and the most."""
+    print(f"{'nodes':>6} {'planted':<20} {'median, ms':>10} {'most, ms':>9}")
+    for nodes in (232, 2048):
+        of = fabric_of(nodes)
+        for name in ("healthy", "three cables", "uplink x0.5"):
+            faults = [plant(of, seed, BY_NAME[name].plants) for seed in range(5)]
+            runs = [isolate(World(of, seed, faults[seed], 1 / 500)) for seed in range(5)]
+            times = sorted(run.step_ms for run in runs)
+            print(f"{nodes:>6,} {name:<20} {times[2]:>10.0f} {times[-1]:>9.0f}", flush=True)
+
+
 def main() -> None:
-    """Print the table, or what was asked for."""
+    """Print the table, or what the options name."""
     parser = argparse.ArgumentParser(description="Isolation on simulated clusters.")
-    parser.add_argument("--runs", type=int, default=200, help="runs of each row (default: 200)")
+    parser.add_argument("--runs", type=int, default=1000, help="runs of each row (default: 1000)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--nodes", type=int, nargs="*", default=SIZES, help="numbers of nodes")
+    parser.add_argument("--kind", nargs="*", default=[*BY_NAME], choices=[*BY_NAME], metavar="KIND")
     parser.add_argument("--glitches", type=float, default=1 / 500, help="part of measurements that are 30 %% low")
-    parser.add_argument("--healthy", type=int, default=0, help="only runs of 232 nodes without a fault, so many")
+    parser.add_argument("--healthy", type=int, default=0, help="only so many runs without a fault")
+    parser.add_argument("--mixtures", type=int, default=0, help="only so many runs with three faults")
+    parser.add_argument("--steps", action="store_true", help="only the CPU time of steps with 232 and 2,048 nodes")
     parser.add_argument("--coverage", action="store_true", help="only what is loaded, from 2 to 2,048 nodes")
-    asked = parser.parse_args()
-    if asked.coverage:
-        coverage(range(2, 2049))
+    given = parser.parse_args()
+    if given.coverage or given.steps:
+        coverage(range(2, 2049)) if given.coverage else steps()
         return
-    print(f"one measurement in {1 / asked.glitches:.0f} is 30 % low\n{HEADER}" if asked.glitches else HEADER)
-    if asked.healthy:
-        print(simulate(232, "none", asked.healthy, asked.seed, asked.glitches, lambda _of, _seed: []).text())
-        return
-    for row in rows(asked.runs, asked.seed, asked.glitches):
-        print(row.text(), flush=True)
+    kinds, runs = [BY_NAME[name] for name in given.kind], given.healthy or given.runs
+    table = rows(kinds[:1] if given.healthy else kinds, given.nodes, runs, given.seed, given.glitches)
+    if given.mixtures:
+        table = mixtures(given.mixtures, given.seed, given.glitches)
+    print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}")
+    for row in table:
+        print(f"| {' | '.join(row.cells())} |", flush=True)
 
 
 if __name__ == "__main__":

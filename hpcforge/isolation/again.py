@@ -108,15 +108,21 @@ def _over_uplink(
     """Nodes of a leaf with nodes of others, reached over an uplink; those at its own place load it both ways."""
     wiring = evidence.state.wiring
     met = evidence.state.met
+    # the cable of a node with low values has carried good ones: then it does not make this uplink look bad
+    tainted = {link for link in tainted if evidence.bad_ways(Part("cable", *link))}
     links = [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable and (node, rail) not in tainted]
     links = links or [(node, rail) for node, rail in wiring.on_leaf[part.of] if node in usable]
+    later: list[Pair] = []  # those that have met
     for node, rail in sorted(links, key=lambda link: wiring.uplink(part.of, *link) != part.at):
-        before = {wiring.unit_of[other] for number in evidence.of_node[node] for other in met[number][1:3]}
+        paired = {other for number in evidence.of_node[node] for other in met[number][1:3]}
+        before = {wiring.unit_of[other] for other in paired}
         there = wiring.reached_over(part.of, part.at, rail)
         partners = [other for other in there if other in usable and (other, rail) not in tainted]
         own, units = wiring.unit_of[node], len(wiring.units)
         partners.sort(key=lambda other: (wiring.unit_of[other] in before, (wiring.unit_of[other] - own) % units))
-        yield from (Pair(node, other, "suspect") for other in partners)
+        later += [Pair(node, other, "suspect") for other in partners if other in paired]
+        yield from (Pair(node, other, "suspect") for other in partners if other not in paired)
+    yield from later
 
 
 def _add_controls(

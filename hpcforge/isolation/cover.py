@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterator, Sequence
 from hpcforge.isolation.state import Part, State
 from hpcforge.isolation.wiring import NodeWiring
 
-SMALL = 8  # nodes without a fabric plan of which every pair is measured
+SMALL = 8  # nodes of which every pair is measured
 
 
 def inside(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]:
-    """Pairs of nodes that share leaves; of an odd number one node meets two. A few nodes without a plan: every pair."""
-    if not wiring.known and len(wiring.nodes) <= SMALL:
-        return [*_every_pair([node for node in wiring.units[0] if node in usable])]
+    """Pairs of nodes that share leaves; of an odd number one node meets two. A few nodes: every pair."""
+    if len(wiring.nodes) <= SMALL:
+        return [*_every_pair(sorted(usable))]
     pairs: list[tuple[int, int]] = []
     for unit in wiring.units:
         there = [node for node in unit if node in usable]
@@ -30,9 +30,11 @@ def inside(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]
 
 def across(wiring: NodeWiring, usable: Collection[int]) -> list[tuple[int, int]]:
     """Pairs of nodes at the same place of neighbouring leaves; without a plan, of neighbours that have not met."""
+    if len(wiring.nodes) <= SMALL:
+        return []
     if not wiring.known:
         there = [node for node in wiring.units[0] if node in usable]
-        return [] if len(wiring.nodes) <= SMALL else [*zip(there[1::2], there[2::2], strict=False)]
+        return [*zip(there[1::2], there[2::2], strict=False)]
     units = [there for unit in wiring.units if (there := [node for node in unit if node in usable])]
     return [pair for group in _neighbours(units) for pair in _same_places(group, wiring)]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from hpcforge.isolation.lines import AGREEING, median, needed, surprise
 from hpcforge.isolation.state import BadPart, Counts, FleetLine, Judgement, Kind, Part, State
+from hpcforge.isolation.wiring import NodeWiring
 
 Low = tuple[int, int]  # a measurement, by its number, and the place of a value in it
 Way = str | int
@@ -26,6 +27,7 @@ _GOOD_OF_WHOLE = 0.02  # the share of values through such a part that may be goo
 UNSTEADY = 1e-5  # a part that would be low so often by chance in fewer runs than this is unsteady
 SUSPECT = 0.05  # and one below this is measured again
 FIRST_ROUNDS = 3  # those in which pairs are measured for their own sake
+_BY_CHANCE = 1e-4  # of fleets, in which routes unlike the plan may make an uplink look bad
 PATIENCE = 16  # values of a part after which it is not measured again
 
 
@@ -33,9 +35,8 @@ PATIENCE = 16  # values of a part after which it is not measured again
 class Weight:
     """The values that were measured through a part in one direction."""
 
-    low: list[Low] = field(default_factory=list)
+    low: dict[Low, int] = field(default_factory=dict)  # by value: the partner of a node, the other leaf of a leaf
     good: int = 0
-    others: set[int] = field(default_factory=set)  # partners of a node, other leaves of a leaf
 
 
 @dataclass
@@ -101,8 +102,8 @@ class Evidence:
                 other = met[number].b if first else met[number].a
                 for rail in rails:
                     out, back = (2 * rail, 2 * rail + 1) if first else (2 * rail + 1, 2 * rail)
-                    yield (number, out), "" if part.kind == "node" else "out", other
-                    yield (number, back), "" if part.kind == "node" else "in", other
+                    yield (number, out), "out", other
+                    yield (number, back), "in", other
         else:
             yield from self._through_leaf(part)
 
@@ -121,7 +122,7 @@ class Evidence:
                 elif elsewhere != part.of:
                     for place, way, target in ((out, "out", other), (back, "in", node)):
                         if part.kind == "uplinks" or wiring.uplink(part.of, target, rail) == part.at:
-                            yield (number, place), "" if part.kind == "uplinks" else way, elsewhere
+                            yield (number, place), way, elsewhere
 
     def weigh(self, part: Part) -> dict[Way, Weight]:
         """What was measured through a part, by direction."""
@@ -130,8 +131,7 @@ class Evidence:
             for low, way, other in self.through(part):
                 weight = found[way]
                 if low[1] in self.state.met[low[0]].low:
-                    weight.low.append(low)
-                    weight.others.add(other)
+                    weight.low[low] = other
                 else:
                     weight.good += 1
             self._weighed[part] = dict(found)
@@ -148,6 +148,11 @@ class Evidence:
         """The measurements of low values."""
         return {number for number, _ in lows}
 
+    def paths(self, lows: Collection[Low]) -> set[tuple[int, int, int]]:
+        """The paths of low values: both nodes and the place."""
+        met = self.state.met
+        return {(met[number].a, met[number].b, place) for number, place in lows}
+
     def rounds(self, lows: Collection[Low]) -> tuple[int, ...]:
         """The rounds of low values."""
         return tuple(sorted({self.state.met[number].round for number, _ in lows}))
@@ -162,6 +167,18 @@ class Evidence:
         names = [f"{kind} {place // 2}" for kind in (("across", "inside") if crosses else ("inside", "across"))]
         return median(values), next((lines[name] for name in names if name in lines), FleetLine(0.0, 0.0))
 
+    def always(self, low: Low) -> bool:
+        """Whether a path was measured twice or more and was low each time."""
+        met = self.state.met
+        here = self.of_pair[met[low[0]].a, met[low[0]].b]
+        return len(here) > 1 and not self.once_good(low)
+
+    def once_good(self, low: Low) -> bool:
+        """Whether the same pair was good in the same direction, before or after."""
+        met = self.state.met
+        here = self.of_pair[met[low[0]].a, met[low[0]].b]
+        return any(low[1] not in met[number].low for number in here)
+
     def passed(self, low: Low) -> bool:
         """Whether a low value needs no other measurement: the same pair was good in the same direction.
 
@@ -169,7 +186,7 @@ class Evidence:
         """
         met = self.state.met
         here = self.of_pair[met[low[0]].a, met[low[0]].b]
-        if any(low[1] not in met[number].low for number in here):
+        if self.once_good(low):
             return True
         parts = [part for part in self.path(low) if part.kind in ("cable", "uplink")]
         judged = met[here[0]].round <= FIRST_ROUNDS
@@ -187,27 +204,33 @@ class PairReading:
 
 
 def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
-    """Name the fewest parts through which nothing was good. `known` parts are bad; each low value counts once."""
+    """Name the fewest parts through which nothing was good. `known` parts are bad; each low value counts once.
+
+    Each finding takes low values that none before it explains, so there are at most as many as low values.
+    """
     counts = evidence.state.counts.get("pair", Counts())
     left = {low for low in evidence.lows if known.isdisjoint(_explaining(evidence, low))}
     findings: list[BadPart] = []
-    while True:
-        found = _best(evidence, left, needed(counts))
-        if found is None:
-            break
-        parts, lows = found
-        findings.append(_finding(evidence, "bad" if len(parts) == 1 else "could not tell", parts, lows, 0))
+    while best := _best(evidence, left, needed(counts)):
+        parts, lows = best
+        sure = len(parts) == 1 and not _may_be_a_route(evidence, parts[0], lows)
+        findings.append(_finding(evidence, "bad" if sure else "could not tell", parts, lows, 0))
         left -= lows
     suspects: list[Part] = []
     for part, weight in _unsure(evidence, left):
-        chance = surprise(counts, len(weight.low), weight.good)
+        chance = surprise(counts, len(weight.low), weight.good, _rate_beside(evidence, part, weight))
         agreed = len(evidence.runs(weight.low)) >= AGREEING and len(evidence.rounds(weight.low)) > 1
+        agreed = agreed and (part.kind == "pair" or len({*weight.low.values()}) > 1)
+        agreed = agreed and 2 * sum(evidence.once_good(low) for low in weight.low) >= len(weight.low)
         if weight.good and chance < UNSTEADY and agreed:
-            findings.append(_finding(evidence, "unsteady", (part,), set(weight.low), weight.good))
+            doubted = part.kind == "pair" or _may_be_a_route(evidence, part, weight.low)  # an end may be unsteady
+            verdict: Judgement = "could not tell" if doubted else "unsteady"
+            findings.append(_finding(evidence, verdict, (part,), set(weight.low), weight.good))
             left -= {*weight.low}
         elif chance < SUSPECT and len(weight.low) + weight.good < PATIENCE:
             suspects.append(part)
     passing = {low for low in left if evidence.passed(low)}
+    findings = [*_by_routes(evidence, findings)]
     return PairReading(tuple(findings), tuple(sorted(left - passing)), tuple(suspects), len(passing))
 
 
@@ -218,32 +241,128 @@ def _explaining(evidence: Evidence, low: Low) -> set[Part]:
     return {*(Part("node", node) for node in ends), *(Part("adapter", node, rail) for node in ends)}
 
 
-def _best(evidence: Evidence, left: Collection[Low], enough: int) -> tuple[tuple[Part, ...], set[Low]] | None:
-    """The part that explains most of what is left, and what that is; several if they explain the same and none else."""
+def _best(evidence: Evidence, left: AbstractSet[Low], enough: int) -> tuple[tuple[Part, ...], set[Low]] | None:
+    """The part that explains most of what is left, and what that is; several if they explain the same and none else.
+
+    What is left must be enough by itself: a low value that another part explains says nothing of this one.
+    """
     counts = Counter(part for low in left for part in evidence.path(low))
-    order = sorted(
-        (part for part in counts if counts[part] >= AGREEING), key=lambda p: (-counts[p], _ORDER.index(p.kind), p)
-    )
+    order = sorted((p for p in counts if counts[p] >= enough), key=lambda p: (-counts[p], _ORDER.index(p.kind), p))
     tied: list[tuple[Part, set[Low]]] = []
     for part in order:
         if tied and counts[part] < counts[tied[0][0]]:
             break
-        ways = evidence.bad_ways(part)
-        lows = {low for weight in ways for low in weight.low}
-        if lows.isdisjoint(left):  # what is left through it is low in a direction that was good, too
+        low = {low: other for weight in evidence.bad_ways(part) for low, other in weight.low.items() if low in left}
+        if len(low) < enough or len(evidence.runs(low)) < AGREEING or len(evidence.rounds(low)) < 2:
             continue
-        if len(lows) < enough or len(evidence.runs(lows)) < AGREEING or len(evidence.rounds(lows)) < 2:
-            continue
-        others = {other for weight in ways for other in weight.others}
+        lows = {*low}
         if part.kind == "pair":
             if _ends_known(evidence, part, lows):
                 return (part,), lows
-        elif len(others) >= 2:
-            return (part,), lows
+        elif len({*low.values()}) >= 2 and (_on_enough_paths(evidence, part, lows) or len(lows) >= PATIENCE):
+            return (part, *_as_good(evidence, part, lows, order)), lows
         elif _only_one(evidence, part):
             tied.append((part, lows))
-    physical = [(part, lows) for part, lows in tied if part.kind in ("cable", "uplink")]
-    return (tuple(part for part, _ in physical), physical[0][1]) if physical else None
+    return _tie(tied)
+
+
+def _tie(tied: Sequence[tuple[Part, set[Low]]]) -> tuple[tuple[Part, ...], set[Low]] | None:
+    """Those of parts that explain the same: cables before all cables of a leaf."""
+    single = [(part, lows) for part, lows in tied if part.kind in ("cable", "uplink")] or tied
+    same = [part for part, lows in single if lows == single[0][1]]
+    return (tuple(same), single[0][1]) if same else None
+
+
+def _as_good(evidence: Evidence, part: Part, lows: AbstractSet[Low], others: Collection[Part]) -> Iterator[Part]:
+    """Other cables that explain low values as well as a cable does: no measurement shows them apart.
+
+    Nor is the cable of a node that has a leaf for itself told from the leaf.
+    """
+    if part.kind not in ("cable", "uplink"):
+        return
+    wiring = evidence.state.wiring
+    if part.kind == "cable" and _has_leaf_alone(wiring, part):
+        yield Part("leaf", wiring.leaf[part.of][part.at])
+    for other in others:
+        also = {low for weight in evidence.bad_ways(other) for low in weight.low}
+        if other != part and other.kind in ("cable", "uplink") and lows <= also:
+            yield other
+
+
+def _has_leaf_alone(wiring: NodeWiring, cable: Part) -> bool:
+    return wiring.known and len(wiring.units) > 1 and len(wiring.on_leaf[wiring.leaf[cable.of][cable.at]]) == 1
+
+
+def _on_enough_paths(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
+    """Whether so many paths over an uplink are low that routes unlike the plan would make them so in few fleets.
+
+    Another uplink that took each path at random would take so many of one of the plan's uplinks with this chance.
+    """
+    return part.kind != "uplink" or _by_chance(evidence, part.of, len(evidence.paths(lows))) <= _BY_CHANCE
+
+
+def _by_chance(evidence: Evidence, leaf: int, paths: int) -> float:
+    count = evidence.state.wiring.uplinks[leaf]
+    return float(count) ** (1 - paths) if count else 1.0
+
+
+def _may_be_a_route(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
+    """Whether uplinks that routes take unlike the plan explain low values of a part as well as the part does.
+
+    An uplink is low on few paths; a path crosses leaves, and some of its rails are good. Where paths across leaves are
+    slower by design, being good there shows nothing of the ends of a path inside a leaf.
+    """
+    wiring, lines = evidence.state.wiring, evidence.state.lines
+    if part.kind == "uplink":
+        return not _on_enough_paths(evidence, part, lows)
+    if not wiring.known or part.kind not in ("pair", "cable"):
+        return False
+    if part.kind == "cable":
+        return _has_leaf_alone(wiring, part)
+    places = {place for _, place in lows}
+    rails = {place // 2 for place in places}
+    if not all(wiring.crosses(part.of, part.at, rail) for rail in rails):
+        return {"inside", "across"} <= lines.keys() and lines["across"].median < lines["inside"].at_least
+    leaf = max((wiring.leaf[part.of][rail] for rail in rails), key=lambda of: _by_chance(evidence, of, len(places)))
+    return len(rails) < wiring.rails or _by_chance(evidence, leaf, len(places)) > _BY_CHANCE
+
+
+def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadPart]:
+    """Findings; uplinks and unsteady cables are in doubt where anything else over their leaf is: routes may differ."""
+    leaves = {leaf for each in findings if each.verdict == "could not tell" for leaf in _leaves(evidence, each.parts)}
+    for each in findings:
+        kind = each.parts[0].kind
+        doubted = not leaves.isdisjoint(_leaves(evidence, each.parts)) and (
+            kind == "uplink" or each.verdict == "unsteady"
+        )
+        doubted = doubted or (kind == "uplink" and each.verdict == "unsteady")
+        yield replace(each, verdict="could not tell") if doubted else each
+
+
+def _leaves(evidence: Evidence, parts: Collection[Part]) -> Iterator[int]:
+    """The leaves that paths, cables and uplinks are on."""
+    wiring = evidence.state.wiring
+    for part in parts:
+        if part.kind in ("uplink", "uplinks"):
+            yield part.of
+        elif wiring.known and part.kind == "pair":
+            yield from (*wiring.leaf[part.of], *wiring.leaf[part.at])
+        elif wiring.known and part.kind == "cable":
+            yield wiring.leaf[part.of][part.at]
+
+
+def _rate_beside(evidence: Evidence, part: Part, weight: Weight) -> float:
+    """How often values over the same leaf are low that do not depend on a part: what it must exceed to be named."""
+    wiring = evidence.state.wiring
+    if not wiring.known or part.kind not in ("cable", "uplink", "pair"):
+        return 0.0
+    rail = next(iter(weight.low))[1] // 2
+    leaves = {part.of} if part.kind == "uplink" else {wiring.leaf[part.of][rail]}
+    leaves |= {wiring.leaf[part.at][rail]} if part.kind == "pair" else set()
+    beside = [w for leaf in leaves for w in evidence.weigh(Part("uplinks", leaf)).values()]
+    low = len({low for w in beside for low in w.low} - {*weight.low})
+    count = sum(len(w.low) + w.good for w in beside) - len(weight.low) - weight.good
+    return (low + 1) / (count + 1) if count > 0 else 0.0
 
 
 def _ends_known(evidence: Evidence, pair: Part, lows: Collection[Low]) -> bool:
@@ -261,12 +380,17 @@ def _only_one(evidence: Evidence, part: Part) -> bool:
 
 
 def _unsure(evidence: Evidence, left: Collection[Low]) -> Iterator[tuple[Part, Weight]]:
-    """Parts that are low in several measurements and not in all, those that explain most first; each low value once."""
+    """Parts that are low in several measurements and not in all, those that explain most first; each low value once.
+
+    A path that is low whenever it is measured says nothing of parts that are low now and then.
+    """
+    left = {low for low in left if not evidence.always(low)}
     counts = Counter(part for low in left for part in evidence.path(low) if part.kind in ("cable", "uplink", "pair"))
     used: set[Low] = set()
     for part in sorted((p for p in counts if counts[p] > 1), key=lambda p: (-counts[p], _ORDER.index(p.kind), p)):
-        ways = [w for w in evidence.weigh(part).values() if w.low and not used.intersection(w.low)]
-        together = Weight([low for w in ways for low in w.low if low in left], sum(w.good for w in ways))
+        ways = [w for w in evidence.weigh(part).values() if w.low and w.good and not used.intersection(w.low)]
+        low = {low: other for w in ways for low, other in w.low.items() if low in left}
+        together = Weight(low, sum(w.good for w in ways))
         if len(evidence.runs(together.low)) > 1:
             used.update(together.low)
             yield part, together

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from hpcforge.isolation.lines import line_of, median
+from hpcforge.isolation.lines import higher_line, line_of, median
 from hpcforge.isolation.state import (
     Alone,
     BadPart,
     Counts,
     FleetLine,
+    Judgement,
     Met,
     NodeValues,
     Part,
@@ -35,12 +36,16 @@ def judged(state: State, now: Round, results: Results) -> State:
     kinds, slow = dict[str, PairValues](), dict(state.slow_rails)
     for (a, b), values in results.pairs.items():
         kinds.setdefault(_kind(state.wiring, a, b), {})[a, b] = values
-    for kind, pairs in kinds.items():
+    for kind, pairs in sorted(kinds.items(), reverse=True):  # those inside of leaves first
         if f"{kind} 0" not in lines:
-            lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring.rails))
-            for rail in _slow_rails(kind, lines, state.wiring.rails):
+            lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring))
+            rails = {*_slow_rails(kind, lines, state.wiring.rails)}
+            for rail in rails:
                 middle, low = lines[f"{kind} {rail}"].median, 2 * len(pairs)
-                finding = BadPart("bad", (_rail(state.wiring, rail),), middle, lines[kind], low, 0, (now.number,))
+                verdict: Judgement = "bad" if len(pairs) > _FEW else "could not tell"  # two of three nodes may be
+                finding = BadPart(
+                    verdict, (_rail(state.wiring, rail, rails, pairs),), middle, lines[kind], low, 0, (now.number,)
+                )
                 slow[rail] = (*slow.get(rail, ()), finding)
     quiet = _slow_moment(now, results, lines)
     seen = [_seen(now.number, test, results, lines, quiet) for test in now.alone]
@@ -84,13 +89,20 @@ def _lines_of_nodes(results: Results) -> Iterator[tuple[str, FleetLine]]:
         yield "adapter", line_of("adapter", [values.loopback for values in every])
 
 
-def _lines_of_pairs(kind: str, pairs: PairValues, before: Lines, rails: int) -> Iterator[tuple[str, FleetLine]]:
+def _lines_of_pairs(kind: str, pairs: PairValues, before: Lines, wiring: NodeWiring) -> Iterator[tuple[str, FleetLine]]:
     """A line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
 
     Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.
+    A plan tells that all pairs can be as fast as those of some nodes are, and across leaves as fast as inside of them.
     """
+    rails = wiring.rails
     of_rail = [_by_reporter(pairs, slice(2 * rail, 2 * rail + 2)) for rail in range(rails)]
     every = line_of("pair", _by_reporter(pairs, slice(None)))
+    if wiring.known:
+        every = higher_line(every, _levels(pairs), [*chain.from_iterable(pairs.values())])
+    inside = before.get("inside")
+    if kind == "across" and inside and wiring.unblocked and every.median < inside.at_least:
+        every = inside
     yield kind, every
     slow_before = {*_slow_rails("inside", before, rails)} if "inside" in before else {*range(rails)}
     for rail in range(rails):
@@ -109,15 +121,28 @@ def _by_reporter(pairs: PairValues, places: slice) -> list[list[float]]:
     return [*found.values()]
 
 
+def _levels(pairs: PairValues) -> list[float]:
+    """What each node reached with its second best partner, or the only one: the best may report what it likes."""
+    found: dict[int, list[float]] = {}
+    for pair, values in pairs.items():
+        level = sorted(values)[3 * len(values) // 4]
+        for node in pair:
+            found.setdefault(node, []).append(level)
+    return [sorted(levels)[-2:][0] for levels in found.values()]
+
+
 def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[int]:
     return (rail for rail in range(rails) if lines[f"{kind} {rail}"].median < lines[kind].at_least)
 
 
-def _rail(wiring: NodeWiring, rail: int) -> Part:
-    """A rail; or its leaf, where the rail has one, and this no other rail."""
-    leaves = {of[rail] for of in wiring.leaf}
-    alone = len(leaves) == 1 and {at for _, at in wiring.on_leaf[min(leaves)]} == {rail}
-    return Part("leaf", min(leaves)) if alone and wiring.rails > 1 else Part("rail", rail)
+def _rail(wiring: NodeWiring, rail: int, slow: Collection[int], pairs: Collection[tuple[int, int]]) -> Part:
+    """A rail; or the leaf that each pair loads there, where all that is on the leaf is slow."""
+    if wiring.known:
+        shared = set.intersection(*({wiring.leaf[a][rail], wiring.leaf[b][rail]} for a, b in pairs))
+        for leaf in shared:
+            if wiring.rails > 1 and {at for _, at in wiring.on_leaf[leaf]} <= {*slow}:
+                return Part("leaf", leaf)
+    return Part("rail", rail)
 
 
 def _slow_moment(now: Round, results: Results, lines: Lines) -> float:

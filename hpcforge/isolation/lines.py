@@ -8,7 +8,7 @@ always low.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import comb, log
+from math import ceil, comb, log
 from statistics import median_low
 
 from hpcforge.isolation.state import Counts, FleetLine
@@ -18,6 +18,8 @@ _FLOOR = 0.3
 _DEVIATIONS = (
     3 * 1.4826
 )  # the median absolute deviation of a normal distribution is 1 / 1.4826 of its standard deviation
+_REACHING = 4  # nodes: one may report what it likes, and so to two partners
+_GAP, _BETWEEN = 0.8, 0.05  # from this part of the higher level up to its line there is at most this share of values
 _SURE = 1e-6  # how often a whole run may accuse a healthy part
 _LOWEST_RATE = 1e-3  # of passing low values that is assumed
 _BELIEVED = 100  # values without a passing low one that are assumed to have been seen before
@@ -48,6 +50,22 @@ def line_of(kind: str, by_node: Iterable[Sequence[float]]) -> FleetLine:
     return FleetLine(max(_FLOOR * middle, min(PART_OF_MEDIAN[kind] * middle, middle - spread)), middle)
 
 
+def higher_line(line: FleetLine, levels: Sequence[float], values: Sequence[float]) -> FleetLine:
+    """The line by the level that a quarter of the nodes reach, four at least, where no value is a little below it.
+
+    Then low values are a kind of their own, even if they are most, as they are where many pairs share a bad part.
+    """
+    count = max(_REACHING, ceil(len(levels) / 4))
+    level = sorted(levels)[-count] if len(levels) >= count else 0.0
+    near = PART_OF_MEDIAN["pair"] * level
+    between = sum(_GAP * level <= value < near for value in values)
+    if not level or between > _BETWEEN * len(values):
+        return line
+    middle = line.median if line.median >= near else level
+    spread = median([abs(value - middle) for value in values if value >= near]) * _DEVIATIONS
+    return FleetLine(max(_FLOOR * middle, line.at_least, min(PART_OF_MEDIAN["pair"] * middle, middle - spread)), middle)
+
+
 def passing_rate(counts: Counts) -> float:
     """The share of values that are low once and not again."""
     return max(_LOWEST_RATE, (counts.passing + 0.5) / (counts.values + _BELIEVED))
@@ -58,8 +76,11 @@ def needed(counts: Counts) -> int:
     return max(AGREEING, -int(log(_SURE / max(1, counts.values)) // -log(passing_rate(counts))))
 
 
-def surprise(counts: Counts, low: int, good: int) -> float:
-    """How many parts of the fleet would be low so often if low values only passed, on average."""
-    rate, of = passing_rate(counts), low + good
+def surprise(counts: Counts, low: int, good: int, beside: float = 0.0) -> float:
+    """How many parts of the fleet would be low so often if low values only passed, on average.
+
+    `beside` is how often values beside the part are low, where that is more often than in the fleet.
+    """
+    rate, of = max(passing_rate(counts), beside), low + good
     tail = sum(comb(of, number) * rate**number * (1 - rate) ** (of - number) for number in range(low, of + 1))
     return tail * max(1, counts.values)

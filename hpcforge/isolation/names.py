@@ -61,7 +61,7 @@ class PartNames:
 
     def _cable(self, part: Part, node: str) -> str:
         if not self.wiring.known:
-            return f"the network of {node}"
+            return f"the network of {node}" + (f", rail {part.at + 1}" if self.wiring.rails > 1 else "")
         what = "the cable" if self.adapters_apart else "the cable or adapter"
         return f"{what} of rail {part.at + 1} at {node}{self._ends(part)}"
 

@@ -150,7 +150,10 @@ def _found(state: State, verdict: Judgement, part: Part, low: Sequence[SeenAlone
 def _outcome(
     state: State, findings: Sequence[BadPart], open_: Collection[tuple[int, int]], evidence: Evidence
 ) -> Conclusion:
-    rails = [replace(each[0], low=sum(of.low for of in each)) for each in state.slow_rails.values()]
+    slow: dict[tuple[Part, ...], list[BadPart]] = defaultdict(list)  # rails of one leaf are one finding
+    for of in state.slow_rails.values():
+        slow[of[0].parts] += of
+    rails = [replace(each[0], low=sum(it.low for it in each)) for each in slow.values()]
     rest = [*_not_settled(evidence, open_)]
     return Conclusion((*rails, *findings, *rest))
 

@@ -14,7 +14,8 @@ _STATIC = ("fat-tree", "rail-optimised")  # topologies whose routes are by desti
 
 @dataclass(frozen=True)
 class NodeWiring:
-    """The nodes of a test by number, and where their links end. Without a fabric plan there is one link, and no leaf.
+    """The nodes of a test by number, and where their links end. Without a fabric plan there is no leaf, and a link for
+    each GPU, or one.
 
     Routes are taken to be static: traffic to a node leaves each leaf by the uplink number (the node's place on its own
     leaf) mod (number of uplinks), as destination-mod-k routing of fat-trees does.
@@ -30,6 +31,11 @@ class NodeWiring:
     def known(self) -> bool:
         """Whether there is a fabric plan."""
         return bool(self.leaf)
+
+    @cached_property
+    def unblocked(self) -> bool:
+        """Whether each leaf has an uplink for each of its nodes, so that traffic across leaves is as fast as inside."""
+        return all(self.uplinks[leaf] >= len(links) for leaf, links in self.on_leaf.items())
 
     def crosses(self, a: int, b: int, rail: int) -> bool:
         """Whether traffic between two nodes leaves its leaf."""

@@ -109,7 +109,7 @@ def names_of(job: Launch, plans: Sequence[Labels]) -> PartNames:
         of = wiring(nodes, fabric)
         if job.fabric and fabric.name == job.fabric.name and of.known and fabric.rails in (1, gpus):
             return PartNames(of, labels, where)
-    return PartNames(NodeWiring(tuple(nodes)), None, where)
+    return PartNames(NodeWiring(tuple(nodes), max(1, gpus)), None, where)
 
 
 def _unusable(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.simulate_isolation import covered, fabric_of
+from benchmarks.simulate_isolation import covered
+from benchmarks.simulated_cluster import fabric_of
 from hpcforge.isolation.cover import across, inside, unmet
 from hpcforge.isolation.state import Met, State
 from hpcforge.isolation.wiring import NodeWiring

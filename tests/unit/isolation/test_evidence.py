@@ -52,3 +52,27 @@ def test_a_part_that_is_low_now_and_then_is_unsteady() -> None:
 def test_a_bad_node_explains_its_pairs() -> None:
     state = told((2, 0, 1, True), (3, 0, 1, True), (4, 0, 2, True))
     assert explain(Evidence(state), {Part("node", 0)}).findings == ()
+
+
+def test_a_part_whose_low_values_are_explained_names_nothing_more() -> None:
+    """Node 0 is always low in what it sends, and half of the time in what it receives."""
+    sends = tuple(
+        Met(r, 0, 1 + r % 3, (0, 1) if r < 5 else (0,), (0.4, 0.4)[: 2 if r < 5 else 1], False) for r in range(2, 8)
+    )
+    found = explain(Evidence(State(NODES, met=sends, lines=LINES, counts={"pair": Counts(40)})), set())
+    assert [
+        (finding.verdict, finding.parts, finding.low) for finding in found.findings if finding.verdict == "bad"
+    ] == [("bad", (Part("cable", 0),), 6)]
+
+
+def test_low_values_of_another_bad_part_say_nothing() -> None:
+    state = told((2, 0, 1, True), (3, 0, 2, True), (4, 0, 3, True), (5, 0, 1, True), (4, 1, 2, True))
+    assert [finding.parts for finding in explain(Evidence(state), set()).findings] == [(Part("cable", 0),)]
+
+
+def test_a_path_across_leaves_may_be_an_uplink_that_routes_take_unlike_the_plan() -> None:
+    of = NodeWiring(tuple("abcd"), 1, ((0,), (0,), (1,), (1,)), ((0,), (1,), (0,), (1,)), (2, 2))
+    others = [(2, 0, 1, False), (2, 2, 3, False), (2, 0, 3, False), (2, 1, 2, False)]
+    state = told(*others, (3, 0, 2, True), (4, 0, 2, True), (5, 0, 2, True), of=of)
+    (finding,) = explain(Evidence(state), set()).findings
+    assert (finding.verdict, finding.parts) == ("could not tell", (Part("pair", 0, 2),))

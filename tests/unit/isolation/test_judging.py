@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.simulate_isolation import Fault, World, fabric_of
+from benchmarks.simulated_cluster import Fault, World, fabric_of
 from hpcforge.isolation.judging import judged
 from hpcforge.isolation.state import Alone, NodeValues, Pair, Part, Results, Round, State
 from hpcforge.isolation.wiring import NodeWiring

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.isolation.lines import line_of, median, needed, surprise
-from hpcforge.isolation.state import Counts
+from hpcforge.isolation.lines import higher_line, line_of, median, needed, surprise
+from hpcforge.isolation.state import Counts, FleetLine
 
 
 def test_a_line_is_a_part_of_the_median_or_wider_than_the_spread() -> None:
@@ -36,3 +36,11 @@ def test_what_one_node_reports_does_not_make_the_others_low() -> None:
     assert line_of("node", [[1e8], [100.0]]).median == 100.0
     with pytest.raises(ValueError, match="no values"):
         line_of("node", [[], []])
+
+
+def test_most_values_may_be_low_where_a_quarter_of_the_nodes_reach_more() -> None:
+    line = FleetLine(0.45, 0.5)
+    assert higher_line(line, [1.0] * 4 + [0.5] * 6, [1.0] * 4 + [0.5] * 6) == FleetLine(0.9, 1.0)
+    assert higher_line(line, [1.0] * 3 + [0.5] * 7, [1.0] * 3 + [0.5] * 7) == line
+    spread = [0.5, 0.6, 0.7, 0.82, 0.84, 0.86, 0.88, 1.0, 1.0, 1.0, 1.0]
+    assert higher_line(line, spread, spread) == line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import TypeAdapter
 
-from benchmarks.simulate_isolation import Fault, World, fabric_of
+from benchmarks.simulated_cluster import Fault, World, fabric_of
 from hpcforge.isolation.state import Conclusion, Part, Round, State
 from hpcforge.isolation.step import begin, step
 

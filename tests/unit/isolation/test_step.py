@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.simulate_isolation import FAULTS, RARE, Fault, World, fabric_of, isolate, planted
-from hpcforge.isolation.state import Conclusion, Kind, Part, Round
+from benchmarks.fault_kinds import KINDS, FaultKind, Plant, plant
+from benchmarks.simulate_isolation import classed, isolate, mixture, simulate
+from benchmarks.simulated_cluster import Fault, World, fabric_of
+from hpcforge.isolation.state import Conclusion, Part, Round
 from hpcforge.isolation.step import begin, step
 from hpcforge.isolation.wiring import NodeWiring
 
@@ -14,17 +16,68 @@ def named(world: World) -> set[tuple[str, Part]]:
     return {(finding.verdict, part) for finding in isolate(world).outcome.findings for part in finding.parts}
 
 
-@pytest.mark.parametrize("kind", [*FAULTS, *RARE])
-def test_the_bad_part_is_named_and_nothing_else(kind: tuple[Kind, float]) -> None:
+CLEAR = (
+    Plant("node", 0.0),
+    Plant("node", 0.9),
+    Plant("gpu", 0.6),
+    Plant("cable", 0.5),
+    Plant("cable", 0.6, "in"),
+    Plant("uplink", 0.5),
+    Plant("adapter", 0.5),
+    Plant("uplinks", 0.5),
+    Plant("leaf", 0.5),
+    Plant("rail", 0.5),
+    Plant("pair", 0.0),
+)
+SIZES = ((8, 8, 12), (33, 64, 3), (40, 16, 5))  # nodes, ports of a switch, runs
+
+
+@pytest.mark.parametrize("fault", CLEAR, ids=str)
+def test_the_bad_part_is_named_and_nothing_else(fault: Plant) -> None:
     of = fabric_of(104)
-    faults = planted(of, 7, [kind], 1)
-    assert named(World(of, 7, faults, 1 / 500)) == {("bad", fault.part) for fault in faults}
+    faults = plant(of, 7, [fault])
+    assert named(World(of, 7, faults, 1 / 500)) == {("bad", each.part) for each in faults}
 
 
 def test_five_bad_parts_are_named() -> None:
     of = fabric_of(128)
-    faults = planted(of, 3, FAULTS, 5)
+    faults = plant(of, 3, CLEAR[2:7])
     assert named(World(of, 3, faults, 1 / 500)) == {("bad", fault.part) for fault in faults}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_each_kind_ends_and_names_no_healthy_part(kind: FaultKind) -> None:
+    for nodes, ports, runs in SIZES:
+        row = simulate(fabric_of(nodes, 4, ports), kind, range(500, 500 + runs), 1 / 500)
+        assert row is None or not row.count["wrong"], (nodes, row)
+
+
+def test_three_faults_of_any_kind_end() -> None:
+    of = fabric_of(8, 2, 8)
+    for seed in range(100):
+        kind = mixture(seed)
+        assert isolate(World(of, seed, plant(of, seed, kind.plants), 1 / 500, kind.routes), kind.plan).rounds <= 16
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.8, 0.94])
+@pytest.mark.parametrize("nodes", [2, 3, 5, 8, 32])
+def test_a_slow_node_with_a_slow_network_ends(nodes: int, factor: float) -> None:
+    of = fabric_of(nodes, 2)
+    for seed in range(10):
+        faults = [
+            Fault(Part("node", seed % nodes), factor, of="both"),
+            Fault(Part("cable", seed % nodes, 1), 0.6, "out"),
+        ]
+        run = isolate(World(of, seed, faults, 1 / 500))
+        assert classed(of, run.outcome.findings, faults) != "wrong"
+
+
+def test_a_leaf_of_two_is_named_where_each_node_has_one_link() -> None:
+    names = tuple("abcdefgh")
+    of = NodeWiring(names, 1, tuple((node // 4,) for node in range(8)), tuple((node % 4,) for node in range(8)), (4, 4))
+    assert named(World(of, 1, [Fault(Part("leaf", 1), 0.5)], 0.0)) == {("bad", Part("leaf", 1))}
+    some = Fault(Part("uplinks", 0), 0.5)  # all traffic across uses those of both leaves
+    assert named(World(of, 1, [some], 0.0)) == {("could not tell", Part("uplinks", leaf)) for leaf in (0, 1)}
 
 
 @pytest.mark.parametrize("glitches", [0.0, 1 / 500, 1 / 50])
@@ -43,7 +96,7 @@ def test_eight_nodes_without_a_plan() -> None:
 
 def test_2048_nodes_are_judged_within_16_rounds() -> None:
     of = fabric_of(2048)
-    world = World(of, 2, planted(of, 2, FAULTS, 3), 1 / 500)
+    world = World(of, 2, plant(of, 2, CLEAR[3:6]), 1 / 500)
     told: Round | Conclusion
     state, told = begin(of)
     rounds = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.simulate_isolation import fabric_of
+from benchmarks.simulated_cluster import fabric_of
 from hpcforge.fabric.build import build
 from hpcforge.fabric.spec import Ask, Model
 from hpcforge.isolation.wiring import NodeWiring, wiring
