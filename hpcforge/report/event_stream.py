@@ -117,11 +117,18 @@ class Stream:
 
     @contextmanager
     def tally(self, name: str, parts: Parts) -> Iterator[Tally]:
-        """Count the parts of what happens inside; a line when it begins, and at each change."""
+        """Count the parts of what happens inside; a line when it begins, at each change, and when it ends."""
         with self.human.tally(name, parts) as tally:
-            if self._out is not None:
-                tally.watch(lambda _part, _state: self._write("progress", **dataclasses.asdict(tally.standing())))
-            yield tally
+
+            def write(_part: str = "", _state: str = "") -> None:
+                self._write("progress", **dataclasses.asdict(tally.standing()))
+
+            tally.watch(write)
+            write()
+            try:
+                yield tally
+            finally:
+                write()
 
     def waits(self, name: str) -> AbstractContextManager[None]:
         """Time a wait for others; for people only."""

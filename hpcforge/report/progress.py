@@ -168,31 +168,29 @@ class Progress:
     @contextmanager
     def tally(self, name: str, parts: Parts) -> Iterator[Tally]:
         """Count the parts of what happens inside: a line when it begins and one when it ends, rows on a terminal."""
-        tally, began, outer = Tally(name, parts), time.monotonic(), self._tally
-        tally.watch(partial(self._part, name))
+        tally, board, began, outer = Tally(name, parts), Board(), time.monotonic(), (self._tally, self._board)
+        tally.watch(partial(self._part, name, board))
+        board.expect(tally.names)
         self.say(f"{name} ...")
         with self._lock:
-            self._tally, self._detail = tally, ""
-            if tally.names:
-                self._board.expect(tally.names)
+            self._tally, self._board, self._detail = tally, board, ""
         try:
             yield tally
         finally:
             with self._lock:
-                self._tally, self._detail = outer, ""
-                self._board.expect(outer.names if outer else ())
+                (self._tally, self._board), self._detail = outer, ""
             standing = tally.standing()
             self.say(f"{name}: {standing.done} of {standing.total}, {time.monotonic() - began:.0f} s")
 
-    def _part(self, name: str, part: str, state: str) -> None:
+    def _part(self, name: str, board: Board, part: str, state: str) -> None:
         """Give a part of the work its row."""
         with self._lock:
             if state in ("added", "begun"):
-                self._board.add(part)
+                board.add(part)
             if state == "begun":
-                self._board.take(Event(part, "", "stage", {"name": name, "roles": []}))
+                board.take(Event(part, "", "stage", {"name": name, "roles": []}))
             elif state in ("done", "failed"):
-                self._board.take(Event(part, "", "ended", {"status": state}))
+                board.take(Event(part, "", "ended", {"status": state}))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -106,7 +106,9 @@ def test_counted_work_is_progress_of_a_phase() -> None:
     *counts, result = [json.loads(line) for line in out.getvalue().splitlines()]
     keys = {"schema_version", "event", "time_s", "phase", "done", "total", "longest", "longest_s", "left_s"}
     assert [(line["event"], line["done"], line["total"], line["longest"]) for line in counts] == [
+        ("progress", 0, 2, None),
         ("progress", 0, 2, "w1"),
+        ("progress", 1, 2, None),
         ("progress", 1, 2, None),
     ]
     assert all(line.keys() == keys and line["schema_version"] == 3 for line in counts)
