@@ -83,8 +83,9 @@ def discover(
     printing.note(f"Next: {again}\n" if again and not interrupted else "")
     if interrupted:
         printing.note(f"interrupted: nothing is written; not read: {fold(interrupted)}\n")
-        return Exit.INTERRUPTED
-    return worst([*_codes(asked, silent, remarks), *[Exit.BUSY] * bool(lost)])
+    ended = [Exit.INTERRUPTED] if interrupted else [*_codes(asked, silent, remarks), *[Exit.BUSY] * bool(lost)]
+    progress.ended(code := worst(ended))
+    return code
 
 
 def _document(
