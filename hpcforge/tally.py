@@ -155,14 +155,6 @@ def silent(name: str, parts: Parts) -> Iterator[Tally]:
     yield Tally(name, parts)
 
 
-def tally_text(standing: Standing) -> str:
-    """Return the state in words, for a terminal."""
-    words = [f"{standing.done} of {standing.total}"]
-    if standing.longest is not None and standing.longest_s is not None:
-        words.append(f"{standing.longest} for {standing.longest_s:.0f} s")
-    return ", ".join(words)
-
-
 def left_text(left_s: float | None) -> str:
     """Return an estimate in words: "" for None."""
     if left_s is None:

@@ -21,7 +21,7 @@ from hpcforge.engines.tasks import Event
 from hpcforge.report.colour import Kind, spans
 from hpcforge.report.live import Board, fit
 from hpcforge.report.text import clean, duration, one_line
-from hpcforge.tally import Parts, Tally, left_text, tally_text
+from hpcforge.tally import Parts, Tally, left_text
 
 _EVERY_S = 10.0  # without a terminal, at most one line of detail in so many seconds
 _WAITS = ("waiting: ", "waiting for another ")  # for minutes perhaps, and reported once: never left out
@@ -87,7 +87,8 @@ class Progress:
     def _doing(self) -> str:
         if self._tally is None or self._detail:
             return self._detail or self._phase
-        return f"{self._tally.name}: {tally_text(self._tally.standing())}"
+        standing = self._tally.standing()  # its longest part has the first row
+        return f"{standing.phase}: {standing.done} of {standing.total}"
 
     def _left(self) -> str:
         if self._ends is None:
@@ -169,7 +170,7 @@ class Progress:
     def tally(self, name: str, parts: Parts) -> Iterator[Tally]:
         """Count the parts of what happens inside: a line when it begins and one when it ends, rows on a terminal."""
         tally, board, began, outer = Tally(name, parts), Board(), time.monotonic(), (self._tally, self._board)
-        tally.watch(partial(self._part, name, board))
+        tally.watch(partial(self._part, board))
         board.expect(tally.names)
         self.say(f"{name} ...")
         with self._lock:
@@ -182,13 +183,13 @@ class Progress:
             standing = tally.standing()
             self.say(f"{name}: {standing.done} of {standing.total}, {time.monotonic() - began:.0f} s")
 
-    def _part(self, name: str, board: Board, part: str, state: str) -> None:
+    def _part(self, board: Board, part: str, state: str) -> None:
         """Give a part of the work its row."""
         with self._lock:
             if state in ("added", "begun"):
                 board.add(part)
             if state == "begun":
-                board.take(Event(part, "", "stage", {"name": name, "roles": []}))
+                board.take(Event(part, "", "stage", {"name": "", "roles": []}))
             elif state in ("done", "failed"):
                 board.take(Event(part, "", "ended", {"status": state}))
 

@@ -324,7 +324,7 @@ def test_on_a_terminal_counted_work_has_rows_the_longest_first_and_an_estimate_a
     with progress.tally("starting nodes", [f"w{number}" for number in range(1, 7)]) as tally:
         tally.begin("w1")
         tally.begin("w2")
-        assert drawn()[0] == "starting nodes: 0 of 6, w1 for 0 s"
+        assert drawn()[0] == "starting nodes: 0 of 6"
         assert [row.split()[0] for row in drawn()[1:]] == ["w1", "w2", "0"]
         tally.end("w1")
         tally.end("w2", failed=True)
