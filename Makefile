@@ -11,7 +11,7 @@ NETBOOT_PACKAGES := dnsmasq-base nginx-light ipxe busybox-static fdisk grub-comm
 VM_TEST_PACKAGES := nbdkit
 VAGRANT_PACKAGES := vagrant vagrant-libvirt libvirt-daemon-system libvirt-clients dnsmasq-base qemu-system-x86 qemu-utils
 METAL_TEST_PACKAGES := $(NETBOOT_PACKAGES) ipxe-qemu ovmf
-TEST_PACKAGES := chromium prometheus ipmitool openipmi curl jq $(NETBOOT_PACKAGES)
+TEST_PACKAGES := chromium prometheus ipmitool openipmi curl jq pdsh rsync $(NETBOOT_PACKAGES)
 WORKERS ?= 3
 # What is installed is fixed by locks/: a site's constraints could only make it fail.
 PIP = PIP_CONSTRAINT=/dev/null $(BIN)/python -m pip

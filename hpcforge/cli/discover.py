@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from hpcforge.blueprint.hostlist import fold
@@ -23,6 +24,7 @@ from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
+from hpcforge.report.event_stream import Stream, beside_document
 from hpcforge.report.text import one_line, plural, table
 from hpcforge.run.discover import INTERRUPTED, Search, Silent, ask, record, search
 from hpcforge.run.site import Site
@@ -48,7 +50,8 @@ def discover(
     if site.loaded.inventory is None:
         raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
     asked = search(site, addresses)
-    machines, silent = ask(site, asked, trust_new, _say)
+    with beside_document(as_json=as_json) as progress:
+        machines, silent = ask(site, asked, trust_new, partial(_say, progress), progress.tally)
     interrupted = [other.address for other in silent if other.reason == INTERRUPTED]
     dry_run = dry_run or bool(interrupted)
     matches = match(site.cluster.nodes, machines, select(site.cluster, [assign], ()) if assign else ())
@@ -80,8 +83,9 @@ def discover(
     printing.note(f"Next: {again}\n" if again and not interrupted else "")
     if interrupted:
         printing.note(f"interrupted: nothing is written; not read: {fold(interrupted)}\n")
-        return Exit.INTERRUPTED
-    return worst([*_codes(asked, silent, remarks), *[Exit.BUSY] * bool(lost)])
+    ended = [Exit.INTERRUPTED] if interrupted else [*_codes(asked, silent, remarks), *[Exit.BUSY] * bool(lost)]
+    progress.ended(code := worst(ended))
+    return code
 
 
 def _document(
@@ -137,12 +141,12 @@ def _say_rest(remarks: Sequence[MachineDifference], absent: Sequence[str]) -> No
         printing.note(f"no machine is {fold(absent)}: another one answers at the controller's address\n")
 
 
-def _say(found: Machine | Silent) -> None:
+def _say(progress: Stream, found: Machine | Silent) -> None:
     if isinstance(found, Machine):
-        printing.note(f"{found.address}: {' '.join(filter(None, ('read:', found.serial, found.model)))}\n")
+        progress.say(f"{found.address}: {' '.join(filter(None, ('read:', found.serial, found.model)))}")
     equipment = () if isinstance(found, Silent) or not found.equipment else (_equipment(found),)
     for note in (found.why,) if isinstance(found, Silent) else (*equipment, *found.notes):
-        printing.note(f"{found.address}: {one_line(note)}\n")
+        progress.say(f"{found.address}: {note}")
 
 
 def _equipment(machine: Machine) -> str:

@@ -27,6 +27,7 @@ from hpcforge.lab.host import require_root
 from hpcforge.lab.kinds import KINDS
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
+from hpcforge.report.event_stream import beside_document
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import moment, table
 from hpcforge.run.site import compile_site, load_site_roles
@@ -51,12 +52,13 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool, me
     require_root()
     require_programs(disk=disk)
     made_for = MadeFor(str(blueprint.resolve()), hashlib.sha256(blueprint.read_bytes()).hexdigest())
-    with Progress() as progress, progress.phase("image"):
-        built = build_image(request, loaded.cluster.name, made_for, Tell(progress.say, progress.detail), lock)
+    with beside_document(as_json=as_json) as progress, progress.phase("image"):
+        built = build_image(request, loaded.cluster.name, made_for, Tell(progress.say, progress.tally), lock)
         if disk:
             with disk_of(built.manifest, progress.say):
                 built = replace(built, manifest=store.read(built.manifest.name))
-    printing.note(phases_line(progress.phases, progress.elapsed_s))
+    progress.ended(Exit.DONE)
+    printing.note(phases_line(progress.human.phases, progress.human.elapsed_s))
     if as_json:
         document = {"schema_version": 1, "built": not built.was_there, "image": _entry(built.manifest)}
         printing.result(json.dumps(document, indent=2) + "\n")

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -20,11 +20,14 @@ from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.netboot import services
+from hpcforge.netboot.decide import Record
 from hpcforge.report import printing
 from hpcforge.report.plan_text import disks_text
+from hpcforge.report.progress import Progress
 from hpcforge.report.text import duration, one_line, table
 from hpcforge.run import netboot as work
 from hpcforge.run.site import Site
+from hpcforge.tally import Tally
 
 SCHEMA_VERSION = 1
 
@@ -78,13 +81,36 @@ def serve(
         services.started(check)
         there = len(what.boots.hosts)
         _say(f"serving {there} machines on {what.network.interface}, {what.boots.url}; Ctrl-C ends it")
-        try:
-            while True:
-                check()
-                time.sleep(1)
-        except KeyboardInterrupt:
-            _say("ended")
+        records = work.records_of(site)
+        with Progress() as progress, progress.tally("installing nodes", _open(records.read(), time.time())) as tally:
+            try:
+                while True:
+                    check()
+                    follow(tally, records.read(), time.time())
+                    time.sleep(1)
+            except KeyboardInterrupt:
+                _say("ended")
     return status(blueprint, inventory, as_json=False)
+
+
+def _open(records: Mapping[str, Record], now_s: float) -> list[str]:
+    """Return the nodes whose installation was requested and has not ended."""
+    return [
+        name
+        for name, record in records.items()
+        if record.state == "begun" or (record.state in ("wanted", "offered") and record.until_s > now_s)
+    ]
+
+
+def follow(tally: Tally, records: Mapping[str, Record], now_s: float) -> None:
+    """Count installations by their records; those that ended before are not counted."""
+    going = _open(records, now_s)
+    for name in going:
+        tally.add(name)
+        if records[name].state == "begun":
+            tally.begin(name)
+    for name in set(tally.names).difference(going):
+        tally.end(name, failed=name not in records or records[name].state != "installed")
 
 
 def status(blueprint: Path, inventory: Path | None, as_json: bool) -> int:

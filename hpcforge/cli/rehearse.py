@@ -64,6 +64,7 @@ def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, i
             blueprint=blueprint.resolve(),
             network_name=cluster.network.name,
             progress=progress.say,
+            tallies=progress.tally,
             login_uid=number_of(cluster.users, user),
             avoid=real_networks(cluster) if real else (),
             kind=kind,

@@ -29,6 +29,7 @@ from hpcforge.fabric.port_numbering import PortFacts, possible_lanes
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.cabling_text import cabling_json, cabling_text
+from hpcforge.report.event_stream import beside_document
 from hpcforge.report.junit import junit
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import one_line
@@ -81,7 +82,7 @@ def verify(
     chosen = _limited(site.cluster, names or (), limit) if limit else None
     what = VerifyRequest(names, chosen, level, reserve, _gated(site.cluster, gate, limit))
     _check_outputs(outputs, baseline)
-    with open_engines(site) as engine, Progress() as progress:
+    with open_engines(site) as engine, beside_document(as_json=as_json) as progress:
         desired = compile_site(site_roles(site), {}, site.cluster)
         usable = look(engine, site.cluster, desired, progress, what.gate)
         known = _baseline(usable, baseline)
@@ -111,12 +112,14 @@ def verify(
     _print(report, done, usable.down, again, outputs, as_json=as_json)
     for line in baseline_lines(report, None if problem else baseline):
         printing.note(f"{line}\n")
-    printing.note(phases_line(progress.phases, progress.elapsed_s))
+    printing.note(phases_line(progress.human.phases, progress.human.elapsed_s))
     say_not_rehearsed(site, inventory)
     needed = None if chosen is None else {*chosen, site.cluster.slurm.controller}
     out = {node: why for node, why in usable.out.items() if needed is None or node in needed}
     down = [worker for worker in usable.down if worker.node in out]
-    return worst([Exit(exit_status(done, out, down)), *[Exit.ERROR] * bool(problem and save_as)])
+    code = worst([Exit(exit_status(done, out, down)), *[Exit.ERROR] * bool(problem and save_as)])
+    progress.ended(code)
+    return code
 
 
 def exit_status(done: Verification, out: Mapping[str, str], down: Sequence[DownWorker] = ()) -> int:

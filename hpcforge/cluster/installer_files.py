@@ -1,19 +1,20 @@
 """What a site's own installer is told, so that a node has what it needs before the first apply. Pure.
 
-Preseed for debian-installer, and user-data, meta-data and network-config for cloud-init's NoCloud source. Neither says
-anything of disks: an installer that is told nothing asks, and wipes none by mistake.
+Preseed for debian-installer, and user-data, meta-data and network-config for cloud-init's NoCloud source. Neither
+names a disk or confirms a write: an installer asks then, and wipes none by mistake (`installer_disks`).
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import urlsplit
 
 import yaml
 
+from hpcforge.cluster.installer_disks import disk_lines
 from hpcforge.cluster.model import Cluster, Network, Node
 from hpcforge.cluster.people import number_of
 
@@ -30,11 +31,12 @@ class InstallerChoices:
     security: str = (
         "http://deb.debian.org/debian-security"  # without it cloud-init takes `mirror`, which has no updates
     )
-    dns: tuple[str, ...] = ()  # addresses that the installer asks for names
+    dns: tuple[str, ...] = ()  # addresses that the installer asks for names; else `name_servers`
 
 
 def files_of(cluster: Cluster, node: Node, network: Network, kind: Format, choices: InstallerChoices) -> dict[str, str]:
     """Return the files of a node by their paths below a folder of all nodes."""
+    choices = replace(choices, dns=choices.dns or name_servers(cluster))
     if kind == "preseed":
         return {f"{node.name}.cfg": preseed(cluster, node, network, choices)}
     found = {
@@ -44,6 +46,12 @@ def files_of(cluster: Cluster, node: Node, network: Network, kind: Format, choic
     if node.mac is not None:  # by another sign of its interface, a node could configure the wrong one
         found["network-config"] = _yaml(network_config(node, network, choices))
     return {f"{node.name}/{name}": text for name, text in found.items()}
+
+
+def name_servers(cluster: Cluster) -> tuple[str, ...]:
+    """Return the name servers that answer before any node does: the site's, or those that the cluster's forward to."""
+    service = cluster.services.get("dns")
+    return () if service is None else service.external or service.options.get("forward", ())
 
 
 def user_data(cluster: Cluster, node: Node, choices: InstallerChoices) -> Mapping[str, object]:
@@ -92,9 +100,9 @@ def preseed(cluster: Cluster, node: Node, network: Network, choices: InstallerCh
         "get_hostname": node.name,
         "get_domain": cluster.domain,
     }
-    boot = " ".join(f"netcfg/{key}={value}" for key, value in address.items() if value and " " not in value)
+    boot = " ".join(f"netcfg/{key}={value.split()[0]}" for key, value in address.items() if value)
     lines = [
-        f"# {node.name} of {cluster.name}. Written by hpcforge export. It names no disk: the installer asks.",
+        f"# {node.name} of {cluster.name}. Written by hpcforge export. It confirms no disk: the installer asks.",
         "# A file that comes over the network comes after these questions. Put this on the kernel's command line:",
         f"#   netcfg/disable_autoconfig=true {boot}",
         "d-i netcfg/disable_autoconfig boolean true",
@@ -106,6 +114,7 @@ def preseed(cluster: Cluster, node: Node, network: Network, choices: InstallerCh
         f"d-i mirror/{mirror.scheme}/directory string {mirror.path or '/'}",
         f"d-i mirror/{mirror.scheme}/proxy string",
         *_account(user, number_of(cluster.users, user)),
+        *disk_lines(node.system_disk),
         "d-i clock-setup/utc boolean true",
         "d-i time/zone string Etc/UTC",
         "tasksel tasksel/first multiselect",

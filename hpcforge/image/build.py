@@ -25,6 +25,7 @@ from hpcforge.lab.commands import run
 from hpcforge.lab.host_paths import Progress
 from hpcforge.lab.sources import codename
 from hpcforge.lab.trees import remove_tree
+from hpcforge.tally import Tallies, silent
 
 # Debian package -> what it brings.
 _PROGRAMS = {
@@ -47,10 +48,10 @@ class Built:
 
 @dataclass(frozen=True)
 class Tell:
-    """Whom progress is told: `say` what is done, `detail` how far what is being done has come."""
+    """Listeners: `say` gets what is done, `tally` the counts of the step at work."""
 
     say: Progress
-    detail: Progress
+    tally: Tallies = silent
 
 
 def require_programs(*, disk: bool = False) -> None:
@@ -178,17 +179,17 @@ def _build(name: str, lock: Lock, apt: Apt, made_for: MadeFor, tell: Tell, handl
     building = store.building(name)
     try:
         total = len(lock.packages)
-        _step(
-            f"fetching {total} packages",
-            tell,
-            lambda tick: apt.fetch(lock.packages, tick),
-            total,
-        )
-        _step(f"installing {total} packages", tell, lambda tick: _install(building, lock, apt, tick, handle), total)
+        with tell.tally("fetching packages", total) as tally:
+            apt.fetch(lock.packages, tally.reach)
+            tally.reach(total)
+        with tell.tally("installing packages", total) as tally:
+            _install(building, lock, apt, tally.reach, handle)
+            tally.reach(total)
         if differing := _differing(lock.packages, installed(building / "tree")):
             raise ImageError(f"what was installed is not what was locked: {differing}")
         archive = building / store.ARCHIVE
-        _step("packing", tell, lambda _: pack(building / "tree", archive, lock.epoch_s))
+        with tell.tally("packing", [archive.name]) as tally, tally.part(archive.name):
+            pack(building / "tree", archive, lock.epoch_s)
         if wrong := faults(archive, lock.epoch_s):
             raise ImageError("what was built may not be an image: " + _first(wrong, "; "))
         manifest = Manifest(
@@ -279,20 +280,6 @@ def _first(words: Sequence[str], between: str = ", ") -> str:
     """The first few of what is wrong."""
     more = [f"{len(words) - _SHOWN} more"] if len(words) > _SHOWN else []
     return between.join([*words[:_SHOWN], *more])
-
-
-def _step(what: str, tell: Tell, work: Callable[[Callable[[int], None]], None], total: int = 0) -> None:
-    """Do a step, and tell how far it has come: of `total` things, and about how long the rest takes."""
-    began = time.monotonic()
-
-    def tick(done: int) -> None:
-        took = time.monotonic() - began
-        rest = f", about {took / done * (total - done):.0f} s left" if total // 4 < done < total else ""
-        tell.detail(f"{what}: {done} of {total}, {took:.0f} s{rest}")
-
-    tell.say(f"{what} ...")
-    work(tick)
-    tell.say(f"{what}: {time.monotonic() - began:.0f} s")
 
 
 def _lines(words: Sequence[str]) -> str:

@@ -16,6 +16,10 @@ RUN = Path("/run/hpcforge")
 Progress = Callable[[str], None]
 
 
+def quiet(_text: str) -> None:
+    """Ignore a line of progress."""
+
+
 def cache() -> Path:
     """Base trees and packages, kept between labs; HPCFORGE_CACHE_DIR moves it (to see a cold run, say)."""
     return Path(os.environ.get("HPCFORGE_CACHE_DIR", "/var/cache/hpcforge")).absolute()

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.lab import nspawn, vagrant, vm
-from hpcforge.lab.host_paths import Progress
+from hpcforge.lab.host_paths import Progress, quiet
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.target_state import Trees
 
@@ -52,10 +52,10 @@ class LabBackend(Protocol):
     def restore_host(self) -> None:
         """Undo that, if no lab is left. Under the host lock."""
 
-    def lay_out(self, lab: Lab) -> None:
-        """Have what its machines are made from, where something else than we may start them; again is harmless."""
+    def lay_out(self, lab: Lab, progress: Progress = quiet) -> None:
+        """Have what its machines are made from, where another program may start them; again is harmless."""
 
-    def start(self, lab: Lab, node: PlacedNode) -> bool:
+    def start(self, lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:
         """Have a node running and answering on SSH, made if it is new; true if it was started now.
 
         A new node has its name, its address on the lab's bridge, a host key of its own, the lab's package proxy, and

@@ -26,6 +26,7 @@ from hpcforge.lab.ssh import ssh_argv
 from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.subnets import choose_subnet, parse_cidr
 from hpcforge.lab.trees import remove_tree
+from hpcforge.tally import Tallies, silent
 
 __all__ = [
     "Lab",
@@ -91,6 +92,7 @@ def up(
     release: str,
     blueprint: Path,
     progress: Progress,
+    tallies: Tallies = silent,
     network_name: str = "cluster",
     login_uid: int | None = None,
     avoid: Sequence[IPv4Network] = (),
@@ -106,7 +108,8 @@ def up(
     `network_name` is the blueprint's name for that network, `login_uid` the number of the login user (None: any),
     `avoid` are networks that the lab must not use, `kind` is the kind of its nodes. `image` gives the tree for new
     nodes in place of a base system, and keeps it while it is open. `sources` are the origins of
-    packages that the nodes may fetch over TLS, and no others. `progress` gets a line for each thing done.
+    packages that the nodes may fetch over TLS, and no others. `progress` gets a line for each thing done, `tallies` the
+    counts of nodes.
     """
     request = target_state.UpRequest(
         check_lab_name(name),
@@ -127,7 +130,7 @@ def up(
         with image or nullcontext() as tree:
             lab = _reach(_settle(request, tree, progress), sources, progress)
         cut_off = lab.under_way.start if lab.under_way else ()
-        _run(lab, [*lab.in_blueprint, *cut_off] if start else (), progress)
+        _run(lab, [*lab.in_blueprint, *cut_off] if start else (), progress, tallies)
         lab = saves.ended(lab)
         state.save(lab)
         if others := [node.name for node in lab.nodes if node.name not in (*lab.in_blueprint, *cut_off)]:
@@ -267,12 +270,22 @@ def _reach(lab: Lab, sources: Sequence[str], progress: Progress) -> Lab:
     return lab
 
 
-def _run(lab: Lab, names: Sequence[str], progress: Progress) -> None:
+def _run(lab: Lab, names: Sequence[str], progress: Progress, tallies: Tallies = silent) -> None:
     """Have these nodes running and answering."""
     network.ensure_bridges(lab)
     packages.ensure_proxy(lab)
-    kind_of(lab).lay_out(lab)
-    _each([lab.node(name) for name in dict.fromkeys(names)], lambda node: _start(lab, node), progress)
+    kind_of(lab).lay_out(lab, progress)
+    nodes = [lab.node(name) for name in dict.fromkeys(names)]
+    if not nodes:
+        write_access_files(lab)
+        return
+    with tallies("starting nodes", [node.name for node in nodes]) as tally:
+
+        def start(node: PlacedNode) -> str:
+            with tally.part(node.name):
+                return _start(lab, node, progress)
+
+        _each(nodes, start, progress)
     write_access_files(lab)
 
 
@@ -344,9 +357,9 @@ def _new_lab(
     return lab
 
 
-def _start(lab: Lab, node: PlacedNode) -> str:
+def _start(lab: Lab, node: PlacedNode, progress: Progress) -> str:
     began = time.monotonic()
-    if kind_of(lab).start(lab, node):
+    if kind_of(lab).start(lab, node, progress):
         without = "" if node.python else ", built without Python"
         return f"started at {node.address} in {time.monotonic() - began:.1f} s{without}"
     return f"runs already at {node.address}"

@@ -1,5 +1,7 @@
 """What happens in an apply, to people on stderr and, if asked for, as JSON lines on stdout.
 
+Other commands whose `--json` is one document write these lines to stderr (`beside_document`).
+
 Each line is an object with `schema_version` (3), `event` and `time_s` (seconds since 1970), and more by event:
 
     installed  before the result, of each node of --install: `node`, `tries`, `why` it failed, `console`, `phases_s`
@@ -7,13 +9,15 @@ Each line is an object with `schema_version` (3), `event` and `time_s` (seconds 
     phase     `name`, `state`: begun or ended, `wall_s` when ended
     said      `text`: something worth a line
     changed, progress, warning, remains, failed, skipped   of a node: `node` and what its program said (`hpcforge.node`)
+    progress  of work with many parts, without `node`: `phase`, `done`, `total`, the part at work the `longest`, for
+              `longest_s`, and `left_s` (null before a third is done, 0 when overdue: `hpcforge.tally`)
     draining  `node`, `detail`: jobs that are waited for
     restarting  `node`, `detail`: what becomes of its restart
     returned  `node`: in service again, while others wait for their turn
     settled   `node`, `role`, `status`: done, failed, skipped, unreachable, interrupted or deferred; `detail`
     result    the last: `exit`, `result`, `admission`, `error`, `moved`; `tests`: `reached` (each a `run` and its
               `verdict`), `waiting` (for users' jobs), `fell_out` (nodes that a test was run again without, and why),
-              `recorded` (what is known of each node set), `note`
+              `recorded` (what is known of each node set), `note`. Beside a document: `exit` alone
 """
 
 from __future__ import annotations
@@ -28,9 +32,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hpcforge.engines.tasks import Event
 from hpcforge.plan.plan import Plan
+from hpcforge.report import printing
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
 from hpcforge.run.apply import ApplyResult
+from hpcforge.tally import Parts, Tally
 
 if TYPE_CHECKING:  # it imports all of power and network boot, which few runs need
     from hpcforge.run.install import Installation
@@ -109,6 +115,21 @@ class Stream:
             finally:
                 self._write("phase", name=name, state="ended", wall_s=round(time.monotonic() - began, 3))
 
+    @contextmanager
+    def tally(self, name: str, parts: Parts) -> Iterator[Tally]:
+        """Count the parts of what happens inside; a line when it begins, at each change, and when it ends."""
+        with self.human.tally(name, parts) as tally:
+
+            def write(_part: str = "", _state: str = "") -> None:
+                self._write("progress", **dataclasses.asdict(tally.standing()))
+
+            tally.watch(write)
+            write()
+            try:
+                yield tally
+            finally:
+                write()
+
     def waits(self, name: str) -> AbstractContextManager[None]:
         """Time a wait for others; for people only."""
         return self.human.phase(name)
@@ -117,8 +138,22 @@ class Stream:
         """The result."""
         self._write("result", exit=int(code), **vars(done))
 
+    def ended(self, code: int) -> None:
+        """The exit status of a command that has a document for its result."""
+        self._write("result", exit=int(code))
+
     def _write(self, event: str, /, **data: Any) -> None:
         if self._out is not None:
             first = {"schema_version": SCHEMA_VERSION, "event": event, "time_s": round(time.time(), 3)}
             line = {**first, **data, **first}  # these three are ours, whatever a node says
             self._out(json.dumps(line, default=dataclasses.asdict) + "\n")
+
+
+@contextmanager
+def beside_document(*, as_json: bool) -> Iterator[Stream]:
+    """Yield a listener for a command whose `--json` is one document: events are lines on stderr.
+
+    People at a terminal get what they get without `--json`.
+    """
+    with Progress(in_pipes=not as_json) as human:
+        yield Stream(human, printing.note if human.silent else None)

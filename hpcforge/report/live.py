@@ -40,11 +40,18 @@ class Board:
         self._nodes: set[str] = set()
         self._at_work: dict[str, _NodeWork] = {}
         self._ended: Counter[str] = Counter()
+        self._ends: dict[str, str] = {}
 
     def expect(self, nodes: Iterable[str]) -> None:
         """These nodes are about to be worked on, and no others."""
         self._nodes = set(nodes)
-        self._at_work, self._ended = {}, Counter()
+        self._at_work, self._ended, self._ends = {}, Counter(), {}
+
+    def add(self, node: str) -> None:
+        """Expect one more node, or one that has ended again."""
+        if (ended := self._ends.pop(node, None)) is not None:
+            self._ended[ended] -= 1
+        self._nodes.add(node)
 
     def take(self, event: Event) -> None:
         """Account for an event of a walk."""
@@ -59,7 +66,8 @@ class Board:
             self._at_work[node] = _NodeWork("", "drain", f"waits for jobs {data['detail']}", self._clock())
         elif event.kind == "ended":
             self._at_work.pop(node, None)
-            self._ended[_ENDS[data["status"]]] += 1
+            self._ends[node] = _ENDS[data["status"]]
+            self._ended[self._ends[node]] += 1
         elif work is None:
             return
         elif event.kind == "result" and event.task == work.task:

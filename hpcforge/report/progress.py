@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import TextIO
 
@@ -20,6 +21,7 @@ from hpcforge.engines.tasks import Event
 from hpcforge.report.colour import Kind, spans
 from hpcforge.report.live import Board, fit
 from hpcforge.report.text import clean, duration, one_line
+from hpcforge.tally import Parts, Tally, left_text
 
 _EVERY_S = 10.0  # without a terminal, at most one line of detail in so many seconds
 _WAITS = ("waiting: ", "waiting for another ")  # for minutes perhaps, and reported once: never left out
@@ -31,18 +33,29 @@ class Progress:
     """Prints to stderr. `say` is a line of its own; `detail` is what is being done just now.
 
     On a terminal the lower lines of the screen show the latter, and a row a node at work, unless `live` is False.
+    `in_pipes`: False prints nothing where there is no terminal.
     """
 
-    def __init__(self, stream: TextIO | None = None, *, live: bool = True, console: Console | None = None) -> None:
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        live: bool = True,
+        in_pipes: bool = True,
+        console: Console | None = None,
+    ) -> None:
         self._console = console or Console(
             file=stream or sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True
         )
+        self.silent = not (in_pipes or self._console.is_terminal)
+        self._console.quiet = self.silent
         now = time.monotonic()
         self._start = start_time.began_s.get(now)
         self._last_detail = 0.0
         self.phases: dict[str, float] = {"start": now - self._start}
         self._board, self._phase, self._detail = Board(), "", ""
         self._ends: float | None = None  # when it probably ends, on the monotonic clock
+        self._tally: Tally | None = None
         # Drawn by a thread of its own. The same thread may come twice: Ctrl-C says something wherever it comes.
         self._lock = threading.RLock()
         utf = self._console.encoding.lower().startswith("utf")
@@ -63,7 +76,7 @@ class Progress:
             width, height = self._console.width - 1, self._console.height - _ABOVE - 1
             board = self._board.lines(width, height)
             left = self._left()
-            doing = fit(self._detail or self._phase, width - 2 - len(left), pad=bool(left))
+            doing = fit(self._doing(), width - 2 - len(left), pad=bool(left))
             self._spinner.text = Text(doing + left, no_wrap=True)
             return Group(self._spinner, *board)
 
@@ -71,9 +84,16 @@ class Progress:
         """From now on it will probably take so long; None: unknown."""
         self._ends = None if seconds is None else time.monotonic() + seconds
 
+    def _doing(self) -> str:
+        if self._tally is None or self._detail:
+            return self._detail or self._phase
+        standing = self._tally.standing()  # its longest part has the first row
+        return f"{standing.phase}: {standing.done} of {standing.total}"
+
     def _left(self) -> str:
         if self._ends is None:
-            return ""
+            words = left_text(self._tally.standing().left_s) if self._tally else ""
+            return f"  {words}" if words else ""
         left = self._ends - time.monotonic()
         return f"  about {duration(float(round(left)))} left" if left >= 1 else "  longer than before"
 
@@ -145,6 +165,33 @@ class Progress:
         elif event.kind == "settled" and data["status"] != "interrupted":
             detail = f": {data['detail']}" if data["detail"] else ""
             self.say(f"{node}: {role} {data['status'] if data['status'] == 'done' else data['status'].upper()}{detail}")
+
+    @contextmanager
+    def tally(self, name: str, parts: Parts) -> Iterator[Tally]:
+        """Count the parts of what happens inside: a line when it begins and one when it ends, rows on a terminal."""
+        tally, board, began, outer = Tally(name, parts), Board(), time.monotonic(), (self._tally, self._board)
+        tally.watch(partial(self._part, board))
+        board.expect(tally.names)
+        self.say(f"{name} ...")
+        with self._lock:
+            self._tally, self._board, self._detail = tally, board, ""
+        try:
+            yield tally
+        finally:
+            with self._lock:
+                (self._tally, self._board), self._detail = outer, ""
+            standing = tally.standing()
+            self.say(f"{name}: {standing.done} of {standing.total}, {time.monotonic() - began:.0f} s")
+
+    def _part(self, board: Board, part: str, state: str) -> None:
+        """Give a part of the work its row."""
+        with self._lock:
+            if state in ("added", "begun"):
+                board.add(part)
+            if state == "begun":
+                board.take(Event(part, "", "stage", {"name": "", "roles": []}))
+            elif state in ("done", "failed"):
+                board.take(Event(part, "", "ended", {"status": state}))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -216,5 +216,5 @@ def _fetch_artifacts(engine: Engine, plan: Plan, folder: Path, listener: Listene
     archives = tuple(dict.fromkeys(collection.archive for collection in plan.collections))
     if plan.artifacts or archives:
         with listener.phase("fetch artifacts"):
-            fetch((*plan.artifacts, *archives), folder, progress)
+            fetch((*plan.artifacts, *archives), folder, progress, listener.tally)
             unpack(plan.collections, folder)

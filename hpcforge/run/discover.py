@@ -17,6 +17,7 @@ from hpcforge.power.redfish import Redfish
 from hpcforge.run.power import password_of, side_by_side
 from hpcforge.run.site import Site
 from hpcforge.run.site_files import Values, add_values
+from hpcforge.tally import Tallies, silent
 
 MOST = 4096  # addresses of one search
 MACHINE_S = 180.0  # for all requests to one controller, with one that restarts meanwhile (quirks.yaml: 90 s)
@@ -71,9 +72,9 @@ def _expanded(text: str) -> Sequence[str]:
 
 
 def ask(
-    site: Site, asked: Search, trust_new: bool, say: Callable[[Machine | Silent], None]
+    site: Site, asked: Search, trust_new: bool, say: Callable[[Machine | Silent], None], tallies: Tallies = silent
 ) -> tuple[list[Machine], list[Silent]]:
-    """Ask every address, side by side; `say` gets each as it answers. A bad controller fails alone.
+    """Ask every address, side by side; `say` gets each as it answers, `tallies` the counts. A bad one fails alone.
 
     `trust_new`: a named controller without a recorded certificate is believed, and gets the password once it has shown
     a service root. Ctrl-C ends the wait: what had not answered has the reason `INTERRUPTED`.
@@ -82,21 +83,27 @@ def ask(
     """
     of = _accesses(site, asked)
     machines: list[Machine] = []
-    silent: list[Silent] = []
+    failed: list[Silent] = []
     try:
-        for found in side_by_side(lambda access: _ask(access, trust_new), list(of.values())):
-            say(found)
-            if isinstance(found, Machine):
-                machines.append(found)
-            else:
-                silent.append(found)
+        with tallies("reading controllers", of.keys()) as tally:
+
+            def counted(access: Login) -> Machine | Silent:
+                with tally.part(access.address):
+                    return _ask(access, trust_new)
+
+            for found in side_by_side(counted, list(of.values())):
+                say(found)
+                if isinstance(found, Machine):
+                    machines.append(found)
+                else:
+                    failed.append(found)
     except KeyboardInterrupt:
-        answered = {machine.address for machine in machines} | {other.address for other in silent}
-        silent += [Silent(address, "interrupted", INTERRUPTED) for address in of if address not in answered]
+        answered = {machine.address for machine in machines} | {other.address for other in failed}
+        failed += [Silent(address, "interrupted", INTERRUPTED) for address in of if address not in answered]
     order = {address: place for place, address in enumerate(of)}
     return (
         sorted(machines, key=lambda machine: order[machine.address]),
-        sorted(silent, key=lambda other: order[other.address]),
+        sorted(failed, key=lambda other: order[other.address]),
     )
 
 

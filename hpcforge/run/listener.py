@@ -8,6 +8,7 @@ from typing import Protocol
 
 from hpcforge.engines.tasks import Event
 from hpcforge.plan.plan import Plan
+from hpcforge.tally import Parts, Tally
 
 
 class Listener(Protocol):
@@ -27,6 +28,9 @@ class Listener(Protocol):
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Time what happens inside, under a name."""
+
+    def tally(self, name: str, parts: Parts) -> AbstractContextManager[Tally]:
+        """Count the parts of what happens inside."""
 
 
 class Operator(Listener, Protocol):

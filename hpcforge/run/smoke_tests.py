@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from math import ceil
 
@@ -17,6 +18,7 @@ from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.time_limit import within
 from hpcforge.run.verdict_store import store_verdicts
+from hpcforge.tally import Tally
 from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Head
 from hpcforge.verify.isolate import Plans, no_plans
@@ -24,7 +26,7 @@ from hpcforge.verify.jobs import unusable
 from hpcforge.verify.lines import SECOND_RUN_S, References, needs_second_run, of_two_runs, weighed
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
-from hpcforge.verify.verify import PENDING_S, Progress, verify
+from hpcforge.verify.verify import PENDING_S, Progress, launched_as, verify
 
 _START_S = 60.0  # for a job to start and to end
 
@@ -117,7 +119,8 @@ def run_tests(
     choice = chosen(cluster, recorded, verify_what, out, {}) if asked_for is None else asked_for
     if not choice.runs:
         return Verified(recorded=recorded)
-    with listener.phase("verify"):
+    with ExitStack() as until_end:
+        until_end.enter_context(listener.phase("verify"))
         if asked_for is None and any(
             run.partners for run in choice.runs
         ):  # they may be nodes that this run has not looked at
@@ -127,6 +130,7 @@ def run_tests(
         for wait in choice.waiting:
             listener.say(f"{', '.join(wait.tests)}: {waits(wait)}")
         reached, fell_out = list[Reached](), dict[str, str]()
+        tally = until_end.enter_context(listener.tally("launches of tests", launches(cluster, recorded, choice.runs)))
         doing = "the first test"
 
         def progress(tests: str, text: str) -> None:
@@ -136,7 +140,7 @@ def run_tests(
 
         def measured(runs: Sequence[SmokeRun], *, part: bool) -> list[Reached]:
             now_out = {**out, **fell_out}
-            new = _launched(cluster, head, runs, now_out, progress, reservation, plans, part=part)
+            new = _launched(cluster, head, runs, now_out, progress, reservation, plans, tally, part=part)
             for each in new:
                 fell_out.update((node, why) for node, why in each.verdict.left_out.items() if node not in out)
             return [
@@ -196,13 +200,44 @@ def _launched(
     progress: Progress,
     reservation: str,
     plans: Plans,
+    tally: Tally,
     *,
     part: bool = False,
 ) -> list[Reached]:
     entries = [(run, _on(cluster, name, run.nodes)) for run in runs for name in run.tests]
     tests = [test for _, test in entries]
-    verdicts = verify(cluster, head, out, progress, tests=tests, part=part, reservation=reservation, plans=plans)
+    verdicts = verify(
+        cluster,
+        head,
+        out,
+        progress,
+        tests=tests,
+        part=part,
+        reservation=reservation,
+        plans=plans,
+        counted=lambda launched: tally.part(_launch_name(launched)),
+    )
     return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]
+
+
+def launches(cluster: Cluster, recorded: Recorded, runs: Sequence[SmokeRun]) -> dict[str, float]:
+    """Return the launches of some runs, with the seconds that their tests took before; without one of these, 1 each."""
+    found: dict[str, float] = {}
+    for part in (False, True):
+        tests = dict.fromkeys(
+            _on(cluster, name, run.nodes) for run in runs if run.partners == part for name in run.tests
+        )
+        groups: dict[object, list[SmokeTest]] = {}
+        for test in tests:
+            groups.setdefault(launched_as(test), []).append(test)
+        for group in groups.values():
+            kept = [last.last.seconds if (last := recorded.of(test)) else 0.0 for test in group]
+            found[_launch_name(group)] = sum(kept) if all(kept) else 0.0
+    return found if all(found.values()) else dict.fromkeys(found, 1.0)
+
+
+def _launch_name(tests: Sequence[SmokeTest]) -> str:
+    return f"{', '.join(test.name for test in tests)} on {fold(tests[0].nodes)}"
 
 
 def _on(cluster: Cluster, name: str, nodes: tuple[str, ...]) -> SmokeTest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -40,6 +41,7 @@ def verify(
     extra_args: Mapping[str, Sequence[str]] | None = None,
     plans: Plans = no_plans,
     reservation: str = "",
+    counted: Callable[[Sequence[SmokeTest]], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[Verdict, ...]:
     """Run tests on their nodes, but for those left out (by name: why): `tests`, or else all of the blueprint.
 
@@ -48,7 +50,7 @@ def verify(
 
     A verdict each, in their order; none if the blueprint asks for no tests. Whatever happens the jobs it submitted are
     cancelled. `extra_args` are further arguments of test programs, by test. `reservation`: of Slurm's, for the jobs.
-    `plans` gives the fabrics of the nodes, for a test that isolates bad parts.
+    `plans` gives the fabrics of the nodes, for a test that isolates bad parts. `counted` is open during a launch.
 
     Raises:
         StoppedError: the head's run is to end.
@@ -57,32 +59,32 @@ def verify(
         tests = cluster.acceptance.tests if cluster.acceptance else ()
     verdicts: dict[SmokeTest, Verdict] = {}
     left_out = dict(nodes_left_out)
-    for launched in dict.fromkeys(map(_launched_as, tests)):
-        waiting = [test for test in dict.fromkeys(tests) if _launched_as(test) == launched]
-        while waiting:  # a launch ends with the first test that is not right: those after it are launched anew
-            patience_s = (
-                PENDING_AGAIN_S if any(verdict.status == "pending" for verdict in verdicts.values()) else pending_s
-            )
-            reached, out = _run(
-                cluster, head, waiting, left_out, progress, patience_s, extra_args or {}, part, plans, reservation
-            )
-            left_out |= out
-            if out and _enough(cluster, waiting, left_out):
-                progress(", ".join(verdict.test for verdict in reached), _again(reached[0], out))
-                continue
-            reached = reached[:1] if out else reached
-            verdicts |= zip(waiting, reached, strict=False)
-            waiting = waiting[len(reached) :]
+    for launched in dict.fromkeys(map(launched_as, tests)):
+        waiting = [test for test in dict.fromkeys(tests) if launched_as(test) == launched]
+        with counted(waiting):
+            while waiting:  # a launch ends with the first test that is not right: those after it are launched again
+                pending = any(verdict.status == "pending" for verdict in verdicts.values())
+                patience_s = PENDING_AGAIN_S if pending else pending_s
+                reached, out = _run(
+                    cluster, head, waiting, left_out, progress, patience_s, extra_args or {}, part, plans, reservation
+                )
+                left_out |= out
+                if out and _enough(cluster, waiting, left_out):
+                    progress(", ".join(verdict.test for verdict in reached), _again(reached[0], out))
+                    continue
+                reached = reached[:1] if out else reached
+                verdicts |= zip(waiting, reached, strict=False)
+                waiting = waiting[len(reached) :]
     return tuple(verdicts[test] for test in tests)
 
 
 def new_nonce() -> str:
-    """A word that no launch before had."""
+    """Return a word that no launch before had."""
     return secrets.token_hex(8)
 
 
-def _launched_as(test: SmokeTest) -> tuple[tuple[str, ...], RankNeeds, str, str, str]:
-    """What tests of one launch have alike: nodes, ranks that they need, launcher, container; they take turns in it."""
+def launched_as(test: SmokeTest) -> tuple[tuple[str, ...], RankNeeds, str, str, str]:
+    """Return what the tests of one launch, which take turns in it, share: nodes, ranks, launcher, container."""
     turns = test.program.ranked and not test.program.launches
     launched = test.program.launcher, test.program.container or ""
     return test.nodes, test.program.ranks, *launched, "" if turns else test.name

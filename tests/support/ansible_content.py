@@ -1,4 +1,4 @@
-"""Lint the Ansible that is shipped and made: each role of Ansible tasks, in the play that hpcforge makes for it.
+"""Lint the Ansible that is shipped and made: the roles as they stand, and each in the play that hpcforge makes for it.
 
 `make check` runs it; the exit status is that of the first tool that finds something.
 """
@@ -65,11 +65,12 @@ def main() -> int:
         plays = [lay_out(folder, role) for role in found]
         books = [str(play.relative_to(folder) / "project/site.yml") for play in plays]
         inventories = [f"--inventory={play}/inventory" for play in plays]
-        for command in (
-            ["ansible-playbook", "--syntax-check", *inventories, *books],
-            ["ansible-lint", "--offline", "--profile", "production", "-q", "roles", *books],
+        for place, command in (
+            (folder, ["ansible-playbook", "--syntax-check", *inventories, *books]),
+            (folder, ["ansible-lint", "--offline", "--profile", "production", "-q", "roles", *books]),
+            (ROOT, ["ansible-lint", "-q"]),  # by the settings there
         ):
-            done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, check=False)
             if done.returncode:
                 print(done.stdout, done.stderr, sep="", file=sys.stderr)
                 return done.returncode

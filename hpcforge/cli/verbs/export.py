@@ -38,7 +38,10 @@ def export(
     dns: Annotated[
         list[str] | None,
         typer.Option(
-            "--dns", help="A name server while a node is installed. Repeatable.", metavar="A", show_default=False
+            "--dns",
+            help="A name server while a node is installed, in place of the site's. Repeatable.",
+            metavar="A",
+            show_default=False,
         ),
     ] = None,
     limit: options.Limit = None,
@@ -46,7 +49,8 @@ def export(
 ) -> int:
     """Write preseed or cloud-init files for the site's own installer.
 
-    They give nodes what `apply` needs: account, key, sudo, address and package source. They name no disk.
+    They give nodes what `apply` needs: account, key, sudo, address, name servers and package source. A preseed file has
+    the partitions and mirrors of `system_disk`. None confirms a write to a disk.
     """
     from hpcforge.cli import export as work
 

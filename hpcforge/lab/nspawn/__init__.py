@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hpcforge.lab.host_paths import Progress, quiet
 from hpcforge.lab.nspawn.base import trees
 from hpcforge.lab.nspawn.disks import check as check_disks
 from hpcforge.lab.nspawn.disks import host_key, written
@@ -52,5 +53,5 @@ def memory_mib(lab: Lab) -> int | None:  # noqa: ARG001 - of every lab
     return None
 
 
-def lay_out(lab: Lab) -> None:
+def lay_out(lab: Lab, progress: Progress = quiet) -> None:
     """They are made when they are started."""

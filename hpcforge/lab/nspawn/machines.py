@@ -13,6 +13,7 @@ from pathlib import Path
 from hpcforge.lab import processes
 from hpcforge.lab.commands import daemon, run, tried
 from hpcforge.lab.errors import LabError
+from hpcforge.lab.host_paths import Progress, quiet
 from hpcforge.lab.nspawn import cgroups, disks
 from hpcforge.lab.sources import takes_cgroup_v2_alone
 from hpcforge.lab.ssh import greets
@@ -36,7 +37,7 @@ while "$@"; [ $? = 133 ]; do :; done
 """
 
 
-def start(lab: Lab, node: PlacedNode) -> bool:
+def start(lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:  # noqa: ARG001 - it takes seconds
     """Have a node running and answering on SSH; true if it was started now. `LabError` with its console if not."""
     started = not running(lab, node)
     if started:

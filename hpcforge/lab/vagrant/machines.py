@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tarfile
 import threading
+from collections import deque
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from hpcforge.atomic import write_atomically
 from hpcforge.lab import processes, node_system
 from hpcforge.lab.commands import environment, run
 from hpcforge.lab.errors import LabError
+from hpcforge.lab.host_paths import Progress, quiet
 from hpcforge.lab.host_resources import processors, total_mib
 from hpcforge.lab.names import machine_name
 from hpcforge.lab.ssh import greets
@@ -36,12 +38,13 @@ _ANSWER_S = 300
 _AT_WORK = threading.Lock()
 
 
-def lay_out(lab: Lab) -> None:
+def lay_out(lab: Lab, progress: Progress = quiet) -> None:
     """Write what the Vagrantfile reads, and all that it names: box, kernel, and an initrd for each machine."""
     if os.uname().machine != "x86_64":
         raise LabError("machines of Vagrant are those of x86-64", "use containers: `--on nspawn`")
     boot = _boot(lab.tag)
     boot.mkdir(mode=0o711, parents=True, exist_ok=True)
+    progress(f"writing box, kernel and initrds of {len(lab.nodes)} machines to {boot}")
     document = vagrantfile_input.document(
         tag=lab.tag,
         driver=os.environ.get("HPCFORGE_VAGRANT_DRIVER") or ("kvm" if kvm_works() else "qemu"),
@@ -53,14 +56,19 @@ def lay_out(lab: Lab) -> None:
     write_atomically(_file(lab.directory), json.dumps(document, indent=2) + "\n")
 
 
-def start(lab: Lab, node: PlacedNode) -> bool:
-    """Have a node running and answering on the lab's bridge. Vagrant starts all that the blueprint has side by side."""
+def start(lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:
+    """Have a node running and answering on the lab's bridge. Vagrant starts all that the blueprint has side by side.
+
+    `progress` gets each step that Vagrant reports.
+    """
     ran = running(lab, node)
     with _AT_WORK:
         if not running(lab, node):
             wanted = {node.name, *lab.in_blueprint}
             off = [node.name for node in lab.nodes if node.name in wanted and not running(lab, node)]
-            _vagrant(lab, "up", "--provider", "libvirt", *off)
+            progress(f"vagrant up {' '.join(off)}")
+            _vagrant(lab, "up", "--provider", "libvirt", *off, progress=progress)
+            progress(f"vagrant up has ended; waiting until SSH answers, at most {_ANSWER_S} s for each machine")
     if not processes.wait_until(lambda: greets(node.address, 20), _ANSWER_S, every_s=0.5):
         raise LabError(f"node {node.name} does not answer on {node.address}:22", f"its console: {_console(lab, node)}")
     return not ran
@@ -257,10 +265,10 @@ def _state(lab: Lab) -> str:
     return os.environ.get("HPCFORGE_VAGRANT_STATE") or str(lab.directory / "vagrant")
 
 
-def _vagrant(lab: Lab, *words: str) -> None:
+def _vagrant(lab: Lab, *words: str, progress: Progress = quiet) -> None:
     libvirt.ensure()
     if said := _said(lab.directory):  # else nothing was laid out, and Vagrant has none of it
-        _call(*words, env=_environment(lab.directory, said))
+        _call(*words, env=_environment(lab.directory, said), progress=progress)
 
 
 def _said(directory: Path) -> dict[str, Any] | None:
@@ -285,16 +293,26 @@ def _home() -> dict[str, str]:
     }
 
 
-def _call(*words: str, env: Mapping[str, str], must: bool = True) -> None:
-    done = subprocess.run(
+def _call(*words: str, env: Mapping[str, str], must: bool = True, progress: Progress = quiet) -> None:
+    """Run Vagrant to its end. Raises LabError with its last lines if it fails, unless it need not succeed."""
+    lines: deque[str] = deque(maxlen=15)
+    with subprocess.Popen(
         ["vagrant", *words],
         env=dict(env),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        check=False,
-    )
-    if done.returncode and must:
-        tail = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-15:])
-        raise LabError(f"`vagrant {' '.join(words)}` failed with exit code {done.returncode}\n{tail}")
+    ) as vagrant:
+        try:
+            for line in vagrant.stdout or ():
+                lines.append(line.rstrip())
+                if step := vagrantfile_input.step_in(line):
+                    progress(step)
+        except BaseException:
+            vagrant.kill()
+            raise
+    if vagrant.returncode and must:
+        tail = "\n".join(lines)
+        raise LabError(f"`vagrant {' '.join(words)}` failed with exit code {vagrant.returncode}\n{tail}")

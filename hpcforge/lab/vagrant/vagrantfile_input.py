@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hpcforge.lab.vm import qemu
+
+_STEP = re.compile(r"==> ([A-Za-z0-9-]{1,63}): (\S.*)")
 
 
 @dataclass(frozen=True)
@@ -79,3 +82,9 @@ def domain_in(words: Sequence[str]) -> str:
         return ""
     said = words[words.index("-name") + 1]
     return said.removeprefix("guest=").partition(",")[0] if said.startswith("guest=") else ""
+
+
+def step_in(line: str) -> str | None:
+    """Return the step that a line of Vagrant's output reports; None for a setting or the rest of a message."""
+    found = _STEP.fullmatch(line.rstrip())
+    return None if found is None else f"{found[1]}: Vagrant: {found[2]}"

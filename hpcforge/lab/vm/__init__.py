@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import Progress
+from hpcforge.lab.host_paths import Progress, quiet
 from hpcforge.lab.sources import check_distribution
 from hpcforge.lab.state import Lab
 from hpcforge.lab.target_state import Trees
@@ -63,5 +63,5 @@ def restore_host() -> None:
     """Nothing was changed."""
 
 
-def lay_out(lab: Lab) -> None:
+def lay_out(lab: Lab, progress: Progress = quiet) -> None:
     """They are made when they are started."""

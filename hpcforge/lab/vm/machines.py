@@ -16,7 +16,7 @@ from pathlib import Path
 from hpcforge.lab import processes
 from hpcforge.lab.commands import daemon, run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import RUN
+from hpcforge.lab.host_paths import RUN, Progress, quiet
 from hpcforge.lab.host_resources import available_mib, processors, total_mib
 from hpcforge.lab.ssh import greets, ssh_argv
 from hpcforge.lab.state import Lab, PlacedNode
@@ -34,7 +34,7 @@ _LEAST_ROOM_MIB = 256  # its initrd, and what a first boot writes
 _GREETING_S, _LOGIN_S = 20, 60  # emulated, an sshd takes its time
 
 
-def start(lab: Lab, node: PlacedNode) -> bool:
+def start(lab: Lab, node: PlacedNode, progress: Progress = quiet) -> bool:
     """Have a node running and letting its user in; true if it was started now. `LabError` with its console if not."""
     started = not running(lab, node)
     if not started and _without_room(lab.machine(node.name)):
@@ -44,6 +44,7 @@ def start(lab: Lab, node: PlacedNode) -> bool:
         _ensure_room(lab, node)
         stop(lab, node, graceful=False)  # what a crash may have left of it
         _power_on(lab, node)
+        progress(f"{node.name}: is powered on, {'with' if kvm_works() else 'without'} KVM; it boots until SSH answers")
     _wait_ready(lab, node)
     return started
 

@@ -159,6 +159,25 @@ def test_ssh_clush_and_ansible_reach_nodes_behind_the_jump_host_by_printed_files
     assert "v01 | SUCCESS" in done.stdout
 
 
+def test_pdsh_and_rsync_reach_nodes_behind_the_jump_host_by_printed_files(
+    nodes: Nodes, machines: dict[str, Target], tmp_path: Path
+) -> None:
+    blueprint = plain.blueprint(tmp_path, nodes.lab, machines, "x")
+    config = str(plain.inventory(blueprint, "--ssh-config", "ssh_config"))
+    genders = str(plain.inventory(blueprint, "--genders", "genders"))
+    pdsh = ["env", f"PDSH_SSH_ARGS=-F {config}", "pdsh", "-R", "ssh", "-F", genders]
+    for query, lines in {"worker": ["v01: n2"], "worker||head": ["n1: n1", "v01: n2"]}.items():
+        done = plain.over_ssh(blueprint, *pdsh, "-g", query, "hostname")
+        assert (sorted(done.stdout.splitlines()), done.stderr) == (lines, "")
+    (tmp_path / "sent").mkdir()
+    (tmp_path / "sent" / "a file").write_text("by rsync")
+    nodes.inside("n2", "apt-get install -y -q --no-install-recommends rsync")
+    words = ["rsync", "-a", "-e", f"ssh -F {config}", "--rsync-path=sudo rsync"]
+    done = plain.over_ssh(blueprint, *words, f"{tmp_path}/sent/", "v01:/root/via_rsync/")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert nodes.inside("n2", "cat '/root/via_rsync/a file'") == "by rsync"
+
+
 @pytest.mark.parametrize("wrong", ["n1", "v01"])
 def test_plain_ansible_and_plain_pyinfra_refuse_a_host_key_that_is_not_known(
     wrong: str, nodes: Nodes, machines: dict[str, Target], tmp_path: Path

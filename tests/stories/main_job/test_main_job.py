@@ -82,6 +82,10 @@ def test_verify_names_the_node_that_computes_wrongly_and_its_number(site: Site) 
     [verdict] = json.loads(done.stdout)["verdicts"]
     assert (verdict["status"], verdict["rank"], verdict["node"]) == ("wrong", 1, "w02")
     assert verdict["detail"] == "element 17 of the sum over 4 KiB: expected 497.0, got 498.0"
+    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    counted = [(event["done"], event["longest"]) for event in events if event["event"] == "progress"]
+    assert counted == [(0, None), (0, "allreduce on w[01-02]"), (1, None), (1, None)]
+    assert (events[-1]["event"], events[-1]["exit"]) == ("result", 7)
 
 
 def test_drift_is_shown_and_repaired_there_alone(site: Site) -> None:

@@ -55,7 +55,12 @@ def test_what_differs_from_the_blueprint_is_listed(tmp_path: Path) -> None:
         assert "blueprint: overrides: {w1: {memory_gib: 32, reason: WHY}}" in done.stderr
         assert "w2: serial number OTHER, and the inventory has SN4" in done.stderr
         assert "w2: 7 GPUs, declared 8" in done.stderr
-        found = json.loads(site.cli("discover", "BLUEPRINT", "--json", code=7).stdout)
+        done = site.cli("discover", "BLUEPRINT", "--json", code=7)
+        events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+        counted = [event for event in events if event["event"] == "progress"]
+        assert (counted[0]["done"], counted[-1]["done"], counted[-1]["total"]) == (0, 4, 4)
+        assert (events[-1]["event"], events[-1]["exit"]) == ("result", 7)
+        found = json.loads(done.stdout)
         assert [entry["node"] for entry in found["machines"]] == ["store", "head", "w1", "w2"]
         assert found["machines"][3]["by"] == "mac"
         assert found["written"] is False

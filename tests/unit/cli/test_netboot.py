@@ -12,7 +12,9 @@ from hpcforge.errors import UsageError
 from hpcforge.image.manifest import Disk, Lock, Manifest
 from hpcforge.image.request import ImageRequest
 from hpcforge.netboot import Records, folder
+from hpcforge.netboot.decide import Record, State
 from hpcforge.run import netboot
+from hpcforge.tally import Tally
 from tests.support.fake_bmc import FakeBmc, serving
 from tests.support.metal_site import MetalSite, metal_site
 
@@ -61,3 +63,29 @@ def test_what_is_withdrawn_is_not_installed_and_host_keys_go_into_the_inventory(
     assert HOST_KEY in site.inventory.read_text()
     verb.status(site.blueprint, None, as_json=True)
     assert json.loads(capsys.readouterr().out)["nodes"][0]["state"] == "installed"
+
+
+def test_installations_are_counted_by_their_records() -> None:
+    def record(node: str, state: State, until_s: float = 100.0) -> Record:
+        return Record(node, state, until_s, "img")
+
+    tally, changes = Tally("installing nodes", ["w1", "w2"]), list[tuple[str, str]]()
+    tally.watch(lambda part, state: changes.append((part, state)))
+    old = record("w9", "installed")
+    for states in (
+        [record("w1", "begun"), record("w2", "offered"), record("w3", "wanted"), old],
+        [record("w1", "installed"), record("w2", "begun"), record("w3", "wanted"), old],
+        [record("w1", "installed"), record("w2", "failed"), record("w3", "wanted", 0.0), old],
+    ):
+        verb.follow(tally, {record.node: record for record in states}, 50.0)
+    verb.follow(tally, {"w2": record("w2", "begun")}, 50.0)  # again
+    assert changes == [
+        ("w1", "begun"),
+        ("w3", "added"),
+        ("w2", "begun"),
+        ("w1", "done"),
+        *changes[4:6],
+        ("w2", "begun"),
+    ]
+    assert {*changes[4:6]} == {("w2", "failed"), ("w3", "failed")}
+    assert (tally.standing().done, tally.standing().total, tally.standing().longest) == (2, 3, "w2")

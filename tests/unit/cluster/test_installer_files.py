@@ -11,15 +11,16 @@ import pytest
 import yaml
 
 from hpcforge.cluster import load
+from hpcforge.cluster.installer_disks import disk_lines
 from hpcforge.cluster.installer_files import Format, InstallerChoices, files_of
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, Service, SystemDisk
 from hpcforge.cluster.people import User, number_of
 from tests.support.fake_bmc import Serving
 from tests.support.metal_site import metal_site
 
 CHOICES = InstallerChoices("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJpoPS4bXRaMe6tTySXaOHYpzDJSvNFcFZLYYhJcYgBN")
 PRESEED = """\
-# w1 of metal. Written by hpcforge export. It names no disk: the installer asks.
+# w1 of metal. Written by hpcforge export. It confirms no disk: the installer asks.
 # A file that comes over the network comes after these questions. Put this on the kernel's command line:
 #   netcfg/disable_autoconfig=true netcfg/get_ipaddress=10.78.0.11 netcfg/get_netmask=255.255.255.0 \
 netcfg/get_gateway=10.78.0.254 netcfg/get_hostname=w1 netcfg/get_domain=metal.example.org
@@ -99,12 +100,50 @@ def files(cluster: Cluster, name: str, kind: Format, choices: InstallerChoices =
 def test_preseed_as_debconf_reads_it(cluster: Cluster, tmp_path: Path) -> None:
     found = files(cluster, "w1", "preseed")
     assert found == {"w1.cfg": PRESEED}
+    check(found["w1.cfg"], tmp_path)
+
+
+def check(text: str, folder: Path) -> None:
+    """Have debconf read a preseed file, where this machine has it."""
     if shutil.which("debconf-set-selections"):
-        (tmp_path / "w1.cfg").write_text(found["w1.cfg"])
+        (folder / "w1.cfg").write_text(text)
         done = subprocess.run(
-            ["debconf-set-selections", "--checkonly", str(tmp_path / "w1.cfg")], capture_output=True, check=False
+            ["debconf-set-selections", "--checkonly", str(folder / "w1.cfg")], capture_output=True, check=False
         )
         assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("service", "given", "servers"),
+    [
+        (Service(), (), ""),
+        (Service(on=("head",)), (), ""),  # it does not run yet
+        (Service(on=("head",), options={"forward": ("192.0.2.2", "192.0.2.3")}), (), "192.0.2.2 192.0.2.3"),
+        (Service(external=("192.0.2.53",)), (), "192.0.2.53"),
+        (Service(external=("192.0.2.53",)), ("10.0.0.53",), "10.0.0.53"),
+    ],
+)
+def test_the_installer_asks_the_sites_name_servers(
+    cluster: Cluster, tmp_path: Path, service: Service, given: tuple[str, ...], servers: str
+) -> None:
+    site = replace(cluster, services={**cluster.services, "dns": service})
+    text = files(site, "w1", "preseed", replace(CHOICES, dns=given))["w1.cfg"]
+    assert f"d-i netcfg/get_nameservers string {servers}".rstrip() in text.splitlines()
+    first = servers.split()[:1]
+    assert [word for word in text.split() if word.startswith("netcfg/get_nameservers=")] == [
+        f"netcfg/get_nameservers={address}" for address in first
+    ]
+    check(text, tmp_path)
+    network = yaml.safe_load(files(site, "w1", "cloud-init", replace(CHOICES, dns=given))["w1/network-config"])
+    assert network["ethernets"]["first"].get("nameservers", {}).get("addresses", []) == servers.split()
+
+
+def test_the_declared_disks_are_in_the_preseed_file(cluster: Cluster, tmp_path: Path) -> None:
+    disk = SystemDisk(2, {"/var": 40})
+    mirrored = replace(cluster.by_name["w1"], system_disk=disk)
+    found = files_of(cluster, mirrored, cluster.network, "preseed", CHOICES)["w1.cfg"]
+    assert "".join(f"{line}\n" for line in disk_lines(disk)) in found
+    check(found, tmp_path)
 
 
 def test_cloud_init_configures_the_interface_with_the_mac_address_and_no_other(cluster: Cluster) -> None:

@@ -68,6 +68,9 @@ def of_a_cluster(basis: AcceptanceBasis) -> dict[str, str]:
     stream = Stream(Progress(live=False), lines.append)
     settled = {"role": "time", "status": "failed", "detail": "no"}
     stream.event(Event("g01", "t", "settled", settled))
+    beside: list[str] = ["launches of tests ...\n"]  # not every line of stderr is an event
+    with Stream(Progress(live=False), beside.append).tally("launches of tests", ["gemm", "allreduce"]) as tally:
+        tally.end("gemm")
     nodes = tuple(
         NodeStatus(node.name, basis.observed[node.name].unreachable, "idle", None, 1) for node in basis.cluster.nodes
     )
@@ -76,7 +79,10 @@ def of_a_cluster(basis: AcceptanceBasis) -> dict[str, str]:
         "status": status_json(found, History(basis.runs)),
         "report acceptance": acceptance_json(acceptance_report(basis)),
     }
-    return {name: json.dumps(document) for name, document in documents.items()} | {"apply": "".join(lines)}
+    return {name: json.dumps(document) for name, document in documents.items()} | {
+        "apply": "".join(lines),
+        "verify": "".join(beside),
+    }
 
 
 RUNNING = [pair for pair in EXAMPLES if pair not in NODE_FREE]

@@ -77,7 +77,7 @@ def test_a_kernel_that_no_source_has_is_an_error_before_anything_is_fetched(
     monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(tmp_path / "cache"))
     request = replace(LOCK.request, packages=("linux-image-6.1.0-1-amd64", "munge"))
     with pytest.raises(ImageError, match=r"has the kernel linux-image-6\.1\.0-1-amd64") as caught:
-        build(request, "site", MANIFEST.blueprints[0], Tell(lambda _: None, lambda _: None))
+        build(request, "site", MANIFEST.blueprints[0], Tell(lambda _: None))
     assert "software.preinstalled.kernel" in caught.value.hint
     assert not list((tmp_path / "cache").rglob("*.deb"))
 

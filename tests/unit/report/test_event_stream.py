@@ -13,7 +13,7 @@ from hpcforge.engines.tasks import Event
 from hpcforge.plan.plan import Leaving, Plan
 from hpcforge.plan.test_selection import SmokeRun
 from hpcforge.report.apply_text import nodes_table
-from hpcforge.report.event_stream import Stream
+from hpcforge.report.event_stream import Stream, beside_document
 from hpcforge.report.progress import Progress
 from hpcforge.run.apply import ApplyResult
 from hpcforge.run.result import RoleOutcome, RunResult
@@ -95,3 +95,35 @@ def test_the_table_tells_the_stories_of_nodes_that_did_not_go_through() -> None:
     assert "w1     deferred     jobs still run there: 12; apply again later\n" in text
     assert "w8     left         nothing of hpcforge's was known there: an earlier run may have cleaned it\n" in text
     assert "w9     left behind  the cluster has forgotten it (no route), but it keeps its keys: " in text
+
+
+def test_counted_work_is_progress_of_a_phase() -> None:
+    out = io.StringIO()
+    with Progress(io.StringIO()) as human, Stream(human, out.write) as stream:
+        with stream.tally("starting nodes", ["w1", "w2"]) as tally, tally.part("w1"):
+            pass
+        stream.ended(Exit.DONE)
+    *counts, result = [json.loads(line) for line in out.getvalue().splitlines()]
+    keys = {"schema_version", "event", "time_s", "phase", "done", "total", "longest", "longest_s", "left_s"}
+    assert [(line["event"], line["done"], line["total"], line["longest"]) for line in counts] == [
+        ("progress", 0, 2, None),
+        ("progress", 0, 2, "w1"),
+        ("progress", 1, 2, None),
+        ("progress", 1, 2, None),
+    ]
+    assert all(line.keys() == keys and line["schema_version"] == 3 for line in counts)
+    assert (result["event"], result["exit"]) == ("result", 0)
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_beside_a_document_events_are_lines_of_stderr_in_place_of_those_for_people(
+    as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with beside_document(as_json=as_json) as stream:
+        stream.say("reading")
+    out, err = capsys.readouterr()
+    assert out == ""
+    if as_json:
+        assert [json.loads(line)["text"] for line in err.splitlines()] == ["reading"]
+    else:
+        assert err.endswith(" s] reading\n")

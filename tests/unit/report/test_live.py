@@ -290,3 +290,50 @@ def test_without_a_terminal_a_wait_is_printed_at_once_and_other_details_are_thin
         for detail in ("80 % installed: chrony", lock, "90 % installed: chrony"):
             progress.event(Event("w02", "prepare:w02", "progress", {"role": None, "detail": detail}))
     assert [line.partition(" s] ")[2] for line in out.getvalue().splitlines()] == ["w01: time done", f"w02: {lock}"]
+
+
+def test_in_a_pipe_counted_work_has_a_line_at_its_begin_and_at_its_end() -> None:
+    out = io.StringIO()
+    with Progress(out) as progress:
+        with progress.tally("starting nodes", ["w1", "w2", "w3"]) as tally:
+            for node in ("w1", "w2"):
+                with tally.part(node):
+                    pass
+        with progress.tally("installing packages", 300) as tally:
+            for done in range(301):
+                tally.reach(done)
+    lines = [re.sub(r"\d+ s$", "N s", line.partition(" s] ")[2]) for line in out.getvalue().splitlines()]
+    assert lines == [
+        "starting nodes ...",
+        "starting nodes: 2 of 3, N s",
+        "installing packages ...",
+        "installing packages: 300 of 300, N s",
+    ]
+    assert "\r" not in out.getvalue() and "\x1b" not in out.getvalue()
+
+
+def test_on_a_terminal_counted_work_has_rows_the_longest_first_and_an_estimate_after_a_third() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=90, height=12)
+    progress = Progress(console=console)
+
+    def drawn() -> list[str]:
+        first, *rows = progress._drawn().renderables
+        return [str(first.text), *map(str, rows)]  # type: ignore[union-attr]
+
+    progress.nodes(["head", "w1"])  # of a run, in which this is a phase
+    with progress.tally("starting nodes", [f"w{number}" for number in range(1, 7)]) as tally:
+        tally.begin("w1")
+        tally.begin("w2")
+        assert drawn()[0] == "starting nodes: 0 of 6"
+        assert [row.split()[0] for row in drawn()[1:]] == ["w1", "w2", "0"]
+        tally.end("w1")
+        tally.end("w2", failed=True)
+        tally.add("w7")
+        tally.begin("w7")
+        assert drawn()[-1] == "1 done, 1 failed, 1 at work, 4 waiting"
+        tally.begin("w2")  # again
+        tally.end("w3")
+        assert drawn()[-1] == "2 done, 0 failed, 2 at work, 3 waiting"
+        tally.end("w2")
+        assert drawn()[0].rstrip().endswith("longer than expected")  # each took no time at all
+    assert drawn() == ["", "0 done, 0 failed, 0 at work, 2 waiting"]

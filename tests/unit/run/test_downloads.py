@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import socket
@@ -21,6 +22,7 @@ from hpcforge.kinds.downloads import Download
 from hpcforge.node.events import EventReporter, NodeError
 from hpcforge.node.kinds import downloads as on_node
 from hpcforge.plan.desired import Artifact
+from hpcforge.report.progress import Progress
 from hpcforge.run import downloads
 from hpcforge.run.artifacts import fetch
 from hpcforge.run.download_store import FetchError
@@ -90,7 +92,11 @@ def quiet(_: str) -> None:
 def test_it_is_fetched_once_and_gone_on_with_after_the_connection_was_lost(server: Server, tmp_path: Path) -> None:
     server.cut_after = [100_000, 50_000]
     artifact, said = Artifact("tools/tool.bin", server.url, DIGEST), list[str]()
-    fetch([artifact], tmp_path, said.append)
+    out = io.StringIO()
+    with Progress(out) as progress:
+        fetch([artifact], tmp_path, said.append, progress.tally)
+        fetch([artifact], tmp_path, said.append, progress.tally)  # nothing is missing: nothing is counted
+    assert out.getvalue().count("fetching files: 1 of 1") == 1
     assert server.ranges == [None, "bytes=100000-", "bytes=150000-"]
     assert (tmp_path / DIGEST).read_bytes() == CONTENT
     assert any("connection was lost" in line for line in said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,10 +12,12 @@ import pytest
 
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine, Event, Task
+from hpcforge.report.progress import Progress
 from hpcforge.run import smoke_tests
 from hpcforge.run.listener import Listener
-from hpcforge.run.smoke_tests import Verified, asked, chosen, own_lines, run_tests
+from hpcforge.run.smoke_tests import Verified, asked, chosen, launches, own_lines, run_tests
 from hpcforge.run.time_limit import TimeLimitError
+from hpcforge.tally import silent
 from hpcforge.verify.lines import of_two_runs
 from hpcforge.verify.verdict_records import Recorded, load
 from hpcforge.verify.verdicts import Verdict, summary_line
@@ -40,6 +43,8 @@ class Deaf:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         yield
+
+    tally = staticmethod(silent)
 
 
 def verified(
@@ -69,6 +74,22 @@ def test_only_nodes_that_are_asked_for_are_tested_with_all_of_their_ranks(build:
     (kept,) = done.recorded.kept
     assert (kept.verdict.nodes, kept.part and kept.part.nodes) == (("w1", "w2", "w3"), ("w1", "w2"))
     assert kept.stands_for == ("w1", "w2", "w3")
+
+
+def test_launches_are_counted_and_weigh_what_they_took_before(build: Build) -> None:
+    cluster, out = build(3), io.StringIO()
+    with Progress(out) as listener:
+        choice = asked(chosen(cluster, Recorded(), "all", {}, {}), ["allreduce"], None)
+        head, keeper = ScriptedHead(srun=[passed(6, "allreduce")]), cast("Engine", Keeper())
+        done = run_tests(keeper, head, cluster, Recorded(), "all", {}, listener, choice)
+    lines = [line.partition(" s] ")[2] for line in out.getvalue().splitlines()]
+    assert lines[0] == "launches of tests ..."
+    assert lines[-1].startswith("launches of tests: 1 of 1, ")
+    name = "allreduce on w[1-3]"
+    assert launches(cluster, Recorded(), choice.runs) == {name: 1.0}
+    (kept,) = done.recorded.kept
+    slow = replace(done.recorded, kept=(replace(kept, verdict=replace(kept.verdict, seconds=41.0)),))
+    assert launches(cluster, slow, choice.runs) == {name: 41.0}
 
 
 def test_all_nodes_of_a_test_are_the_whole_and_none_is_no_test(build: Build) -> None:

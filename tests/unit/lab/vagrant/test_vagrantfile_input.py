@@ -81,3 +81,18 @@ def test_without_an_image_nothing_is_started() -> None:
     with pytest.raises(LabError, match="there is none of Debian 12") as error:
         KINDS["vagrant"].trees("12", [], print)
     assert error.value.hint == "build it: `hpcforge image build --disk BLUEPRINT`"
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [  # forms of Vagrant 2.3 and vagrant-libvirt 0.11 (their templates/locales/en.yml)
+        ("==> w01: Creating image (snapshot of base box volume).\n", "w01: Vagrant: Creating image (snapshot of base box volume)."),
+        ("==> w01: Waiting for machine to boot. This may take a few minutes...", "w01: Vagrant: Waiting for machine to boot. This may take a few minutes..."),
+        ("==> w01:  -- Memory:            1536M", None),
+        ("    w01: SSH address: 192.168.121.7:22", None),
+        ("Bringing machine 'w01' up with 'libvirt' provider...", None),
+        ("", None),
+    ],
+)
+def test_a_step_in_a_line_of_vagrants(line: str, step: str | None) -> None:
+    assert vagrantfile_input.step_in(line) == step
