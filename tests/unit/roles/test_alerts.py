@@ -21,6 +21,7 @@ from tests.support.alert_rules import expected_alert, input_series, judge, rules
 _CASES = Path(__file__).parent / "alerts"
 _INTERVAL = "30s"
 _WRITTEN = re.compile(r"(-?[\d.]+)([+-][\d.]+)?(?:x(\d+))?")  # values as promtool reads them: 1, 0x10, 0+3x20
+_SPAN = re.compile(r"(?:\[|offset )(\d+[smhd])\b")
 _FILES = [str(path) for path in sorted(bundled.root().glob("roles/*/alerts.yaml"))]
 _HELD_S = 240  # the longest interval at which the value before a failed scrape still counts
 
@@ -64,13 +65,16 @@ def _test(
 
 
 def _seconds(duration: str) -> int:
-    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[duration[-1]]
 
 
 def _values(written: str) -> list[str]:
     """Return a series' values, one for each scrape."""
     found: list[str] = []
     for word in written.split():
+        if word == "stale":
+            found.append(word)
+            continue
         match = _WRITTEN.fullmatch(word)
         assert match, word
         found += [f"{float(match[1]) + float(match[2] or 0) * n:g}" for n in range(int(match[3] or 0) + 1)]
@@ -192,6 +196,70 @@ def _of_one(
     """Return a test of promtool that asks for one rule."""
     expected = {"eval_time": case["at"], "alertname": name, "exp_alerts": alerts}
     return {"name": name, "interval": interval, "input_series": input_series(series), "alert_rule_test": [expected]}
+
+
+# A broken worker that its alerts led to remove: drained and down in Slurm until Slurm and Prometheus forget it, at 5 m.
+_REMOVED = {
+    'up{NODE,job="ping"}': "1x10 stale",
+    'probe_success{NODE,job="ping"}': "0x10 stale",
+    'slurm_node_down{NODE,job="cluster"}': "1x10",  # not marked as ended: Prometheus read a changed configuration
+    'slurm_node_drained{NODE,job="cluster",reason="fan"}': "1x10",
+    'slurm_node_down{node="w02",job="cluster"}': "0x3200",
+    'slurm_node_drained{node="w02",job="cluster",reason=""}': "0x3200",
+    'node_edac_uncorrectable_errors_total{NODE,controller="0"}': "0 5x9 stale",
+    'gpu_remapped_rows_uncorrectable{GPU}': "0 1x9 stale",
+}
+_REMOVED_S, _LONGEST_S = 330, 24 * 3600  # when it was; what the rule that looks back furthest reads
+
+
+def test_a_removed_node_is_held_back_as_long_as_rules_look_back(promtool: str, tmp_path: Path) -> None:
+    """Rules that read a node's state end with the node. Others do later: Alertmanager holds those back meanwhile."""
+    held = {
+        "exp_labels": {"node": "w01", "rack": "r1", "rack_u": "4", **rules_by_name()["NodeRemoved"]["labels"]},
+        "exp_annotations": {
+            "place": "w01, rack r1, unit 4",
+            "summary": "w01 is no node of the cluster any more",
+            "next": rules_by_name()["NodeRemoved"]["annotations"]["next"],
+        },
+    }
+    ended = ("NodeDown", "SlurmNodeDown", "SlurmNodeDrained", "SlurmNodesOffline", "ExporterDown")
+    asked = [
+        {"eval_time": f"{at_s}s", "alertname": name, "exp_alerts": []}
+        for name in ended
+        for at_s in range(_REMOVED_S, _REMOVED_S + 600, 30)
+    ]
+    asked += [
+        {"eval_time": f"{_REMOVED_S + after_s}s", "alertname": "NodeRemoved", "exp_alerts": [held]}
+        for after_s in (60, 300, 600, 3600, _LONGEST_S)
+    ]
+    asked.append({"eval_time": f"{_REMOVED_S + 26 * 3600}s", "alertname": "NodeRemoved", "exp_alerts": []})
+    test = {"name": "removed", "interval": "30s", "input_series": input_series(_REMOVED), "alert_rule_test": asked}
+    write_tests(tmp_path / "removed.yaml", "30s", [test], _FILES)
+    judge(promtool, tmp_path)
+
+
+def test_many_workers_that_restart_as_planned_are_no_outage(promtool: str, tmp_path: Path) -> None:
+    workers = [f"w{number:02}" for number in range(10)]
+    series = {f'slurm_node_down{{node="{name}",job="cluster"}}': f"{int(name < 'w05')}x60" for name in workers}
+    planned = {f'hpcforge_run_node{{node="{name}",job="cluster"}}': "1x60" for name in workers if name < "w05"}
+    outage = {
+        "exp_labels": rules_by_name()["SlurmNodesOffline"]["labels"],
+        "exp_annotations": {
+            "summary": "50% of the workers are down",
+            "next": rules_by_name()["SlurmNodesOffline"]["annotations"]["next"],
+        },
+    }
+    tests = [
+        _of_one("SlurmNodesOffline", _INTERVAL, given, {"at": "20m"}, alerts)
+        for given, alerts in ((series, [outage]), (series | planned, []))
+    ]
+    write_tests(tmp_path / "planned.yaml", _INTERVAL, tests, _FILES)
+    judge(promtool, tmp_path)
+
+
+def test_no_rule_looks_back_further_than_a_removed_node_is_held_back() -> None:
+    longest = max(_seconds(span) for rule in rules_by_name().values() for span in _SPAN.findall(str(rule["expr"])))
+    assert longest <= _LONGEST_S
 
 
 def test_promtool_accepts_each_file(promtool: str, roles: tuple[Role, ...]) -> None:
