@@ -49,6 +49,13 @@ const page = (() => {
     }));
   }
 
+  // Commands stand between backticks.
+  function to_do(text) {
+    const line = make("p", "What to do: ");
+    line.append(...text.split("`").map((part, place) => place % 2 ? make("code", part) : part));
+    return line;
+  }
+
   // `found`: alerts of Prometheus, or what `hpcforge status` found; null: it did not ask for them.
   function boxes(found, time_s, none) {
     const order = ["critical", "warning", "info"];
@@ -59,7 +66,7 @@ const page = (() => {
       const since = alert.since_s ? `, for ${ago(time_s - alert.since_s)}` : "";
       head.append(make("strong", alert.name), make("span", ` ${alert.severity}${since}`, "soft"));
       box.append(head, make("p", alert.place ? `${alert.place}: ${alert.summary}` : alert.summary));
-      if (alert.next) box.append(make("code", alert.next));
+      if (alert.next) box.append(to_do(alert.next));
       return box;
     }) : [make("p", none, "soft")];
   }

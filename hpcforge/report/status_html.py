@@ -82,14 +82,14 @@ def _faults(found: Status) -> Iterator[Mapping[str, object]]:
     """Yield the faults, in the form of alerts, each with the command to run next."""
     for node in found.nodes:
         if node.unreachable is not None:
-            reach = f"ssh {node.name}; then its console at its management controller"
+            reach = f"`ssh {node.name}`; then its console at its management controller"
             yield _fault("Unreachable", "critical", node.name, node.unreachable, reach)
         for trouble in node.troubles:
-            yield _fault("Trouble", "warning", node.name, trouble, "hpcforge apply BLUEPRINT")
+            yield _fault("Trouble", "warning", node.name, trouble, "`hpcforge apply BLUEPRINT`")
     for kept in found.verdicts.kept:
         if not kept.last.passed:
             summary = f"{kept.last.test}: {kept.last.detail}"
-            yield _fault("TestFailed", "warning", kept.last.node or "", summary, "hpcforge verify BLUEPRINT")
+            yield _fault("TestFailed", "warning", kept.last.node or "", summary, "`hpcforge verify BLUEPRINT`")
 
 
 def _fault(name: str, severity: str, node: str, summary: str, command: str) -> Mapping[str, object]:

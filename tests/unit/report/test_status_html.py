@@ -75,9 +75,9 @@ def test_a_browser_draws_it(cluster: Cluster, found: Status, tmp_path: Path) -> 
     assert f"{len(cluster.nodes) - 2} of {len(cluster.nodes)}" in shown
     assert html.escape("</script><img src=x onerror=alert(1)>", quote=False) in shown
     assert "Feed A: not measured of 128.0 kW" in shown
-    assert "<b>not known</b><span class=\"soft\">alerts</span>" in shown
-    assert "<b>not known</b><span class=\"soft\">GPUs in jobs</span>" in shown
-    assert "<b>3</b><span class=\"soft\">faults</span>" in shown
+    assert '<b>not known</b><span class="soft">alerts</span>' in shown
+    assert '<b>not known</b><span class="soft">GPUs in jobs</span>' in shown
+    assert '<b>3</b><span class="soft">faults</span>' in shown
     assert "not known: hpcforge status does not ask Prometheus" in shown
     assert "<code>hpcforge verify BLUEPRINT</code>" in shown
     assert "Content Security Policy" not in done.stderr

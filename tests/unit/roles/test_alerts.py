@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import yaml
 from hpcforge import bundled
 from hpcforge.plan.role import Role
 from tests.support.alert_rules import expected_alert, input_series, judge, rules_by_name, write_tests
+from tests.unit.documents.test_documents import problem
 
 _CASES = Path(__file__).parent / "alerts"
 _INTERVAL = "30s"
@@ -102,6 +103,64 @@ def test_each_rule_has_a_case_and_each_case_a_rule() -> None:
     for rule in rules.values():
         assert {"summary", "next"} <= {*rule["annotations"]}
         assert rule["labels"]["severity"] in ("critical", "warning", "info", "none")
+
+
+# Programs of nodes that `next` may name, and how their arguments begin. hpcforge's own are parsed.
+_PROGRAMS = {
+    "chronyc": r"-n (?:tracking|sources)$", "dmesg": "", "du": "-x", "ethtool": "-m ", "grep": "", "ibqueryerrors": "$",
+    "ibstat": "", "journalctl": "-[tu] ", "lspci": "", "mdadm": "--detail ", "mlxlink": "-d ", "nvidia-smi": "",
+    "promtool": r"check (?:config /|metrics < /)", "scontrol": "(?:update NodeName=|show job )", "sinfo": "-R$",
+    "sort": "-[hn]$", "systemctl": "(?:status|start|stop|list-timers|reboot)\\b", "tail": "$",
+}  # fmt: skip
+
+
+def _commands(text: str) -> list[str]:
+    """Return the commands of a line: they stand between backticks."""
+    return re.findall(r"`([^`]+)`", text)
+
+
+def _unknown(command: str) -> str | None:
+    """Return what a command has that does not exist; None if all of it does. scontrol reboot needs a RebootProgram."""
+    if command.startswith("hpcforge "):
+        return problem(command)
+    for part in re.split(r" \| ", command):
+        name, _, arguments = part.partition(" ")
+        if name not in _PROGRAMS or not re.match(_PROGRAMS[name], arguments):
+            return part
+    return None
+
+
+def test_each_rule_says_what_to_do_by_commands_that_exist() -> None:
+    for name, rule in rules_by_name().items():
+        named = _commands(rule["annotations"]["next"])
+        assert named, name
+        assert {command: _unknown(command) for command in named if _unknown(command)} == {}, name
+        outside = re.sub(r"`[^`]+`", "", rule["annotations"]["next"])
+        assert not re.search(r"\b(?:hpcforge|systemctl|journalctl|scontrol|nvidia-smi) ", outside), name
+    assert _unknown("hpcforge nodes ad") == "ad"
+    assert _unknown("hpcforge verify BLUEPRINT --cables") == "--cables"
+    assert _unknown("scontrol reboot ASAP w01") == "scontrol reboot ASAP w01"
+
+
+def test_the_page_of_alerts_has_each_rule(golden: Callable[[Path, str], None]) -> None:
+    rows = [
+        f"| `{name}` | {rule['labels']['severity']} | {_shown(rule, 'summary')} | {_shown(rule, 'next')} |"
+        for name, rule in sorted(rules_by_name().items())
+        if rule["labels"]["severity"] != "none"
+    ]
+    text = (
+        "# Alerts, and what to do\n\nMade by a test from the rules in `roles/*/alerts.yaml`; "
+        "[monitoring](monitoring.md#alerts) has how they reach people. Words in capitals stand for labels.\n\n"
+        "| alert | severity | meaning | what to do |\n|---|---|---|---|\n"
+    )
+    golden(bundled.root() / "docs" / "alerts.md", text + "\n".join(rows) + "\n")
+
+
+def _shown(rule: dict[str, Any], annotation: str) -> str:
+    """Return a text of a rule with words in place of labels and values."""
+    text = re.sub(r"\{\{ if .*?\{\{ else \}\}(.*?)\{\{ end \}\}", r"\1", rule["annotations"][annotation])
+    text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda label: label[1].upper(), text)
+    return re.sub(r"\{\{ \$value.*?\}\}", "N", text).replace("|", "\\|")
 
 
 def test_each_rule_fires_in_its_case_and_in_no_other(promtool: str, tmp_path: Path) -> None:
@@ -207,7 +266,7 @@ _REMOVED = {
     'slurm_node_down{node="w02",job="cluster"}': "0x3200",
     'slurm_node_drained{node="w02",job="cluster",reason=""}': "0x3200",
     'node_edac_uncorrectable_errors_total{NODE,controller="0"}': "0 5x9 stale",
-    'gpu_remapped_rows_uncorrectable{GPU}': "0 1x9 stale",
+    "gpu_remapped_rows_uncorrectable{GPU}": "0 1x9 stale",
 }
 _REMOVED_S, _LONGEST_S = 330, 24 * 3600  # when it was; what the rule that looks back furthest reads
 
