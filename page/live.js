@@ -64,10 +64,13 @@
       return { name: feed.name, limit_w: feed.limit_w, nodes: on.length, measured: known.length,
         load_w: known.length ? known.reduce((sum, node) => sum + node.power_w * feed.shares[node.rack], 0) : null };
     });
+    // As Alertmanager holds them back: all of a node that hpcforge works on or has removed.
+    const shown = alerts.filter((alert) => alert.state === "firing");
+    const held = new Set(shown.filter((alert) => alert.labels.explains === "all").map((alert) => alert.labels.node));
     const jobs = new Map(found.jobs.map((row) => [row.metric.state, number(row)]));
     return { cluster: site.cluster, source: "Prometheus", time_s: Date.now() / 1000, nodes, feeds,
       jobs: found.jobs.length ? { running: jobs.get("running") || 0, pending: jobs.get("pending") || 0 } : null,
-      alerts: alerts.filter((alert) => alert.state === "firing" && alert.labels.severity !== "none").map((alert) => ({
+      alerts: shown.filter((alert) => alert.labels.severity !== "none" && !held.has(alert.labels.node)).map((alert) => ({
         name: alert.labels.alertname, node: alert.labels.node, severity: alert.labels.severity,
         since_s: Date.parse(alert.activeAt) / 1000, ...alert.annotations })) };
   }

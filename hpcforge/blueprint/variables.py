@@ -41,6 +41,9 @@ class Variable(BaseModel):
     default: Any = Field(
         None, description="Its value if the blueprint sets none. Without a default, the blueprint must set it."
     )
+    rehearsed: object = Field(
+        None, description="Its value in the rehearsal of a real site. For values that reach people outside the cluster."
+    )
     needs: VariableName | None = Field(
         None, description="Another variable of the role, without whose value this one has no effect."
     )
@@ -59,10 +62,11 @@ class Variable(BaseModel):
             raise ValueError(f"at_least and at_most are for {' and '.join(map(str, _NUMBERS))}")
         if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
             raise ValueError("at_least is more than at_most")
-        try:
-            self.usual  # noqa: B018 - typed to see whether it can be
-        except ValidationError as error:
-            raise ValueError(f"default: {'; '.join(detail['msg'] for detail in error.errors())}") from error
+        for name in ("default", "rehearsed"):
+            try:
+                self._typed_or_empty(getattr(self, name))
+            except ValidationError as error:
+                raise ValueError(f"{name}: {'; '.join(detail['msg'] for detail in error.errors())}") from error
         return self
 
     @property
@@ -90,9 +94,17 @@ class Variable(BaseModel):
     @cached_property
     def usual(self) -> Any:
         """Its default as the blueprint would give it, typed; None where there is none."""
-        if self.default == "" and self.type in MAY_BE_EMPTY:
+        return self._typed_or_empty(self.default)
+
+    @property
+    def in_rehearsal(self) -> object:
+        """Return its value in the rehearsal of a real site, as templates and code get it; None: the site's."""
+        return None if self.rehearsed is None else self.given(self._typed_or_empty(self.rehearsed))
+
+    def _typed_or_empty(self, value: object) -> object:
+        if value == "" and self.type in MAY_BE_EMPTY:
             return ""
-        return None if self.required else self._adapter.validate_python(self.default)
+        return None if value is None else self._adapter.validate_python(value)
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
@@ -139,6 +151,15 @@ class Roles(Section):
     def by_role(self) -> dict[str, dict[str, Any]]:
         """Every role's variables that have a value, as templates and code get them."""
         return {name: getattr(self, field).by_name() for field, name in _roles(type(self))}
+
+    def in_rehearsals(self) -> dict[str, dict[str, object]]:
+        """Return the values of rehearsals, of roles that declare any."""
+        chosen = {name: getattr(self, field).declared for field, name in _roles(type(self))}
+        values = {
+            role: {name: each.in_rehearsal for name, each in declared.items() if each.rehearsed is not None}
+            for role, declared in chosen.items()
+        }
+        return {role: given for role, given in values.items() if given}
 
     def said(self) -> set[str]:
         """The roles of which the blueprint chooses anything."""

@@ -711,6 +711,9 @@ class Cluster:
     networks: tuple[Network, ...] = ()  # all of them, `network` first
     fabrics: tuple[FabricOf, ...] = ()
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of roles, by role and name
+    rehearsed_variables: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict
+    )  # that have others in rehearsals
     groups: tuple[UserGroup, ...] = ()  # that users share
     gpu_models: Mapping[str, GpuModel] = field(default_factory=dict)  # those that nodes have
     storage: tuple[FileSystem, ...] = ()  # that nodes share

@@ -115,6 +115,7 @@ def resolve(
         networks=addressed.all,
         fabrics=tuple(_fabric(fabric, blueprint.fabrics[fabric.name], addressed) for fabric in fabrics),
         variables=blueprint.roles.by_role(),
+        rehearsed_variables=blueprint.roles.in_rehearsals(),
         gpu_models={model: _gpu_model(catalog.gpus[model]) for model in sorted(models)},
         storage=on_volumes(
             [

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _FILE = "lease.json"
 _SCHEMA = 1
+_MOST_BYTES = 4 << 20  # with the names of 100,000 nodes
 
 
 def lease(request: LeaseRequest, report: EventReporter, folder: Path = head_records.FOLDER) -> Json:
@@ -95,7 +96,7 @@ def _load(folder: int, report: EventReporter) -> Json | None:
     except FileNotFoundError:
         return None
     with os.fdopen(fd, "rb") as file:
-        data = file.read(64 * 1024)
+        data = file.read(_MOST_BYTES)
     with contextlib.suppress(ValueError, KeyError, TypeError):
         found: Json = json.loads(data)
         _told(found)
@@ -113,6 +114,7 @@ def _save(folder: int, request: HoldLeaseRequest, old: Json | None) -> None:
         "who": " ".join(readable(request["who"], 200).split()),
         "number": request.get("number") or (old["number"] if old else None),
         "process": request.get("process"),
+        "nodes": [readable(name, 100) for name in request.get("nodes", [])],
         "since_s": old["since_s"] if old else time.time(),
         "began": old["began"] if old else now,
         "beat": now,

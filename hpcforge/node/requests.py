@@ -310,6 +310,7 @@ class HoldLeaseRequest(AnyRequest):
     who: Word  # user@host
     number: NotRequired[Optional[RunNumber]]
     process: NotRequired[Optional[ProcessRequest]]
+    nodes: NotRequired[list[Word]]  # that the run restarts, installs or removes
     stale_s: SpanS  # of silence, after which it is anybody's
     over: NotRequired[Optional[Word]]  # run of a holder that is known to be dead
     cut_off: NotRequired[bool]  # its run ends before its time

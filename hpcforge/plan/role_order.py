@@ -7,6 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.plan.role import Role
+from hpcforge.plan.role_spec import RestartSpec
 
 Needs = Mapping[str, tuple[str, ...]]  # role -> what it needs, in the words of role.yaml
 
@@ -25,9 +26,7 @@ def all_needs(roles: Sequence[Role]) -> Needs:
         if role.spec.artifacts and depot is not None:
             found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
         for restart in role.spec.restarts:
-            owners = [
-                owner for owner in roles if owner is not role and restart.name in {u.name for u in owner.spec.units}
-            ]
+            owners = [owner for owner in roles if owner is not role and _owns(owner, restart, role)]
             if not owners:
                 raise role.wrong(f"restarts {restart.name!r}, but no other role has such a unit", ("restarts",))
             for owner in owners:
@@ -65,3 +64,10 @@ def the_depot(roles: Sequence[Role]) -> Role | None:
     if len(found) > 1:
         raise found[1].wrong(f"serves artifacts, as does {found[0].name}", ("services",))
     return found[0] if found else None
+
+
+def _owns(owner: Role, restart: RestartSpec, role: Role) -> bool:
+    """Return whether a role has the unit; one whose name varies is of a role that contributes to the one restarting."""
+    if "{{" in restart.name:
+        return not role.spec.accepts.keys().isdisjoint(owner.spec.contributes)
+    return restart.name in {unit.name for unit in owner.spec.units}

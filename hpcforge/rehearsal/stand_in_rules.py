@@ -424,6 +424,35 @@ def _site(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
     return replace(cluster, nodes=nodes)
 
 
+def _reaching(cluster: Cluster) -> dict[str, list[str]]:
+    """Return the variables of roles that a rehearsal empties, since what they name is outside, by role."""
+    emptied = {
+        role: [name for name, value in values.items() if not value and cluster.variables.get(role, {}).get(name)]
+        for role, values in cluster.rehearsed_variables.items()
+    }
+    return {role: names for role, names in emptied.items() if names}
+
+
+def _reaching_said(cluster: Cluster, lab: LabFacts) -> Said:  # noqa: ARG001
+    roles = _reaching(cluster)
+    if not roles:
+        return None
+    without = "; ".join(f"{role} has no {', '.join(names)}" for role, names in roles.items())
+    own = [
+        f"{role}.{name}: {str(value).lower()}"
+        for role in roles
+        for name, value in cluster.rehearsed_variables[role].items()
+        if value
+    ]
+    instead = f", and instead {', '.join(own)}" if own else ""
+    return "what reaches outside", f"nothing is sent to people, and no secret of the site is needed: {without}{instead}"
+
+
+def _reaching_changed(cluster: Cluster, lab: LabFacts) -> Cluster:  # noqa: ARG001
+    values = {role: {**cluster.variables[role], **cluster.rehearsed_variables[role]} for role in _reaching(cluster)}
+    return replace(cluster, variables={**cluster.variables, **values})
+
+
 RULES: tuple[StandInRule, ...] = (
     StandInRule("nodes left out", _nodes_said, _nodes),
     StandInRule("addresses", _addresses_said, _addresses, of_labs=True),
@@ -440,5 +469,6 @@ RULES: tuple[StandInRule, ...] = (
     StandInRule("networks", _networks_said, _networks),
     StandInRule("adapters", _adapters_said, _adapters),
     StandInRule("racks and BMCs", _site_said, _site),
+    StandInRule("what reaches outside", _reaching_said, _reaching_changed),
 )
 OF_LABS = tuple(rule for rule in RULES if rule.of_labs)

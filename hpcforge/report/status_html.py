@@ -46,7 +46,8 @@ def picture(found: Status, cluster: Cluster, now_s: float) -> Mapping[str, objec
             {"name": feed.name, "limit_w": feed.limit_w, "load_w": None, "nodes": 0, "measured": 0}
             for feed in cluster.feeds
         ],
-        "alerts": [*_alerts(found)],
+        "alerts": None,  # Prometheus' are not asked for
+        "faults": [*_faults(found)],
     }
 
 
@@ -77,17 +78,26 @@ def _gpus(node: Node, state: NodeStatus) -> Iterator[Mapping[str, object]]:
         yield {"index": index, "present": present, "job": None, "use": None, "watts": None, "celsius": celsius}
 
 
-def _alerts(found: Status) -> Iterator[Mapping[str, object]]:
-    """What is wrong, in the form of alerts."""
+def _faults(found: Status) -> Iterator[Mapping[str, object]]:
+    """Yield the faults, in the form of alerts, each with the command to run next."""
     for node in found.nodes:
         if node.unreachable is not None:
-            yield _alert("Unreachable", "critical", node.name, node.unreachable)
+            reach = f"`ssh {node.name}`; then its console at its management controller"
+            yield _fault("Unreachable", "critical", node.name, node.unreachable, reach)
         for trouble in node.troubles:
-            yield _alert("Trouble", "warning", node.name, trouble)
+            yield _fault("Trouble", "warning", node.name, trouble, "`hpcforge apply BLUEPRINT`")
     for kept in found.verdicts.kept:
         if not kept.last.passed:
-            yield _alert("TestFailed", "warning", kept.last.node or "", f"{kept.last.test}: {kept.last.detail}")
+            summary = f"{kept.last.test}: {kept.last.detail}"
+            yield _fault("TestFailed", "warning", kept.last.node or "", summary, "`hpcforge verify BLUEPRINT`")
 
 
-def _alert(name: str, severity: str, node: str, summary: str) -> Mapping[str, object]:
-    return {"name": name, "severity": severity, "node": node, "place": node, "summary": clean(summary), "next": ""}
+def _fault(name: str, severity: str, node: str, summary: str, command: str) -> Mapping[str, object]:
+    return {
+        "name": name,
+        "severity": severity,
+        "node": node,
+        "place": node,
+        "summary": clean(summary),
+        "next": command,
+    }

@@ -18,7 +18,7 @@ from hpcforge.run.artifacts import fetch
 from hpcforge.run.collections import unpack
 from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.executor import execute
-from hpcforge.run.lease import Lease
+from hpcforge.run.lease import Lease, watched
 from hpcforge.run.listener import Listener
 from hpcforge.run.node_state import Arrive
 from hpcforge.run.observe import UNREACHABLE
@@ -72,7 +72,9 @@ def apply_plan(
     recorded = _recorded(engine, cluster, plan, survey.head, listener)
     listener.nodes([*plan.touched, *(leaver.node for leaver in plan.leaving)])
     with listener.phase("configure"):
-        result = execute(plan, goal.secrets, engine, listener.event, stop, run, _looked(observed), arriving or {})
+        leaving = frozenset(leaver.node for leaver in plan.leaving)
+        listen = watched(engine, leaving, arriving or {}, listener.event)
+        result = execute(plan, goal.secrets, engine, listen, stop, run, _looked(observed), arriving or {})
     controller = cluster.slurm.controller
     configured = result.outcomes.get(controller, {}).get(plan.scheduler) if plan.scheduler else None
     why_not = None

@@ -11,7 +11,7 @@ import hashlib
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -112,6 +112,8 @@ class Lease:
         self.held = False
         self.lost: str | None = None
         self._number: int | None = None
+        self._nodes: frozenset[str] = frozenset()
+        self._sent: frozenset[str] = frozenset()  # with the heartbeat that is under way
         self._engine, self._head, self._say = engine, head, say
         self._run_id, self._who, self._process = run_id, who, this_process()
         self._kept: deque[Event] = deque()  # seen by `run` or `ask`, not yet by `next`
@@ -130,6 +132,16 @@ class Lease:
     @number.setter
     def number(self, number: int) -> None:
         self._number, self._due = number, 0.0  # it is told with the next event, so that a run that dies is known by it
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Nodes that the run restarts, installs or removes: the head holds back their alerts."""
+        return self._nodes
+
+    @nodes.setter
+    def nodes(self, nodes: frozenset[str]) -> None:
+        if nodes != self._nodes:
+            self._nodes, self._due = nodes, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -198,6 +210,7 @@ class Lease:
 
     def _begin(self, over: str | None) -> None:
         task = self._program("take", over)
+        self._sent = self._nodes
         self._beat, self._answer = task.id, None
         self._engine.start(task)
 
@@ -213,6 +226,7 @@ class Lease:
             "run_id": self._run_id,
             "who": self._who,
             "process": self._process,
+            "nodes": sorted(self._nodes),
         }
         task = f"lease:{self._run_id}:{self._count}"
         return NodeProgram(task, self._head, request, _TIMEOUT_S, aside=True)
@@ -232,7 +246,8 @@ class Lease:
         return None
 
     def _concluded(self, data: Mapping[str, Any]) -> None:
-        self._beat, self._due = None, time.monotonic() + BEAT_S
+        self._beat = None
+        self._due = time.monotonic() + BEAT_S if self._sent == self._nodes else 0.0
         if self._answer is None or self._answer.kind == "no_python":
             why = "it has no Python yet" if self._answer else data.get("error") or "no answer"
             if not self._deaf:
@@ -253,6 +268,28 @@ def look(engine: Engine, head: str) -> LeaseHolder | None:
     request: ReadLeaseRequest = {"verb": "lease", "do": "look", "stale_s": STALE_S}
     answer = exchange(engine, NodeProgram(f"lease:look:{time.monotonic_ns()}", head, request, _TIMEOUT_S))
     return _holder(answer.data)
+
+
+def watched(
+    engine: Engine, leaving: Collection[str], arriving: Collection[str], listen: Callable[[Event], None]
+) -> Callable[[Event], None]:
+    """Return a listener that keeps the lease's list of nodes that leave, are installed or restart, until they end.
+
+    A node that has left stays in it until the run ends: the head's monitoring forgets it later than Slurm does.
+    """
+    if not isinstance(engine, Lease):
+        return listen
+    lease = engine
+    lease.nodes = frozenset((*leaving, *arriving))
+
+    def event(event: Event) -> None:
+        if event.kind == "restarting":
+            lease.nodes |= {event.node}
+        elif event.kind == "ended" and (event.node not in leaving or event.data["status"] in ("failed", "deferred")):
+            lease.nodes -= {event.node}
+        listen(event)
+
+    return event
 
 
 def this_process() -> ProcessRequest:

@@ -53,6 +53,14 @@ def run_active(path: str = LEASE) -> bool:
     return False
 
 
+def run_nodes(path: str = LEASE) -> list[str]:
+    """Return the nodes that the run restarts, installs or removes; none where no run is active."""
+    with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
+        names = json.loads(metric_sources.content(path)).get("nodes", []) if run_active(path) else []
+        return [name for name in names if re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,63}", name)]
+    return []
+
+
 def certificates(paths: list[str]) -> Iterator[Sample]:
     """Yield of each certificate whether it is one, and when it ends."""
     for path in paths:
@@ -100,6 +108,7 @@ def from_config(settings: dict[str, Any]) -> Iterator[Sample]:
     yield from feeds(settings["feed_limits_w"], settings["feed_shares"])
     if settings["verdicts"]:
         yield "hpcforge_run_active", {}, run_active()
+        yield from (("hpcforge_run_node", {"node": node}, True) for node in run_nodes())
 
 
 def main() -> None:

@@ -229,3 +229,31 @@ def test_a_worker_that_lies_to_prometheus_silences_and_accuses_no_other(site: Si
     finally:
         site.ssh("w03", "sudo systemctl stop lies; sudo systemctl start prometheus-node-exporter")
         site.ssh("w02", "sudo systemctl start prometheus-node-exporter")
+
+
+def test_services_that_answer_users_are_protected(site: Site) -> None:
+    protected = "systemctl list-units --type=service --state=active --plain --no-legend | cut -d' ' -f1"
+    rating = f"for u in $({protected}); do [ -e /etc/systemd/system/$u.d/hpcforge_protection.conf ] || continue; "
+    rating += "sudo systemd-analyze security --no-pager $u | tail -1; done"
+    rated = {}
+    for node in ("head", "w01"):
+        for line in site.ssh(node, rating).splitlines():
+            words = line.split(" for ", 1)[1].split()
+            rated[words[0].rstrip(":")] = float(words[1])
+    names = ("nginx", "prometheus-alertmanager", "prometheus-blackbox-exporter", "prometheus-node-exporter")
+    assert rated.keys() == {f"{name}.service" for name in names}
+    assert {name: value for name, value in rated.items() if value >= 5} == {}
+    wait_for(site, 'sum by (node) (node_filesystem_readonly{node="head"})', {"head": 0.0})
+
+
+def test_a_removed_node_raises_no_alert_and_its_own_ends(site: Site) -> None:
+    on_debian_12(site)
+    site.ssh("w04", "sudo systemctl stop slurmd")
+    wait_for(site, 'ALERTS{alertname="SlurmNodeDown",alertstate="firing"}', {"w04": 1.0})
+    text = site.blueprint.read_text().replace("w[01-04]", "w[01-03]").replace("[11-14]", "[11-13]")
+    site.blueprint.write_text(text)
+    before = told(site)
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    wait_for(site, 'ALERTS{alertname="NodeRemoved",alertstate="firing"}', {"w04": 1.0})
+    assert asked(site, 'ALERTS{node="w04",alertstate="firing",severity!="none"}') == []
+    assert {line for line in told(site) - before if line.startswith("firing ")} == set()

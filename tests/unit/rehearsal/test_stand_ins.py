@@ -294,3 +294,44 @@ def test_quotas_and_homes_that_a_lab_lacks_are_named(rehearsal_of: Rehearsal) ->
     assert storage.sentence.endswith(
         "; without the quotas of /disks, /homes, /projects; homes are on each node's own disk"
     )
+
+
+@pytest.mark.parametrize(
+    ("receiver", "names", "outside"),
+    [
+        ('{slack_channel: "#ops"}', "slack_channel", "slack"),
+        ("{pagerduty: true}", "pagerduty", "pagerduty"),
+        ('{webhooks: ["https://chat.example.org/hook"]}', "webhooks", "chat.example.org"),
+        ("{mail: [a@example.org], mail_server: 'mail.example.org:587'}", "mail", "example.org"),
+        (
+            "{mail: [a@example.org], mail_server: 'mail.example.org:587', mail_user: x}",
+            "mail, mail_user",
+            "example.org",
+        ),
+    ],
+)
+def test_a_rehearsal_sends_alerts_to_nobody_and_needs_no_secret_for_it(
+    receiver: str, names: str, outside: str, rehearsal_of: Rehearsal
+) -> None:
+    path = ROOT / "blueprints" / "campus.yaml"
+    text = re.sub(r"  alertmanager: \{.*", f"  alertmanager: {receiver}", path.read_text())
+    real = load(path, None, judged=True, instead={path: text})
+    site = rehearsal_of(real)
+    (said,) = (one.sentence for one in site.stand_ins if one.name == "what reaches outside")
+    assert f"alertmanager has no {names}, and instead alertmanager.journal: true" in said
+    assert "what reaches outside" in not_rehearsed(site.stand_ins, "")
+    found = goal(site, make=False)
+    (role,) = (role for role in found.desired.nodes["head01"] if role.role == "alertmanager")
+    assert not [file.path for file in role.of(File) if file.secret is not None]
+    (config,) = (found.desired.texts[one.text] for one in role.of(File) if one.path.endswith("/alertmanager.yml"))
+    assert 'url: "http://127.0.0.1:9094/"' in config and outside not in config
+    declared = site.cluster.rehearsed_variables["alertmanager"]
+    kinds = {name for name, value in real.cluster.variables["alertmanager"].items() if isinstance(value, bool | tuple)}
+    assert kinds | {"slack_channel", "mail_user"} == declared.keys()  # a new kind of receiver is rehearsed, too
+
+
+def test_a_site_without_receivers_is_rehearsed_as_it_is(rehearsal_of: Rehearsal) -> None:
+    path = ROOT / "blueprints" / "campus.yaml"
+    text = re.sub(r"  alertmanager: \{.*", "  alertmanager: {repeat_h: 3}", path.read_text())
+    site = rehearsal_of(load(path, None, judged=True, instead={path: text}))
+    assert "what reaches outside" not in {one.name for one in site.stand_ins}

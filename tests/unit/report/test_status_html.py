@@ -46,8 +46,9 @@ def found(cluster: Cluster) -> Status:
 def test_the_picture_has_all_nodes_and_what_is_wrong(cluster: Cluster, found: Status) -> None:
     shown = picture(found, cluster, NOW)
     assert [node["name"] for node in shown["nodes"]] == [node.name for node in cluster.nodes]  # type: ignore[attr-defined]
-    names = [alert["name"] for alert in shown["alerts"]]  # type: ignore[attr-defined]
-    assert names == ["Unreachable", "Trouble", "TestFailed"]
+    assert shown["alerts"] is None  # it did not ask: 0 would be a claim
+    faults = [(fault["name"], bool(fault["next"])) for fault in shown["faults"]]  # type: ignore[attr-defined]
+    assert faults == [("Unreachable", True), ("Trouble", True), ("TestFailed", True)]
     assert [feed["limit_w"] for feed in shown["feeds"]] == [128000, 128000]  # type: ignore[attr-defined]
 
 
@@ -74,4 +75,9 @@ def test_a_browser_draws_it(cluster: Cluster, found: Status, tmp_path: Path) -> 
     assert f"{len(cluster.nodes) - 2} of {len(cluster.nodes)}" in shown
     assert html.escape("</script><img src=x onerror=alert(1)>", quote=False) in shown
     assert "Feed A: not measured of 128.0 kW" in shown
+    assert '<b>not known</b><span class="soft">alerts</span>' in shown
+    assert '<b>not known</b><span class="soft">GPUs in jobs</span>' in shown
+    assert '<b>3</b><span class="soft">faults</span>' in shown
+    assert "not known: hpcforge status does not ask Prometheus" in shown
+    assert "<code>hpcforge verify BLUEPRINT</code>" in shown
     assert "Content Security Policy" not in done.stderr

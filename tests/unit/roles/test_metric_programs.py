@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import http.server
 import json
+import os
 import re
 import subprocess
 import sys
@@ -304,6 +305,19 @@ def test_verdicts_say_how_old_they_are(tmp_path: Path) -> None:
     ]  # fmt: skip
     kept.unlink()
     assert [*facts.verdicts(str(kept))] == []  # no test has ended yet
+
+
+def test_nodes_that_a_run_restarts_are_those_of_a_lease_that_lives(tmp_path: Path) -> None:
+    facts = load("node_facts/node_facts.py")
+    lease = tmp_path / "lease.json"
+    assert facts.run_nodes(str(lease)) == []
+    lease.write_text(json.dumps({"nodes": ["w01", 'w"2', "login.a"]}))
+    assert facts.run_nodes(str(lease)) == ["w01", "login.a"]
+    os.utime(lease, (time.time() - 600, time.time() - 600))
+    assert facts.run_nodes(str(lease)) == []
+    for text in ("{", "[]", '{"nodes": 3}', '{"nodes": [3]}', '{"schema": 1}'):  # the last of an older hpcforge
+        lease.write_text(text)
+        assert facts.run_nodes(str(lease)) == []
 
 
 def test_feeds_have_their_limits_and_shares() -> None:

@@ -17,7 +17,7 @@ from hpcforge.engines.tasks import Command, Engine, Event, NodeProgram, Task, re
 from hpcforge.node import lease as node
 from hpcforge.node.events import EventReporter
 from hpcforge.run import lease as leases
-from hpcforge.run.lease import Lease, LeaseHeldError, LeaseHolder, ended, look, take, this_process
+from hpcforge.run.lease import Lease, LeaseHeldError, LeaseHolder, ended, look, take, this_process, watched
 
 
 class Head:
@@ -197,6 +197,30 @@ def test_the_number_is_told_at_once(head: Head, said: list[str]) -> None:
         other = look(head, "head")
         assert other is not None
         assert other.number == 12
+
+
+def test_the_head_learns_which_nodes_a_run_restarts_installs_or_removes(head: Head, said: list[str]) -> None:
+    heard: list[Event] = []
+
+    def named() -> list[str]:
+        assert lease.next(0.01) is None
+        names: list[str] = json.loads((head.folder / "lease.json").read_text())["nodes"]
+        return names
+
+    with take(head, "head", "mine", "ada@near", 0, said.append) as lease:
+        assert named() == []
+        listen = watched(lease, ["w01", "w02"], ["w03"], heard.append)
+        assert named() == ["w01", "w02", "w03"]
+        listen(Event("w04", "", "restarting", {"detail": ""}))
+        listen(Event("w05", "", "stage", {}))
+        assert named() == ["w01", "w02", "w03", "w04"]
+        listen(Event("w01", "", "ended", {"status": "done"}))  # it leaves: the head has yet to forget it
+        listen(Event("w02", "", "ended", {"status": "deferred"}))  # it stays
+        listen(Event("w03", "", "ended", {"status": "failed"}))
+        listen(Event("w04", "", "ended", {"status": "other"}))  # it did not come back
+        assert named() == ["w01"]
+    assert len(heard) == 6
+    assert watched(head, ["w01"], [], heard.append) == heard.append
 
 
 @pytest.mark.parametrize(("number", "lines"), [(12, 1), (None, 0)])
