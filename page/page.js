@@ -33,10 +33,11 @@ const page = (() => {
     const measured = picture.nodes.filter((node) => node.power_w !== null);
     const figures = [
       ["nodes that work", `${picture.nodes.filter((node) => !["bad", "off"].includes(kind(node))).length} of ${picture.nodes.length}`],
-      ["GPUs in jobs", `${gpus.filter((gpu) => gpu.job).length} of ${gpus.length}`],
+      ["GPUs in jobs", picture.jobs ? `${gpus.filter((gpu) => gpu.job).length} of ${gpus.length}` : "not known"],
       ["jobs running", picture.jobs ? picture.jobs.running : "not known"],
       ["jobs waiting", picture.jobs ? picture.jobs.pending : "not known"],
-      ["alerts", picture.alerts.length],
+      ["alerts", picture.alerts ? picture.alerts.length : "not known"],
+      ...(picture.faults ? [["faults", picture.faults.length]] : []),
     ];
     if (measured.length) {
       figures.push([`power of ${measured.length} nodes`, watts(sum(measured.map((node) => node.power_w)))]);
@@ -48,18 +49,26 @@ const page = (() => {
     }));
   }
 
-  function alerts(picture) {
+  // `found`: alerts of Prometheus, or what `hpcforge status` found; null: it did not ask for them.
+  function boxes(found, time_s, none) {
     const order = ["critical", "warning", "info"];
-    const sorted = [...picture.alerts].sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
-    put("alerts", ...(sorted.length ? sorted.map((alert) => {
+    const sorted = [...(found || [])].sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
+    return sorted.length ? sorted.map((alert) => {
       const box = make("div", null, `alert ${SEVERITY[alert.severity] || "off"}`);
       const head = make("p");
-      const since = alert.since_s ? `, for ${ago(picture.time_s - alert.since_s)}` : "";
+      const since = alert.since_s ? `, for ${ago(time_s - alert.since_s)}` : "";
       head.append(make("strong", alert.name), make("span", ` ${alert.severity}${since}`, "soft"));
       box.append(head, make("p", alert.place ? `${alert.place}: ${alert.summary}` : alert.summary));
       if (alert.next) box.append(make("code", alert.next));
       return box;
-    }) : [make("p", picture.alerts_known === false ? "not known" : "none", "soft")]));
+    }) : [make("p", none, "soft")];
+  }
+
+  function alerts(picture) {
+    const none = picture.alerts ? "none" : "not known: hpcforge status does not ask Prometheus";
+    put("alerts", ...boxes(picture.alerts, picture.time_s, none));
+    at("faults").hidden = !picture.faults;
+    put("faults", make("h2", "Faults"), ...boxes(picture.faults, picture.time_s, "none"));
   }
 
   function racks(picture, choose, chosen) {
@@ -81,8 +90,9 @@ const page = (() => {
         name.append(make("span", [node.state, KINDS[kind(node)]].find(Boolean), "state"));
         const gpus = make("span", null, "gpus");
         for (const gpu of node.gpus) {
+          const free = picture.jobs ? "free" : "its job is not known";
           const cell = make("span", null, `gpu ${gpu.present === false ? "bad" : gpu.job ? "busy" : ""}`);
-          cell.title = `GPU ${gpu.index}: ${gpu.present === false ? "missing" : gpu.job ? `job ${gpu.job}` : "free"}`;
+          cell.title = `GPU ${gpu.index}: ${gpu.present === false ? "missing" : gpu.job ? `job ${gpu.job}` : free}`;
           gpus.append(cell);
         }
         row.append(make("span", node.rack_u || "", "unit"), name, gpus);
@@ -124,7 +134,8 @@ const page = (() => {
     row("trouble", node.trouble || "");
     row("CPUs in jobs", node.cpus ? `${node.cpus[0]} of ${node.cpus[1]}` : "");
     for (const gpu of node.gpus) {
-      const parts = [gpu.present === false ? "missing" : gpu.job ? `job ${gpu.job}` : "free"];
+      const free = picture.jobs ? "free" : "its job is not known";
+      const parts = [gpu.present === false ? "missing" : gpu.job ? `job ${gpu.job}` : free];
       if (gpu.use !== null) parts.push(`${Math.round(gpu.use * 100)} %`);
       if (gpu.celsius !== null) parts.push(`${Math.round(gpu.celsius)} \u00b0C`);
       if (gpu.watts !== null) parts.push(watts(gpu.watts));
@@ -137,7 +148,7 @@ const page = (() => {
 
   // Draw all of it; returns where charts of the chosen node go.
   function draw(picture, chosen, choose) {
-    document.title = `${picture.cluster}: ${picture.alerts.length} alerts`;
+    document.title = `${picture.cluster}: ${picture.alerts ? `${picture.alerts.length} alerts` : `${picture.faults.length} faults`}`;
     put("name", picture.cluster);
     put("when", `${new Date(picture.time_s * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC, by ${picture.source}`);
     totals(picture);
@@ -147,12 +158,5 @@ const page = (() => {
     return one(picture, chosen);
   }
 
-  // Once, of data in the page itself.
-  const told = document.getElementById("picture");
-  if (told) {
-    const picture = JSON.parse(told.textContent);
-    const choose = (name) => draw(picture, name, choose);
-    draw(picture, null, choose);
-  }
   return { draw, make, put, at };
 })();
