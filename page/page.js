@@ -165,12 +165,5 @@ const page = (() => {
     return one(picture, chosen);
   }
 
-  // Once, of data in the page itself.
-  const told = document.getElementById("picture");
-  if (told) {
-    const picture = JSON.parse(told.textContent);
-    const choose = (name) => draw(picture, name, choose);
-    draw(picture, null, choose);
-  }
   return { draw, make, put, at };
 })();

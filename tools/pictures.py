@@ -35,12 +35,10 @@ FRAMES = """<!DOCTYPE html><meta charset="utf-8">
 <style>body { margin: 0 } iframe { border: 0; width: 1280px; display: block }</style>
 <iframe src="design.html" style="height: 400px"></iframe><iframe src="design.html#racks" style="height: 560px"></iframe>
 """
-# Without what it says of this machine, between its top and its tests.
+# Its top, with the tests: what it says of this machine comes last.
 TOP_AND_TESTS = """<!DOCTYPE html><meta charset="utf-8">
-<style>body { margin: 0 } div { overflow: hidden }
-iframe { border: 0; width: 1280px; height: 1400px; display: block }</style>
-<div style="height: 150px"><iframe src="page.html"></iframe></div>
-<div style="height: 260px"><iframe src="page.html" style="margin-top: -420px"></iframe></div>
+<style>body { margin: 0 } iframe { border: 0; width: 1280px; height: 560px; display: block }</style>
+<iframe src="page.html"></iframe>
 """
 TESTED = """schema: 1
 name: demo
@@ -118,7 +116,7 @@ def verification(images: Path) -> None:
         verify = ["hpcforge", "verify", "demo.yaml", "--level", "standard", "--html", "page.html"]
         subprocess.run(verify, cwd=folder, env=ENVIRONMENT, timeout=900, check=False)  # its exit status is that of w03
         (folder / "frames.html").write_text(TOP_AND_TESTS, encoding="utf-8")
-        photograph(folder / "frames.html", images / "verification.png", 410)
+        photograph(folder / "frames.html", images / "verification.png", 560)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ same name, what is done then.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import os
@@ -44,6 +45,8 @@ _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 _VERBS = ("init", "design", "inventory", "validate", "show", "explain", "catalog", "pin", "image", "rehearse", "plan",
           "apply", "verify", "status", "report", "logs", "nodes", "discover", "power", "netboot", "export",
           "trust", "secrets", "role", "schema")  # fmt: skip
+# Verbs whose results are read through a pager, where they are longer than the terminal: none of them asks.
+_LONG_READING = ("catalog", "design", "explain", "inventory", "logs", "plan", "report", "schema", "show", "status")
 
 
 def run(arguments: list[str], began_s: float | None = None) -> int:
@@ -60,7 +63,9 @@ def run(arguments: list[str], began_s: float | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        code = _program(arguments)(arguments, standalone_mode=False)
+        reads = arguments[:1] and arguments[0] in _LONG_READING and "--watch" not in arguments
+        with printing.paged() if reads else contextlib.nullcontext():
+            code = _program(arguments)(arguments, standalone_mode=False)
         return int(code or Exit.DONE)
     except _UsageError as error:
         error.show()

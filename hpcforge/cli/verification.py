@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcforge.blueprint.hardware import Gpu
 from hpcforge.cluster.model import SmokeTest
+from hpcforge.report.blamed_parts import blamed_parts, node_identities
 from hpcforge.report.verification import SCHEMA_VERSION, Report, ReportedVerdict, Source, not_tested, reported_verdict
 from hpcforge.run.commit import commit_of
 from hpcforge.run.expectations import Expectations
@@ -30,7 +31,8 @@ def verification_report(
     cluster = site.cluster
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     by_name = {test.name: test for test in tests}
-    verdicts = [_reported(by_name[result.verdict.test], result, expected) for result in done.tests.reached]
+    verdicts = [_reported(by_name[result.verdict.test], result, expected, usable) for result in done.tests.reached]
+    earlier = [kept.last for kept in usable.recorded.kept]
     prints = [expected.fingerprint(by_name[result.verdict.test], result.verdict) for result in done.tests.reached]
     why = f"not among {', '.join(what.names)}" if what.names else f"beyond the level {what.level}"
     return Report(
@@ -52,11 +54,14 @@ def verification_report(
         software={key: ", ".join(sorted({each[key] for each in prints} - {""})) for key in _SHOWN},
         baseline=expected.baseline.name if expected.baseline else None,
         history=usable.kept.runs[-20:],
+        identities=node_identities(cluster.nodes, expected.facts, (*earlier, *verdicts), blamed_parts(verdicts)),
     )
 
 
-def _reported(test: SmokeTest, result: Reached, expected: Expectations) -> ReportedVerdict:
-    return reported_verdict(test, result.verdict, expected.differs(test, result.verdict))
+def _reported(test: SmokeTest, result: Reached, expected: Expectations, usable: Usable) -> ReportedVerdict:
+    kept = usable.recorded.of(test)
+    before = kept.last if kept and kept.last.passed else None
+    return reported_verdict(test, result.verdict, expected.differs(test, result.verdict), before)
 
 
 def source(site: Site) -> Source:

@@ -32,6 +32,7 @@ _HEAD = """<!DOCTYPE html>
 <p>Two for each cable, in the order of pulling. Print at full size (100 %), without margins of the browser. The first
 line is the cable's name, the second this end, the third the other end.</p>
 </header>
+<main>
 """
 
 
@@ -42,7 +43,7 @@ def sheet(title: str, fabrics: Iterable[Cabled]) -> Iterator[str]:
         yield f"<h2>{escape(clean(cabling.fabric.name))}: {len(cabling.fabric.cables):,} cables</h2>\n<ol>\n"
         yield from _labels(cabling)
         yield "</ol>\n"
-    yield "</body>\n</html>\n"
+    yield "</main>\n</body>\n</html>\n"
 
 
 @lru_cache

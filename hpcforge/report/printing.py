@@ -14,6 +14,8 @@ import errno
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from hpcforge.report.colour import Kind
 
 _LEAST_COLUMNS = 60  # what is narrower gets lines that it has to break itself
+_held: ContextVar[list[tuple[TextIO, str, str]] | None] = ContextVar("held", default=None)  # stream, plain, in colours
 
 
 def result(text: str, kind: Kind | None = None) -> None:
@@ -58,7 +61,52 @@ def fault(error: BaseException) -> None:
 
 def flush() -> None:
     """Everything so far is out, before another program writes to the same place."""
+    _release()
     sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def paged() -> Iterator[None]:
+    """Hold results on a terminal until the block ends: those that are longer than it go through a pager.
+
+    Notes that follow a result keep their place after it. After an error all is printed as it stands.
+    """
+    from hpcforge.report.pager import pager  # noqa: PLC0415 - seldom of use
+
+    command = pager(os.environ) if on_terminal() else None
+    if command is None:
+        yield
+        return
+    token = _held.set([])
+    try:
+        yield
+        _page(command)
+    finally:
+        _release()
+        _held.reset(token)
+
+
+def _page(command: str) -> None:
+    """Show the results that are held in a pager, if they are longer than the terminal; notes stay held."""
+    from hpcforge.report.pager import lines_on, show  # noqa: PLC0415 - seldom of use
+
+    held = _held.get() or []
+    size = os.get_terminal_size(sys.stdout.fileno())
+    plain = "".join(text for stream, text, _ in held if stream is sys.stdout)
+    if not size.lines or not size.columns or lines_on(plain, size.columns) < size.lines:
+        return
+    sys.stdout.flush()
+    if show("".join(text for stream, _, text in held if stream is sys.stdout), command):
+        held[:] = [each for each in held if each[0] is not sys.stdout]
+
+
+def _release() -> None:
+    """Write what is held, in its order."""
+    held = _held.get()
+    while held:
+        stream, _, text = held.pop(0)
+        stream.write(text)
+        stream.flush()
 
 
 def on_terminal() -> bool:
@@ -82,11 +130,15 @@ def nobody_reads() -> None:
 
 def _write(stream: TextIO, text: str, kind: Kind | None = None) -> None:
     encoding = stream.encoding or "utf-8"
-    text = clean(text).encode(encoding, "backslashreplace").decode(encoding)
+    plain = text = clean(text).encode(encoding, "backslashreplace").decode(encoding)
     if kind is not None and _has_colours(stream):
         from hpcforge.report.colour import painted  # noqa: PLC0415 - of no use anywhere else
 
         text = painted(text, kind)
+    held = _held.get()
+    if held is not None and (held or stream is sys.stdout):
+        held.append((stream, plain, text))
+        return
     stream.write(text)
 
 

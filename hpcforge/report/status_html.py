@@ -1,36 +1,91 @@
-"""The state of a cluster at one moment as one HTML page: what `services: metrics` serves live, with the data inside.
+"""The state of a cluster at one moment as one HTML page: no network, no font, no script.
 
-The page, its style and the script that draws it are those of the folder `page/`. Data is JSON in an element that no
-browser runs; a content policy forbids loading, and scripts but for that one.
+It is in the style of the page that `services: metrics` serves live, in the folder `page/`. Racks are folded where nodes
+are many: a browser then lays out no more than what a person opens.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import cast
+
+from jinja2 import Environment
 
 from hpcforge import bundled
 from hpcforge.cluster.model import Cluster, Node
-from hpcforge.report.text import clean
+from hpcforge.report.pages import page_environment
+from hpcforge.report.text import clean, moment, plural
 from hpcforge.run.status import NodeStatus, Status
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src '{script}'; base-uri 'none'; form-action 'none'"
-_LINKED = ('<link rel="stylesheet"', "<script src=")  # how lines of the page begin that load something
+_OPEN = 64  # nodes up to which racks are not folded
+_MOST_FAULTS = 200
+_WORDS = {  # as in page/page.js
+    "bad": "down or with a fault",
+    "warn": "takes no jobs",
+    "off": "not known",
+    "busy": "runs jobs",
+    "good": "works",
+}
+_SEVERITY = {"critical": "bad", "warning": "warn"}
+_DOWN = re.compile("down|fail|not_responding")
+_NO_JOBS = re.compile("drain|maint|reserved")
+_JOBS = re.compile("alloc|mix|completing")
 
 
 def status_page(found: Status, cluster: Cluster, now_s: float) -> str:
     """Return the page. `now_s`: when the nodes were asked, seconds since 1970."""
-    folder = bundled.page()
-    page, style, script = ((folder / name).read_text("utf-8") for name in ("index.html", "page.css", "page.js"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = _POLICY.format(script=f"sha256-{digest}")
-    data = json.dumps(picture(found, cluster, now_s), ensure_ascii=True).replace("<", "\\u003c")
-    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>\n{style}</style>\n</head>'
-    tail = f'<script type="application/json" id="picture">{data}</script>\n<script>{script}</script>\n</body>'
-    plain = "".join(line for line in page.splitlines(keepends=True) if not line.lstrip().startswith(_LINKED))
-    return plain.replace("</head>", head, 1).replace("</body>", tail, 1)
+    shown = picture(found, cluster, now_s)
+    nodes = cast("Sequence[Mapping[str, object]]", shown["nodes"])
+    racks: dict[object, list[Mapping[str, object]]] = {}
+    for node in sorted(nodes, key=lambda node: -cast("int", node["rack_u"])):
+        racks.setdefault(node["rack"], []).append(node)
+    in_order = dict.fromkeys(node["rack"] for node in nodes)
+    return _environment().get_template("status.html.j2").render(
+        picture=shown,
+        style=(bundled.page() / "page.css").read_text("utf-8"),
+        racks=[(rack, _counts(racks[rack]), racks[rack]) for rack in in_order],
+        works=sum(_kind(node) not in ("bad", "off") for node in nodes),
+        opened=len(nodes) <= _OPEN,
+        most_faults=_MOST_FAULTS,
+        words=_WORDS,
+    )  # fmt: skip
+
+
+@lru_cache
+def _environment() -> Environment:
+    return page_environment({
+        "moment": moment,
+        "kind_of": _kind,
+        "severity_of": lambda fault: _SEVERITY.get(fault["severity"], "off"),
+        "gpus": _gpu_words,
+        "kilowatts": lambda watts: "a limit that is not known" if watts is None else f"{watts / 1000:.1f} kW",
+    })  # fmt: skip
+
+
+def _kind(node: Mapping[str, object]) -> str:
+    """Return what is shown of a node: a fault first, then Slurm's state."""
+    state, gpus = str(node["state"]), cast("Sequence[Mapping[str, object]]", node["gpus"])
+    if not node["up"] or _DOWN.search(state):
+        return "bad"
+    if node["trouble"] or any(gpu["present"] is False for gpu in gpus):
+        return "bad"
+    return "warn" if _NO_JOBS.search(state) else "busy" if _JOBS.search(state) else "good"
+
+
+def _counts(nodes: Sequence[Mapping[str, object]]) -> str:
+    """Return how many nodes a rack has, and what they do, the worst first."""
+    kinds = Counter(map(_kind, nodes))
+    words = [f"{word}: {kinds[kind]}" for kind, word in _WORDS.items() if kinds[kind]]
+    return "; ".join([plural(len(nodes), "node"), *words])
+
+
+def _gpu_words(node: Mapping[str, object]) -> str:
+    gpus = cast("Sequence[Mapping[str, object]]", node["gpus"])
+    missing = sum(gpu["present"] is False for gpu in gpus)
+    return f"{len(gpus)}" + (f", {missing} missing" if missing else "") if gpus else "-"
 
 
 def picture(found: Status, cluster: Cluster, now_s: float) -> Mapping[str, object]:
@@ -82,14 +137,14 @@ def _faults(found: Status) -> Iterator[Mapping[str, object]]:
     """Yield the faults, in the form of alerts, each with the command to run next."""
     for node in found.nodes:
         if node.unreachable is not None:
-            reach = f"`ssh {node.name}`; then its console at its management controller"
+            reach = f"ssh {node.name}; then its console at its management controller"
             yield _fault("Unreachable", "critical", node.name, node.unreachable, reach)
         for trouble in node.troubles:
-            yield _fault("Trouble", "warning", node.name, trouble, "`hpcforge apply BLUEPRINT`")
+            yield _fault("Trouble", "warning", node.name, trouble, "hpcforge apply BLUEPRINT")
     for kept in found.verdicts.kept:
         if not kept.last.passed:
             summary = f"{kept.last.test}: {kept.last.detail}"
-            yield _fault("TestFailed", "warning", kept.last.node or "", summary, "`hpcforge verify BLUEPRINT`")
+            yield _fault("TestFailed", "warning", kept.last.node or "", summary, "hpcforge verify BLUEPRINT")
 
 
 def _fault(name: str, severity: str, node: str, summary: str, command: str) -> Mapping[str, object]:

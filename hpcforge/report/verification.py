@@ -6,18 +6,24 @@ The JSON of `hpcforge verify --json`, its JUnit file and its page are all made f
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Literal
 
 from hpcforge.blueprint.smoke_tests import Level
 from hpcforge.cluster.model import SmokeTest
+from hpcforge.report.blamed_parts import NodeIdentity
 from hpcforge.run.smoke_tests import Verified, waits
 from hpcforge.verify.baselines import PastVerification
-from hpcforge.verify.measurements import numbers
+from hpcforge.verify.measurements import Numbers, numbers
 from hpcforge.verify.verdicts import Verdict
 
 SCHEMA_VERSION = 1
+_LOW = 0.5  # a number under this part of the nodes' median, or of the last run's number, is marked
+_FLEET = 3  # nodes that have a median
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class PartReport:
     measure: str
     value: float
     missed: bool  # a line that refuses
+    low: str = ""  # "under half of the nodes' median, 10"; no line refuses it
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,12 @@ class ReportedVerdict(Verdict):
     measures: Mapping[str, MeasureReport] = field(default_factory=dict)
     parts: tuple[PartReport, ...] = ()
     differs_from_baseline: str = ""  # the software, if a baseline was compared
+    results_sha256: str = ""  # of `measurements` and `assertions`, as `results_digest` writes them
+
+    @property
+    def low(self) -> tuple[PartReport, ...]:
+        """The numbers that are low."""
+        return tuple(part for part in self.parts if part.low)
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,7 @@ class Report:
     software: Mapping[str, str] = field(default_factory=dict)  # fingerprint of the nodes
     baseline: str | None = None  # that numbers were compared with
     history: tuple[PastVerification, ...] = ()
+    identities: tuple[NodeIdentity, ...] = ()  # of the blamed nodes
 
     @property
     def passed(self) -> bool:
@@ -99,17 +113,23 @@ class Report:
         return bool(self.verdicts) and all(verdict.passed for verdict in self.verdicts)
 
 
-def reported_verdict(test: SmokeTest, verdict: Verdict, differs: str = "") -> ReportedVerdict:
-    """A verdict with its numbers by part."""
+def reported_verdict(
+    test: SmokeTest, verdict: Verdict, differs: str = "", before: Verdict | None = None
+) -> ReportedVerdict:
+    """A verdict with its numbers by part; `before`: the last verdict of this test, which passed."""
     program = test.program
-    of = numbers(program, verdict.measurements)
+    of = _by_part(test, verdict)
+    last = _by_part(test, before) if before and before.options == verdict.options else {}
+    if before and before.nodes != verdict.nodes:
+        last = {name: {part: value for part, value in parts.items() if part} for name, parts in last.items()}
     order = {node: place for place, node in enumerate(verdict.nodes)}  # nodes answer in any order
     parts = []
     for measure in program.measures:
         refusing = [line for line in verdict.lines if line.measure == measure.name and line.refuses]
         for part, value in sorted(of.get(measure.name, {}).items(), key=lambda item: order.get(item[0], 0)):
             missed = any(line.missed_in({part: value}) for line in refusing)
-            parts.append(PartReport(part, measure.name, value, missed))
+            low = _low(value, part, of[measure.name], last.get(measure.name, {})) if measure.better == "higher" else ""
+            parts.append(PartReport(part, measure.name, value, missed, low))
     mine = {each.name: getattr(verdict, each.name) for each in dataclasses.fields(Verdict)}
     return ReportedVerdict(
         **mine,
@@ -118,7 +138,50 @@ def reported_verdict(test: SmokeTest, verdict: Verdict, differs: str = "") -> Re
         measures={each.name: MeasureReport(each.unit, each.better, each.shown) for each in program.measures},
         parts=tuple(parts),
         differs_from_baseline=differs,
+        results_sha256=results_digest(verdict),
     )
+
+
+def results_digest(verdict: Verdict) -> str:
+    """Return the SHA-256 of the raw results as JSON: sorted keys, no spaces."""
+    raw = [verdict.measurements, [dataclasses.asdict(assertion) for assertion in verdict.assertions]]
+    return hashlib.sha256(json.dumps(raw, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _by_part(test: SmokeTest, verdict: Verdict) -> Numbers:
+    """The numbers by node. A pair's number is that of both ends: a node has the best of its pairs in each direction.
+
+    Of its rails and directions the worst counts. So a healthy node that met a slow one is not slow itself.
+    """
+    of = dict(numbers(test.program, verdict.measurements))
+    if not test.program.isolates:
+        return of
+    for measure in test.program.measures:
+        best: dict[tuple[str, object, str], float] = {}
+        for row in verdict.measurements:
+            value, ways = row.get(measure.name), ("in", "out")
+            if isinstance(value, str) or value is None or "of_peer" not in row:
+                continue
+            first, second = reversed(ways) if row.get("of_direction") != "in" else ways
+            for node, way in ((row.get("of_node"), first), (row["of_peer"], second)):
+                key = (str(node), row.get("of_rail"), way)
+                best[key] = max(value, best.get(key, value))
+        if best:
+            worst: dict[str, float] = {}
+            for (node, _, _), value in best.items():
+                worst[node] = min(value, worst.get(node, value))
+            of[measure.name] = worst
+    return of
+
+
+def _low(value: float, part: str, of: Mapping[str, float], last: Mapping[str, float]) -> str:
+    """Why a number is low; "" if it is not."""
+    middle = median(of.values())
+    if len(of) >= _FLEET and value < _LOW * middle:
+        return f"under half of the nodes' median, {middle:.4g}"
+    if part in last and value < _LOW * last[part]:
+        return f"under half of the last run's, {last[part]:.4g}"
+    return ""
 
 
 def not_tested(tests: Verified, blueprint_tests: Sequence[SmokeTest], why: str) -> tuple[NotTested, ...]:

@@ -14,13 +14,16 @@ from typing import TypeGuard
 
 from hpcforge.report.pages import put_text, px
 from hpcforge.report.text import clean
-from hpcforge.report.verification import ReportedVerdict
+from hpcforge.report.verification import PartReport, ReportedVerdict
 from hpcforge.verify.verdicts import Line
 
 MOST_BARS = 64
 MOST_IN_MATRIX = 64  # nodes
 _STEP = re.compile(r"\bstep ([0-9]{1,9})\b")
-_WIDE = 640.0
+_WIDE = 330.0  # as a telephone shows it
+_MOST_WIDE = 480.0
+_LABEL, _BAR = 80.0, 170.0  # of a bar: where it begins, and how long it is at most
+_CELL_NUMBERS = 16  # nodes of a matrix whose squares have numbers
 _PLACES = ("host", "test")  # texts of a measurement that say where it was made
 
 
@@ -44,7 +47,7 @@ class Chart:
 
 def charts(test: ReportedVerdict) -> list[Chart]:
     """Return all drawings that the numbers of a test allow."""
-    found = [bars(test, name) for name in test.measures]
+    found = [bars(test, name) for name, measure in test.measures.items() if measure.better]
     return [chart for chart in (*found, *sweeps(test), *curves(test), *matrices(test)) if chart is not None]
 
 
@@ -61,16 +64,27 @@ def bars(test: ReportedVerdict, name: str) -> Chart | None:
     for row, part in enumerate(worst_first):
         y = 18.0 * row + 4
         put_text(svg, part.part, 0, y + 11, "label")
-        wide = max(1.0, 420 * part.value / most)
-        _rect(svg, 110, y, wide, 13, "bar missed" if part.missed else "bar")
-        put_text(svg, f"{part.value:.4g}{' missed' if part.missed else ''}", 114 + wide, y + 11, "number")
+        wide = max(1.0, _BAR * part.value / most)
+        word = _word(test, part)
+        _rect(svg, _LABEL, y, wide, 13, f"bar {word}" if word else "bar")
+        put_text(svg, f"{part.value:.4g} {word}".rstrip(), _LABEL + 4 + wide, y + 11, "number")
     bottom = 18.0 * len(worst_first) + 4
     for line in lines:
-        x = 110 + 420 * line.limit / most
+        x = _LABEL + _BAR * line.limit / most
         _stroke(svg, [(x, 0), (x, bottom)], "line" if line.refuses else "line shown")
         put_text(svg, f"{line.limit:.4g}", x - 10, bottom + 13, "tick")
     more = f"and {len(parts) - MOST_BARS} more nodes, all better" if len(parts) > MOST_BARS else ""
-    return Chart(f"{name}, {measure.unit}, by node", _text(svg), more)
+    paired = any("of_peer" in row and name in row for row in test.measurements)
+    best = ", the best of its pairs" if paired else ""
+    return Chart(f"{name}, {measure.unit}, by node{best}", _text(svg), more)
+
+
+def _word(test: ReportedVerdict, part: PartReport) -> str:
+    """Return the word beside a bar, which is also its class."""
+    named = test.isolation.named if test.isolation else ()
+    if any(each.verdict == "bad" and each.nodes == (part.part,) for each in named):
+        return "bad"
+    return "missed" if part.missed else "low" if part.low else ""
 
 
 def sweeps(test: ReportedVerdict) -> list[Chart]:
@@ -129,7 +143,8 @@ def matrices(test: ReportedVerdict) -> list[Chart]:
         for rail, values in by_rail.items():
             nodes = [node for node in test.nodes if any(node in ends for ends in values)]
             title = f"{name}, {measure.unit}, from node to node" + (f", rail {rail}" if rail else "")
-            more = f"the first {MOST_IN_MATRIX} of {len(nodes)} nodes" if len(nodes) > MOST_IN_MATRIX else ""
+            more = f"the first {MOST_IN_MATRIX} of {len(nodes)} nodes; " if len(nodes) > MOST_IN_MATRIX else ""
+            more += "row: the sender; a stroke: under 80 % of the median, a cross: under half of it"
             lower = measure.better == "lower"
             found.append(Chart(title, matrix(nodes[:MOST_IN_MATRIX], values, lower=lower), more))
     return found
@@ -137,13 +152,18 @@ def matrices(test: ReportedVerdict) -> list[Chart]:
 
 def matrix(nodes: Sequence[str], values: Mapping[tuple[str, str], float], *, lower: bool = False) -> str:
     """A square for each pair, from the row's node to the column's: its part of the median. Blank: not measured."""
-    cell, left, top = (26.0, 64.0, 16.0) if len(nodes) <= 16 else (9.0, 64.0, 16.0)
-    svg = _svg(left + cell * len(nodes) + 4, top + cell * len(nodes) + 4, "numbers from node to node")
+    numbered = len(nodes) <= _CELL_NUMBERS
+    cell, left, top = (34.0 if numbered else 10.0), 80.0, 18.0
+    wide = left + cell * len(nodes) + 4
+    svg = _svg(wide, top + cell * len(nodes) + 4, "numbers from node to node")
+    svg.set("style", f"width: {px(wide)}px")
     ordered = sorted(values.values())
     middle = ordered[len(ordered) // 2] if ordered else 1.0
     for row, node in enumerate(nodes):
-        if len(nodes) <= 16 or row % 4 == 0:
+        if numbered or row % 4 == 0:
             put_text(svg, node, 0, top + cell * row + cell / 2 + 4, "label")
+        if numbered:
+            put_text(svg, node[-5:], left + cell * row + 1, 12, "tick")
         for column, peer in enumerate(nodes):
             value = values.get((node, peer))
             square = _rect(svg, left + cell * column, top + cell * row, cell - 1, cell - 1, "cell")
@@ -154,9 +174,18 @@ def matrix(nodes: Sequence[str], values: Mapping[tuple[str, str], float], *, low
             shade = 0 if ratio >= 0.95 else 1 if ratio >= 0.8 else 2 if ratio >= 0.5 else 3
             square.set("class", f"cell shade{shade}")
             ET.SubElement(square, "title").text = clean(f"{node} to {peer}: {value:.4g}, {ratio:.0%} of the median")
-            if len(nodes) <= 16:
-                put_text(svg, f"{value:.3g}", left + cell * column + 2, top + cell * row + cell / 2 + 3, "tiny")
+            _mark(svg, left + cell * column, top + cell * row, cell - 1, shade)
+            if numbered:
+                put_text(svg, f"{value:.3g}", left + cell * column + 2, top + cell * row + cell / 2 + 4, "tiny")
     return _text(svg)
+
+
+def _mark(svg: ET.Element, x: float, y: float, size: float, shade: int) -> None:
+    """Put a stroke, or a cross, over a square that is low."""
+    if shade >= 2:
+        _stroke(svg, [(x, y + size), (x + size, y)], "mark")
+    if shade == 3:
+        _stroke(svg, [(x, y), (x + size, y + size)], "mark")
 
 
 def plot(series: Sequence[Series], *, log: bool = False, x_size: bool = False) -> str:
@@ -164,7 +193,7 @@ def plot(series: Sequence[Series], *, log: bool = False, x_size: bool = False) -
     points = [point for each in series for point in each.points]
     scale = math.log10 if log else float
     xs, ys = [scale(x) for x, _ in points], [scale(y) for _, y in points]
-    left, top, wide, high = 62.0, 10.0, 420.0, 170.0
+    left, top, wide, high = 48.0, 10.0, 270.0, 140.0
     svg = _svg(_WIDE, top + high + 40 + 15 * len(series), "; ".join(each.name for each in series))
 
     def at(x: float, y: float) -> tuple[float, float]:
@@ -177,7 +206,7 @@ def plot(series: Sequence[Series], *, log: bool = False, x_size: bool = False) -
     put_text(svg, f"{highest:.3g}", 0, top + 10, "tick")
     put_text(svg, f"{lowest:.3g}", 0, top + high, "tick")
     for x in (min(x for x, _ in points), max(x for x, _ in points)):
-        put_text(svg, _bytes(x) if x_size else f"{x:g}", at(x, lowest)[0] - 12, top + high + 15, "tick")
+        put_text(svg, _bytes(x) if x_size else f"{x:g}", at(x, lowest)[0] - 16, top + high + 15, "tick")
     for row, each in enumerate(series):
         _stroke(svg, [at(x, y) for x, y in each.points], f"curve {each.kind}")
         if each.kind == "value":
@@ -185,8 +214,8 @@ def plot(series: Sequence[Series], *, log: bool = False, x_size: bool = False) -
                 place = at(x, y)
                 ET.SubElement(svg, "circle", {"class": "dot", "cx": px(place[0]), "cy": px(place[1]), "r": "2.5"})
         y = top + high + 34 + 15 * row
-        _stroke(svg, [(left, y - 4), (left + 26, y - 4)], f"curve {each.kind}")
-        put_text(svg, each.name, left + 34, y, "label")
+        _stroke(svg, [(0, y - 4), (22, y - 4)], f"curve {each.kind}")
+        put_text(svg, each.name, 28, y, "label")
     return _text(svg)
 
 
@@ -215,7 +244,7 @@ def _in_order(by_step: Mapping[float, float]) -> tuple[tuple[float, float], ...]
 
 def _svg(wide: float, high: float, said: str) -> ET.Element:
     box = f"0 0 {px(wide)} {px(high)}"
-    style = f"max-width: {px(wide)}px"
+    style = f"width: 100%; max-width: {px(_MOST_WIDE)}px"
     return ET.Element("svg", {"viewBox": box, "role": "img", "aria-label": clean(said), "style": style})
 
 

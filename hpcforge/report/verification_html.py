@@ -5,11 +5,16 @@ Every text goes through autoescape, with control characters made visible; drawin
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from jinja2 import Environment
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.report.blamed_parts import blamed_parts
 from hpcforge.report.junit import bound
 from hpcforge.report.pages import page_environment
 from hpcforge.report.text import duration, moment, plural
@@ -18,16 +23,35 @@ from hpcforge.report.verification import Report, ReportedVerdict
 from hpcforge.report.verification_charts import charts
 
 _ASSERTIONS = 40  # rows of a test
+_MOST_ROWS = 256  # of a table with a row a node
+_MOST_BLAMED = 20  # in the box at the top
 _KIND = {"passed": "good", "pending": "warn", "not_run": "warn", "unknown": "warn"}
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """The texts that nodes reported, by measure; `unusual` are those that differ from most nodes'."""
+
+    nodes: str
+    result: str
+    texts: tuple[str, ...]
+    unusual: tuple[bool, ...]
 
 
 def verification_page(report: Report) -> str:
     """Return the page."""
-    tests = [(verdict, charts(verdict)) for verdict in report.verdicts]
+    tests = [(verdict, charts(verdict), node_rows(verdict)) for verdict in report.verdicts]
+    low = [(verdict, part) for verdict in report.verdicts if verdict.passed for part in verdict.low]
+    blamed = blamed_parts(report.verdicts)
     return _environment().get_template("verification.html.j2").render(
         report=report,
         sentence=sentence(report),
-        kind="good" if report.passed and not report.not_tested else "warn" if report.passed else "bad",
+        kind="bad" if not report.passed else "warn" if report.not_tested or low else "good",
+        blamed=blamed,
+        low=low,
+        most_blamed=_MOST_BLAMED,
+        identities={each.node: each for each in report.identities},
+        again=_again(report, [part.test for part in blamed]),
         tests=tests,
         left_out=_left_out(report),
         tested=sorted({node for verdict in report.verdicts for node in verdict.nodes}),
@@ -40,9 +64,58 @@ def sentence(report: Report) -> str:
     ran, passed = len(report.verdicts), sum(verdict.passed for verdict in report.verdicts)
     if not ran:
         return "Nothing was tested"
+    low = sum(len(verdict.low) for verdict in report.verdicts if verdict.passed)
+    but = f"; {plural(low, 'number')} low" if low else ""
     if passed == ran:
-        return f"{'The test' if ran == 1 else f'All {ran} tests'} passed"
-    return f"{passed} of {plural(ran, 'test')} passed"
+        return f"{'The test' if ran == 1 else f'All {ran} tests'} passed{but}"
+    return f"{passed} of {plural(ran, 'test')} passed{but}"
+
+
+def node_rows(test: ReportedVerdict) -> list[NodeRow]:
+    """Return a row for each node of a test whose nodes report texts: faults first, then what differs from most nodes.
+
+    Of more than `_MOST_ROWS` nodes, those that are alike share a row.
+    """
+    measures = [name for name, measure in test.measures.items() if measure.format == "text"]
+    if not measures:
+        return []
+    reported = {str(row.get("host", "")): row for row in test.measurements}
+    texts = {node: tuple(_text(reported.get(node, {}).get(name)) for name in test.measures) for node in test.nodes}
+    usual = [Counter(column).most_common(1)[0][0] for column in zip(*texts.values(), strict=True)]
+    formats = [measure.format for measure in test.measures.values()]
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for node in test.nodes:
+        key = (_node_result(test, node, reported), texts[node])
+        alike.setdefault((*key, node) if len(test.nodes) <= _MOST_ROWS else key, []).append(node)  # type: ignore[arg-type]
+    rows = [
+        NodeRow(
+            fold(nodes),
+            result,
+            cells,
+            tuple(form == "text" and cell != most for form, cell, most in zip(formats, cells, usual, strict=True)),
+        )
+        for (result, cells, *_), nodes in alike.items()
+    ]
+    return sorted(rows, key=lambda row: (row.result == "reported", not any(row.unusual)))[:_MOST_ROWS]
+
+
+def _node_result(test: ReportedVerdict, node: str, reported: Mapping[str, object]) -> str:
+    status = test.status.replace("_", " ")
+    if node in test.reasons:
+        return f"{status}: {test.reasons[node]}"
+    if node == test.node:
+        return f"{status}: {test.detail}"
+    return "reported" if node in reported else "no report"
+
+
+def _text(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "-" if value in (None, "") else str(value)
+
+
+def _again(report: Report, tests: list[str]) -> str:
+    """Return the command that runs the failed tests again."""
+    options = [word for test in dict.fromkeys(tests) for word in ("--test", test)]
+    return shlex.join(["hpcforge", "verify", report.source.blueprint, *options]) if tests else ""
 
 
 def _left_out(report: Report) -> list[tuple[str, str]]:
@@ -55,7 +128,11 @@ def _left_out(report: Report) -> list[tuple[str, str]]:
 
 
 def _kind(verdict: ReportedVerdict) -> str:
-    return _KIND.get(verdict.status, "bad")
+    return "warn" if verdict.passed and verdict.low else _KIND.get(verdict.status, "bad")
+
+
+def _result(verdict: ReportedVerdict) -> str:
+    return verdict.status.replace("_", " ") + (", low" if verdict.passed and verdict.low else "")
 
 
 @lru_cache
@@ -65,6 +142,7 @@ def _environment() -> Environment:
         "moment": moment,
         "hostlist": lambda nodes: fold(nodes) if nodes else "no node",
         "kind_of": _kind,
+        "result_of": _result,
         "bound": bound,
         "said": lambda status: status.replace("_", " "),
         "number": lambda value: f"{value:.6g}",

@@ -114,7 +114,7 @@ def of_two_runs(first: Verdict, second: Verdict) -> Verdict:
     if second.status in ("pending", "not_run"):
         detail = f"{first.detail}; a second run did not start: {second.detail}"
         return replace(first, node=None, rank=None, detail=detail)
-    both = replace(second, first_run=first.detail)
+    both = replace(second, first_run=first.detail, jobs=(*first.jobs, *second.jobs))
     if second.status == "missed" and first.node != second.node:
         return replace(both, node=None, rank=None, detail=f"{second.detail}; in a first run {first.detail}")
     return both

@@ -39,6 +39,8 @@ from hpcforge.verify.step_output import RankEnd, Transcript, read
 from hpcforge.verify.submit import Launch
 from hpcforge.verify.verdicts import Status, Verdict
 
+_TEXTS = 8  # of a node that a verdict keeps
+
 
 def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) -> Verdict:
     """The verdict on the one test of a launch; `end`: why Slurm ended the job, if it did."""
@@ -54,6 +56,7 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
         ranks=job.ranks,
         measurements=seen.measurements,
         assertions=seen.assertions,
+        reasons=_reasons((*seen.wrong, *seen.failed)),
         headline=headline(turn.program, of),
         torch_build=text_of(seen, "torch"),
         backend=text_of(seen, "backend"),
@@ -71,6 +74,14 @@ def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) ->
     if blame is None and (short := uneven(turn.program, seen.measurements, hardware)):
         blame = Blame("missed", short.text, None, short.node)
     return blamed(job, verdict, blame)
+
+
+def _reasons(ends: Sequence[RankEnd]) -> dict[str, str]:
+    """Return what each node reports of itself, its first few words."""
+    by_node: dict[str, list[str]] = {}
+    for end in ends:
+        by_node.setdefault(end.host, []).append(end.text)
+    return {node: "; ".join(texts[:_TEXTS]) for node, texts in by_node.items()}
 
 
 def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | None) -> Blame | None:

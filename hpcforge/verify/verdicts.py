@@ -132,6 +132,7 @@ class Verdict:
     rank: int | None = None  # the rank to blame, where one can be told
     node: str | None = None  # the node to blame, where one can be told
     detail: str = ""  # one line
+    reasons: Mapping[v.NodeName, str] = field(default_factory=dict)  # of each node that reports a fault of its own
     measurements: tuple[Mapping[str, float | int | str], ...] = ()  # as the test reports them; of each node its `host`
     assertions: tuple[Assertion, ...] = ()  # what it compared with what is right
     lines: tuple[Line, ...] = ()  # what its numbers are compared with
@@ -141,6 +142,8 @@ class Verdict:
     transport: str = ""  # "gloo on eth0": what ranks really used, as far as they say so
     torch_build: str | None = None  # "2.13.0+cpu from wheel": the one that really ran
     seconds: float = 0.0  # from submission to the end; the first of a launch has the start-up, others their own alone
+    began_s: float = 0.0  # when its launch was submitted, since 1970, UTC
+    jobs: tuple[str, ...] = ()  # numbers of its jobs in Slurm
     next_command: str | None = None  # what to type on the head to learn more
     launches: tuple[LaunchVerdict, ...] = ()  # of a test that lists several
     isolation: Isolation | None = None  # of a test that isolates bad parts

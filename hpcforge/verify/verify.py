@@ -121,7 +121,7 @@ def _run(
     Also the nodes because of which Slurm ended it before it began, with why.
     """
     out: Mapping[str, str] = {}
-    began = time.monotonic()
+    began, began_s = time.monotonic(), round(time.time(), 1)
     left_out = {name: nodes_left_out[name] for name in tests[0].nodes if name in nodes_left_out}
     names = [name for name in tests[0].nodes if name not in left_out]
     try:
@@ -139,7 +139,9 @@ def _run(
         detail, command = f"Slurm refused the job: {error}", _placing(names) if is_unplaceable(str(error)) else ""
         verdicts = [Verdict(test.name, "not_run", tuple(names), detail=detail, next_command=command) for test in tests]
     timed = zip(_timed(verdicts, time.monotonic() - began), tests, strict=False)
-    return [replace(verdict, left_out=left_out, options=dict(test.options)) for verdict, test in timed], out
+    return [
+        replace(verdict, left_out=left_out, options=dict(test.options), began_s=began_s) for verdict, test in timed
+    ], out
 
 
 def _timed(verdicts: Sequence[Verdict], seconds: float) -> list[Verdict]:
@@ -157,33 +159,46 @@ def _submitted(
 ) -> tuple[list[Verdict], Mapping[str, str]]:
     progress(f"submitting for {job.nodelist}")
     with jobs.allocation(head, job, progress) as hold:
-        job_id, began = hold.number, time.monotonic()
+        verdicts, out = _held(cluster, head, job, hold, progress, pending_s, plans)
+    return [replace(verdict, jobs=(hold.number,)) for verdict in verdicts], out
 
-        def sleep(seconds: float) -> None:
-            head.pause(seconds, hold.stay)
 
-        state = jobs.wait_for_start(head, [job_id], limit_s=pending_s, progress=progress, sleep=sleep)[job_id]
-        prolog = state.in_prolog
-        if prolog:
-            stay = hold.waiting(f"the prolog of job {job_id}", job.time_limit_s)
-            state = jobs.wait_for_prolog(
-                head, job_id, limit_s=job.time_limit_s, sleep=lambda seconds: head.pause(seconds, stay)
-            )
-        if state.waiting:
-            return _pending(head, job, job_id, state, time.monotonic() - began), {}
-        if state.state != "RUNNING" and not state.in_prolog:
-            end = end_of(head, job, job_id, hold.stay, in_prolog=prolog)
-            return _never_began(job, job_id, state, end), end.nodes if end else {}
-        if job.turns[0].program.launches:
-            verdict, out = run_launches(cluster, head, job, hold, progress)
-            return [verdict], out
-        if job.turns[0].program.isolates:
-            verdict, out = run_isolation(cluster, head, job, hold, progress, names_of(job, plans()))
-            return [verdict], out
-        progress(spread(job.launcher, job.ranks, job.nodelist))
-        ran = run_step(head, job, hold)
-        ended_well = ran.rc in (0, None)
-        end = None if ended_well else end_of(head, job, job_id, hold.stay)
+def _held(
+    cluster: Cluster,
+    head: Head,
+    job: Launch,
+    hold: jobs.HeldAllocation,
+    progress: Callable[[str], None],
+    pending_s: float,
+    plans: Plans,
+) -> tuple[list[Verdict], Mapping[str, str]]:
+    job_id, began = hold.number, time.monotonic()
+
+    def sleep(seconds: float) -> None:
+        head.pause(seconds, hold.stay)
+
+    state = jobs.wait_for_start(head, [job_id], limit_s=pending_s, progress=progress, sleep=sleep)[job_id]
+    prolog = state.in_prolog
+    if prolog:
+        stay = hold.waiting(f"the prolog of job {job_id}", job.time_limit_s)
+        state = jobs.wait_for_prolog(
+            head, job_id, limit_s=job.time_limit_s, sleep=lambda seconds: head.pause(seconds, stay)
+        )
+    if state.waiting:
+        return _pending(head, job, job_id, state, time.monotonic() - began), {}
+    if state.state != "RUNNING" and not state.in_prolog:
+        end = end_of(head, job, job_id, hold.stay, in_prolog=prolog)
+        return _never_began(job, job_id, state, end), end.nodes if end else {}
+    if job.turns[0].program.launches:
+        verdict, out = run_launches(cluster, head, job, hold, progress)
+        return [verdict], out
+    if job.turns[0].program.isolates:
+        verdict, out = run_isolation(cluster, head, job, hold, progress, names_of(job, plans()))
+        return [verdict], out
+    progress(spread(job.launcher, job.ranks, job.nodelist))
+    ran = run_step(head, job, hold)
+    ended_well = ran.rc in (0, None)
+    end = None if ended_well else end_of(head, job, job_id, hold.stay)
     return list(judge(job, ran, end)), {} if ended_well else unheard(job, ran, end)
 
 

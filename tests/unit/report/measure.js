@@ -97,7 +97,7 @@ function measure(frame) {
     escaped: drawings.flatMap((one) => one.escaped),
     smallest_px: Math.min(...sizes),
     faint: [...new Set(text.filter((line) => contrast(line.element, style) < 4.5).map((line) => line.text))],
-    clipped: [...doc.querySelectorAll("body > ol > li")].filter((one) => one.scrollHeight > one.clientHeight + 1 ||
+    clipped: [...doc.querySelectorAll("main > ol > li")].filter((one) => one.scrollHeight > one.clientHeight + 1 ||
       one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent), // labels of cables
     lines: text.length,
     labels: drawings.flatMap((one) => one.texts.map((t) => t.textContent)),

@@ -1,13 +1,10 @@
-"""The page of a cluster at one moment, in a browser: it shows all nodes, and runs nothing that a node said."""
+"""The page of a cluster at one moment: it shows all nodes, runs nothing, and stays small for many."""
 
 from __future__ import annotations
 
 import html
-import os
 import re
-import shutil
-import subprocess
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
@@ -20,7 +17,6 @@ from hpcforge.run.status import NodeStatus, Status
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict
 
-CHROMIUM = shutil.which("chromium")
 NOW = 1_795_600_000.0
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[2J"
 
@@ -55,29 +51,38 @@ def test_the_picture_has_all_nodes_and_what_is_wrong(cluster: Cluster, found: St
 def test_the_page_needs_nothing_else_and_holds_no_markup_of_others(cluster: Cluster, found: Status) -> None:
     page = status_page(found, cluster, NOW)
     assert "default-src 'none'" in page
-    assert not re.search(r"<(?:link|script)[^>]*(?:href|src)=", page)
+    assert not re.search(r"<(?:link|script)[^>]*(?:href|src)=\"(?!data:)", page)
     assert "<img" not in page
-    assert page.count("<script") == 2
+    assert "<script" not in page
+    assert html.escape("</script><img src=x onerror=alert(1)>") in page
 
 
-@pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason="chromium is not installed: make host-test")
-def test_a_browser_draws_it(cluster: Cluster, found: Status, tmp_path: Path) -> None:
-    assert CHROMIUM
-    (tmp_path / "page.html").write_text(status_page(found, cluster, NOW), encoding="utf-8")
-    done = subprocess.run(
-        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom",
-         "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}", str(tmp_path / "page.html")],
-        capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
-    shown = done.stdout.partition('<script type="application/json"')[0]
+def test_it_says_without_a_script_what_is_wrong_first(cluster: Cluster, found: Status) -> None:
+    page = status_page(found, cluster, NOW)
+    assert f"<b>{len(cluster.nodes) - 2} of {len(cluster.nodes)}</b>" in page
+    assert page.index("g02: GPUs 3, declared 4") < page.index("<h2>Racks</h2>")
+    assert "allreduce: too slow" in page
+    assert "not known: hpcforge status does not ask Prometheus" in page
+    assert "Feed A: not measured, of 128.0 kW" in page
+    assert ">, 4 nodes; down or with a fault: 2; works: 2</span>" in page
+    assert page.count('<details class="rack" open>') == 5
     for node in cluster.nodes:
-        assert f">{node.name}<" in shown
-    assert f"{len(cluster.nodes) - 2} of {len(cluster.nodes)}" in shown
-    assert html.escape("</script><img src=x onerror=alert(1)>", quote=False) in shown
-    assert "Feed A: not measured of 128.0 kW" in shown
-    assert '<b>not known</b><span class="soft">alerts</span>' in shown
-    assert '<b>not known</b><span class="soft">GPUs in jobs</span>' in shown
-    assert '<b>3</b><span class="soft">faults</span>' in shown
-    assert "not known: hpcforge status does not ask Prometheus" in shown
-    assert "<code>hpcforge verify BLUEPRINT</code>" in shown
-    assert "Content Security Policy" not in done.stderr
+        assert f"<td>{node.name}</td>" in page
+
+
+def test_ten_thousand_nodes_are_folded_by_rack(cluster: Cluster) -> None:
+    worker = cluster.workers[0]
+    nodes = tuple(
+        replace(worker, name=f"w{number:05}", rack=f"r{number // 40:03}", rack_u=number % 40)
+        for number in range(10_000)
+    )
+    states = [NodeStatus(node.name, "no route" if number % 3 == 0 else None, "idle", None, 1)
+              for number, node in enumerate(nodes)]  # fmt: skip
+    status = Status("large", "head01", tuple(states), {}, None, None, History(), Recorded())
+    page = status_page(status, replace(cluster, nodes=nodes), NOW)
+    assert page.count('<details class="rack">') == 250  # each is closed, and not laid out
+    assert '<details class="rack" open' not in page
+    assert page.count("<td>w0") == 10_000
+    assert page.count('class="alert') == 200
+    assert "And 3134 more" in page
+    assert len(page) < 200 * len(nodes)

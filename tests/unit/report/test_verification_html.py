@@ -6,12 +6,13 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from hpcforge.report.verification_html import verification_page
+from hpcforge.report.verification_html import node_rows, verification_page
 from tests.unit.report.verifications import report
 
 CHROMIUM = shutil.which("chromium")
@@ -47,7 +48,7 @@ def test_nothing_is_loaded_and_nothing_runs() -> None:
 def test_it_says_what_an_auditor_asks() -> None:
     words = " ".join(re.sub(r"<[^>]*>", " ", verification_page(report())).split())
     for text in (
-        "1 of 3 tests passed",
+        "2 of 5 tests passed; 1 number low",
         "site.yaml , SHA-256 " + "ab" * 32,
         "0123 , with changes that are not committed",
         "w5 : unreachable: no route",
@@ -59,6 +60,62 @@ def test_it_says_what_an_auditor_asks() -> None:
         "rate, GB/s, by node",
         "loss of by step, against its reference",
         "rate, GB/s, from node to node, rail 0",
+    ):
+        assert text in words, text
+
+
+def test_the_box_at_the_top_says_who_is_bad_and_what_to_do_next() -> None:
+    box = verification_page(report()).partition('<section id="summary">')[0]
+    words = " ".join(re.sub(r"<[^>]*>", " ", box.partition('class="verdict')[2]).split())
+    for text in (
+        "w1 : copy missed: rate must be at least 8 GB/s",
+        "w2, rack r1, U5 : pairs bad: 1 GB/s, must be at least 7.2 GB/s",
+        "Next, on the head: ssh w2 ip -statistics link",
+        "w2 , rack r1, U5: node_health wrong: memory_mib: expected 1024, got 512",
+        "Slurm starts no job on w1.",
+        "After a repair: hpcforge verify site.yaml --test copy --test pairs --test node_health",
+        "w3 : gemm gflop_per_s 10 is under half of the nodes&#39; median, 30; no line refuses it",
+    ):
+        assert text in words, text
+
+
+def test_a_test_with_a_low_number_is_never_green() -> None:
+    low = replace(report(), verdicts=report().verdicts[-1:], not_tested=(), left_out={}, drained={})
+    page = verification_page(low)
+    assert '<div class="verdict warn">' in page
+    assert "status good" not in page
+    assert page.count("passed, low") == 2
+    assert "Nothing to do" not in page
+    assert page.count('class="bar low"') == 1
+
+
+def test_node_health_has_a_row_for_each_node_the_bad_ones_first() -> None:
+    rows = node_rows(report().verdicts[3])
+    assert [(row.nodes, row.result, row.texts[1], row.unusual[1]) for row in rows] == [
+        ("w2", "wrong: memory_mib: expected 1024, got 512", "6.1", False),
+        ("w3", "reported", "5.10", True),
+        ("w1", "reported", "6.1", False),
+    ]
+
+
+def test_ten_thousand_nodes_make_a_short_table_and_each_bad_one_has_its_row() -> None:
+    nodes = tuple(f"w{number:05}" for number in range(10_000))
+    rows = tuple({"host": node, "checks": 9, "kernel": "6.1"} for node in nodes)
+    bad = {nodes[7]: "memory_mib: expected 2, got 1", nodes[9]: "cores: expected 2, got 1"}
+    test = replace(report().verdicts[3], nodes=nodes, node=None, measurements=rows, reasons=bad)
+    found = node_rows(test)
+    assert [row.nodes for row in found] == ["w00007", "w00009", "w[00000-00006,00008,00010-09999]"]
+    whole = replace(report(), verdicts=(test,))
+    assert len(verification_page(whole)) < 100_000
+
+
+def test_jobs_times_digests_and_serial_numbers_are_there() -> None:
+    words = " ".join(re.sub(r"<[^>]*>", " ", verification_page(report())).split())
+    for text in (
+        "Jobs in Slurm 32, 33",
+        "Time 2023-11-14 22:13:25 UTC",
+        f"Raw results SHA-256 {report().verdicts[0].results_sha256}",
+        "w2 dgx-h100 SN-0002 rack r1, U5 BIOS: 1.6; GPU 0: H100",
     ):
         assert text in words, text
 

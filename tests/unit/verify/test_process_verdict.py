@@ -294,3 +294,14 @@ def test_ranks_that_leave_real_gpus_idle_prove_nothing_of_them(
         )
     else:
         assert f"({'CPU' if device == 'cpu' else device})" in summary_line(verdict)
+
+
+def test_each_node_that_reports_a_fault_keeps_its_own_words(build: Build) -> None:
+    mine, other = WRONG, {**WRONG, "where": "byte 9"}
+    ran = Completed(1, said("w1", 0, mine, other) + said("w2", 1, measured(1.0)) + said("w3", 2, mine), "")
+    verdict = judged(build, ran)
+    assert verdict.node == "w1"
+    assert verdict.reasons == {
+        "w1": "byte 7: expected 1, got 0; byte 9: expected 1, got 0",
+        "w3": "byte 7: expected 1, got 0",
+    }

@@ -122,6 +122,14 @@ def test_tests_of_the_same_nodes_are_submitted_run_and_cancelled_together(build:
     assert ("allreduce, train_ddp", "4 ranks on w[1-2]") in told
 
 
+def test_a_verdict_has_its_job_and_the_time_of_its_launch(build: Build) -> None:
+    before = round(time.time(), 1)
+    refused = [Completed(1, "", "sbatch: error: no such partition")]
+    verdicts = (*verify(build(), ScriptedHead(), {}, quiet), *verify(build(), ScriptedHead(sbatch=refused), {}, quiet))
+    assert [verdict.jobs for verdict in verdicts] == [("12",), ("12",), (), ()]
+    assert all(before <= verdict.began_s <= time.time() + 0.1 for verdict in verdicts)
+
+
 def test_ranks_meet_at_a_port_that_the_first_node_has_named(build: Build) -> None:
     head = ScriptedHead()
     assert [one.status for one in verify(build(), head, {}, quiet)] == ["passed", "passed"]
