@@ -27,7 +27,7 @@ def all_needs(roles: Sequence[Role]) -> Needs:
             found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
         for restart in role.spec.restarts:
             owners = [owner for owner in roles if owner is not role and _owns(owner, restart, role)]
-            if not owners:
+            if not owners and "{{" not in restart.name:
                 raise role.wrong(f"restarts {restart.name!r}, but no other role has such a unit", ("restarts",))
             for owner in owners:
                 found[owner.name] = tuple(dict.fromkeys((*found[owner.name], role.name)))

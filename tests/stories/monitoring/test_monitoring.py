@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import time
 from collections.abc import Iterator
 
@@ -257,3 +258,20 @@ def test_a_removed_node_raises_no_alert_and_its_own_ends(site: Site) -> None:
     wait_for(site, 'ALERTS{alertname="NodeRemoved",alertstate="firing"}', {"w04": 1.0})
     assert asked(site, 'ALERTS{node="w04",alertstate="firing",severity!="none"}') == []
     assert {line for line in told(site) - before if line.startswith("firing ")} == set()
+
+
+def test_the_page_takes_a_certificate_that_the_site_brings(site: Site) -> None:
+    """The last one: what asks the page in this story trusts the cluster's authority alone."""
+    on_debian_12(site)
+    key, certificate = site.folder / "page.key", site.folder / "page.pem"
+    made = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=of-the-site -days 9"
+    subprocess.run([*made.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
+    text = site.blueprint.read_text()
+    site.blueprint.write_text(text.replace("\nroles:", "\nroles:\n  metrics_page: {own_certificate: true}", 1))
+    for name, path in (("page_certificate", certificate), ("page_key", key)):
+        assert site.cli("secrets", "set", "BLUEPRINT", name, said=path.read_text()).returncode == 0
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    shown = "openssl s_client -connect head:443 </dev/null 2>/dev/null | openssl x509 -noout -subject"
+    site.becomes("head", shown, "subject=CN = of-the-site\n")
+    readable = 'hpcforge_certificate_readable{path="/etc/nginx/hpcforge_server.pem"} 1\n'
+    site.becomes("head", "grep -h certificate_readable.*nginx /var/lib/hpcforge_metrics/*.prom", readable)

@@ -108,6 +108,11 @@ def test_the_schema_for_editors_follows(roles: Path) -> None:
         ("  logs:", "  Logs:", "String should match"),
         ("list_of: host", "list_of: hosts", "Input should be 'text', 'name', 'whole'"),
         ("    options:", "    optoins:", "Extra inputs are not permitted"),
+        (
+            "on: cl",
+            "vars: {days: {type: whole, default: 3, rehearsed: few, description: Days.}}\non: cl",
+            "rehearsed: ",
+        ),
     ],
 )
 def test_a_role_that_declares_it_wrongly_is_named(roles: Path, old: str, new: str, said: str) -> None:

@@ -89,7 +89,7 @@ def test_the_blueprint_in_readme_becomes_what_readme_says(tmp_path: Path) -> Non
     result = run("plan", "demo.yaml", "--offline", folder=tmp_path)
     assert result.returncode == 2, result.stderr
     placed = dict(re.findall(r"^(\w+)  (\S+)  \(new node\)$", result.stdout, re.M))
-    on_head = {"slurm_controller", "dns_server", "time_server", "depot"}
+    on_head = {"slurm_controller", "dns_server", "time_server", "depot", "service_protection"}
     on_workers = {"slurm_compute", "pytorch", "gpu_fake"}
     assert {role for role in placed if placed[role] == "head"} == on_head
     assert on_workers <= {role for role in placed if placed[role] == "w[01-03]"}

@@ -239,3 +239,43 @@ def test_the_keys_of_0_1_are_refused_with_the_new_way(cluster: Cluster, tmp_path
     shown = refused(cluster, tmp_path, old=f"description: Old.\non: 'true'\n{key}: []\n")
     assert f"unknown key `{key}`" in shown
     assert "since 0.2 write `contributes: {" in shown
+
+
+LIMITS = """
+description: Limits units that roles contribute.
+on: "true"
+accepts:
+  limited_units:
+    description: A unit.
+    scope: node
+    fields: {unit: {type: text, description: Its name.}}
+files:
+  - for_each: contributions.limited_units[node.name]
+    path: "/etc/systemd/system/{{ item.unit }}.d/limits.conf"
+    scope: node
+    content: "[Service]"
+restarts:
+  - {for_each: "contributions.limited_units[node.name]", name: "{{ item.unit }}"}
+"""
+LIMITED = """
+description: Has a unit.
+on: "'worker' in node.functions"
+contributes:
+  limited_units: [{unit: web.service}]
+units: [web.service]
+"""
+
+
+def test_a_role_restarts_units_that_others_contribute_and_comes_before_them(cluster: Cluster, tmp_path: Path) -> None:
+    for name, text in (("limits", LIMITS), ("api", LIMITED)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "role.yaml").write_text(text)
+    [limits, api] = compile_desired(cluster, load_roles(tmp_path), {}).nodes["w1"]
+    assert (limits.role, api.role) == ("limits", "api")
+    assert [restart.unit for restart in limits.restarts] == ["web.service"]
+
+
+def test_a_unit_that_no_role_has_is_not_restarted(cluster: Cluster, tmp_path: Path) -> None:
+    assert compiled(cluster, tmp_path, limits=LIMITS)["w1"] == {}  # no role contributes one
+    named = LIMITS.replace('name: "{{ item.unit }}"', "name: web.service")
+    assert "restarts 'web.service', but no other role has such a unit" in refused(cluster, tmp_path, limits=named)
