@@ -10,13 +10,16 @@ from pyinfra.operations import files, server
 
 FOLDER = "/srv/hpcforge/depot"
 
-for artifact in host.data.serves:
+for number, artifact in enumerate(host.data.serves, 1):
     name, sha256 = artifact["name"], artifact["sha256"]
     if host.get_fact(Sha256File, path=f"{FOLDER}/{name}") == sha256:
         continue
     folder, _, file = name.partition("/")
     arriving = f"{FOLDER}/{folder}/.{file}.arriving"  # under its own name only when it is whole
-    files.put(name=f"Send {name}", src=str(Path(host.data.artifacts) / sha256), dest=arriving, mode="644", force=True)
+    count = f"file {number} of {len(host.data.serves)}"
+    files.put(
+        name=f"Send {name}, {count}", src=str(Path(host.data.artifacts) / sha256), dest=arriving, mode="644", force=True
+    )
     found = host.get_fact(Sha256File, path=arriving)
     if found != sha256:
         raise PyinfraError(f"{name} arrived with SHA-256 {found}, but {sha256} is pinned")
