@@ -27,6 +27,7 @@ _GOOD_OF_WHOLE = 0.02  # the share of values through such a part that may be goo
 UNSTEADY = 1e-5  # a part that would be low so often by chance in fewer runs than this is unsteady
 SUSPECT = 0.05  # and one below this is measured again
 FIRST_ROUNDS = 3  # those in which pairs are measured for their own sake
+_NEAR = 0.9  # of the line: where a path is not lower, noise may take a slow part of it over the line elsewhere
 _BY_CHANCE = 1e-4  # of fleets, in which routes unlike the plan may make an uplink look bad
 PATIENCE = 16  # values of a part after which it is not measured again
 
@@ -213,7 +214,7 @@ def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
     findings: list[BadPart] = []
     while best := _best(evidence, left, needed(counts)):
         parts, lows = best
-        sure = len(parts) == 1 and not _may_be_a_route(evidence, parts[0], lows)
+        sure = len(parts) == 1 and not _in_doubt(evidence, parts[0], lows)
         findings.append(_finding(evidence, "bad" if sure else "could not tell", parts, lows, 0))
         left -= lows
     suspects: list[Part] = []
@@ -223,7 +224,7 @@ def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
         agreed = agreed and (part.kind == "pair" or len({*weight.low.values()}) > 1)
         agreed = agreed and 2 * sum(evidence.once_good(low) for low in weight.low) >= len(weight.low)
         if weight.good and chance < UNSTEADY and agreed:
-            doubted = part.kind == "pair" or _may_be_a_route(evidence, part, weight.low)  # an end may be unsteady
+            doubted = part.kind == "pair" or _in_doubt(evidence, part, weight.low)  # an end may be unsteady
             verdict: Judgement = "could not tell" if doubted else "unsteady"
             findings.append(_finding(evidence, verdict, (part,), set(weight.low), weight.good))
             left -= {*weight.low}
@@ -306,13 +307,18 @@ def _by_chance(evidence: Evidence, leaf: int, paths: int) -> float:
     return float(count) ** (1 - paths) if count else 1.0
 
 
-def _may_be_a_route(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
-    """Whether uplinks that routes take unlike the plan explain low values of a part as well as the part does.
+def _in_doubt(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
+    """Whether a part on the way, or uplinks that routes take unlike the plan, explain low values as well as a part.
+
+    A part that is a little slow is low on some paths alone.
 
     An uplink is low on few paths; a path crosses leaves, and some of its rails are good. Where paths across leaves are
     slower by design, being good there shows nothing of the ends of a path inside a leaf.
     """
     wiring, lines = evidence.state.wiring, evidence.state.lines
+    value, line = evidence.measured(lows)
+    if part.kind == "pair" and value > _NEAR * line.at_least > 0:
+        return True
     if part.kind == "uplink":
         return not _on_enough_paths(evidence, part, lows)
     if not wiring.known or part.kind not in ("pair", "cable"):
