@@ -308,29 +308,32 @@ def _by_chance(evidence: Evidence, leaf: int, paths: int) -> float:
 
 
 def _in_doubt(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
-    """Whether a part on the way, or uplinks that routes take unlike the plan, explain low values as well as a part.
+    """Whether a part on the way, or uplinks that routes take unlike the plan, explain low values as well as a part."""
+    if part.kind == "uplink":
+        return not _on_enough_paths(evidence, part, lows)
+    if part.kind == "cable":
+        return _has_leaf_alone(evidence.state.wiring, part)
+    return part.kind == "pair" and _path_in_doubt(evidence, part, lows)
 
-    A part that is a little slow is low on some paths alone.
 
-    An uplink is low on few paths; a path crosses leaves, and some of its rails are good. Where paths across leaves are
-    slower by design, being good there shows nothing of the ends of a path inside a leaf.
+def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> bool:
+    """Whether a path may be low because of a part on its way, though that was good elsewhere.
+
+    A part that is a little slow is low on some paths alone, and one that is slow now and then may be so on a path of one
+    rail. Where paths across leaves are slower by design, being good there shows nothing of the ends of one inside.
     """
     wiring, lines = evidence.state.wiring, evidence.state.lines
     value, line = evidence.measured(lows)
-    if part.kind == "pair" and value > _NEAR * line.at_least > 0:
-        return True
-    if part.kind == "uplink":
-        return not _on_enough_paths(evidence, part, lows)
-    if not wiring.known or part.kind not in ("pair", "cable"):
-        return False
-    if part.kind == "cable":
-        return _has_leaf_alone(wiring, part)
     places = {place for _, place in lows}
     rails = {place // 2 for place in places}
-    if not all(wiring.crosses(part.of, part.at, rail) for rail in rails):
+    if len(rails) < wiring.rails or value > _NEAR * line.at_least > 0:
+        return True
+    if not wiring.known:
+        return False
+    if not all(wiring.crosses(path.of, path.at, rail) for rail in rails):
         return {"inside", "across"} <= lines.keys() and lines["across"].median < lines["inside"].at_least
-    leaf = max((wiring.leaf[part.of][rail] for rail in rails), key=lambda of: _by_chance(evidence, of, len(places)))
-    return len(rails) < wiring.rails or _by_chance(evidence, leaf, len(places)) > _BY_CHANCE
+    leaves = [wiring.leaf[path.of][rail] for rail in rails]
+    return max(_by_chance(evidence, leaf, len(places)) for leaf in leaves) > _BY_CHANCE
 
 
 def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadPart]:
