@@ -319,8 +319,8 @@ def _in_doubt(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
 def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> bool:
     """Whether a path may be low because of a part on its way, though that was good elsewhere.
 
-    A part that is a little slow is low on some paths alone, and one that is slow now and then may be so on a path of one
-    rail. Where paths across leaves are slower by design, being good there shows nothing of the ends of one inside.
+    A part that is a little slow is low on some paths alone, and a part that is slow now and then may be so on one rail.
+    Where paths across leaves are slower by design, being good there shows nothing of the ends of one inside.
     """
     wiring, lines = evidence.state.wiring, evidence.state.lines
     value, line = evidence.measured(lows)
