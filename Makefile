@@ -252,10 +252,10 @@ bench-metal: host-vm-test develop
 bench-quick: develop
 	$(BIN)/python benchmarks/quick.py
 
-# Isolation of bad parts, on simulated clusters with planted faults: minutes. docs/verification.md has the last output.
+# Isolation of bad parts, on simulated clusters with planted faults: hours. Writes docs/isolation-simulated.md.
 simulate-isolation: install
 	$(BIN)/python -m benchmarks.simulate_isolation --coverage
-	$(BIN)/python -m benchmarks.simulate_isolation
+	$(BIN)/python -m benchmarks.simulate_isolation --page | tee docs/isolation-simulated.md
 	$(BIN)/python -m benchmarks.simulate_isolation --mixtures 10000
 	$(BIN)/python -m benchmarks.simulate_isolation --nodes 8 --healthy 10000
 

@@ -27,6 +27,7 @@ _GOOD_OF_WHOLE = 0.02  # the share of values through such a part that may be goo
 UNSTEADY = 1e-5  # a part that would be low so often by chance in fewer runs than this is unsteady
 SUSPECT = 0.05  # and one below this is measured again
 FIRST_ROUNDS = 3  # those in which pairs are measured for their own sake
+_NEAR = 0.9  # of the line: where a path is not lower, noise may take a slow part of it over the line elsewhere
 _BY_CHANCE = 1e-4  # of fleets, in which routes unlike the plan may make an uplink look bad
 PATIENCE = 16  # values of a part after which it is not measured again
 
@@ -213,7 +214,7 @@ def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
     findings: list[BadPart] = []
     while best := _best(evidence, left, needed(counts)):
         parts, lows = best
-        sure = len(parts) == 1 and not _may_be_a_route(evidence, parts[0], lows)
+        sure = len(parts) == 1 and not _in_doubt(evidence, parts[0], lows)
         findings.append(_finding(evidence, "bad" if sure else "could not tell", parts, lows, 0))
         left -= lows
     suspects: list[Part] = []
@@ -223,7 +224,7 @@ def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
         agreed = agreed and (part.kind == "pair" or len({*weight.low.values()}) > 1)
         agreed = agreed and 2 * sum(evidence.once_good(low) for low in weight.low) >= len(weight.low)
         if weight.good and chance < UNSTEADY and agreed:
-            doubted = part.kind == "pair" or _may_be_a_route(evidence, part, weight.low)  # an end may be unsteady
+            doubted = part.kind == "pair" or _in_doubt(evidence, part, weight.low)  # an end may be unsteady
             verdict: Judgement = "could not tell" if doubted else "unsteady"
             findings.append(_finding(evidence, verdict, (part,), set(weight.low), weight.good))
             left -= {*weight.low}
@@ -306,25 +307,33 @@ def _by_chance(evidence: Evidence, leaf: int, paths: int) -> float:
     return float(count) ** (1 - paths) if count else 1.0
 
 
-def _may_be_a_route(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
-    """Whether uplinks that routes take unlike the plan explain low values of a part as well as the part does.
-
-    An uplink is low on few paths; a path crosses leaves, and some of its rails are good. Where paths across leaves are
-    slower by design, being good there shows nothing of the ends of a path inside a leaf.
-    """
-    wiring, lines = evidence.state.wiring, evidence.state.lines
+def _in_doubt(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
+    """Whether a part on the way, or uplinks that routes take unlike the plan, explain low values as well as a part."""
     if part.kind == "uplink":
         return not _on_enough_paths(evidence, part, lows)
-    if not wiring.known or part.kind not in ("pair", "cable"):
-        return False
     if part.kind == "cable":
-        return _has_leaf_alone(wiring, part)
+        return _has_leaf_alone(evidence.state.wiring, part)
+    return part.kind == "pair" and _path_in_doubt(evidence, part, lows)
+
+
+def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> bool:
+    """Whether a path may be low because of a part on its way, though that was good elsewhere.
+
+    A part that is a little slow is low on some paths alone, and a part that is slow now and then may be so on one rail.
+    Where paths across leaves are slower by design, being good there shows nothing of the ends of one inside.
+    """
+    wiring, lines = evidence.state.wiring, evidence.state.lines
+    value, line = evidence.measured(lows)
     places = {place for _, place in lows}
     rails = {place // 2 for place in places}
-    if not all(wiring.crosses(part.of, part.at, rail) for rail in rails):
+    if len(rails) < wiring.rails or value > _NEAR * line.at_least > 0:
+        return True
+    if not wiring.known:
+        return False
+    if not all(wiring.crosses(path.of, path.at, rail) for rail in rails):
         return {"inside", "across"} <= lines.keys() and lines["across"].median < lines["inside"].at_least
-    leaf = max((wiring.leaf[part.of][rail] for rail in rails), key=lambda of: _by_chance(evidence, of, len(places)))
-    return len(rails) < wiring.rails or _by_chance(evidence, leaf, len(places)) > _BY_CHANCE
+    leaves = [wiring.leaf[path.of][rail] for rail in rails]
+    return max(_by_chance(evidence, leaf, len(places)) for leaf in leaves) > _BY_CHANCE
 
 
 def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadPart]:

@@ -1,7 +1,7 @@
 """The next round by what is known, or the names. Pure.
 
 1. Every node alone: dead and slow nodes, GPUs and adapters are found before another node waits for them.
-2. Pairs that share leaves.
+2. Pairs that share leaves; of a few nodes every pair.
 3. Pairs across neighbouring leaves, at the same place: every uplink that can carry traffic does.
 4. Only what was low, with partners that are good, until three measurements agree, or more where low values pass often.
 

@@ -38,3 +38,4 @@ def test_without_a_plan() -> None:
     names = PartNames(NodeWiring(("a", "b")))
     assert names.words(Part("cable", 1)) == "the network of b"
     assert names.words(Part("pair", 0, 1)) == "the path between a and b"
+    assert PartNames(NodeWiring(("a", "b"), 8)).words(Part("cable", 1, 7)) == "the network of b, rail 8"

@@ -188,3 +188,26 @@ def test_parts_have_the_names_of_the_fabric_that_the_launch_uses(build: Build, c
     used = FabricOf(carrier, "roce", 100.0, 1, False) if carrier else None
     names = names_of(replace(job, fabric=used), plans)
     assert (names.labels.fabric.name if names.labels else None) == carrier
+
+
+def test_without_a_plan_a_slow_link_of_the_last_gpu_is_named(build: Build) -> None:
+    class EachRail(Measuring):
+        def _lines(self, told: dict[str, str]) -> list[str]:
+            return [line for each in super()._lines(told) for line in self._of_rails(each)]
+
+        def _of_rails(self, line: str) -> list[str]:
+            task, _, text = line.partition(": ")
+            event = json.loads(text)
+            if "peer" not in event.get("of", {}):
+                return [line]
+            ends = (event["of"]["node"], event["of"]["peer"])
+            return [
+                f"{task}: {json.dumps({**event, 'of': {**event['of'], 'rail': rail}, 'gb_per_s': rate})}\n"
+                for rail in range(8)
+                for rate in (40.0 if rail == 7 and "w2" in ends else 80.0,)
+            ]
+
+    cluster = with_test(build(6, gpus=Gpus("h100-sxm", 8), cores=16, memory_mib=1 << 18), shipped_program("pairs"))
+    (verdict,) = verify(cluster, EachRail(lambda _a, _b: 80.0, gpus=8), {}, quiet)
+    assert verdict.isolation
+    assert [(each.part, each.nodes) for each in verdict.isolation.named] == [("the network of w2, rail 8", ("w2",))]
