@@ -16,6 +16,8 @@ const page = (() => {
     return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} d`;
   };
   const KINDS = { good: "works", busy: "runs jobs", warn: "takes no jobs", bad: "down or with a fault", off: "not known" };
+  const FOLDED = 64; // nodes beyond which racks are folded, and have rows only once they are opened
+  const opened = new Set(); // racks, which stay open when all is drawn again
   const SEVERITY = { critical: "bad", warning: "warn", info: "off" };
 
   // What is shown of a node: a fault first, then what Slurm says.
@@ -85,11 +87,30 @@ const page = (() => {
       const rack = node.rack || "";
       groups.set(rack, [...(groups.get(rack) || []), node]);
     }
+    const folded = picture.nodes.length > FOLDED;
     put("racks", ...[...groups].map(([rack, nodes]) => {
-      const box = make("div", null, rack ? "rack" : "rack loose");
-      box.append(make("h3", rack ? `Rack ${rack}` : "In no rack"));
+      const box = make(folded ? "details" : "div", null, rack ? "rack" : "rack loose");
+      const title = rack ? `Rack ${rack}` : "In no rack";
       nodes.sort((a, b) => (b.rack_u || 0) - (a.rack_u || 0));
-      for (const node of nodes) {
+      const rows = () => { for (const node of nodes) box.append(line(node)); };
+      if (folded) {
+        const bad = nodes.filter((node) => kind(node) === "bad").length;
+        const summary = make("summary", title);
+        summary.append(make("span", `, ${nodes.length} nodes${bad ? `; ${KINDS.bad}: ${bad}` : ""}`, "soft"));
+        box.append(summary);
+        box.open = opened.has(rack) || nodes.some((node) => node.name === chosen);
+        if (box.open) rows();
+        box.addEventListener("toggle", () => {
+          if (box.open && box.childElementCount === 1) rows();
+          opened[box.open ? "add" : "delete"](rack);
+        });
+      } else {
+        box.append(make("h3", title));
+        rows();
+      }
+      return box;
+
+      function line(node) {
         const row = make("button", null, `node ${kind(node)}`);
         row.type = "button";
         row.setAttribute("aria-pressed", String(node.name === chosen));
@@ -104,9 +125,8 @@ const page = (() => {
         }
         row.append(make("span", node.rack_u || "", "unit"), name, gpus);
         row.addEventListener("click", () => choose(node.name));
-        box.append(row);
+        return row;
       }
-      return box;
     }));
   }
 

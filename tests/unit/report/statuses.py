@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from hpcforge import bundled
 from hpcforge.cluster import load
@@ -37,9 +38,15 @@ def page() -> str:
     return status_page(status(cluster()), cluster(), NOW)
 
 
-def live_page() -> str:
+def large() -> Cluster:
+    """Ten thousand nodes in 250 racks."""
+    of = cluster()
+    racks = ((f"w{number:05}", f"r{number // 40:03}", number % 40) for number in range(10_000))
+    return replace(of, nodes=tuple(replace(of.workers[0], name=name, rack=rack, rack_u=u) for name, rack, u in racks))
+
+
+def live_page(whole: Cluster) -> str:
     """The page of the folder `page/` with style and script in it, drawn once of data."""
-    whole = cluster()
     shown = {**picture(status(whole), whole, NOW), "source": "Prometheus", "jobs": {"running": 3, "pending": 1}}
     shown["alerts"] = shown["faults"]
     folder = bundled.page()

@@ -65,7 +65,7 @@ def made() -> dict[str, str]:
         "not_accepted": acceptance_page(acceptance_report(broken), broken.cluster),
         "verification": verification_page(verifications.report()),
         "status": statuses.page(),
-        "live": statuses.live_page(),
+        "live": statuses.live_page(statuses.cluster()),
     }
 
 
@@ -142,3 +142,14 @@ def test_a_page_says_all_without_a_script(name: str) -> None:
     page = made()[name]
     assert page.count("<script") == (name == "fabric")
     assert not re.search(r'tabindex="[1-9-]', page)
+
+
+def test_the_live_page_has_rows_of_the_racks_alone_that_are_open(tmp_path: Path) -> None:
+    assert CHROMIUM
+    page = POLICY.sub("", statuses.live_page(statuses.large()))
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", str(tmp_path / "page.html")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    body = done.stdout.partition("<script")[0]
+    assert body.count("<details") == 250
+    assert body.count('<button class="node') == body.count('type="button"') == 40  # of the chosen node's rack
