@@ -96,8 +96,8 @@ def _lines_of_pairs(kind: str, pairs: PairValues, before: Lines, wiring: NodeWir
     A plan tells that all pairs can be as fast as those of some nodes are, and across leaves as fast as inside of them.
     """
     rails = wiring.rails
-    of_rail = [_by_reporter(pairs, slice(2 * rail, 2 * rail + 2)) for rail in range(rails)]
-    every = line_of("pair", _by_reporter(pairs, slice(None)))
+    of_rail = [_by_node(pairs, slice(2 * rail, 2 * rail + 2)) for rail in range(rails)]
+    every = line_of("pair", _by_node(pairs, slice(None)))
     if wiring.known:
         every = higher_line(every, _levels(pairs), [*chain.from_iterable(pairs.values())])
     inside = before.get("inside")
@@ -113,11 +113,12 @@ def _lines_of_pairs(kind: str, pairs: PairValues, before: Lines, wiring: NodeWir
         yield f"{kind} {rail}", own if slow else every
 
 
-def _by_reporter(pairs: PairValues, places: slice) -> list[list[float]]:
-    """Values of pairs by the node that reports them, the first of the pair."""
+def _by_node(pairs: PairValues, places: slice) -> list[list[float]]:
+    """Values of pairs by node, at both ends: the node that reports them, the first, has others in few pairs."""
     found: dict[int, list[float]] = {}
-    for (first, _), values in pairs.items():
-        found.setdefault(first, []).extend(values[places])
+    for pair, values in pairs.items():
+        for node in pair:
+            found.setdefault(node, []).extend(values[places])
     return [*found.values()]
 
 

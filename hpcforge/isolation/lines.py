@@ -44,7 +44,7 @@ def line_of(kind: str, by_node: Iterable[Sequence[float]]) -> FleetLine:
     reports = [values for values in by_node if values]
     if not reports:
         raise ValueError("no values")
-    middle = median_low(median(values) for values in reports)
+    middle = median_low(median_low(values) for values in reports)
     values = [value for report in reports for value in report]
     spread = median([abs(value - middle) for value in values]) * _DEVIATIONS
     return FleetLine(max(_FLOOR * middle, min(PART_OF_MEDIAN[kind] * middle, middle - spread)), middle)
