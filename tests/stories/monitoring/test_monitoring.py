@@ -273,5 +273,5 @@ def test_the_page_takes_a_certificate_that_the_site_brings(site: Site) -> None:
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     shown = "openssl s_client -connect head:443 </dev/null 2>/dev/null | openssl x509 -noout -subject"
     site.becomes("head", shown, "subject=CN = of-the-site\n")
-    readable = 'hpcforge_certificate_readable{path="/etc/nginx/hpcforge_server.pem"} 1\n'
+    readable = 'hpcforge_certificate_readable{path="/etc/nginx/hpcforge_server.pem"} 1.0\n'
     site.becomes("head", "grep -h certificate_readable.*nginx /var/lib/hpcforge_metrics/*.prom", readable)
