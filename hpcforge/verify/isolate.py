@@ -259,7 +259,7 @@ def _verdict(
     measurements: Sequence[Measurement],
 ) -> Verdict:
     (turn,) = job.turns
-    named = tuple(_named(finding, names) for finding in outcome.findings)
+    named = tuple(_named(finding, names, _direction(state, finding.parts[0])) for finding in outcome.findings)
     parts, one_way = not_loaded(state)
     idle = tuple(_idle(parts, names))
     verdict = Verdict(
@@ -284,7 +284,21 @@ def _verdict(
     return blamed(job, verdict, Blame(status, detail + more, None, node, worst.next_command))
 
 
-def _named(finding: BadPart, names: PartNames) -> NamedPart:
+def _direction(state: State, part: Part) -> str:
+    """Return the only direction in which a node's link was low: "towards" or "from" it; "" for both."""
+    if part.kind != "cable":
+        return ""
+    sends = {
+        (place % 2 == 0) == (met.a == part.of)
+        for met in state.met
+        if part.of in (met.a, met.b)
+        for place in met.low
+        if place // 2 == part.at
+    }
+    return ("from" if sends.pop() else "towards") if len(sends) == 1 else ""
+
+
+def _named(finding: BadPart, names: PartNames, direction: str = "") -> NamedPart:
     """A finding for people."""
     part, line = finding.parts[0], finding.line
     unit = _UNITS.get(part.kind, "GB/s")
@@ -295,8 +309,9 @@ def _named(finding: BadPart, names: PartNames) -> NamedPart:
     agree = f"{finding.low} values below the line in rounds {', '.join(map(str, finding.rounds))}"
     agree += f", {finding.good} not" if finding.good else ""
     source = f"{line.at_least / line.median:.2f} of the median {line.median:.3g} {unit}" if line.median else ""
+    only = f"only {direction} {names.wiring.nodes[part.of]}" if direction else ""
     detail = "; ".join(
-        text for text in (numbers_ + (f", {source}" if source and finding.measured else ""), agree) if text
+        text for text in (numbers_ + (f", {source}" if source and finding.measured else ""), only, agree) if text
     )
     said = {"bad": "", "unsteady": "unsteady: ", "could not tell": "cannot tell which end: "}[finding.verdict]
     nodes = tuple(dict.fromkeys(node for each in finding.parts for node in names.nodes(each)))

@@ -97,6 +97,18 @@ def test_a_node_with_a_slow_network_is_named(build: Build) -> None:
     assert verdict.detail.startswith("the network of w2: 0.1 GB/s")
 
 
+@pytest.mark.parametrize(("end", "words"), [(1, "only towards w2"), (0, "only from w2"), (None, "")])
+def test_a_network_that_is_slow_in_one_direction_is_named_with_it(end: int | None, words: str, build: Build) -> None:
+    def rate(a: str, b: str) -> float:
+        slow = "w2" in (a, b) if end is None else (a, b)[end] == "w2"
+        return 0.1 if a != b and slow else 1.0
+
+    verdict, _ = isolated(build, rate)
+    assert (verdict.status, verdict.node) == ("missed", "w2")
+    assert ("only" in verdict.detail) == bool(words)
+    assert words in verdict.detail
+
+
 def test_two_nodes_that_cannot_reach_each_other_are_named(build: Build) -> None:
     verdict, _ = isolated(build, lambda a, b: None if {a, b} == {"w1", "w4"} else 1.0)
     assert (verdict.status, verdict.node) == ("failed", None)
