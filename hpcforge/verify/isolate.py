@@ -313,7 +313,8 @@ def _named(finding: BadPart, names: PartNames, direction: str = "") -> NamedPart
     detail = "; ".join(
         text for text in (numbers_ + (f", {source}" if source and finding.measured else ""), only, agree) if text
     )
-    said = {"bad": "", "unsteady": "unsteady: ", "could not tell": "cannot tell which end: "}[finding.verdict]
+    which = "cannot tell which end: " if part.kind in ("cable", "pair") else "cannot tell which: "
+    said = {"bad": "", "unsteady": "unsteady: ", "could not tell": which}[finding.verdict]
     nodes = tuple(dict.fromkeys(node for each in finding.parts for node in names.nodes(each)))
     return NamedPart(
         finding.verdict,
