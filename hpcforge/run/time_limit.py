@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from types import FrameType
 
 from hpcforge.errors import ExpectedError
 
+_STDERR = 2
 CLEANUP_S = 180.0  # to cancel jobs and to remove reservations, once the time is over
 
 
@@ -44,7 +44,7 @@ def within(limit_s: float, waits_for: Callable[[], str], *, cleanup_s: float = C
         nonlocal over
         if over:
             message = f"error: jobs may not be cancelled: {waits_for()}; on the head: squeue, scancel\n"
-            os.write(sys.stderr.fileno(), message.encode(errors="replace"))
+            os.write(_STDERR, message.encode(errors="replace"))
             os._exit(1)
         over = True
         signal.setitimer(signal.ITIMER_REAL, cleanup_s)

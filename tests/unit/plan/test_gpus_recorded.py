@@ -193,6 +193,7 @@ def test_the_catalogs_model_is_the_card() -> None:
 
 def _node_health() -> ModuleType:
     program = ROOT / "smoke_tests" / "node_health" / "node_health.py"
+    sys.path.append(str(ROOT / "smoke_tests"))  # of the modules that programs share
     spec = importlib.util.spec_from_file_location("node_health_recorded", program)
     assert spec and spec.loader
     module = sys.modules["node_health_recorded"] = importlib.util.module_from_spec(spec)
