@@ -11,7 +11,7 @@ from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
-from hpcforge.cluster.installer_files import Format, InstallerChoices, files_of
+from hpcforge.cluster.installer_files import Format, InstallerChoices, files_of, name_servers
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
@@ -38,7 +38,11 @@ def export(
 ) -> int:
     """Run `hpcforge export`. Returns the exit status."""
     if preseed == cloud_init:
-        raise UsageError("what to write is not chosen", "use one of --preseed and --cloud-init")
+        raise UsageError("one of --preseed and --cloud-init says what to write", "name one of them")
+    if preseed and security_mirror != InstallerChoices.security:
+        raise UsageError(
+            "--security-mirror is for --cloud-init", "remove it: with preseed the first apply sets sources"
+        )
     kind: Format = "preseed" if preseed else "cloud-init"
     choices = _choices(key, mirror, security_mirror, dns)
     site = open_site(blueprint, inventory, None, None, needs_lab=False)
@@ -54,6 +58,8 @@ def export(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
     printing.result(f"{plural(len(files), 'file')} of {fold(names)} written to {output}\n")
+    if not (choices.dns or name_servers(site.cluster)):
+        printing.note("no name server is known, so the installer finds no mirror by its name: name one with --dns\n")
     without = [node.name for node in nodes if node.mac is None]
     if cloud_init and without:
         printing.note(f"no network-config without a MAC address in the inventory: {fold(without)}\n")

@@ -40,8 +40,9 @@ def test_files_are_written_for_each_node(site: MetalSite, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "not chosen"),
-        (("--preseed", "--cloud-init"), "not chosen"),
+        ((), "one of --preseed and --cloud-init"),
+        (("--preseed", "--cloud-init"), "one of --preseed and --cloud-init"),
+        (("--preseed", "--security-mirror", "http://mirror.example.org/security"), "is for --cloud-init"),
         (("--preseed", "--mirror", "http://x/'; reboot"), "not the address of a mirror"),
         (("--cloud-init", "--security-mirror", "ftp://x/"), "--security-mirror ftp://x/: not the address of a mirror"),
         (("--preseed", "--dns", "10.0.0.5 x"), "not an IPv4 address"),
