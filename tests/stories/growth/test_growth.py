@@ -151,7 +151,8 @@ def test_a_node_comes_while_a_job_runs(cluster: Cluster) -> None:
     assert '"10.78.0.[11-14]"}  # the first three\n' in site.blueprint.read_text()
     cluster.ran("rehearse", "up", "BLUEPRINT")
     # w04 begins early enough to be seen as configured; its first contact takes longer than slurm.conf on the head.
-    cluster.ran("apply", "BLUEPRINT", "--yes", "--only", "base", "--limit", "w04", "--verify", "none")
+    base = site.cli("apply", "BLUEPRINT", "--yes", "--only", "base", "--limit", "w04", "--verify", "none")
+    assert (base.returncode, "w04 is not in Slurm's list of nodes" in base.stdout) == (5, True)
     assert kill(site, _slurm_conf_has_changed), "the apply ended before it could be killed"
     # The head reverts its change, and w04 goes on by itself with the step that it is at. Slurm does not know w04 then,
     # which still has work for which it would be drained if it were in service.
