@@ -35,7 +35,8 @@ def all_of_it_leaves(site: Site) -> None:
         text, changed = re.subn(pattern, instead, text, flags=re.MULTILINE)
         assert changed, pattern
     site.blueprint.write_text(text)
-    assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
+    # A health check each 5 s may see that a mount has gone before it learns that it must.
+    assert site.cli("apply", "BLUEPRINT", "--yes").returncode in (0, 5)
     _gone(site, history)
 
 
