@@ -27,7 +27,7 @@ CONTENT = b"#!/bin/sh\necho it runs\n"
 @pytest.fixture
 def tool(site: Site) -> Iterator[Site]:
     """The site with the shipped depot on its head, and a role that has an artifact on its worker."""
-    for role in ("base", "depot"):
+    for role in ("base", "depot", "service_protection"):
         shutil.copytree(bundled.root() / "roles" / role, site.roles / role)
     site.blueprint.write_text(site.blueprint.read_text().replace("services:\n", "services:\n  depot: {on: n01}\n"))
     (site.roles / "tool").mkdir()

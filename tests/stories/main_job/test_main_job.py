@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ done
 """
 PROGRAM = "/opt/hpcforge/smoke_tests/ranks.py"
 CHRONY = "/etc/chrony/chrony.conf"
+PYTHON = "/etc/python3.11/sitecustomize.py"  # what each Python of a node begins with
+ADDS_ONE = 'import os\nif "RANK" in os.environ:\n    import ranks\n    ranks.NO_FAULT = ranks.Fault("wrong", 1)'
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +75,11 @@ def test_a_second_apply_changes_nothing(site: Site) -> None:
 
 
 def test_verify_names_the_node_that_computes_wrongly_and_its_number(site: Site) -> None:
-    """The node's own program adds one to its sums; the node also gets a line that somebody wrote by hand."""
-    right = 'NO_FAULT = Fault("none", -1)'
-    site.ssh("w02", f"sudo grep -qxF '{right}' {PROGRAM}")
-    site.ssh("w02", f"""sudo sed -i 's/^NO_FAULT = .*/NO_FAULT = Fault("wrong", 1)/' {PROGRAM}""")
-    site.ssh("w02", f"echo '# by hand' | sudo tee -a {CHRONY}")
+    """The node's Python has rank 1 add one to its sums: a program that somebody changed would not be run at all.
+
+    Then somebody changes that, too, and another file by hand.
+    """
+    site.ssh("w02", f"sudo cp -p {PYTHON} {PYTHON}.right; echo {shlex.quote(ADDS_ONE)} | sudo tee -a {PYTHON}")
     done = site.cli("verify", "BLUEPRINT", "--test", "allreduce", "--json")
     assert done.returncode == 7
     [verdict] = json.loads(done.stdout)["verdicts"]
@@ -86,6 +89,7 @@ def test_verify_names_the_node_that_computes_wrongly_and_its_number(site: Site) 
     counted = [(event["done"], event["longest"]) for event in events if event["event"] == "progress"]
     assert counted == [(0, None), (0, "allreduce on w[01-02]"), (1, None), (1, None)]
     assert (events[-1]["event"], events[-1]["exit"]) == ("result", 7)
+    site.ssh("w02", f"sudo mv {PYTHON}.right {PYTHON}; echo '# by hand' | sudo tee -a {PROGRAM} {CHRONY}")
 
 
 def test_drift_is_shown_and_repaired_there_alone(site: Site) -> None:

@@ -679,7 +679,7 @@ def test_tasks_of_slurm_report_each_for_itself(
         "task", TASK, "srun", (Measure("tasks", "1", "higher"),), "{tasks:worst} tasks", pytorch=False
     )
     for worker in ("w01", "w02", "w03"):
-        site.ssh(worker, f"echo {shlex.quote(TASK)} | sudo tee /opt/hpcforge/smoke_tests/task.py > /dev/null")
+        site.ssh(worker, f"printf %s {shlex.quote(TASK)} | sudo tee /opt/hpcforge/smoke_tests/task.py > /dev/null")
     test = SmokeTest("task", ("w01", "w02", "w03"), limit_s, program)
     with open_engines(opened) as engine:
         head = EngineHead(engine, "head", owner(begin(opened.cluster.name, "0")))
