@@ -867,12 +867,15 @@ class Cluster:
 
     @cached_property
     def account_numbers(self) -> Mapping[str, int]:
-        """The number of each of some accounts that jobs may have."""
+        """Return the number of each account, of 50 at most."""
         return {user.name: user.uid for user in self.users[:_SAMPLE]}
 
     @cached_property
     def some_hosts(self) -> Mapping[str, str]:
-        """The address of each node, or of some of many, evenly."""
+        """Return the addresses of 50 nodes at most, evenly chosen; none without DNS, as names need not resolve then."""
+        dns = self.services.get("dns")
+        if dns is None or not (dns.on or dns.external):
+            return {}
         step = -(-len(self.nodes) // _SAMPLE)
         return {node.name: node.address for node in self.nodes[:: max(1, step)]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.cluster import load
@@ -24,6 +25,16 @@ def test_of_a_designed_site() -> None:
     assert first["network"] == cluster.network.cidr
     assert {link["rate_gbps"] for link in others if link["interface"]} <= {100.0, 200.0, 400.0}
     assert [mount["path"] for mount in declared["mounts"]] == [system.mount for system in cluster.file_systems(worker)]
+
+
+def test_names_are_compared_where_there_is_dns_and_fifty_at_most() -> None:
+    cluster = load(ROOT / "blueprints" / "dgx-h100-site.yaml").cluster
+    assert cluster.some_hosts == {node.name: node.address for node in cluster.nodes}
+    many = replace(cluster, nodes=tuple(replace(cluster.workers[0], name=f"w{number}") for number in range(120)))
+    assert [*many.some_hosts][:2] == ["w0", "w3"]
+    assert len(many.some_hosts) == 40
+    services = {name: service for name, service in cluster.services.items() if name != "dns"}
+    assert replace(cluster, services=services).some_hosts == {}
 
 
 def test_nodes_that_are_alike_have_the_same() -> None:
