@@ -150,7 +150,7 @@ class Evidence:
         return {number for number, _ in lows}
 
     def paths(self, lows: Collection[Low]) -> set[tuple[int, int, int]]:
-        """The paths of low values: both nodes and the place."""
+        """Return the paths of low values: both nodes and the place."""
         met = self.state.met
         return {(met[number].a, met[number].b, place) for number, place in lows}
 
@@ -295,7 +295,7 @@ def _has_leaf_alone(wiring: NodeWiring, cable: Part) -> bool:
 
 
 def _on_enough_paths(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
-    """Whether so many paths over an uplink are low that routes unlike the plan would make them so in few fleets.
+    """Return whether so many paths over an uplink are low that routes unlike the plan would make them so in few fleets.
 
     Another uplink that took each path at random would take so many of one of the plan's uplinks with this chance.
     """
@@ -308,7 +308,7 @@ def _by_chance(evidence: Evidence, leaf: int, paths: int) -> float:
 
 
 def _in_doubt(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
-    """Whether a part on the way, or uplinks that routes take unlike the plan, explain low values as well as a part."""
+    """Return whether a part on the way, or uplinks of other routes, explain low values as well as a part."""
     if part.kind == "uplink":
         return not _on_enough_paths(evidence, part, lows)
     if part.kind == "cable":
@@ -317,7 +317,7 @@ def _in_doubt(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
 
 
 def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> bool:
-    """Whether a path may be low because of a part on its way, though that was good elsewhere.
+    """Return whether a path may be low because of a part on its way, though that was good elsewhere.
 
     A part that is a little slow is low on some paths alone, and a part that is slow now and then may be so on one rail.
     Where paths across leaves are slower by design, being good there shows nothing of the ends of one inside.
@@ -349,7 +349,7 @@ def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadP
 
 
 def _leaves(evidence: Evidence, parts: Collection[Part]) -> Iterator[int]:
-    """The leaves that paths, cables and uplinks are on."""
+    """Yield the leaves that paths, cables and uplinks are on."""
     wiring = evidence.state.wiring
     for part in parts:
         if part.kind in ("uplink", "uplinks"):
@@ -361,7 +361,7 @@ def _leaves(evidence: Evidence, parts: Collection[Part]) -> Iterator[int]:
 
 
 def _rate_beside(evidence: Evidence, part: Part, weight: Weight) -> float:
-    """How often values over the same leaf are low that do not depend on a part: what it must exceed to be named."""
+    """Return how often values over the same leaf are low that do not depend on a part: it must exceed that."""
     wiring = evidence.state.wiring
     if not wiring.known or part.kind not in ("cable", "uplink", "pair"):
         return 0.0
