@@ -32,7 +32,7 @@ def test_an_endless_loop_ends_and_names_what_it_waits_for() -> None:
             while True:
                 try:
                     sum(range(1000))
-                except Exception:  # as code that goes on after any error
+                except Exception:  # as code that continues after any error
                     continue
         finally:
             cancelled.append("job 12")

@@ -80,7 +80,7 @@ def test_limits_are_soft_and_hard(view: ModuleType) -> None:
 
 
 def test_a_device_that_does_not_open(view: ModuleType, tmp_path: Path) -> None:
-    """Whoever runs the test: a socket is a file that nobody can open. One that is missing is another part's."""
+    """A socket is a file that no account can open, root included. One that is missing is another part's."""
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "nvidia1").touch()
     with socket.socket(socket.AF_UNIX) as nothing:
@@ -120,7 +120,7 @@ def test_room_that_jobs_need(view: ModuleType, tmp_path: Path, monkeypatch: pyte
 def test_an_account_with_another_number(view: ModuleType) -> None:
     own = pwd.getpwuid(os.getuid())
     assert [*view.accounts({own.pw_name: own.pw_uid})] == []
-    other, missing = view.accounts({own.pw_name: own.pw_uid + 1, "nobody-of-this-name": 7})
+    other, missing = view.accounts({own.pw_name: own.pw_uid + 1, "no-such-account": 7})
     assert (other.name, other.got, other.right) == (f"number of account {own.pw_name}", str(own.pw_uid), False)
     assert missing.got == "missing"
 
