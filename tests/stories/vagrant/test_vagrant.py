@@ -17,6 +17,7 @@ from tests.support.vm_rehearsal import REPOSITORY, Rehearsal, blueprint, environ
 
 pytestmark = pytest.mark.vagrant
 
+NODES = ("head", "w01", "w02")
 NAME = f"test-vagrant-{os.getpid()}"
 BLUEPRINT = blueprint(
     "machines",
@@ -24,11 +25,13 @@ BLUEPRINT = blueprint(
 inventory: {lab: vagrant}
 nodes:
   head: {functions: [head],   hardware: rehearsal-node, addresses: 10.77.0.10}
-  w01:  {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}, addresses: 10.77.0.11}
+  w[01-02]: {functions: [worker], hardware: rehearsal-node, gpus: {model: fake, count: 2}, addresses: "10.77.0.[11-12]"}
 slurm:
   enforce: []
   partitions:
-    main: {nodes: w01, default: true}
+    main: {nodes: "w[01-02]", default: true}
+users:
+  ada: {uid: 2001}
 """,
 )
 
@@ -87,33 +90,33 @@ def test_who_knows_vagrant_has_the_machines_up(vagrant: Typed) -> None:
     vagrant("up")
     lab = labs.load(NAME)
     assert lab is not None
-    assert domains() == [f"{lab.tag}-head", f"{lab.tag}-w01"]
-    assert vagrant("status").count("running (libvirt)") == 2
+    assert domains() == [f"{lab.tag}-head", f"{lab.tag}-w01", f"{lab.tag}-w02"]
+    assert vagrant("status").count("running (libvirt)") == 3
     assert vagrant("ssh", "w01", "-c", "hostname").strip() == "w01"
 
 
 def test_they_are_machines_of_the_image_with_an_identity_of_their_own(rehearsal: Rehearsal) -> None:
-    ids = {rehearsal.on(node, "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub") for node in ("head", "w01")}
-    assert len({line for text in ids for line in text.splitlines()}) == 4
+    ids = {rehearsal.on(node, "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub") for node in NODES}
+    assert len({line for text in ids for line in text.splitlines()}) == 2 * len(NODES)
     assert "default" not in rehearsal.on("w01", "/sbin/ip route")  # no way out but the lab's proxy
     assert "linux-image-cloud-amd64" in rehearsal.on("w01", "dpkg --get-selections 'linux-image-*'")
     assert int(rehearsal.on("w01", "df --output=size / | tail -n 1")) > 18 << 20
 
 
 def test_a_plan_reads_them_like_any_node(rehearsal: Rehearsal) -> None:
-    assert "2 nodes to change: head,w01." in rehearsal.run("plan", rehearsal.blueprint, expect=2)
+    assert "3 nodes to change: head,w[01-02]." in rehearsal.run("plan", rehearsal.blueprint, expect=2)
 
 
 def test_saves_are_refused_and_nothing_is_stopped(rehearsal: Rehearsal) -> None:
     rehearsal.run("rehearse", "save", rehearsal.blueprint, "one", expect=1)
-    assert len(domains()) == 2
+    assert len(domains()) == 3
 
 
 def test_a_machine_that_was_halted_is_the_same_again(vagrant: Typed, rehearsal: Rehearsal) -> None:
     before = rehearsal.on("w01", "cat /etc/machine-id")
     vagrant("halt", "w01")
     assert "w01" in rehearsal.run("rehearse", "status", rehearsal.blueprint)
-    assert len(domains()) == 1
+    assert len(domains()) == 2
     rehearsal.run("rehearse", "up", rehearsal.blueprint)  # hpcforge starts what somebody has halted by hand
     assert rehearsal.on("w01", "cat /etc/machine-id") == before
 
@@ -126,8 +129,18 @@ def test_vagrant_destroys_them(vagrant: Typed) -> None:
 
 def test_hpcforge_has_vagrant_make_them_anew(rehearsal: Rehearsal) -> None:
     rehearsal.run("rehearse", "up", "--on", "vagrant", rehearsal.blueprint)
-    assert len(domains()) == 2
+    assert len(domains()) == 3
     assert rehearsal.on("head", "hostname") == "head\n"
+
+
+def test_an_apply_makes_a_cluster_of_them(rehearsal: Rehearsal) -> None:
+    rehearsal.run("apply", rehearsal.blueprint, "--yes")
+    assert "Nothing to do on 3 nodes" in rehearsal.run("plan", rehearsal.blueprint)
+
+
+def test_a_job_runs_on_both_workers(rehearsal: Rehearsal) -> None:
+    lines = rehearsal.user("ada", "srun", "-N2", "--mem=200M", "--gpus-per-node=2", "hostname").splitlines()
+    assert sorted(lines) == ["w01", "w02"]
 
 
 def test_nothing_is_left_behind(rehearsal: Rehearsal) -> None:
