@@ -17,8 +17,10 @@ _LATENCY: Quantity = "round_trip_ms"
 
 
 def reasons(outcome: Conclusion, finding: BadPart, names: PartNames) -> tuple[str, ...]:
-    """Return the symptoms of what a finding names, the latency first."""
-    return tuple(_words(each, names) for each in outcome.excesses if each.part in finding.parts)
+    """Return the symptoms of what a finding names, the latency first; none of what another before it names."""
+    before = {part for other in outcome.findings[: outcome.findings.index(finding)] for part in other.parts}
+    parts = {*finding.parts} - before
+    return tuple(_words(each, names) for each in outcome.excesses if each.part in parts)
 
 
 def latencies(outcome: Conclusion, names: PartNames) -> Iterator[NamedPart]:

@@ -55,7 +55,7 @@ TCP_COUNTERS = {
     "reorders": ("TCPSACKReorder", "TCPRenoReorder", "TCPTSReorder"),
 }
 TCP_TABLES = ("/proc/self/net/snmp", "/proc/self/net/netstat")  # of this network namespace
-SEGMENT_BYTES = 9000  # at most, with jumbo frames
+SEGMENT_BYTES = 1 << 16  # at most: the longest packet of IPv4
 GRACE_S = 2.0  # by which a transfer may exceed the timeout: the backend's own error says more
 LIMITS = Limits()
 # Errors are raised where a transfer is waited for, not by PyTorch's watchdog, which ends the process. One transfer at a

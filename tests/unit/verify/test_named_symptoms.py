@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -130,6 +131,9 @@ def test_each_symptom_is_told_once() -> None:
     assert [each.detail.count("w2: ") for each in latencies(alone, NAMES)] == [2]
     assert [*latencies(beside, NAMES)] == [*observations(alone, NAMES)] == [*observations(beside, NAMES)] == []
     assert len(reasons(beside, OTHER, NAMES)) == 2
+    worse = replace(OTHER, verdict="bad")
+    both = Conclusion((worse, OTHER), (LATE, TWICE))
+    assert [len(reasons(both, finding, NAMES)) for finding in both.findings] == [2, 0]
     assert len([*observations(Conclusion((), (TWICE,)), NAMES)]) == 1
 
 
