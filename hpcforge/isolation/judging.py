@@ -62,6 +62,7 @@ def judged(state: State, now: Round, results: Results) -> State:
         lines=lines,
         slow_rails=slow,
         counts=counts,
+        symptoms=(*state.symptoms, *results.symptoms),
     )
 
 

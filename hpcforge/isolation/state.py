@@ -10,6 +10,12 @@ from hpcforge.isolation.wiring import NodeWiring
 
 Judgement = Literal["bad", "unsteady", "could not tell"]
 Kind = Literal["node", "gpu", "adapter", "cable", "uplink", "uplinks", "leaf", "rail", "pair"]
+Quantity = Literal[
+    "round_trip_ms",
+    "retransmits_per_1000_segments",
+    "duplicates_per_1000_segments",
+    "reorders_per_1000_segments",
+]
 # first: not measured before. cover: nothing else loads a part. repeat: it was low. suspect: a part with other partners.
 # control: good until now, so that a slow moment of all nodes blames none.
 Why = Literal["first", "cover", "repeat", "suspect", "control"]
@@ -55,6 +61,21 @@ class NodeValues:
     loopback: tuple[float, ...] = ()
 
 
+class Symptom(NamedTuple):
+    """What a pair measured besides its rates. Lower is better.
+
+    `least` is compared with others; of round trips it is the shortest, which a busy machine hardly makes longer.
+    """
+
+    round: int
+    a: int
+    b: int
+    rail: int
+    quantity: Quantity
+    value: float
+    least: float
+
+
 @dataclass(frozen=True)
 class Results:
     """What a round measured. A node or pair without values gave no answer.
@@ -64,6 +85,7 @@ class Results:
 
     alone: Mapping[int, NodeValues] = field(default_factory=dict)
     pairs: Mapping[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
+    symptoms: tuple[Symptom, ...] = ()
 
 
 class FleetLine(NamedTuple):
@@ -108,6 +130,19 @@ class BadPart:
 
 
 @dataclass(frozen=True)
+class Excess:
+    """A part that shows far more of a quantity than others: its median, and theirs."""
+
+    part: Part
+    quantity: Quantity
+    measured: float
+    usual: float
+    at_most: float
+    values: int
+    rounds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Counts:
     """How many values were judged, and how many low ones were not low again."""
 
@@ -126,6 +161,7 @@ class State:
     lines: Mapping[str, FleetLine] = field(default_factory=dict)  # by what was measured
     slow_rails: Mapping[int, tuple[BadPart, ...]] = field(default_factory=dict)
     counts: Mapping[str, Counts] = field(default_factory=dict)  # "alone" and "pair"
+    symptoms: tuple[Symptom, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,3 +169,4 @@ class Conclusion:
     """The end: what is named. Nothing: all that was measured is good."""
 
     findings: tuple[BadPart, ...]
+    excesses: tuple[Excess, ...] = ()

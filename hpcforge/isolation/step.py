@@ -35,6 +35,7 @@ from hpcforge.isolation.state import (
     State,
     Why,
 )
+from hpcforge.isolation.symptoms import excesses, symptoms_again
 from hpcforge.isolation.wiring import NodeWiring
 
 MOST_ROUNDS = 16
@@ -70,9 +71,11 @@ def step(state: State, now: Round, results: Results) -> tuple[State, Round | Con
         pairs = [_pair(a, b, "first") for a, b in chosen]
     if not pairs and not last:
         pairs = [*(_pair(a, b, "cover") for a, b in unmet(state, usable)), *pairs_again(evidence, told, usable)]
+        pairs += symptoms_again(state, known, usable)
     again = () if last else nodes.again
     if not pairs and not again:
-        return state, _outcome(state, (*nodes.findings, *told.findings), told.open, evidence)
+        outcome = _outcome(state, (*nodes.findings, *told.findings), told.open, evidence)
+        return state, replace(outcome, excesses=excesses(state, known))
     alone = [Alone(node, "repeat") for node in again]
     if alone:
         doubtful = {*again, *nodes.silent, *(part.of for part in known)}

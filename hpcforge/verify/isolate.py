@@ -10,13 +10,14 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.fabric.labels import Labels
 from hpcforge.isolation.cover import not_loaded
 from hpcforge.isolation.names import PartNames
-from hpcforge.isolation.state import BadPart, Conclusion, NodeValues, Part, Results, Round, State
+from hpcforge.isolation.state import BadPart, Conclusion, NodeValues, Part, Quantity, Results, Round, State, Symptom
 from hpcforge.isolation.step import begin, step
 from hpcforge.isolation.wiring import NodeWiring, wiring
 from hpcforge.verify.attribution import TIMED_OUT, Blame, blamed
@@ -25,6 +26,7 @@ from hpcforge.verify.job_end_reason import end_of
 from hpcforge.verify.jobs import HeldAllocation
 from hpcforge.verify.launches import run_step
 from hpcforge.verify.measurements import Measurement, headline, numbers
+from hpcforge.verify.named_symptoms import latencies, next_command, observations, reasons
 from hpcforge.verify.ports import RANGE
 from hpcforge.verify.process_verdict import judge_tasks
 from hpcforge.verify.step_output import Transcript, read
@@ -38,7 +40,10 @@ MOST_BYTES = 100_000  # of all arguments: they may go through one, of which Linu
 MOST_KEPT = 2_000  # measurements that a verdict keeps
 _UNITS = {"node": "GFLOP/s", "gpu": "GFLOP/s", "adapter": "GB/s"}
 _COMPUTE, _RATE = "gflop_per_s", "gb_per_s"
+_SHORTEST = "shortest_round_trip_ms"
+_SYMPTOMS: tuple[Quantity, ...] = get_args(Quantity)
 _MOST = {_COMPUTE: 1e8, _RATE: 1e5}  # a hundred times what a GPU computes and a rail carries today: more is refused
+_MOST |= dict.fromkeys((*_SYMPTOMS, _SHORTEST), 1e6)
 _STATUS: dict[str, Status] = {"bad": "missed", "unsteady": "missed", "could not tell": "unknown"}
 
 
@@ -188,6 +193,7 @@ def _reports(job: Launch, asked: Round, names: PartNames, seen: Transcript) -> _
     gpus = range(max(1, job.real_gpus))
     compute: dict[int, dict[int, float]] = {}
     rates: dict[tuple[int, int], dict[int, float]] = {}
+    symptoms: list[Symptom] = []
     refused: list[str] = []
     for each in seen.measurements:
         host, node, peer = (nodes.get(str(each.get(key, ""))) for key in ("host", "of_node", "of_peer"))
@@ -203,14 +209,23 @@ def _reports(job: Launch, asked: Round, names: PartNames, seen: Transcript) -> _
             if place >= 2 * names.wiring.rails:
                 continue  # each GPU measures, and the wiring has fewer rails
             rates.setdefault((node, peer), {})[place] = float(each[_RATE])
+            symptoms += _symptoms(each, asked.number, (node, peer), place // 2)
         else:
             refused.append(str(each.get("host", "")))
     every = range(2 * names.wiring.rails)
     results = Results(
         {node: NodeValues(tuple(of.get(gpu, 0.0) for gpu in gpus)) for node, of in compute.items()},
         {pair: tuple(of.get(place, 0.0) for place in every) for pair, of in rates.items()},
+        tuple(symptoms),
     )
     return _Reports(results, tuple(refused))
+
+
+def _symptoms(each: Measurement, number: int, pair: tuple[int, int], rail: int) -> Iterator[Symptom]:
+    for name in _SYMPTOMS:
+        if name in each:
+            least = each.get(_SHORTEST, each[name]) if name == "round_trip_ms" else each[name]
+            yield Symptom(number, *pair, rail, name, float(each[name]), float(least))
 
 
 def _number(each: Measurement, name: str) -> bool:
@@ -221,7 +236,8 @@ def _number(each: Measurement, name: str) -> bool:
 def _place(each: Measurement, rails: int) -> int | None:
     """Where a pair's value is among those of the pair; None: it is of no rail that there is."""
     rail, direction = each.get("of_rail"), each.get("of_direction")
-    if not isinstance(rail, int) or not _number(each, _RATE) or direction not in ("out", "in"):
+    names = (_RATE, *(name for name in (*_SYMPTOMS, _SHORTEST) if name in each))
+    if not isinstance(rail, int) or direction not in ("out", "in") or not all(_number(each, name) for name in names):
         return None
     return 2 * rail + (direction == "in") if 0 <= rail < rails else None
 
@@ -259,7 +275,11 @@ def _verdict(
     measurements: Sequence[Measurement],
 ) -> Verdict:
     (turn,) = job.turns
-    named = tuple(_named(finding, names, _direction(state, finding.parts[0])) for finding in outcome.findings)
+    named = tuple(
+        _named(finding, names, _direction(state, finding.parts[0]), reasons(outcome, finding, names))
+        for finding in outcome.findings
+    )
+    named += tuple(latencies(outcome, names))
     parts, one_way = not_loaded(state)
     idle = tuple(_idle(parts, names))
     verdict = Verdict(
@@ -270,7 +290,7 @@ def _verdict(
         ranks=job.ranks,
         measurements=tuple(measurements) if len(measurements) <= MOST_KEPT else (),
         headline=f"{headline(turn.program, numbers(turn.program, measurements))}; {len(rounds)} rounds",
-        isolation=Isolation(rounds, named, idle, one_way),
+        isolation=Isolation(rounds, named, idle, one_way, tuple(observations(outcome, names))),
     )
     if not named:
         return verdict
@@ -298,7 +318,7 @@ def _direction(state: State, part: Part) -> str:
     return ("from" if sends.pop() else "towards") if len(sends) == 1 else ""
 
 
-def _named(finding: BadPart, names: PartNames, direction: str = "") -> NamedPart:
+def _named(finding: BadPart, names: PartNames, direction: str, symptoms: Sequence[str]) -> NamedPart:
     """A finding for people."""
     part, line = finding.parts[0], finding.line
     unit = _UNITS.get(part.kind, "GB/s")
@@ -310,9 +330,8 @@ def _named(finding: BadPart, names: PartNames, direction: str = "") -> NamedPart
     agree += f", {finding.good} not" if finding.good else ""
     source = f"{line.at_least / line.median:.2f} of the median {line.median:.3g} {unit}" if line.median else ""
     only = f"only {direction} {names.wiring.nodes[part.of]}" if direction else ""
-    detail = "; ".join(
-        text for text in (numbers_ + (f", {source}" if source and finding.measured else ""), only, agree) if text
-    )
+    numbers_ += f", {source}" if source and finding.measured else ""
+    detail = "; ".join(text for text in (*symptoms, numbers_, only, agree) if text)
     which = "cannot tell which end: " if part.kind in ("cable", "pair") else "cannot tell which: "
     said = {"bad": "", "unsteady": "unsteady: ", "could not tell": which}[finding.verdict]
     nodes = tuple(dict.fromkeys(node for each in finding.parts for node in names.nodes(each)))
@@ -326,14 +345,8 @@ def _named(finding: BadPart, names: PartNames, direction: str = "") -> NamedPart
         line.at_least,
         source,
         said + detail,
-        _next(part, nodes),
+        next_command(part, nodes),
     )
-
-
-def _next(part: Part, nodes: Sequence[str]) -> str:
-    if part.kind in ("node", "gpu") and nodes:
-        return f"scontrol show node {nodes[0]}"
-    return f"ssh {nodes[0]} ip -statistics link" if nodes else "hpcforge verify BLUEPRINT --cabling"
 
 
 def _idle(parts: Sequence[Part], names: PartNames) -> Iterator[str]:

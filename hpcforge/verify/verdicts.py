@@ -106,6 +106,7 @@ class NamedPart:
     source: str  # of the line
     detail: str
     next_command: str
+    at_most: float = 0.0  # of a latency
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class Isolation:
     named: tuple[NamedPart, ...] = ()
     not_loaded: tuple[str, ...] = ()  # cables and uplinks that no measurement loaded
     one_way: int = 0  # uplinks that were loaded in one direction alone
+    observations: tuple[str, ...] = ()  # of nodes that are fast enough
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,11 @@ What arrives is compared with what was sent. A measurement says what it is about
 
     {"event": "measurement", "of": {"node": "w1"}, "gpu": 0, "gflop_per_s": x}
     {"event": "measurement", "of": {"node": "w1", "peer": "w2", "rail": 0, "direction": "out"}, "gb_per_s": x}
+    {"event": "measurement", "of": {..., "direction": "in"}, "gb_per_s": x, "round_trip_ms": y, "tcp_segments": z, ...}
+
+The last of a pair has the median and the shortest round trip of a small message, and what TCP counted at both ends
+while they met: of 1,000 segments those sent again, those that arrived twice, and those that arrived out of order. Where
+TCP did not carry the data, as over InfiniBand, it has none of these.
 
 A pair that gave no answer has none, and an event `silent` with the error. NCCL raises at the timeout here, since each
 transfer is waited for; where it does not, the process is ended and the pair reported from outside (`limits.py`).
@@ -27,6 +32,8 @@ import sys
 import time
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from limits import COLLECTIVE, Limits
@@ -36,6 +43,19 @@ MIB = 1 << 20
 SIZE_MIB = {False: 1, True: 256}  # of a message, without and with GPUs
 MATRIX = {False: 256, True: 8192}  # rows and columns
 MOST_MESSAGES = 512
+TRIP_BYTES = 256  # of a small message
+TRIPS, FEWEST_TRIPS = 40, 10  # there and back; after TRIPS_S the fewest are enough
+TRIPS_S = 1.0
+# Counters of TCP that make up each number, by their names in Linux 5.14 to 6.18 (net/ipv4/proc.c). A receiver says with
+# a duplicate SACK that data arrived twice (RFC 2883); a sender counts the holes that SACKs show to have been late.
+TCP_COUNTERS = {
+    "tcp_segments": ("OutSegs",),
+    "retransmits": ("RetransSegs",),
+    "duplicates": ("TCPDSACKOldSent", "TCPDSACKOfoSent"),
+    "reorders": ("TCPSACKReorder", "TCPRenoReorder", "TCPTSReorder"),
+}
+TCP_TABLES = ("/proc/self/net/snmp", "/proc/self/net/netstat")  # of this network namespace
+SEGMENT_BYTES = 1 << 16  # at most: the longest packet of IPv4
 GRACE_S = 2.0  # by which a transfer may exceed the timeout: the backend's own error says more
 LIMITS = Limits()
 # Errors are raised where a transfer is waited for, not by PyTorch's watchdog, which ends the process. One transfer at a
@@ -76,6 +96,36 @@ def say(**event: Any) -> None:
 def line(**event: Any) -> str:
     """An event as it is written."""
     return json.dumps({**event, "test": "pairs"})
+
+
+def tcp_counts(text: str) -> list[int]:
+    """The numbers of TCP_COUNTERS from the text of its tables: a line of names, then one of values."""
+    found: dict[str, int] = {}
+    names: list[str] = []
+    for words in map(str.split, text.splitlines()):
+        if words[:1] == names[:1] and words[:1] in (["Tcp:"], ["TcpExt:"]):
+            found.update(zip(names[1:], map(int, words[1:])))  # noqa: B905  (Python 3.9)
+        names = words
+    return [sum(found.get(name, 0) for name in of) for of in TCP_COUNTERS.values()]
+
+
+def tcp_now() -> list[int]:
+    """The same of this node; zeros where they cannot be read."""
+    text = ""
+    for table in TCP_TABLES:
+        with suppress(OSError):
+            text += Path(table).read_text("utf-8", "replace")
+    return tcp_counts(text)
+
+
+def tcp_shares(counts: list[int], moved_bytes: int) -> dict[str, float]:
+    """Of 1,000 segments those of each kind; nothing where TCP did not carry so many bytes."""
+    shares = dict(zip(TCP_COUNTERS, counts))  # noqa: B905  (Python 3.9)
+    segments = shares.pop("tcp_segments")
+    if segments * SEGMENT_BYTES < moved_bytes:
+        return {}
+    shares_of_1000 = {f"{name}_per_1000_segments": round(1000 * n / segments, 4) for name, n in shares.items()}
+    return {"tcp_segments": segments, **shares_of_1000}
 
 
 class Device:
@@ -149,6 +199,7 @@ class Meeting:
             self.group = dist.ProcessGroupGloo(store, 0 if first else 1, 2, within)
         self.number = torch.zeros(1, dtype=torch.int64, device=device.name)
         self.other = 1 if first else 0
+        self.moved_bytes, self.tcp_before = 0, tcp_now()
 
     def send(self, tensor: Any) -> None:
         """Send to the other, and wait until it is under way."""
@@ -171,6 +222,43 @@ class Meeting:
             with suppress(Exception):  # it is left in any case
                 (self.group.shutdown if right else self.group.abort)()
 
+    def round_trips(self) -> dict[str, float]:
+        """The times of a small message there and back, as the first sees them. The first trip opens the way.
+
+        A message that begins with 0 is the last. A busy machine makes the median long, and hardly the shortest.
+        """
+        message = self.device.torch.ones(TRIP_BYTES, dtype=self.device.torch.uint8, device=self.device.name)
+        took_ms: list[float] = []
+        began = time.perf_counter()
+        while message[0]:
+            if not self.first:
+                self.receive(message)
+                self.send(message)
+                continue
+            late = time.perf_counter() - began > TRIPS_S
+            message.fill_(int(len(took_ms) < (FEWEST_TRIPS if late else TRIPS)))
+            sent = time.perf_counter()
+            self.send(message)
+            self.receive(message)
+            took_ms.append(1000 * (time.perf_counter() - sent))
+        if not self.first:
+            return {}
+        return {
+            "round_trip_ms": round(median(took_ms[1:]), 4),
+            "shortest_round_trip_ms": round(min(took_ms[1:]), 4),
+        }
+
+    def tcp(self) -> dict[str, float]:
+        """What TCP counted at both ends since they met, as the first sees it; the second gives it its counts."""
+        counts = [now - before for now, before in zip(tcp_now(), self.tcp_before)]  # noqa: B905  (Python 3.9)
+        told = self.device.torch.tensor(counts, dtype=self.device.torch.int64, device=self.device.name)
+        if not self.first:
+            self.send(told)
+            return {}
+        self.receive(told)
+        both = [mine + int(other) for mine, other in zip(counts, told.tolist())]  # noqa: B905  (Python 3.9)
+        return tcp_shares(both, self.moved_bytes)
+
     def rate(self, message: Any, out: bool, seconds: float) -> float:
         """GB/s from the first to the second (`out`) or back, as the first sees it: to the last answer.
 
@@ -178,8 +266,8 @@ class Meeting:
         """
         sends = out == self.first
         received = self.device.torch.zeros_like(message)
-        count, took = 1, 0.0
-        for attempt in range(2):
+        count, done, took = 1, 0, 0.0
+        for _ in range(2):  # the first tells how many take so long
             if self.first:
                 self.number.fill_(count)
                 self.send(self.number)
@@ -193,9 +281,10 @@ class Meeting:
             took = time.perf_counter() - began
             if not sends and not self.device.torch.equal(received, message):
                 raise WrongDataError
-            if attempt == 0:
-                count = max(2, min(MOST_MESSAGES, int(seconds / max(took, 1e-6))))
-        return float(message.numel() * count / took / 1e9)
+            self.moved_bytes += message.numel() * count
+            done = count
+            count = max(2, min(MOST_MESSAGES, int(seconds / max(took, 1e-6))))
+        return float(message.numel() * done / took / 1e9)
 
 
 class Stores:
@@ -283,10 +372,13 @@ def meet(
     meeting, right = None, False
     try:
         meeting = Meeting(device, stores, pair, rail, options.timeout, first)
+        trips = meeting.round_trips()
         for out in (True, False):
             rate = meeting.rate(message, out, options.seconds / 4)
+            more = {} if out else {**trips, **meeting.tcp()}
             if first:
-                say(event="measurement", of={**of, "direction": "out" if out else "in"}, gb_per_s=round(rate, 6))
+                about = {**of, "direction": "out" if out else "in"}
+                say(event="measurement", of=about, gb_per_s=round(rate, 6), **more)
         right = True
     except WrongDataError:
         say(event="wrong", where=where, expected="the bytes sent", got="others")

@@ -9,7 +9,7 @@ from hpcforge.plan.test_selection import DeferredTests, SmokeRun
 from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run.smoke_tests import Reached, Verified
 from hpcforge.verify.verdict_records import Recorded
-from hpcforge.verify.verdicts import Assertion, Verdict
+from hpcforge.verify.verdicts import Assertion, Isolation, Verdict
 
 NOW = 1_800_000_000.0
 SPAN = ("w01", "w02", "w03")
@@ -85,3 +85,11 @@ def test_what_does_not_hold_has_a_row_and_many_are_counted() -> None:
     assert lines[1:9] == ["  fsdp: loss: expected 4, got 3; relative error 0.25, must be at most 1e-05"] * 8
     assert lines[9:] == ["  and 1 more; `hpcforge verify --json` has all"]
     assert len(text(Verified((Reached(run, replace(verdict, status="passed")),)))) == 1
+
+
+def test_packets_that_a_node_doubles_are_a_warning_of_a_test_that_passed() -> None:
+    of = Isolation((), observations=("w02: 45 of 1,000 TCP segments arrived twice, the others 0 (median)",))
+    verdict = replace(passed("pairs", *SPAN), isolation=of)
+    lines = text(Verified((Reached(SmokeRun(("pairs",), SPAN, SPAN, "asked for"), verdict),)))
+    assert lines[0].startswith("pairs  passed")
+    assert lines[1] == "  warning: w02: 45 of 1,000 TCP segments arrived twice, the others 0 (median)"

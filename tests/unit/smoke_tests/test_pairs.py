@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -42,8 +44,66 @@ def test_a_node_alone_then_pairs_in_turn_one_of_them_without_an_answer(free_port
     measured = [event["of"] for event in events if event["event"] == "measurement"]
     both = {"node": "w1", "peer": "w2", "rail": 0}
     assert measured == [{"node": "w1"}, {**both, "direction": "out"}, {**both, "direction": "in"}]
+    (last,) = (event for event in events if "round_trip_ms" in event)
+    assert last["of"] == {**both, "direction": "in"}
+    assert 0 < float(str(last["shortest_round_trip_ms"])) <= float(str(last["round_trip_ms"]))
+    kinds = ("retransmits", "duplicates", "reorders")
+    assert all(isinstance(last[f"{kind}_per_1000_segments"], float) for kind in kinds)
+    assert int(str(last["tcp_segments"])) > 1
     assert [event["of"] for event in events if event["event"] == "silent"] == [{**both, "peer": "w3"}]
     assert [event["event"] for event in said(second)] == ["result"]
+
+
+# Of /proc/net/snmp and /proc/net/netstat, shortened; the names and their order are those of Linux 5.15 and 6.18.
+TABLES = """\
+Ip: Forwarding DefaultTTL InReceives
+Ip: 1 64 900
+Tcp: RtoAlgorithm RtoMin RtoMax MaxConn InSegs OutSegs RetransSegs InErrs
+Tcp: 1 200 120000 -1 5000 4000 11 0
+Udp: InDatagrams OutSegs
+Udp: 7 99
+TcpExt: TCPSACKReorder TCPRenoReorder TCPTSReorder TCPDSACKOldSent TCPDSACKOfoSent TCPDSACKRecv TCPOFOQueue
+TcpExt: 3 1 2 20 4 17 8
+IpExt: InNoRoutes InOctets
+IpExt: 0 1
+"""
+
+
+@pytest.fixture(scope="module")
+def program() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(PROGRAM.parents[1]))
+        spec = importlib.util.spec_from_file_location("pairs_program", PROGRAM)
+        assert spec
+        assert spec.loader
+        module = importlib.util.module_from_spec(spec)
+        patch.setitem(sys.modules, "pairs_program", module)
+        spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("tables", "counts"),
+    [
+        (TABLES, [4000, 11, 24, 6]),
+        (TABLES.replace("TCPRenoReorder", "Other"), [4000, 11, 24, 5]),  # a kernel without one of them
+        ("Tcp: OutSegs\n", [0, 0, 0, 0]),
+        ("", [0, 0, 0, 0]),
+    ],
+)
+def test_counters_of_tcp_are_read_by_name(tables: str, counts: list[int], program: ModuleType) -> None:
+    assert program.tcp_counts(tables) == counts
+
+
+def test_counters_count_only_where_tcp_carried_the_data(program: ModuleType) -> None:
+    assert program.tcp_shares([4000, 8, 20, 6], 1448 * 4000) == {
+        "tcp_segments": 4000,
+        "retransmits_per_1000_segments": 2.0,
+        "duplicates_per_1000_segments": 5.0,
+        "reorders_per_1000_segments": 1.5,
+    }
+    assert program.tcp_shares([4000, 8, 20, 6], 1 << 30) == {}  # it went by InfiniBand
+    assert program.tcp_shares([0, 0, 0, 0], 1 << 20) == {}
 
 
 # As NCCL where the partner is gone and no limit holds: a receive neither raises nor returns.
