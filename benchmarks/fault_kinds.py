@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from benchmarks.simulated_cluster import GPUS, Fault, Routes
@@ -82,6 +82,9 @@ KINDS = (
     FaultKind("adaptive routes: uplink x0.5", (_UPLINK,), routes="adaptive"),
     FaultKind("adaptive routes: two uplinks", (_UPLINK, _UPLINK), routes="adaptive"),
     FaultKind("adaptive routes: leaf x0.5", (Plant("leaf", 0.5),), routes="adaptive"),
+    FaultKind("routes by packet: healthy", routes="spread"),
+    FaultKind("routes by packet: cable x0.5", (_CABLE,), routes="spread"),
+    FaultKind("routes by packet: uplink x0.5", (_UPLINK,), routes="spread"),
 )
 _OF_LEAF = ("leaf", "uplinks", "uplink")
 BY_NAME = {kind.name: kind for kind in KINDS}
@@ -155,6 +158,19 @@ def expected(of: NodeWiring, faults: Sequence[Fault]) -> dict[Part, Fault]:
             part = Part("leaf", of.leaf[0][part.of])
         parts[part] = fault
     return parts
+
+
+def whole_rails(of: NodeWiring, faults: Sequence[Fault]) -> list[Fault]:
+    """The faults, those of every leaf of a rail as one of the rail."""
+    slow = {fault.part.of: fault for fault in faults if fault.part.kind == "leaf"}
+    whole: dict[int, set[int]] = {}  # by rail
+    for rail in range(of.rails if of.known else 0):
+        leaves = {leaf[rail] for leaf in of.leaf}
+        if len(leaves) > 1 and leaves <= slow.keys():
+            whole[rail] = leaves
+    taken = {leaf for leaves in whole.values() for leaf in leaves}
+    rest = [fault for fault in faults if fault.part.kind != "leaf" or fault.part.of not in taken]
+    return [*rest, *(replace(slow[min(leaves)], part=Part("rail", rail)) for rail, leaves in whole.items())]
 
 
 def touches(of: NodeWiring, part: Part, fault: Fault, plan: bool) -> bool:

@@ -17,7 +17,8 @@ from hpcforge.isolation.wiring import NodeWiring, wiring
 
 SPREAD, NOISE, GLITCH = 0.05, 0.01, 0.7
 GPUS = 8
-Routes = Literal["by place", "hashed", "adaptive"]
+# adaptive: each measurement takes any uplink; spread: each takes all of them, packet by packet
+Routes = Literal["by place", "hashed", "adaptive", "spread"]
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,24 @@ class World:
         ups: dict[int, int] = {}
         if of.crosses(source, target, rail):
             for leaf in (of.leaf[source][rail], of.leaf[target][rail]):
-                if of.uplinks[leaf]:
+                if of.uplinks[leaf] and self.routes == "spread":
+                    ups[leaf] = -1
+                    rates.append(self._over_all(leaf))
+                elif of.uplinks[leaf]:
                     ups[leaf] = self._uplink(leaf, source, target, rail)
                     rates.append(self.uplink[leaf][ups[leaf]])
         for fault in self.faults:
             if self._slows(fault, source, target, rail, ups):
                 rates.append(self._factor(fault))
         return min(rates)
+
+    def _over_all(self, leaf: int) -> float:
+        """Of what takes each uplink of a leaf in equal parts."""
+        rates = [*self.uplink[leaf]]
+        for fault in self.faults:
+            if fault.part.kind == "uplink" and fault.part.of == leaf:
+                rates[fault.part.at] = min(rates[fault.part.at], self._factor(fault))
+        return sum(rates) / len(rates)
 
     def _uplink(self, leaf: int, source: int, target: int, rail: int) -> int:
         count = self.wiring.uplinks[leaf]

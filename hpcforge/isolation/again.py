@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from hpcforge.isolation.evidence import Evidence, Low, PairReading
+from hpcforge.isolation.evidence import Evidence, Low
+from hpcforge.isolation.explain import PairReading
 from hpcforge.isolation.state import Pair, Part
 
 _PARTNERS = 2  # others that a suspect meets in a round
@@ -44,7 +45,7 @@ def pairs_again(evidence: Evidence, explained: PairReading, usable: Collection[i
         added = 0
         for pair in _others(evidence, part, tainted, usable, chosen):
             added += chosen.add(pair)
-            if added >= _PARTNERS:
+            if added >= _PARTNERS and part.kind != "uplinks":
                 break
     if chosen.chosen:
         _add_controls(evidence, chosen, tainted, usable)
@@ -87,6 +88,9 @@ def _others(
     if part.kind == "uplink":
         yield from _over_uplink(evidence, part, tainted, usable)
         return
+    if part.kind == "uplinks":
+        yield from _across(evidence, part.of, usable)
+        return
     if part.of not in usable:
         return
     before = {
@@ -123,6 +127,17 @@ def _over_uplink(
         later += [Pair(node, other, "suspect") for other in partners if other in paired]
         yield from (Pair(node, other, "suspect") for other in partners if other not in paired)
     yield from later
+
+
+def _across(evidence: Evidence, leaf: int, usable: Collection[int]) -> Iterator[Pair]:
+    """Each node of a leaf with a node of another, by turns with all of them."""
+    units, unit_of = evidence.state.wiring.units, evidence.state.wiring.unit_of
+    for place, (node, _) in enumerate(evidence.state.wiring.on_leaf[leaf]):
+        turn = len(evidence.of_node[node])
+        unit = units[(unit_of[node] + 1 + turn % max(1, len(units) - 1)) % len(units)]
+        other = unit[(place + turn) % len(unit)]
+        if node in usable and other in usable:
+            yield Pair(node, other, "suspect")
 
 
 def _add_controls(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -26,23 +26,29 @@ from hpcforge.isolation.wiring import NodeWiring
 _FEW = 3  # pairs that a rail is judged by at least
 _NEARLY_ALL = 0.9  # of the values of a rail that are low where the rail is slow as a whole
 Lines = Mapping[str, FleetLine]
-PairValues = dict[tuple[int, int], tuple[float, ...]]
+PairValues = Mapping[tuple[int, int], tuple[float, ...]]
 
 
 def judged(state: State, now: Round, results: Results) -> State:
     """The state with the results of a round. What was measured for the first time sets the lines."""
     lines = dict(state.lines)
     lines |= _lines_of_nodes(results) if "node" not in lines else {}
-    kinds, slow = dict[str, PairValues](), dict(state.slow_rails)
+    kinds, slow = dict[str, dict[tuple[int, int], tuple[float, ...]]](), dict(state.slow_rails)
     for (a, b), values in results.pairs.items():
         kinds.setdefault(_kind(state.wiring, a, b), {})[a, b] = values
     for kind, pairs in sorted(kinds.items(), reverse=True):  # those inside of leaves first
         if f"{kind} 0" not in lines:
-            lines |= dict(_lines_of_pairs(kind, pairs, lines, state.wiring))
+            reached = _levels(results.pairs if kind == "inside" else pairs)  # inside of leaves is as fast as across
+            lines |= dict(_lines_of_pairs(kind, pairs, reached, lines, state.wiring))
             rails = {*_slow_rails(kind, lines, state.wiring.rails)}
             for rail in rails:
                 middle, low = lines[f"{kind} {rail}"].median, 2 * len(pairs)
-                verdict: Judgement = "bad" if len(pairs) > _FEW else "could not tell"  # two of three nodes may be
+                good = any(
+                    max(values[2 * rail : 2 * rail + 2]) >= lines[kind].at_least for values in results.pairs.values()
+                )
+                verdict: Judgement = (
+                    "could not tell" if good or len(pairs) <= _FEW else "bad"
+                )  # two of three nodes may be
                 finding = BadPart(
                     verdict, (_rail(state.wiring, rail, rails, pairs),), middle, lines[kind], low, 0, (now.number,)
                 )
@@ -90,28 +96,28 @@ def _lines_of_nodes(results: Results) -> Iterator[tuple[str, FleetLine]]:
         yield "adapter", line_of("adapter", [values.loopback for values in every])
 
 
-def _lines_of_pairs(kind: str, pairs: PairValues, before: Lines, wiring: NodeWiring) -> Iterator[tuple[str, FleetLine]]:
+def _lines_of_pairs(
+    kind: str, pairs: PairValues, levels: Sequence[float], before: Lines, wiring: NodeWiring
+) -> Iterator[tuple[str, FleetLine]]:
     """A line for each rail, by all rails; of a rail that is slow as a whole, by its own values.
 
     Across leaves a rail is slow as a whole only if it is inside of them, too: else one leaf is, which many pairs share.
     A plan tells that all pairs can be as fast as those of some nodes are, and across leaves as fast as inside of them.
     """
     rails = wiring.rails
-    of_rail = [_by_node(pairs, slice(2 * rail, 2 * rail + 2)) for rail in range(rails)]
     every = line_of("pair", _by_node(pairs, slice(None)))
     if wiring.known:
-        every = higher_line(every, _levels(pairs), [*chain.from_iterable(pairs.values())])
+        every = higher_line(every, levels, [*chain.from_iterable(pairs.values())])
     inside = before.get("inside")
     if kind == "across" and inside and wiring.unblocked and every.median < inside.at_least:
         every = inside
     yield kind, every
     slow_before = {*_slow_rails("inside", before, rails)} if "inside" in before else {*range(rails)}
     for rail in range(rails):
-        own = line_of("pair", of_rail[rail])
-        values = sorted(chain.from_iterable(of_rail[rail]))
-        high = values[int(_NEARLY_ALL * len(values))]
-        slow = high < every.at_least and len(pairs) >= _FEW and rail in slow_before
-        yield f"{kind} {rail}", own if slow else every
+        places = slice(2 * rail, 2 * rail + 2)
+        low = sum(value < every.at_least for values in pairs.values() for value in values[places])
+        slow = low > _NEARLY_ALL * 2 * len(pairs) and len(pairs) >= _FEW and rail in slow_before
+        yield f"{kind} {rail}", line_of("pair", _by_node(pairs, places)) if slow else every
 
 
 def _by_node(pairs: PairValues, places: slice) -> list[list[float]]:

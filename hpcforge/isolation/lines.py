@@ -81,6 +81,10 @@ def surprise(counts: Counts, low: int, good: int, beside: float = 0.0) -> float:
 
     `beside` is how often values beside the part are low, where that is more often than in the fleet.
     """
-    rate, of = max(passing_rate(counts), beside), low + good
-    tail = sum(comb(of, number) * rate**number * (1 - rate) ** (of - number) for number in range(low, of + 1))
-    return tail * max(1, counts.values)
+    return tail(max(passing_rate(counts), beside), low, good) * max(1, counts.values)
+
+
+def tail(rate: float, low: int, good: int) -> float:
+    """How likely so many values, or more, are low where each is with a rate, which is 0.001 at least."""
+    rate, of = min(1.0, max(_LOWEST_RATE, rate)), low + good
+    return sum(comb(of, number) * rate**number * (1 - rate) ** (of - number) for number in range(low, of + 1))

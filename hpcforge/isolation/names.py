@@ -46,8 +46,9 @@ class PartNames:
         )
 
     def all(self, finding: BadPart) -> str:
-        """The part of a finding, or those that it may be."""
-        return " or ".join(self.words(part) for part in finding.parts)
+        """The part of a finding, or those that it may be. Uplinks that some values passed are not all bad."""
+        some = finding.parts[0].kind == "uplinks" and finding.good > 0
+        return " or ".join(f"uplinks of {self._leaf(part.of)}" if some else self.words(part) for part in finding.parts)
 
     def nodes(self, part: Part) -> tuple[str, ...]:
         """The nodes that a part belongs to."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 from hpcforge.isolation.again import pairs_again
 from hpcforge.isolation.cover import across, inside, unmet
-from hpcforge.isolation.evidence import PATIENCE, SUSPECT, UNSTEADY, Evidence, explain
+from hpcforge.isolation.evidence import Evidence
+from hpcforge.isolation.explain import explain
 from hpcforge.isolation.judging import judged
 from hpcforge.isolation.lines import AGREEING, median, needed, surprise
 from hpcforge.isolation.state import (
@@ -36,6 +37,7 @@ from hpcforge.isolation.state import (
     Why,
 )
 from hpcforge.isolation.symptoms import excesses, symptoms_again
+from hpcforge.isolation.unsteady import PATIENCE, SUSPECT, UNSTEADY
 from hpcforge.isolation.wiring import NodeWiring
 
 MOST_ROUNDS = 16
@@ -156,7 +158,8 @@ def _outcome(
     slow: dict[tuple[Part, ...], list[BadPart]] = defaultdict(list)  # rails of one leaf are one finding
     for of in state.slow_rails.values():
         slow[of[0].parts] += of
-    rails = [replace(each[0], low=sum(it.low for it in each)) for each in slow.values()]
+    weakest = [min(each, key=lambda it: it.verdict == "bad") for each in slow.values()]
+    rails = [replace(it, low=sum(other.low for other in slow[it.parts])) for it in weakest]
     rest = [*_not_settled(evidence, open_)]
     return Conclusion((*rails, *findings, *rest))
 

@@ -20,7 +20,7 @@ from hpcforge.isolation.names import PartNames
 from hpcforge.isolation.state import BadPart, Conclusion, NodeValues, Part, Quantity, Results, Round, State, Symptom
 from hpcforge.isolation.step import begin, step
 from hpcforge.isolation.wiring import NodeWiring, wiring
-from hpcforge.verify.attribution import TIMED_OUT, Blame, blamed
+from hpcforge.verify.attribution import TIMED_OUT, Blame, blamed, text_of
 from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.job_end_reason import end_of
 from hpcforge.verify.jobs import HeldAllocation
@@ -91,7 +91,8 @@ def run_isolation(
         state, told = step(state, asked, reports.results)
         measurements += seen.measurements
         rounds.append(_measured(state, asked, names, time.monotonic() - began))
-    return _verdict(job, state, told, names, tuple(rounds), measurements), {}
+    verdict = _verdict(job, state, told, names, tuple(rounds), measurements)
+    return replace(verdict, backend=text_of(seen, "backend")), {}
 
 
 def no_plans() -> Sequence[Labels]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hpcforge.isolation.again import pairs_again
-from hpcforge.isolation.evidence import Evidence, explain
+from hpcforge.isolation.evidence import Evidence
+from hpcforge.isolation.explain import explain
 from hpcforge.isolation.state import State
 from hpcforge.isolation.wiring import NodeWiring
-from tests.unit.isolation.test_evidence import told
+from tests.unit.isolation.test_explain import told
 
 SIX = NodeWiring(("a", "b", "c", "d", "e", "f"))
 

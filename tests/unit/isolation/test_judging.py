@@ -47,3 +47,20 @@ def test_a_rail_that_is_slow_as_a_whole_is_one_finding_and_makes_no_pair_low() -
     state = judged(State(of), now, world.measure(now))
     assert {*state.slow_rails} == {2}
     assert not [met for met in state.met if met.low]
+
+
+def test_a_rail_on_which_a_pair_is_good_may_be_less_than_the_whole() -> None:
+    of = fabric_of(8, 8, 8)
+    faults = [Fault(Part("leaf", 6), 0.5), Fault(Part("node", 7), 0.5, of="network"), Fault(Part("cable", 5, 6), 0.5)]
+    now = Round(2, pairs=tuple(Pair(a, b, "first") for a in range(8) for b in range(a + 1, 8)))
+    state = judged(State(of), now, World(of, 1, faults, 0.0).measure(now))
+    assert {finding.verdict for finding in state.slow_rails[6]} == {"could not tell"}
+
+
+def test_pairs_inside_of_leaves_are_held_to_what_nodes_reach_across() -> None:
+    """Most of the five pairs inside of a leaf are slow, since a node is; nodes of both leaves reach more."""
+    of = fabric_of(8, 8, 8)
+    faults = [Fault(Part("node", node), 0.5, of="network") for node in (1, 4)]
+    now = Round(2, pairs=tuple(Pair(a, b, "first") for a in range(8) for b in range(a + 1, 8) if 6 not in (a, b)))
+    state = judged(State(of), now, World(of, 1, faults, 0.0).measure(now))
+    assert {(met.a, met.b) for met in state.met if met.low} == {(a, b) for a, b, _ in now.pairs if {a, b} & {1, 4}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.isolation.lines import higher_line, line_of, median, needed, surprise
+from hpcforge.isolation.lines import higher_line, line_of, median, needed, surprise, tail
 from hpcforge.isolation.state import Counts, FleetLine
 
 
@@ -29,6 +29,12 @@ def test_chance_explains_two_low_values_of_many_and_not_five() -> None:
     counts = Counts(5000, 10)
     assert surprise(counts, 2, 6) > 0.05
     assert surprise(counts, 5, 8) < 1e-5
+
+
+def test_the_tail_is_the_chance_of_so_many_or_more() -> None:
+    assert tail(0.5, 1, 1) == pytest.approx(0.75)
+    assert tail(0.0, 1, 0) == pytest.approx(1e-3)
+    assert tail(2.0, 3, 5) == pytest.approx(1.0)
 
 
 def test_what_one_node_reports_does_not_make_the_others_low() -> None:

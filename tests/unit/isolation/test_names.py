@@ -6,7 +6,7 @@ from hpcforge.fabric.build import build
 from hpcforge.fabric.labels import Labels
 from hpcforge.fabric.spec import Ask, Model
 from hpcforge.isolation.names import PartNames
-from hpcforge.isolation.state import Part
+from hpcforge.isolation.state import BadPart, FleetLine, Part
 from hpcforge.isolation.wiring import NodeWiring, wiring
 
 SWITCH = Model("64-port", 64, 64)
@@ -32,6 +32,14 @@ def test_an_uplink_is_a_cable_between_switches() -> None:
         'uplink 2 of compute-leaf-001, labels "compute-leaf-001:34 | compute-leaf-001 port 34 > compute-spine-'
     )
     assert NAMES.words(Part("uplinks", 0)) == "all uplinks of compute-leaf-001"
+
+
+def test_uplinks_that_are_low_now_and_then_are_not_all_bad() -> None:
+    parts = (Part("uplinks", 0), Part("uplinks", 8))
+    line, rounds = FleetLine(0.9, 1.0), (3, 4)
+    assert NAMES.all(BadPart("could not tell", parts, 0.5, line, 8, 0, rounds)).startswith("all uplinks of compute-")
+    some = NAMES.all(BadPart("could not tell", parts, 0.5, line, 8, 24, rounds))
+    assert some == "uplinks of compute-leaf-001 or uplinks of compute-leaf-009"
 
 
 def test_without_a_plan() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.fault_kinds import KINDS, FaultKind, Plant, plant
-from benchmarks.simulate_isolation import classed, isolate, mixture, simulate
-from benchmarks.simulated_cluster import Fault, World, fabric_of
+from benchmarks.simulate_isolation import classed, isolate, mixture, simulate, simulated
+from benchmarks.simulated_cluster import Fault, Routes, World, fabric_of
 from hpcforge.isolation.state import Conclusion, Part, Round
 from hpcforge.isolation.step import begin, step
 from hpcforge.isolation.wiring import NodeWiring
@@ -57,6 +57,47 @@ def test_three_faults_of_any_kind_end() -> None:
     for seed in range(100):
         kind = mixture(seed)
         assert isolate(World(of, seed, plant(of, seed, kind.plants), 1 / 500, kind.routes), kind.plan).rounds <= 16
+
+
+HIDDEN = {  # three faults of which a healthy part took the blame: nodes, plan, routes, faults
+    "two paths and a cable": (
+        (3, False, "by place"),
+        [Fault(Part("pair", 0, 1), 0.0), Fault(Part("pair", 1, 2), 0.5, "out"), Fault(Part("cable", 0, 7), 0.5)],
+    ),
+    "both ends of the third": (
+        (3, True, "by place"),
+        [Fault(Part("cable", 0, 6), 0.5), Fault(Part("cable", 2, 6), 0.5, "out"), Fault(Part("cable", 1, 5), 0.5)],
+    ),
+    "both leaves of a rail": (
+        (8, True, "by place"),
+        [Fault(Part("leaf", 11), 0.5), Fault(Part("cable", 5, 2), 0.5), Fault(Part("leaf", 3), 0.5)],
+    ),
+    "most of a rail": (
+        (4, True, "hashed"),
+        [
+            Fault(Part("cable", 1), 0.5),
+            Fault(Part("node", 0), 0.5, "in", of="network"),
+            Fault(Part("cable", 2), 0.5),
+        ],
+    ),
+    "most pairs inside of leaves": (
+        (8, True, "by place"),
+        [
+            Fault(Part("node", 6), 0.0),
+            Fault(Part("node", 4), 0.5, of="network"),
+            Fault(Part("node", 1), 0.5, of="network"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("cluster", "faults"), HIDDEN.values(), ids=HIDDEN)
+def test_a_healthy_part_between_bad_ones_is_not_named(cluster: tuple[int, bool, Routes], faults: list[Fault]) -> None:
+    nodes, plan, routes = cluster
+    of = simulated(nodes)
+    for seed in range(20):
+        run = isolate(World(of, seed, faults, 1 / 500, routes), plan)
+        assert classed(of, run.outcome.findings, faults, plan) in ("exact", "right place")
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.8, 0.94])

@@ -82,6 +82,12 @@ def test_healthy_nodes_pass_after_two_rounds(build: Build) -> None:
     assert head.programs().count("sbatch") == 1
 
 
+def test_the_verdict_names_the_backend_on_which_derived_bandwidth_depends(build: Build) -> None:
+    verdict, _ = isolated(build, lambda _source, _target: 10.0)
+    assert verdict.backend == "gloo"
+    assert [*shipped_program("pairs").derived] == [("gb_per_s", "point-to-point")]
+
+
 def test_a_slow_node_is_named_with_number_line_and_source(build: Build) -> None:
     verdict, head = isolated(build, lambda a, b: 0.4 if a == b == "w3" else 1.0)
     assert (verdict.status, verdict.node, head.rounds) == ("missed", "w3", 4)

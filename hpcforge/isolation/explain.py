@@ -1,0 +1,217 @@
+"""The fewest parts that explain what was low between pairs, and what may be so as well. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from hpcforge.isolation.evidence import Evidence, Low
+from hpcforge.isolation.lines import AGREEING, needed
+from hpcforge.isolation.state import BadPart, Counts, Judgement, Part
+from hpcforge.isolation.unsteady import PATIENCE, UNSTEADY, loose_uplinks, unsteady_parts
+from hpcforge.isolation.wiring import NodeWiring
+
+# of parts that explain as much: first
+_ORDER = ("pair", "cable", "uplink", "node", "uplinks", "leaf")
+_NEAR = 0.9  # of the line: where a path is not lower, noise may take a slow part of it over the line elsewhere
+_BY_CHANCE = 1e-4  # of fleets, in which routes unlike the plan may make an uplink look bad
+
+
+@dataclass(frozen=True)
+class PairReading:
+    """The parts that are named by measurements of pairs, what is still open, and parts that are measured again."""
+
+    findings: tuple[BadPart, ...]
+    open: tuple[Low, ...]
+    suspects: tuple[Part, ...]
+    passing: int  # low values that passed
+
+
+def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
+    """Name the fewest parts through which nothing was good. `known` parts are bad; each low value counts once.
+
+    Each finding takes low values that none before it explains, so there are at most as many as low values.
+    """
+    counts = evidence.state.counts.get("pair", Counts())
+    left = {low for low in evidence.lows if known.isdisjoint(_explaining(evidence, low))}
+    findings: list[BadPart] = []
+    while best := _best(evidence, left, needed(counts)):
+        parts, lows = best
+        sure = len(parts) == 1 and not _in_doubt(evidence, parts[0], lows)
+        findings.append(evidence.finding("bad" if sure else "could not tell", parts, lows))
+        left -= lows
+    suspects: list[Part] = []
+    for each in (*unsteady_parts(evidence, left), *loose_uplinks(evidence, left)):
+        if left.isdisjoint(each.low):
+            continue
+        part = each.parts[0]
+        if each.chance < UNSTEADY and each.agrees:
+            doubted = part.kind in ("pair", "uplinks") or _in_doubt(evidence, part, each.low)  # an end may be unsteady
+            verdict: Judgement = "could not tell" if doubted else "unsteady"
+            findings.append(evidence.finding(verdict, each.parts, each.low, each.good))
+            left -= each.low
+        elif each.chance < each.suspect and each.values < each.patience:
+            suspects += each.parts
+    passing = {low for low in left if evidence.passed(low)}
+    findings = [*_by_routes(evidence, findings)]
+    return PairReading(tuple(findings), tuple(sorted(left - passing)), tuple(suspects), len(passing))
+
+
+def _explaining(evidence: Evidence, low: Low) -> set[Part]:
+    """What explains a low value without measurements of pairs: a bad node, a bad adapter, a slow rail."""
+    met, rail = evidence.state.met[low[0]], low[1] // 2
+    ends = (met.a, met.b)
+    return {*(Part("node", node) for node in ends), *(Part("adapter", node, rail) for node in ends)}
+
+
+def _best(evidence: Evidence, left: AbstractSet[Low], enough: int) -> tuple[tuple[Part, ...], set[Low]] | None:
+    """The part that explains most of what is left, and what that is; several if they explain the same and none else.
+
+    What is left must be enough by itself: a low value that another part explains says nothing of this one.
+    """
+    counts = Counter(part for low in left for part in evidence.path(low))
+    order = sorted((p for p in counts if counts[p] >= enough), key=lambda p: (-counts[p], _ORDER.index(p.kind), p))
+    tied: list[tuple[Part, set[Low]]] = []
+    for part in order:
+        if tied and counts[part] < counts[tied[0][0]]:
+            break
+        low = {low: other for weight in evidence.bad_ways(part) for low, other in weight.low.items() if low in left}
+        if len(low) < enough or len(evidence.runs(low)) < AGREEING or len(evidence.rounds(low)) < 2:
+            continue
+        lows = {*low}
+        if part.kind == "pair":
+            if _ends_known(evidence, part, lows):
+                return (part,), lows
+        elif len(_partners(evidence, part, low)) >= 2 and (
+            _on_enough_paths(evidence, part, lows) or len(lows) >= PATIENCE
+        ):
+            return (part, *_as_good(evidence, part, lows, order)), lows
+        elif _only_one(evidence, part):
+            tied.append((part, lows))
+    return _tie(tied)
+
+
+def _partners(evidence: Evidence, part: Part, lows: Mapping[Low, int]) -> set[int]:
+    """The other nodes or leaves of low values; of a cable or node without those that were low with others alike."""
+    if part.kind not in ("cable", "node"):
+        return {*lows.values()}
+    return {
+        other
+        for low, other in lows.items()
+        for ways in (evidence.bad_ways(Part("cable", other, low[1] // 2)),)
+        if all({*weight.low.values()} == {part.of} for weight in ways if low in weight.low)
+    }
+
+
+def _tie(tied: Sequence[tuple[Part, set[Low]]]) -> tuple[tuple[Part, ...], set[Low]] | None:
+    """Those of parts that explain the same: cables before all cables of a leaf."""
+    single = [(part, lows) for part, lows in tied if part.kind in ("cable", "uplink")] or tied
+    same = [part for part, lows in single if lows == single[0][1]]
+    return (tuple(same), single[0][1]) if same else None
+
+
+def _as_good(evidence: Evidence, part: Part, lows: AbstractSet[Low], others: Collection[Part]) -> Iterator[Part]:
+    """Other cables that explain low values as well as a cable does: no measurement shows them apart.
+
+    Nor is the cable of a node that has a leaf for itself told from the leaf.
+    """
+    if part.kind not in ("cable", "uplink"):
+        return
+    wiring = evidence.state.wiring
+    if part.kind == "cable" and _has_leaf_alone(wiring, part):
+        yield Part("leaf", wiring.leaf[part.of][part.at])
+    for other in others:
+        also = {low for weight in evidence.bad_ways(other) for low in weight.low}
+        if other != part and other.kind in ("cable", "uplink") and lows <= also:
+            yield other
+
+
+def _has_leaf_alone(wiring: NodeWiring, cable: Part) -> bool:
+    return wiring.known and len(wiring.units) > 1 and len(wiring.on_leaf[wiring.leaf[cable.of][cable.at]]) == 1
+
+
+def _on_enough_paths(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
+    """Return whether so many paths over an uplink are low that routes unlike the plan would make them so in few fleets.
+
+    Another uplink that took each path at random would take so many of one of the plan's uplinks with this chance.
+    """
+    return part.kind != "uplink" or _by_chance(evidence, part.of, len(evidence.paths(lows))) <= _BY_CHANCE
+
+
+def _by_chance(evidence: Evidence, leaf: int, paths: int) -> float:
+    count = evidence.state.wiring.uplinks[leaf]
+    return float(count) ** (1 - paths) if count else 1.0
+
+
+def _in_doubt(evidence: Evidence, part: Part, lows: Collection[Low]) -> bool:
+    """Return whether a part on the way, or uplinks of other routes, explain low values as well as a part."""
+    if part.kind == "uplink":
+        return not _on_enough_paths(evidence, part, lows)
+    if part.kind == "cable":
+        return _has_leaf_alone(evidence.state.wiring, part)
+    return part.kind == "pair" and _path_in_doubt(evidence, part, lows)
+
+
+def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> bool:
+    """Return whether a path may be low because of a part on its way, though that was good elsewhere.
+
+    A part that is a little slow is low on some paths alone, and a part that is slow now and then may be so on one rail.
+    Where paths across leaves are slower than inside by design, or inside than across since most nodes are, being good
+    there shows nothing of the ends of one that is faster.
+    """
+    wiring, lines = evidence.state.wiring, evidence.state.lines
+    value, line = evidence.measured(lows)
+    places = {place for _, place in lows}
+    rails = {place // 2 for place in places}
+    if len(rails) < wiring.rails or value > _NEAR * line.at_least > 0:
+        return True
+    if not wiring.known:
+        return False
+    crossing = all(wiring.crosses(path.of, path.at, rail) for rail in rails)
+    own, other = ("across", "inside") if crossing else ("inside", "across")
+    if {own, other} <= lines.keys() and lines[other].median < lines[own].at_least:
+        return True
+    if not crossing:
+        return False
+    leaves = [wiring.leaf[path.of][rail] for rail in rails]
+    return max(_by_chance(evidence, leaf, len(places)) for leaf in leaves) > _BY_CHANCE
+
+
+def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadPart]:
+    """Findings; uplinks and unsteady cables are in doubt where anything else over their leaf is: routes may differ."""
+    leaves = {leaf for each in findings if each.verdict == "could not tell" for leaf in _leaves(evidence, each.parts)}
+    for each in findings:
+        kind = each.parts[0].kind
+        doubted = not leaves.isdisjoint(_leaves(evidence, each.parts)) and (
+            kind == "uplink" or each.verdict == "unsteady"
+        )
+        doubted = doubted or (kind == "uplink" and each.verdict == "unsteady")
+        yield replace(each, verdict="could not tell") if doubted else each
+
+
+def _leaves(evidence: Evidence, parts: Collection[Part]) -> Iterator[int]:
+    """Yield the leaves that paths, cables and uplinks are on."""
+    wiring = evidence.state.wiring
+    for part in parts:
+        if part.kind in ("uplink", "uplinks"):
+            yield part.of
+        elif wiring.known and part.kind == "pair":
+            yield from (*wiring.leaf[part.of], *wiring.leaf[part.at])
+        elif wiring.known and part.kind == "cable":
+            yield wiring.leaf[part.of][part.at]
+
+
+def _ends_known(evidence: Evidence, pair: Part, lows: Collection[Low]) -> bool:
+    """Whether each part on the way of a pair has carried good values with other partners."""
+    parts = {part for low in lows for part in evidence.path(low) if part.kind in ("cable", "uplink")}
+    return all(not evidence.bad_ways(part) for part in parts) and pair.kind == "pair"
+
+
+def _only_one(evidence: Evidence, part: Part) -> bool:
+    """Whether a part can be measured with one other node or leaf alone."""
+    wiring = evidence.state.wiring
+    if part.kind == "cable":
+        return len(wiring.nodes) == 2
+    return part.kind in ("uplink", "uplinks") and len(wiring.units) == 2

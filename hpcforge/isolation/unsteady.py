@@ -1,0 +1,117 @@
+"""Parts that are low now and then, more often than chance makes them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from hpcforge.isolation.evidence import Evidence, Low, Weight
+from hpcforge.isolation.lines import AGREEING, surprise, tail
+from hpcforge.isolation.state import Counts, Part
+
+UNSTEADY = 1e-5  # a part that would be low so often by chance in fewer runs than this is unsteady
+SUSPECT = 0.05  # and one below this is measured again
+PATIENCE = 16  # values of a part after which it is not measured again; of the uplinks of a leaf for each link
+_SUSPECT_LEAF = 0.2
+_ORDER = ("pair", "cable", "uplink")  # of parts that are low as often: first
+
+
+@dataclass(frozen=True)
+class Sometimes:
+    """A part that is low in several measurements and not in all; several, if the same values are low through them."""
+
+    parts: tuple[Part, ...]
+    low: AbstractSet[Low]
+    good: int
+    chance: float  # how many parts of a fleet would be low so often
+    agrees: bool  # whether enough runs, rounds and partners show it
+    suspect: float = SUSPECT  # it is measured again if chance is less
+    patience: int = PATIENCE
+
+    @property
+    def values(self) -> int:
+        """How many values were measured through it."""
+        return len(self.low) + self.good
+
+
+def unsteady_parts(evidence: Evidence, left: AbstractSet[Low]) -> Iterator[Sometimes]:
+    """Cables, uplinks and paths, those that explain most first; each low value once.
+
+    A path that is low whenever it is measured says nothing of parts that are low now and then.
+    """
+    left = {low for low in left if not evidence.always(low)}
+    counts = Counter(part for low in left for part in evidence.path(low) if part.kind in _ORDER)
+    fleet = evidence.state.counts.get("pair", Counts())
+    used: set[Low] = set()
+    for part in sorted((p for p in counts if counts[p] > 1), key=lambda p: (-counts[p], _ORDER.index(p.kind), p)):
+        ways = [w for w in evidence.weigh(part).values() if w.low and w.good and not used.intersection(w.low)]
+        low = {low: other for w in ways for low, other in w.low.items() if low in left}
+        if len(evidence.runs(low)) < 2:
+            continue
+        used.update(low)
+        good = sum(w.good for w in ways)
+        chance = surprise(fleet, len(low), good, _rate_beside(evidence, part, low.keys(), good))
+        agrees = _agrees(evidence, low) and (part.kind == "pair" or len({*low.values()}) > 1)
+        agrees = agrees and 2 * sum(map(evidence.once_good, low)) >= len(low)
+        yield Sometimes((part,), low.keys(), good, chance, agrees)
+
+
+def loose_uplinks(evidence: Evidence, left: AbstractSet[Low]) -> Iterator[Sometimes]:
+    """Leaves whose values across are low more often than those of others, as where routes are adaptive.
+
+    Each value may take any uplink then: one that is slow makes some values of every path low.
+    """
+    wiring, met = evidence.state.wiring, evidence.state.met
+    lows: dict[int, set[Low]] = defaultdict(set)
+    for low in left:
+        if not evidence.always(low):
+            for leaf in {part.of for part in evidence.path(low) if part.kind == "uplinks"}:
+                lows[leaf].add(low)
+    across = 2 * wiring.rails * sum(wiring.unit_of[each.a] != wiring.unit_of[each.b] for each in met) if lows else 0
+    every = len(set[Low]().union(*lows.values()))
+    for leaves in _with_same(lows):
+        crossing = lows[leaves[0]]
+        good = sum(weight.good for weight in evidence.weigh(Part("uplinks", leaves[0])).values())
+        beside = max(0, across - len(crossing) - good)
+        chance = len(wiring.on_leaf) * tail((every - len(crossing) + 1) / (beside + 1), len(crossing), good)
+        no_end = not set.intersection(*({*met[number][1:3]} for number, _ in crossing))
+        agrees = no_end and _agrees(evidence, crossing)
+        patience = PATIENCE * len(wiring.on_leaf[leaves[0]])
+        parts = tuple(Part("uplinks", leaf) for leaf in leaves)
+        yield Sometimes(parts, crossing, good, chance, agrees, _SUSPECT_LEAF, patience)
+
+
+def _with_same(lows: dict[int, set[Low]]) -> Iterator[list[int]]:
+    """Leaves with two low values or more, most first; those with the same together, and each value once."""
+    used: set[Low] = set()
+    left = sorted(lows, key=lambda leaf: (-len(lows[leaf]), leaf))
+    for leaf in left:
+        if len(lows[leaf]) > 1 and used.isdisjoint(lows[leaf]):
+            used |= lows[leaf]
+            yield [other for other in left if lows[other] == lows[leaf]]
+
+
+def _agrees(evidence: Evidence, low: Collection[Low]) -> bool:
+    """Whether enough measurements were low, and in two rounds."""
+    return len(evidence.runs(low)) >= AGREEING and len(evidence.rounds(low)) > 1
+
+
+def _rate_beside(evidence: Evidence, part: Part, low: AbstractSet[Low], good: int) -> float:
+    """How often values over the same leaf are low that do not depend on a part: it must exceed that."""
+    wiring = evidence.state.wiring
+    if not wiring.known:
+        return 0.0
+    rail = next(iter(low))[1] // 2
+    leaves = {part.of} if part.kind == "uplink" else {wiring.leaf[part.of][rail]}
+    leaves |= {wiring.leaf[part.at][rail]} if part.kind == "pair" else set()
+    return _low_beside(evidence, leaves, low, good)
+
+
+def _low_beside(evidence: Evidence, leaves: Collection[int], low: AbstractSet[Low], good: int) -> float:
+    """How often values across some leaves are low, without those of a part."""
+    beside: list[Weight] = [w for leaf in leaves for w in evidence.weigh(Part("uplinks", leaf)).values()]
+    others = len({each for w in beside for each in w.low} - low)
+    count = sum(len(w.low) + w.good for w in beside) - len(low) - good
+    return (others + 1) / (count + 1) if count > 0 else 0.0
