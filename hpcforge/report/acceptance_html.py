@@ -60,6 +60,7 @@ def acceptance_page(report: AcceptanceReport, cluster: Cluster) -> str:
             passed=sum(test.status == "passed" for test in report.tests),
             gpus=sum(node.gpus.count for node in cluster.nodes if node.gpus),
             differing=sum(bool(node.differs) for node in report.nodes),
+            compared=sum(node.compared for node in report.nodes),
             sections=[*_sections(report, cluster)],
         )
     )
@@ -101,7 +102,7 @@ def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSectio
     yield PageSection(
         "drift",
         "Drift",
-        "Roles that an apply would change now." if rows else "None: every node that answered is as the blueprint asks.",
+        _drift_lead(report.nodes),
         (_table(("role", "reason", "nodes"), rows),) if rows else (),
     )
     yield PageSection(
@@ -117,6 +118,17 @@ def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSectio
     header = ("run", "started", "who", "took", "result", "commit")
     lead = "The last runs. A commit with + had other files." if runs else "No run is recorded."
     yield PageSection("runs", "Runs", lead, (_table(header, runs),) if runs else ())
+
+
+def _drift_lead(nodes: Sequence[AcceptedNode]) -> str:
+    unknown = fold([node.name for node in nodes if not node.compared])
+    if any(node.differs for node in nodes):
+        lead = "Roles that an apply would change now."
+    elif any(node.compared for node in nodes):
+        lead = "None: every node that was compared is as the blueprint asks."
+    else:
+        return "Not known: no node was compared."
+    return f"{lead} Not known of {unknown}." if unknown else lead
 
 
 def _table(header: Sequence[str], rows: Iterable[PageRow], title: str = "", note: str = "") -> PageTable:
@@ -141,7 +153,7 @@ def _built(nodes: Sequence[AcceptedNode]) -> PageTable:
     for node in nodes:
         cells = (
             node.hardware, node.declared, node.observed or "no answer", node.system or "-", node.slurm or "-",
-            ", ".join(node.differs) or "none", str(node.run or "-"),
+            ", ".join(node.differs) or ("none" if node.compared else "not known"), str(node.run or "-"),
         )  # fmt: skip
         tag = "error" if node.observed is None else "warning" if node.differs else "good"
         alike.setdefault(PageRow(cells, tag), []).append(node.name)

@@ -72,6 +72,22 @@ def whole() -> AcceptanceBasis:
     )
 
 
+def away() -> AcceptanceBasis:
+    """No node answers: workers for a reason of three lines, the others because their host keys are not known."""
+    basis = whole()
+    slow = "{0} ({1}) does not answer\nits console may say why\nthen: hpcforge status -n {0}"
+    workers = {node.name for node in basis.cluster.workers}
+    observed = {
+        node.name: Observation(node.name, unreachable=slow.format(node.name, node.address), reason="timeout")
+        if node.name in workers
+        else Observation(node.name, unreachable="the inventory has no host key: use --trust-new", reason="no-host-key")
+        for node in basis.cluster.nodes
+    }
+    unreachable = {name: str(seen.unreachable) for name, seen in observed.items()}
+    head = observed[basis.cluster.slurm.controller]
+    return replace(basis, observed=observed, head=head, plan=replace(basis.plan, unreachable=unreachable))
+
+
 def broken() -> AcceptanceBasis:
     """A failed test, a node that is away, less memory than declared, an override, drift; and markup in every text."""
     basis = whole()

@@ -12,7 +12,7 @@ import pytest
 from hpcforge.report.acceptance import AcceptanceBasis, acceptance_report
 from hpcforge.report.acceptance_html import acceptance_page
 from hpcforge.report.text import moment
-from tests.unit.report.acceptances import NOW_S, broken, whole
+from tests.unit.report.acceptances import NOW_S, away, broken, whole
 
 
 def page(basis: AcceptanceBasis) -> str:
@@ -47,3 +47,16 @@ def test_the_page_says_what_stops_the_acceptance_and_why() -> None:
     assert "one DIMM out until June" in text
     assert "with changes that are not committed" in text
     assert "&lt;script&gt;alert(1)" in text
+
+
+def test_drift_is_not_known_of_nodes_that_were_not_compared() -> None:
+    text = page(away())
+    assert "drift <b>not known</b>" in text
+    assert "</b> with drift" not in text
+    assert "Not known: no node was compared." in text
+    assert "every node" not in text
+    assert text.count("its console may say why") == 1
+    assert ">not known</td>" in text  # roles that differ
+    some = page(broken())
+    assert "<b>2</b> with drift, not known of 1</li>" in some
+    assert "Roles that an apply would change now. Not known of g02." in some
