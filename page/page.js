@@ -137,7 +137,8 @@ const page = (() => {
       const known = feed.load_w !== null;
       const limit = feed.limit_w === null ? "its limit is not known" : `of ${watts(feed.limit_w)}`;
       const part = known && feed.limit_w ? feed.load_w / feed.limit_w : 0;
-      box.append(make("h3", `Feed ${feed.name}: ${known ? watts(feed.load_w) : "not measured"} ${limit}`));
+      const word = part > 1 ? ", over its limit" : part > 0.9 ? ", over 90 %" : "";
+      box.append(make("h3", `Feed ${feed.name}: ${known ? watts(feed.load_w) : "not measured"} ${limit}${word}`));
       const bar = make("div", null, `bar ${part > 1 ? "bad" : part > 0.9 ? "warn" : ""}`);
       const inner = make("span");
       inner.style.width = `${Math.min(100, part * 100)}%`;
