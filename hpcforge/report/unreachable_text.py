@@ -14,7 +14,7 @@ _WORD = re.compile(r"([\w-]+)( \([^()]{1,64}\))?")  # with an address
 def same_words(reasons: Mapping[str, str]) -> dict[str, str]:
     """Reasons by node; of those that differ only in the node itself, each without its name and address.
 
-    `NODE (ADDRESS)` is `the node` there, and its name alone, as in a command, `NODE`.
+    `NODE (ADDRESS)` is `the node` there; its name alone, as in a command, `NODE`, and that address alone `ADDRESS`.
     """
     general = {name: _general(name, why) for name, why in reasons.items()}
     count = Counter(general.values())
@@ -22,7 +22,11 @@ def same_words(reasons: Mapping[str, str]) -> dict[str, str]:
 
 
 def _general(name: str, why: str) -> str:
-    return _WORD.sub(lambda word: word[0] if word[1] != name else "the node" if word[2] else "NODE", why)
+    addresses = {word[2] for word in _WORD.finditer(why) if word[1] == name and word[2]}
+    why = _WORD.sub(lambda word: word[0] if word[1] != name else "the node" if word[2] else "NODE", why)
+    for address in addresses:
+        why = why.replace(address.strip(" ()"), "ADDRESS")
+    return why
 
 
 def nodes_by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:

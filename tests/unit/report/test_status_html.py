@@ -102,8 +102,8 @@ def test_ten_thousand_nodes_are_folded_by_rack(cluster: Cluster) -> None:
               for number, node in enumerate(nodes)]  # fmt: skip
     status = Status("large", "head01", tuple(states), {}, None, None, History(), Recorded())
     page = status_page(status, replace(cluster, nodes=nodes), NOW)
-    assert page.count('<details class="rack">') == 250  # each is closed, and not laid out
-    assert '<details class="rack" open' not in page
+    assert page.count('<details class="rack long">') == 250  # each is closed, and not laid out
+    assert " open>" not in page
     assert page.count("<td>w0") == 10_000
     assert page.count('class="alert') == 200
     assert "And 3134 more" in page

@@ -45,10 +45,12 @@ def test_nodes_that_are_off_are_one_line_and_one_alone_keeps_its_address() -> No
 def test_nodes_whose_reasons_name_them_in_commands_are_together() -> None:
     """The command that starts a machine has its name; another node's name is kept."""
     down = {name: f"no route to {name} (10.1.0.1): if it is stopped: vagrant up {name}" for name in ("w1", "w2")}
+    refused = {name: f"{name} (10.1.0.{name[1:]}) is shut\nport 22 of 10.1.0.{name[1:]}: no" for name in ("w5", "w6")}
     swapped = {name: f"w1 answers at the address of {name} (10.1.0.2)\nboth lines" for name in ("w3", "w4")}
-    assert nodes_by_reason(down | swapped) == {
+    assert nodes_by_reason(down | swapped | refused) == {
         "no route to the node: if it is stopped: vagrant up NODE": ["w1", "w2"],
         "w1 answers at the address of the node\nboth lines": ["w3", "w4"],
+        "the node is shut\nport 22 of ADDRESS: no": ["w5", "w6"],
     }
     apart = {"w1": down["w1"], "w10": "w1 is not w10-a"}
     assert same_words(apart) == apart
