@@ -215,6 +215,10 @@ def _threshold(line: Threshold) -> str:
 def _nodes(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterator[AcceptedNode]:
     slurm = parse_slurm_nodes(basis.head.answers.get(SLURM_NODES, ""))
     away = {**basis.plan.unreachable, **basis.plan.refused}
+    passed: dict[str, dict[str, None]] = {}
+    for test in tests:
+        for name in test.passed:
+            passed.setdefault(name, {})[test.test] = None
     differs: dict[str, list[str]] = {}
     for step in basis.plan.steps:
         for name in step.changes:
@@ -231,7 +235,7 @@ def _nodes(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterator[Ac
             slurm=slurm[node.name][0].lower() if node.name in slurm else None,
             run=run if isinstance(run, int) else None,
             differs=tuple(differs.get(node.name, ())),
-            passed=tuple(dict.fromkeys(test.test for test in tests if node.name in test.passed)),
+            passed=tuple(passed.get(node.name, ())),
             compared=node.name not in away,
         )
 
@@ -298,8 +302,9 @@ def _of_tests(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterator
             continue
         reasons: dict[str, list[str]] = {}
         tested = {*record.verdict.nodes, *(record.part.nodes if record.part else ())}
+        passed = {*test.passed}
         for node in test.nodes:
-            if node not in test.passed:
+            if node not in passed:
                 unsure = "changed since it was tested" if node in tested else _NEVER_TESTED
                 reasons.setdefault(record.verdict.left_out.get(node) or unsure, []).append(node)
         for why, nodes in reasons.items():

@@ -12,7 +12,7 @@ import pytest
 from hpcforge.report.acceptance import AcceptanceBasis, acceptance_report
 from hpcforge.report.acceptance_html import acceptance_page
 from hpcforge.report.text import moment
-from tests.unit.report.acceptances import NOW_S, away, broken, whole
+from tests.unit.report.acceptances import NOW_S, away, broken, large, whole
 
 
 def page(basis: AcceptanceBasis) -> str:
@@ -60,3 +60,17 @@ def test_drift_is_not_known_of_nodes_that_were_not_compared() -> None:
     some = page(broken())
     assert "<b>2</b> with drift, not known of 1</li>" in some
     assert "Roles that an apply would change now. Not known of g02." in some
+
+
+def test_ten_thousand_nodes_are_folded_by_rack() -> None:
+    """Each node's numbers are there; what is not folded is short."""
+    text = page(large())
+    assert text.count('<details class="long">') == 2 * 250 + 1  # what was built, one test with numbers; the head's rack
+    assert "<details open" not in text
+    opened = re.sub(r'<details class="long">.*?</details>', "", text, flags=re.DOTALL)
+    assert opened.count("<tr") < 100
+    assert len(re.findall(r"<strong>w\d{5}</strong>", text)) == 10_000
+    assert "Rack r001, 40 nodes; copy_gb_per_s (GB/s): 1,040 to 1,079</summary>" in text
+    assert "Rack r001, 40 nodes; no answer: 13" in text
+    assert max(map(len, re.findall(r"<td[^>]*>([^<]*)", opened))) <= 400  # longer hostlists are folded, too
+    assert len(text) < 400 * 10_000

@@ -1,5 +1,6 @@
 import base64
 import hashlib
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -173,6 +174,17 @@ def test_large_site_is_folded() -> None:
     assert "g[0001-2499] \N{MULTIPLICATION SIGN} 2499" in page.text
     assert "g[0001-0020]" in page.text
     assert "gpu001" not in page.text
+    assert page.all("details") == []
+
+
+def test_ten_thousand_nodes_in_racks_that_are_not_alike_are_folded() -> None:
+    text = design_html.page(designs.unlike())
+    assert text.count('<details class="long">') == 2
+    assert text.count("<summary>2,500 kinds of racks</summary>") == 2
+    opened = re.sub(r'<details class="long">.*?</details>', "", text, flags=re.DOTALL)
+    assert opened.count("<tr") < 100
+    assert "g2499" in text
+    assert len(text) < 500 * 10_000
 
 
 def test_switches_of_racks_that_are_alike_are_drawn_without_their_names() -> None:
