@@ -157,7 +157,7 @@ def _judged(tests: Sequence[AcceptedTest], exceptions: Sequence[AcceptanceExcept
     stops = [found for found in exceptions if found.stops]
     if stops or not tests:
         kinds = dict.fromkeys(found.kind for found in stops)
-        counts = [f"{kind} ({sum(_number(found) for found in stops if found.kind == kind)})" for kind in kinds]
+        counts = [f"{kind} ({sum(_number(found) for found in stops if found.kind == kind):,})" for kind in kinds]
         return "not accepted", "Not accepted: " + (", ".join(counts) or "the blueprint names no test")
     if exceptions:
         return "accepted with exceptions", f"All tests passed, with {plural(len(exceptions), 'exception')}"

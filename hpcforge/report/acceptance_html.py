@@ -174,14 +174,14 @@ def _by_node(header: Sequence[str], rows: Mapping[str, PageRow], racks: Racks, t
         summary = f"Rack {rack}" if rack else "In no rack"
         worst = Counter(row.tag for row in own.values() if row.tag in _TAGS)
         parts = [plural(len(own), "node"), *(f"{_TAGS[tag]}: {count}" for tag, count in worst.items())]
-        parts += _spans(header[1:], [row.cells for row in own.values()])
+        parts += _spans(header[1:], [row.cells for row in own.values() if not row.tag])
         yield replace(_table(header, _alike(own), title, note), summary=f"{summary}, {'; '.join(parts)}")
         title = note = ""
 
 
 def _spans(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """Yield the least and the most of each column of numbers."""
-    for name, column in zip(names, zip(*rows, strict=True), strict=True):
+    for name, column in zip(names, zip(*rows, strict=True), strict=False):
         with suppress(ValueError):
             numbers = {float(cell.replace(",", "")): cell for cell in column if cell != "-"}
             if len(numbers) > 1:
