@@ -147,8 +147,8 @@ def _faults(found: Status) -> Iterator[Mapping[str, object]]:
     for reason in dict.fromkeys(node.reason for node in found.nodes if node.unreachable is not None):
         name, severity, command = _UNREACHABLE.get(reason, _AWAY)
         away = {node.name: node.unreachable for node in found.nodes if node.unreachable and node.reason == reason}
-        for nodes, _, why in by_reason(away):
-            yield _fault(name, severity, nodes, why, command)
+        for nodes, count, why in by_reason(away):
+            yield _fault(name, severity, nodes, why, command.replace("NODE", nodes) if count == 1 else command)
     for node in found.nodes:
         for trouble in node.troubles:
             yield _fault("Trouble", "warning", node.name, trouble, "hpcforge apply BLUEPRINT")

@@ -132,6 +132,8 @@ def test_what_is_over_its_limit_has_the_word() -> None:
     assert f'<span class="tag error">{lost}</span>' in text
     assert "2 feeds over the limit" in text
     assert "over the limit</strong>" not in design_html.page(unit)
+    small = replace(unit, power=replace(unit.power, limit_w=1.0))
+    assert '<strong class="over">over the site limit 1 W</strong>' in design_html.page(small)
     first, *others = unit.racks
     heavy = replace(first, limit_w=1.0, limit_kg=1.0, cooling_limit_w=1.0)
     assert design_html.page(replace(unit, racks=(heavy, *others))).count("(over)") == 5  # of them two on the drawing

@@ -88,6 +88,8 @@ def test_nodes_away_for_one_reason_are_one_fault_and_a_missing_host_key_is_no_ou
     ]
     page = status_page(replace(found, nodes=nodes), cluster, NOW)
     assert "<code>hpcforge apply BLUEPRINT --trust-new</code>" in page
+    assert "ssh g01; then its console" in page
+    assert "ssh NODE; then its console" in page
     assert "not known: 2; works: 2" in page  # rack r3: no fault of theirs
 
 
