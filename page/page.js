@@ -97,6 +97,7 @@ const page = (() => {
         const bad = nodes.filter((node) => kind(node) === "bad").length;
         const summary = make("summary", title);
         summary.append(make("span", `, ${nodes.length} nodes${bad ? `; ${KINDS.bad}: ${bad}` : ""}`, "soft"));
+        summary.id = `rack-${rack}`;
         box.append(summary);
         box.open = opened.has(rack) || nodes.some((node) => node.name === chosen);
         if (box.open) rows();
@@ -113,6 +114,7 @@ const page = (() => {
       function line(node) {
         const row = make("button", null, `node ${kind(node)}`);
         row.type = "button";
+        row.id = `node-${node.name}`;
         row.setAttribute("aria-pressed", String(node.name === chosen));
         const name = make("span", node.name, "name");
         name.append(make("span", [node.state, KINDS[kind(node)]].find(Boolean), "state"));
@@ -137,7 +139,8 @@ const page = (() => {
       const known = feed.load_w !== null;
       const limit = feed.limit_w === null ? "its limit is not known" : `of ${watts(feed.limit_w)}`;
       const part = known && feed.limit_w ? feed.load_w / feed.limit_w : 0;
-      box.append(make("h3", `Feed ${feed.name}: ${known ? watts(feed.load_w) : "not measured"} ${limit}`));
+      const word = part > 1 ? ", over its limit" : part > 0.9 ? ", over 90 %" : "";
+      box.append(make("h3", `Feed ${feed.name}: ${known ? watts(feed.load_w) : "not measured"} ${limit}${word}`));
       const bar = make("div", null, `bar ${part > 1 ? "bad" : part > 0.9 ? "warn" : ""}`);
       const inner = make("span");
       inner.style.width = `${Math.min(100, part * 100)}%`;
@@ -176,12 +179,14 @@ const page = (() => {
   // Draw all of it; returns where charts of the chosen node go.
   function draw(picture, chosen, choose) {
     document.title = `${picture.cluster}: ${picture.alerts ? `${picture.alerts.length} alerts` : `${picture.faults.length} faults`}`;
+    const focused = document.activeElement.id; // what keys have reached is drawn anew, too
     put("name", picture.cluster);
     put("when", `${new Date(picture.time_s * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC, by ${picture.source}`);
     totals(picture);
     alerts(picture);
     racks(picture, choose, chosen);
     power(picture);
+    if (focused) at(focused)?.focus({ preventScroll: true });
     return one(picture, chosen);
   }
 

@@ -28,7 +28,7 @@ def host_keys(target: Target) -> list[tuple[str, str]]:
             true of many is printed once.
     """
     if not target.host_keys and target.start:
-        raise UnreachableError("no-host-key", f"not started yet: {target.start}")
+        raise UnreachableError("no-route", f"not started yet: {target.start}")
     if not target.host_keys:
         raise UnreachableError(
             "no-host-key",

@@ -40,6 +40,7 @@ class Observation:
     answers: Mapping[str, str] = field(default_factory=dict)  # output of the commands that were asked for
     python: bool = True
     unreachable: str | None = None
+    reason: str | None = None  # the kind of unreachable, as an Event has it
     receipt: Mapping[str, Any] | None = None  # as in `hpcforge.node`; None: the node has not said
     at_work: Mapping[str, Any] | None = None  # another run that goes on there
     reverted: tuple[Mapping[str, Any], ...] = ()  # guarded changes that failed, or that nobody confirmed

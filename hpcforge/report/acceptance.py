@@ -16,6 +16,7 @@ from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.report.text import plural
+from hpcforge.report.unreachable_text import nodes_by_reason
 from hpcforge.run.commit import Commit
 from hpcforge.run.history import Past
 from hpcforge.slurm.nodes import drained, parse_slurm_nodes
@@ -26,6 +27,8 @@ SCHEMA_VERSION = 1
 Judgement = Literal["accepted", "accepted with exceptions", "not accepted"]
 
 _NEVER_TESTED = "never tested"
+_NOT_COMPARED = "not compared"
+_NO_HOST_KEY = "host key not known"
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class AcceptedNode:
     run: int | None  # the last run that the node has seen
     differs: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()  # tests
+    compared: bool = True  # with the blueprint; without it `differs` says nothing
 
 
 @dataclass(frozen=True)
@@ -153,11 +157,16 @@ def _judged(tests: Sequence[AcceptedTest], exceptions: Sequence[AcceptanceExcept
     stops = [found for found in exceptions if found.stops]
     if stops or not tests:
         kinds = dict.fromkeys(found.kind for found in stops)
-        counts = [f"{kind} ({sum(found.kind == kind for found in stops)})" for kind in kinds]
+        counts = [f"{kind} ({sum(_number(found) for found in stops if found.kind == kind):,})" for kind in kinds]
         return "not accepted", "Not accepted: " + (", ".join(counts) or "the blueprint names no test")
     if exceptions:
         return "accepted with exceptions", f"All tests passed, with {plural(len(exceptions), 'exception')}"
     return "accepted", "All tests passed, and every node is as the blueprint asks"
+
+
+def _number(found: AcceptanceException) -> int:
+    """How many nodes, or one test."""
+    return len(found.nodes) if found.kind in (_NOT_COMPARED, _NO_HOST_KEY) else 1
 
 
 def _tests(basis: AcceptanceBasis) -> Iterator[AcceptedTest]:
@@ -205,6 +214,11 @@ def _threshold(line: Threshold) -> str:
 
 def _nodes(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterator[AcceptedNode]:
     slurm = parse_slurm_nodes(basis.head.answers.get(SLURM_NODES, ""))
+    away = {**basis.plan.unreachable, **basis.plan.refused}
+    passed: dict[str, dict[str, None]] = {}
+    for test in tests:
+        for name in test.passed:
+            passed.setdefault(name, {})[test.test] = None
     differs: dict[str, list[str]] = {}
     for step in basis.plan.steps:
         for name in step.changes:
@@ -221,7 +235,8 @@ def _nodes(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterator[Ac
             slurm=slurm[node.name][0].lower() if node.name in slurm else None,
             run=run if isinstance(run, int) else None,
             differs=tuple(differs.get(node.name, ())),
-            passed=tuple(dict.fromkeys(test.test for test in tests if node.name in test.passed)),
+            passed=tuple(passed.get(node.name, ())),
+            compared=node.name not in away,
         )
 
 
@@ -246,8 +261,7 @@ def _exceptions(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterat
     for test in tests:
         if test.status != "passed":
             yield AcceptanceException("test not passed", test.nodes, test.test, test.detail or test.status, True)
-    for name, why in {**plan.unreachable, **plan.refused}.items():
-        yield AcceptanceException("not compared", (name,), "left out of this report", why, True)
+    yield from _not_compared(basis)
     for short in plan.shortfalls:
         what = f"{short.what} {short.observed}, declared {short.declared}"
         yield AcceptanceException("less than declared", (short.node,), what, short.todo or short.override, True)
@@ -268,6 +282,16 @@ def _exceptions(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterat
     yield from (AcceptanceException("rehearsal", (), text, "not the real machines") for text in basis.not_real)
 
 
+def _not_compared(basis: AcceptanceBasis) -> Iterator[AcceptanceException]:
+    """Yield nodes that were left out, those of one reason together."""
+    away = {**basis.plan.unreachable, **basis.plan.refused}
+    without_key = {name for name in away if basis.observed[name].reason == "no-host-key"}
+    for why, nodes in nodes_by_reason(away).items():
+        for kind, some in ((_NO_HOST_KEY, without_key), (_NOT_COMPARED, away.keys() - without_key)):
+            if named := tuple(name for name in nodes if name in some):
+                yield AcceptanceException(kind, named, "left out of this report", why, True)
+
+
 def _of_tests(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterator[AcceptanceException]:
     """Yield the nodes of a set for which a passed test does not stand, and options that are not the usual ones."""
     by_set = {
@@ -278,8 +302,9 @@ def _of_tests(basis: AcceptanceBasis, tests: Sequence[AcceptedTest]) -> Iterator
             continue
         reasons: dict[str, list[str]] = {}
         tested = {*record.verdict.nodes, *(record.part.nodes if record.part else ())}
+        passed = {*test.passed}
         for node in test.nodes:
-            if node not in test.passed:
+            if node not in passed:
                 unsure = "changed since it was tested" if node in tested else _NEVER_TESTED
                 reasons.setdefault(record.verdict.left_out.get(node) or unsure, []).append(node)
         for why, nodes in reasons.items():

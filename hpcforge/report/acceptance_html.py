@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
@@ -11,9 +13,11 @@ from hpcforge.report.acceptance import AcceptanceReport, AcceptedNode, AcceptedT
 from hpcforge.report.design_html import environment
 from hpcforge.report.show_text import cluster_tables
 from hpcforge.report.status_text import result_words
-from hpcforge.report.text import duration, moment
+from hpcforge.report.text import duration, moment, plural
 
 _MOST_ROWS = 400  # of one table
+_OPEN = 64  # rows up to which a table is not folded by rack
+_TAGS = {"error": "no answer", "warning": "with drift"}
 _KIND = {"accepted": "good", "accepted with exceptions": "warn", "not accepted": "bad"}
 
 
@@ -27,13 +31,18 @@ class PageRow:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table; `more` rows were left out."""
+    """A table; `more` rows were left out. It is folded under `summary`, if that is not ""."""
 
     header: tuple[str, ...]
     rows: tuple[PageRow, ...]
     title: str = ""
     note: str = ""
     more: int = 0
+    summary: str = ""
+
+
+Racks = Mapping[str, str | None]  # by node
+Tables = Iterator[PageTable]
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,7 @@ def acceptance_page(report: AcceptanceReport, cluster: Cluster) -> str:
             passed=sum(test.status == "passed" for test in report.tests),
             gpus=sum(node.gpus.count for node in cluster.nodes if node.gpus),
             differing=sum(bool(node.differs) for node in report.nodes),
+            compared=sum(node.compared for node in report.nodes),
             sections=[*_sections(report, cluster)],
         )
     )
@@ -72,6 +82,7 @@ def _commit(report: AcceptanceReport) -> str:
 
 
 def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSection]:
+    racks = {node.name: node.rack for node in cluster.nodes}
     yield PageSection(
         "exceptions",
         "Exceptions",
@@ -85,13 +96,16 @@ def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSectio
         tuple(_table(header, map(PageRow, map(tuple, rows))) for header, rows in cluster_tables(cluster)),
     )
     yield PageSection(
-        "built", "What was built", "What the nodes report; nodes that are alike share a row.", (_built(report.nodes),)
+        "built",
+        "What was built",
+        "What the nodes report; nodes that are alike share a row.",
+        tuple(_built(report.nodes, racks)),
     )
     yield PageSection(
         "tests",
         "Tests",
         "Each test ran through Slurm as an ordinary user." if report.tests else "The blueprint names no test.",
-        tuple(_tests(report)),
+        tuple(_tests(report, racks)),
     )
     rows = [
         PageRow((role, reason, fold(nodes)))
@@ -101,7 +115,7 @@ def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSectio
     yield PageSection(
         "drift",
         "Drift",
-        "Roles that an apply would change now." if rows else "None: every node that answered is as the blueprint asks.",
+        _drift_lead(report.nodes),
         (_table(("role", "reason", "nodes"), rows),) if rows else (),
     )
     yield PageSection(
@@ -117,6 +131,17 @@ def _sections(report: AcceptanceReport, cluster: Cluster) -> Iterator[PageSectio
     header = ("run", "started", "who", "took", "result", "commit")
     lead = "The last runs. A commit with + had other files." if runs else "No run is recorded."
     yield PageSection("runs", "Runs", lead, (_table(header, runs),) if runs else ())
+
+
+def _drift_lead(nodes: Sequence[AcceptedNode]) -> str:
+    unknown = fold([node.name for node in nodes if not node.compared])
+    if any(node.differs for node in nodes):
+        lead = "Roles that an apply would change now."
+    elif any(node.compared for node in nodes):
+        lead = "None: every node that was compared is as the blueprint asks."
+    else:
+        return "Not known: no node was compared."
+    return f"{lead} Not known of {unknown}." if unknown else lead
 
 
 def _table(header: Sequence[str], rows: Iterable[PageRow], title: str = "", note: str = "") -> PageTable:
@@ -136,20 +161,53 @@ def _exceptions(report: AcceptanceReport) -> Iterator[PageTable]:
         yield _table(("kind", "nodes", "what", "why"), rows)
 
 
-def _built(nodes: Sequence[AcceptedNode]) -> PageTable:
-    alike: dict[PageRow, list[str]] = {}
+def _by_node(header: Sequence[str], rows: Mapping[str, PageRow], racks: Racks, title: str, note: str = "") -> Tables:
+    """Yield a table in which nodes with the same row share it; a folded one for each rack where those are many."""
+    whole = _alike(rows)
+    if len(whole) <= _OPEN:
+        yield _table(header, whole, title, note)
+        return
+    by_rack: dict[str | None, dict[str, PageRow]] = {}
+    for name, row in rows.items():
+        by_rack.setdefault(racks.get(name), {})[name] = row
+    for rack, own in by_rack.items():
+        summary = f"Rack {rack}" if rack else "In no rack"
+        worst = Counter(row.tag for row in own.values() if row.tag in _TAGS)
+        parts = [plural(len(own), "node"), *(f"{_TAGS[tag]}: {count}" for tag, count in worst.items())]
+        parts += _spans(header[1:], [row.cells for row in own.values() if not row.tag])
+        yield replace(_table(header, _alike(own), title, note), summary=f"{summary}, {'; '.join(parts)}")
+        title = note = ""
+
+
+def _spans(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Yield the least and the most of each column of numbers."""
+    for name, column in zip(names, zip(*rows, strict=True), strict=False):
+        with suppress(ValueError):
+            numbers = {float(cell.replace(",", "")): cell for cell in column if cell != "-"}
+            if len(numbers) > 1:
+                yield f"{name}: {numbers[min(numbers)]} to {numbers[max(numbers)]}"
+
+
+def _alike(rows: Mapping[str, PageRow]) -> list[PageRow]:
+    names: dict[PageRow, list[str]] = {}
+    for name, row in rows.items():
+        names.setdefault(row, []).append(name)
+    return [PageRow((fold(nodes), *row.cells), row.tag) for row, nodes in names.items()]
+
+
+def _built(nodes: Sequence[AcceptedNode], racks: Racks) -> Tables:
+    rows = {}
     for node in nodes:
         cells = (
             node.hardware, node.declared, node.observed or "no answer", node.system or "-", node.slurm or "-",
-            ", ".join(node.differs) or "none", str(node.run or "-"),
+            ", ".join(node.differs) or ("none" if node.compared else "not known"), str(node.run or "-"),
         )  # fmt: skip
-        tag = "error" if node.observed is None else "warning" if node.differs else "good"
-        alike.setdefault(PageRow(cells, tag), []).append(node.name)
+        rows[node.name] = PageRow(cells, "error" if node.observed is None else "warning" if node.differs else "good")
     header = ("nodes", "hardware", "declared", "found", "system", "Slurm", "roles that differ", "last run")
-    return _table(header, (PageRow((fold(names), *row.cells), row.tag) for row, names in alike.items()))
+    yield from _by_node(header, rows, racks, "")
 
 
-def _tests(report: AcceptanceReport) -> Iterator[PageTable]:
+def _tests(report: AcceptanceReport, racks: Racks) -> Tables:
     if not report.tests:
         return
     rows = [
@@ -164,24 +222,21 @@ def _tests(report: AcceptanceReport) -> Iterator[PageTable]:
         for test in report.tests
     ]  # fmt: skip
     yield _table(("result", "test", "nodes", "ranks", "numbers", "threshold", "took", "ended"), rows)
-    passed: dict[tuple[str, ...], list[str]] = {}
-    for node in report.nodes:
-        if any(node.name in test.nodes for test in report.tests):
-            passed.setdefault(node.passed, []).append(node.name)
-    by_node = [PageRow((fold(names), ", ".join(tests) or "none")) for tests, names in passed.items()]
-    yield _table(("nodes", "passed, and unchanged since"), by_node, "By node")
+    tested = {name for test in report.tests for name in test.nodes}
+    passed = {node.name: PageRow((", ".join(node.passed) or "none",)) for node in report.nodes if node.name in tested}
+    yield from _by_node(("nodes", "passed, and unchanged since"), passed, racks, "By node")
     for test in report.tests:
         if any(set(by_node) - {""} for by_node in test.numbers.values()):
-            yield _numbers(test)
+            yield from _numbers(test, racks)
 
 
-def _numbers(test: AcceptedTest) -> PageTable:
-    """What each node measured; nodes with the same numbers share a row."""
+def _numbers(test: AcceptedTest, racks: Racks) -> Tables:
+    """What each node measured."""
     measured = {node for by_node in test.numbers.values() for node in by_node}
-    names = [node for node in test.nodes if node in measured]
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for name in names:
-        alike.setdefault(tuple(by_node.get(name, "-") for by_node in test.numbers.values()), []).append(name)
-    rows = [PageRow((fold(nodes), *cells)) for cells, nodes in alike.items()]
+    rows = {
+        name: PageRow(tuple(by_node.get(name, "-") for by_node in test.numbers.values()))
+        for name in test.nodes
+        if name in measured
+    }
     note = f"Threshold: {'; '.join(test.thresholds)}." if test.thresholds else ""
-    return _table(("nodes", *test.numbers), rows, f"{test.test} on {fold(test.nodes)}", note)
+    yield from _by_node(("nodes", *test.numbers), rows, racks, f"{test.test} on {fold(test.nodes)}", note)

@@ -34,10 +34,11 @@ class LoadBar:
 
 @dataclass(frozen=True)
 class FeedRows:
-    """A feed: its own row, then one for each phase."""
+    """A feed: its own row, then one for each phase. `over` says that one is above its limit, and when; else ""."""
 
     feed: FeedLoad
     rows: tuple[LoadBar, ...]
+    over: str
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,22 @@ def feed_rows(design: Design) -> tuple[FeedRows, ...]:
     rows = (_feed(feed, watts, amperes, judged) for feed in design.feeds)
     if len(design.feeds) > 1:
         return tuple(rows)
-    return tuple(FeedRows(feed.feed, tuple(replace(row, lost=_NONE) for row in feed.rows)) for feed in rows)
+    return tuple(replace(feed, rows=tuple(replace(row, lost=_NONE) for row in feed.rows)) for feed in rows)
 
 
 def _feed(feed: FeedLoad, watts: float, amperes: float, judged: bool) -> FeedRows:
     whole = _row("Feed", (feed.load_w, feed.load_w_one_lost, feed.limit_w), watts, power, judged)
     phases = (_row(p.name, (p.load_a, p.load_a_one_lost, p.limit_a), amperes, amps, judged) for p in feed.phases)
-    return FeedRows(feed, (whole, *phases))
+    return FeedRows(feed, (whole, *phases), _over(feed, judged))
+
+
+def _over(feed: FeedLoad, judged: bool) -> str:
+    loads = [(feed.load_w, feed.load_w_one_lost, feed.limit_w)]
+    loads += [(phase.load_a, phase.load_a_one_lost, phase.limit_a) for phase in feed.phases]
+    limited = [(load, lost, limit) for load, lost, limit in loads if limit is not None]
+    if any(load > limit for load, _, limit in limited):
+        return "over its limit"
+    return "over its limit with one feed lost" if judged and any(lost > limit for _, lost, limit in limited) else ""
 
 
 def _row(

@@ -25,7 +25,7 @@ from hpcforge.report.pages import page_environment
 from hpcforge.report.similar_racks import Alike, alike, in_row_order
 from hpcforge.report.text import clean, plural
 
-_DRAWN_EACH = 64  # racks; above it those that are alike are drawn once
+_DRAWN_EACH = 64  # racks; above it those that are alike are drawn once, and tables of more kinds are folded
 _MOST_DRAWN = 64  # drawings of a large site
 _MOST_REMARKS = 200  # of each severity
 
@@ -60,13 +60,15 @@ def page(design: Design, cabled: Sequence[Cabled] = ()) -> str:
         design=design,
         verdict=_verdict(design),
         remarks=_remarks(design.diagnostics),
-        feeds=feed_rows(design),
+        feeds=(feeds := feed_rows(design)),
+        feeds_over=sum(bool(feed.over) for feed in feeds),
         room=room(design, large=large),
         groups=groups,
         pdu_groups=[group for group in alike(racks, phases=True) if group.rack.pdus],
         large=large,
         drawings=[(group, Markup(svg)) for group, svg in zip(drawn, design_svg.elevations(drawn), strict=True)],  # noqa: S704
         undrawn=[name for group in groups[_MOST_DRAWN:] for name in group.names] if large else [],
+        most_open=_DRAWN_EACH,
         one_lost=words.one_lost(design),
         used_feeds=sum(bool(feed.racks) for feed in design.feeds),
         racks_used_u=sum(rack.used_u for rack in design.racks),

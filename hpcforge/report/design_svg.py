@@ -99,13 +99,17 @@ def _heading(svg: ET.Element, group: Alike, width: float) -> None:
         put_text(svg, _FAILS, _LEFT + width, 16, "line bad end")
     limit = f" of {power(rack.limit_w)}" if rack.limit_w is not None else ""
     unknown = f" + {len(rack.power_unknown)} not known" if rack.power_unknown else ""
-    over = rack.limit_w is not None and rack.power_w > rack.limit_w
-    put_text(svg, fit(f"{power(rack.power_w)}{unknown}{limit}", width, 10.5), _LEFT, 33, "line bad" if over else "line")
+    _judged(svg, f"{power(rack.power_w)}{unknown}{limit}", 33, width, (rack.power_w, rack.limit_w))
     used = f"{rack.used_u} U" if rack.height_u is None else f"{rack.used_u} of {rack.height_u} U"
     limit = f" of {whole(rack.limit_kg, 'kg')}" if rack.limit_kg is not None else ""
-    heavy = rack.limit_kg is not None and rack.weight_kg > rack.limit_kg
-    weight = fit(f"{used}, {rack.weight_kg:,.0f}{limit or ' kg'}", width, 10.5)
-    put_text(svg, weight, _LEFT, 48, "line bad" if heavy else "line")
+    _judged(svg, f"{used}, {rack.weight_kg:,.0f}{limit or ' kg'}", 48, width, (rack.weight_kg, rack.limit_kg))
+
+
+def _judged(svg: ET.Element, text: str, y: float, width: float, against: tuple[float, float | None]) -> None:
+    """A figure in words, and the figure and its limit: with the word if it is above."""
+    size, (figure, limit) = 10.5, against
+    over = limit is not None and figure > limit
+    put_text(svg, fit(f"{text} (over)" if over else text, width, size), _LEFT, y, "line bad" if over else "line")
 
 
 def _frame(svg: ET.Element, rack: RackDesign, units: int) -> None:

@@ -9,7 +9,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.design import Design
 from hpcforge.facility.design import PartPower, RackDesign, Remark, Training, UpsDesign
 from hpcforge.facility.units import kw
-from hpcforge.report.design_words import one_lost
+from hpcforge.report.design_words import one_lost, tons
 from hpcforge.report.fabric_text import fabrics
 from hpcforge.report.storage_text import storage
 from hpcforge.report.text import clean, plural, table, within
@@ -48,7 +48,7 @@ def _totals(design: Design) -> Iterator[str]:
         terms = f" = {kw(power.it_w)} x {power.diversity:g} diversity x {power.pue:g} PUE" if power.pue else ""
         limit = f", limit {kw(power.limit_w)}" if power.limit_w is not None else ""
         lines.append(f"site total     {total}{terms}{limit}")
-        heat = f"{kw(cooling.heat_w)} = {cooling.heat_btu_h:,.0f} BTU/h = {cooling.heat_tons:.1f} tons"
+        heat = f"{kw(cooling.heat_w)} = {cooling.heat_btu_h:,.0f} BTU/h = {tons(cooling.heat_tons)}"
         if cooling.airflow_m3_h is not None:
             air = f"{cooling.airflow_m3_h:,.0f} m3/h ({cooling.airflow_cfm or 0:,.0f} CFM)"
             heat += f", or {air} of air that warms by {cooling.rise_k:g} K"

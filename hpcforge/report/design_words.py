@@ -40,8 +40,8 @@ def weight(kilograms: float) -> str:
 
 
 def tons(value: float) -> str:
-    """Of cooling: `84.1 tons`, `26,251 tons`."""
-    return f"{value:,.1f} tons" if value < 999.95 else f"{value:,.0f} tons"
+    """Of refrigeration: `84.1 tons of cooling`, `26,251 tons of cooling`."""
+    return f"{value:,.{1 if value < 999.95 else 0}f} tons of cooling"
 
 
 def plain(value: float) -> str:

@@ -18,6 +18,7 @@ from hpcforge import bundled
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.report.pages import page_environment
 from hpcforge.report.text import clean, moment, plural
+from hpcforge.report.unreachable_text import by_reason
 from hpcforge.run.status import NodeStatus, Status
 
 _OPEN = 64  # nodes up to which racks are not folded
@@ -30,6 +31,11 @@ _WORDS = {  # as in page/page.js
     "good": "works",
 }
 _SEVERITY = {"critical": "bad", "warning": "warn"}
+_AWAY = ("Unreachable", "critical", "ssh NODE; then its console at its management controller")
+_UNREACHABLE: Mapping[str | None, tuple[str, str, str]] = {  # by reason: what it is called, severity, what to run
+    "no-host-key": ("Host key not known", "warning", "hpcforge apply BLUEPRINT --trust-new"),
+    "host-key": ("Host key differs", "critical", ""),
+}
 _DOWN = re.compile("down|fail|not_responding")
 _NO_JOBS = re.compile("drain|maint|reserved")
 _JOBS = re.compile("alloc|mix|completing")
@@ -58,6 +64,7 @@ def status_page(found: Status, cluster: Cluster, now_s: float) -> str:
 def _environment() -> Environment:
     return page_environment({
         "moment": moment,
+        "counted": plural,
         "kind_of": _kind,
         "severity_of": lambda fault: _SEVERITY.get(fault["severity"], "off"),
         "gpus": _gpu_words,
@@ -68,11 +75,13 @@ def _environment() -> Environment:
 def _kind(node: Mapping[str, object]) -> str:
     """Return what is shown of a node: a fault first, then Slurm's state."""
     state, gpus = str(node["state"]), cast("Sequence[Mapping[str, object]]", node["gpus"])
-    if not node["up"] or _DOWN.search(state):
+    if node["up"] is False or _DOWN.search(state):
         return "bad"
     if node["trouble"] or any(gpu["present"] is False for gpu in gpus):
         return "bad"
-    return "warn" if _NO_JOBS.search(state) else "busy" if _JOBS.search(state) else "good"
+    if _NO_JOBS.search(state):
+        return "warn"
+    return "busy" if _JOBS.search(state) else "good" if node["up"] or state else "off"
 
 
 def _counts(nodes: Sequence[Mapping[str, object]]) -> str:
@@ -113,7 +122,7 @@ def _node(node: Node, state: NodeStatus) -> Mapping[str, object]:
         "rack": node.rack or "",
         "rack_u": node.rack_u or 0,
         "functions": [*node.functions],
-        "up": state.unreachable is None,
+        "up": None if state.reason == "no-host-key" else state.unreachable is None,
         "state": clean(slurm),
         "reason": clean(reason) or None,
         "trouble": clean("; ".join(state.troubles)) or None,
@@ -135,10 +144,12 @@ def _gpus(node: Node, state: NodeStatus) -> Iterator[Mapping[str, object]]:
 
 def _faults(found: Status) -> Iterator[Mapping[str, object]]:
     """Yield the faults, in the form of alerts, each with the command to run next."""
+    for reason in dict.fromkeys(node.reason for node in found.nodes if node.unreachable is not None):
+        name, severity, command = _UNREACHABLE.get(reason, _AWAY)
+        away = {node.name: node.unreachable for node in found.nodes if node.unreachable and node.reason == reason}
+        for nodes, count, why in by_reason(away):
+            yield _fault(name, severity, nodes, why, command.replace("NODE", nodes) if count == 1 else command)
     for node in found.nodes:
-        if node.unreachable is not None:
-            reach = f"ssh {node.name}; then its console at its management controller"
-            yield _fault("Unreachable", "critical", node.name, node.unreachable, reach)
         for trouble in node.troubles:
             yield _fault("Trouble", "warning", node.name, trouble, "hpcforge apply BLUEPRINT")
     for kept in found.verdicts.kept:

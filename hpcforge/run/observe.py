@@ -222,7 +222,7 @@ def _taken(seen: Observation, event: Event) -> Observation:
         accounts = Accounts(_numbers(data.get("users", "")), _numbers(data.get("groups", "")))
         return dataclasses.replace(seen, facts=data, python=False, accounts=accounts)
     if event.kind == "result" and not data["ok"]:
-        return dataclasses.replace(seen, unreachable=data["error"] or "no answer")
+        return dataclasses.replace(seen, unreachable=data["error"] or "no answer", reason=data.get("reason"))
     if event.kind == "result" and not seen.facts:
         return dataclasses.replace(seen, unreachable="its answer does not match the request")
     return seen

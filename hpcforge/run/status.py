@@ -41,6 +41,7 @@ class NodeStatus:
     nvml: Mapping[str, Any] | None = None  # what its driver says of GPUs, as `hpcforge.node.answer_types.Nvml`
     certificates: tuple[Certificate, ...] = ()
     down: DownWorker | None = None  # set where it takes no job, though no operator holds it
+    reason: str | None = None  # the kind of unreachable, as an Event has it
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,8 @@ def _node(
     state = None if slurm is None else f"{slurm[0].lower()}: {slurm[1]}" if slurm[1] else slurm[0].lower()
     number = receipt.get("run")
     run = number if isinstance(number, int) else None
-    return NodeStatus(seen.node, seen.unreachable, state, changed, run, tuple(troubles), nvml, certified)
+    shown = NodeStatus(seen.node, seen.unreachable, state, changed, run, tuple(troubles), nvml, certified)
+    return replace(shown, reason=seen.reason)
 
 
 def _with_down(node: NodeStatus, down: DownWorker | None) -> NodeStatus:

@@ -51,7 +51,7 @@ def test_a_report_is_written_of_nodes_that_do_not_answer(site: Path, capsys: pyt
     assert document["judgement"] == "not accepted"
     assert [node["observed"] for node in document["nodes"]] == [None] * 3
     kinds = [found["kind"] for found in document["exceptions"]]
-    assert kinds.count("not compared") == 3
+    assert [len(found["nodes"]) for found in document["exceptions"] if found["kind"] == "not compared"] == [3]
     assert {"test not passed", "override"} <= set(kinds)
     assert "one DIMM out" in page.read_text()
     assert document["sentence"] == "Not accepted: test not passed (1), not compared (3)"

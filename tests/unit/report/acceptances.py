@@ -72,6 +72,53 @@ def whole() -> AcceptanceBasis:
     )
 
 
+def away() -> AcceptanceBasis:
+    """No node answers: workers for a reason of three lines, the others because their host keys are not known."""
+    basis = whole()
+    slow = "{0} ({1}) does not answer\nits console may say why\nthen: hpcforge status -n {0}"
+    workers = {node.name for node in basis.cluster.workers}
+    observed = {
+        node.name: Observation(node.name, unreachable=slow.format(node.name, node.address), reason="timeout")
+        if node.name in workers
+        else Observation(node.name, unreachable="the inventory has no host key: use --trust-new", reason="no-host-key")
+        for node in basis.cluster.nodes
+    }
+    unreachable = {name: str(seen.unreachable) for name, seen in observed.items()}
+    head = observed[basis.cluster.slurm.controller]
+    return replace(basis, observed=observed, head=head, plan=replace(basis.plan, unreachable=unreachable))
+
+
+def large() -> AcceptanceBasis:
+    """Ten thousand workers in 250 racks; no two measured the same, and every third does not answer."""
+    basis = whole()
+    one, acceptance = basis.cluster.workers[0], basis.cluster.acceptance
+    assert acceptance
+    nodes = tuple(replace(one, name=f"w{n:05}", rack=f"r{n // 40:03}", rack_u=n % 40) for n in range(10_000))
+    names = tuple(node.name for node in nodes)
+    others = tuple(node for node in basis.cluster.nodes if "worker" not in node.functions)
+    tests = tuple(replace(test, nodes=names) for test in acceptance.tests)
+    slow = {name: f"{name} (10.1.0.1) does not answer" for name in names[::3]}
+    seen = {name: replace(basis.observed[one.name], node=name, receipt={"run": n}) for n, name in enumerate(names)}
+    seen |= {name: Observation(name, unreachable=why, reason="timeout") for name, why in slow.items()}
+    kept = []
+    for record in basis.recorded.kept:
+        measured = tuple(
+            {**record.verdict.measurements[0], **{m.name: 1000.0 + n for m in test.program.measures}, "host": name}
+            for test in tests
+            if test.name == record.verdict.test
+            for n, name in enumerate(names)
+        )
+        verdict = replace(record.verdict, nodes=names, measurements=measured)
+        kept.append(replace(record, verdict=verdict, stands_for=names))
+    return replace(
+        basis,
+        cluster=replace(basis.cluster, nodes=(*others, *nodes), acceptance=replace(acceptance, tests=tests)),
+        observed={**basis.observed, **seen},
+        plan=replace(basis.plan, unreachable=slow),
+        recorded=Recorded(tuple(kept)),
+    )
+
+
 def broken() -> AcceptanceBasis:
     """A failed test, a node that is away, less memory than declared, an override, drift; and markup in every text."""
     basis = whole()

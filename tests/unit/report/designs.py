@@ -190,6 +190,20 @@ def large(count: int = 2_500) -> Design:
     return _site("large", (*racks, rack("i01", (node("head01", 40, 1, "generic-1u", 650.0, 18.0),))), ())
 
 
+def unlike() -> Design:
+    """Ten thousand nodes in racks of which no two are alike."""
+
+    def more(pdu: PduLoad, number: int) -> PduLoad:
+        phases = tuple(replace(phase, load_a=phase.load_a + number / 1000) for phase in pdu.phases)
+        return replace(pdu, load_w=pdu.load_w + number, phases=phases)
+
+    racks = tuple(
+        replace(rack, power_w=rack.power_w + number, pdus=tuple(more(pdu, number) for pdu in rack.pdus))
+        for number, rack in enumerate(large().racks)
+    )
+    return replace(large(), racks=racks)
+
+
 def without_site() -> Design:
     """A blueprint that describes no room."""
     return replace(_site("lab", (), ()), has_site=False, feeds=(), diagnostics=(), training=())

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.report.acceptance import acceptance_json, acceptance_report
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
-from tests.unit.report.acceptances import NOW_S, broken, whole
+from tests.unit.report.acceptances import NOW_S, away, broken, whole
 
 
 def test_a_cluster_that_is_as_its_blueprint_asks_is_accepted() -> None:
@@ -45,6 +45,17 @@ def test_every_exception_has_its_reason() -> None:
     assert report.drift == {"time": {"drifted": (w[2], w[3])}}
     assert {"drift", "warning of a rule", "rehearsal"} <= kinds.keys()
     assert json.loads(json.dumps(acceptance_json(report)))["judgement"] == "not accepted"
+
+
+def test_nodes_that_do_not_answer_are_one_exception_for_each_reason() -> None:
+    report = acceptance_report(away())
+    kinds = {found.kind: (fold(found.nodes), found.why.splitlines()[0]) for found in report.exceptions}
+    assert kinds == {
+        "host key not known": ("head01,login01,stor01", "the inventory has no host key: use --trust-new"),
+        "not compared": ("g[01-16]", "the node does not answer"),
+    }
+    assert report.sentence == "Not accepted: host key not known (3), not compared (16)"
+    assert not any(node.compared for node in report.nodes)
 
 
 def test_without_a_verdict_nothing_is_accepted() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hpcforge.report.acceptance import AcceptanceBasis, acceptance_report
 from hpcforge.report.acceptance_html import acceptance_page
 from hpcforge.report.text import moment
-from tests.unit.report.acceptances import NOW_S, broken, whole
+from tests.unit.report.acceptances import NOW_S, away, broken, large, whole
 
 
 def page(basis: AcceptanceBasis) -> str:
@@ -47,3 +47,30 @@ def test_the_page_says_what_stops_the_acceptance_and_why() -> None:
     assert "one DIMM out until June" in text
     assert "with changes that are not committed" in text
     assert "&lt;script&gt;alert(1)" in text
+
+
+def test_drift_is_not_known_of_nodes_that_were_not_compared() -> None:
+    text = page(away())
+    assert "drift <b>not known</b>" in text
+    assert "</b> with drift" not in text
+    assert "Not known: no node was compared." in text
+    assert "every node" not in text
+    assert text.count("its console may say why") == 1
+    assert ">not known</td>" in text  # roles that differ
+    some = page(broken())
+    assert "<b>2</b> with drift, not known of 1</li>" in some
+    assert "Roles that an apply would change now. Not known of g02." in some
+
+
+def test_ten_thousand_nodes_are_folded_by_rack() -> None:
+    """Each node's numbers are there; what is not folded is short."""
+    text = page(large())
+    assert text.count('<details class="rack long">') == 2 * 250 + 1  # built, one test; the head's rack
+    assert "<details open" not in text
+    opened = re.sub(r'<details class="(?:rack )?long">.*?</details>', "", text, flags=re.DOTALL)
+    assert opened.count("<tr") < 100
+    assert len(re.findall(r"<strong>w\d{5}</strong>", text)) == 10_000
+    assert "Rack r001, 40 nodes; copy_gb_per_s (GB/s): 1,040 to 1,079</summary>" in text
+    assert "Rack r001, 40 nodes; no answer: 13" in text
+    assert max(map(len, re.findall(r"<td[^>]*>([^<]*)", opened))) <= 400  # longer hostlists are folded, too
+    assert len(text) < 400 * 10_000

@@ -30,6 +30,7 @@ WIDTHS = (390, 1280, 2560)
 SCHEMES = {"light": ("1", 390), "dark": ("0", 1280)}  # Chromium's number, and how wide the frame is that axe reads
 DRAWN_LIGHT = {"labels"}  # a sheet of paper
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')  # keeps axe out, too
+PLAIN = '<style>[role="group"] { background: none !important }</style>'  # axe judges no colour on a gradient
 CONTROL = """<!DOCTYPE html><html><body><img src="data:,"><p style="color:#ccc;background:#fff">faint</p>
 <div style="overflow:auto;height:20px"><p>a<p>b<p>c</div></body></html>"""
 FLAGS = (
@@ -95,7 +96,9 @@ def checked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def _frame(name: str, text: str, width: int, *, with_axe: bool) -> str:
     """Return a frame with a page; one that axe reads has no policy here, which would keep axe out."""
-    inside = POLICY.sub("", text).replace("</body>", '<script src="axe.js"></script></body>') if with_axe else text
+    inside = (
+        POLICY.sub("", text).replace("</body>", f'{PLAIN}<script src="axe.js"></script></body>') if with_axe else text
+    )
     return f'<iframe id="{name}" width="{width}" height="900" style="border:0" srcdoc="{html.escape(inside)}"></iframe>'
 
 
@@ -144,12 +147,24 @@ def test_a_page_says_all_without_a_script(name: str) -> None:
     assert not re.search(r'tabindex="[1-9-]', page)
 
 
-def test_the_live_page_has_rows_of_the_racks_alone_that_are_open(tmp_path: Path) -> None:
+def _drawn(folder: Path, page: str) -> str:
+    """Return the document that Chromium makes of a page with scripts."""
     assert CHROMIUM
-    page = POLICY.sub("", statuses.live_page(statuses.large()))
-    (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", str(tmp_path / "page.html")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    body = done.stdout.partition("<script")[0]
+    (folder / "page.html").write_text(POLICY.sub("", page), encoding="utf-8")
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", str(folder / "page.html")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+
+
+def test_the_live_page_keeps_the_place_of_keys_when_it_is_drawn_again(tmp_path: Path) -> None:
+    for place in ("node-g07", "rack-r007"):
+        whole = statuses.cluster() if place.startswith("node") else statuses.large()
+        again = f'''page.at("{place}").focus(); page.draw(picture, null, () => {{}});
+            document.title = `${{document.activeElement.id}} has it`;</script></body>'''
+        page = statuses.live_page(whole).replace("</script></body>", again)
+        assert f"<title>{place} has it</title>" in _drawn(tmp_path, page)
+
+
+def test_the_live_page_has_rows_of_the_racks_alone_that_are_open(tmp_path: Path) -> None:
+    body = _drawn(tmp_path, statuses.live_page(statuses.large())).partition("<script")[0]
     assert body.count("<details") == 250
     assert body.count('<button class="node') == body.count('type="button"') == 40  # of the chosen node's rack

@@ -1,5 +1,6 @@
 import base64
 import hashlib
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -9,6 +10,7 @@ import pytest
 
 from hpcforge.facility.design import Position, Remark
 from hpcforge.report import design_html, design_svg, fabric_html, fabric_labels, fabric_svg
+from hpcforge.report.design_charts import feed_rows
 from tests.unit.report import designs
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -100,10 +102,41 @@ def test_the_policy_names_the_one_script() -> None:
 
 def test_figures_are_on_the_page() -> None:
     page = Outline(design_html.page(designs.unit()))
-    for figure in ("331.4 kW", "402.7 kW", "84.8 tons", "3 of 3", "41.0 kW of 44.0 kW", "93 % of limit"):
+    for figure in (
+        "331.4 kW",
+        "402.7 kW",
+        "298.3 kW",
+        "84.8 tons of cooling",
+        "3 of 3",
+        "41.0 kW of 44.0 kW",
+        "93 % of limit",
+    ):
         assert figure in page.text, figure
     assert len([svg for svg in page.all("svg") if svg["class"] == "rack"]) == 10
     assert "gpu032" in page.text
+
+
+def test_what_is_over_its_limit_has_the_word() -> None:
+    """Feeds first: load against limit, and with one feed lost, where that is asked."""
+    unit = designs.unit()
+    feed, second, third = unit.feeds
+    feeds = (replace(feed, limit_w=feed.load_w - 1), replace(second, limit_w=second.load_w + 1), third)
+    over, lost = "over its limit", "over its limit with one feed lost"
+    assert [rows.over for rows in feed_rows(replace(unit, feeds=feeds))] == [over, lost, ""]
+    not_asked = replace(unit, feeds=feeds, power=replace(unit.power, survive="none"))
+    assert [rows.over for rows in feed_rows(not_asked)] == [over, "", ""]
+    hot = replace(feed, phases=(replace(feed.phases[0], limit_a=1.0), *feed.phases[1:]))
+    assert feed_rows(replace(unit, feeds=(hot,)))[0].over == over
+    text = design_html.page(replace(unit, feeds=feeds))
+    assert f'<span class="tag error">{over}</span>' in text
+    assert f'<span class="tag error">{lost}</span>' in text
+    assert "2 feeds over the limit" in text
+    assert "over the limit</strong>" not in design_html.page(unit)
+    small = replace(unit, power=replace(unit.power, limit_w=1.0))
+    assert '<strong class="over">over the site limit 1 W</strong>' in design_html.page(small)
+    first, *others = unit.racks
+    heavy = replace(first, limit_w=1.0, limit_kg=1.0, cooling_limit_w=1.0)
+    assert design_html.page(replace(unit, racks=(heavy, *others))).count("(over)") == 5  # of them two on the drawing
 
 
 def test_racks_that_differ_in_phases_only_are_one_row_and_several_pdus() -> None:
@@ -143,6 +176,17 @@ def test_large_site_is_folded() -> None:
     assert "g[0001-2499] \N{MULTIPLICATION SIGN} 2499" in page.text
     assert "g[0001-0020]" in page.text
     assert "gpu001" not in page.text
+    assert page.all("details") == []
+
+
+def test_ten_thousand_nodes_in_racks_that_are_not_alike_are_folded() -> None:
+    text = design_html.page(designs.unlike())
+    assert text.count('<details class="long">') == 2
+    assert text.count("<summary>2,500 kinds of racks</summary>") == 2
+    opened = re.sub(r'<details class="long">.*?</details>', "", text, flags=re.DOTALL)
+    assert opened.count("<tr") < 100
+    assert "g2499" in text
+    assert len(text) < 500 * 10_000
 
 
 def test_switches_of_racks_that_are_alike_are_drawn_without_their_names() -> None:

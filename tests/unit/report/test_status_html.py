@@ -70,18 +70,42 @@ def test_it_says_without_a_script_what_is_wrong_first(cluster: Cluster, found: S
         assert f"<td>{node.name}</td>" in page
 
 
+def test_nodes_away_for_one_reason_are_one_fault_and_a_missing_host_key_is_no_outage(
+    cluster: Cluster, found: Status
+) -> None:
+    names = [node.name for node in cluster.workers[4:10]]
+    away = {name: NodeStatus(name, f"{name} (10.0.0.1) does not answer", None, None, None, reason="timeout")
+            for name in names[:3]}  # fmt: skip
+    away |= {name: NodeStatus(name, "the inventory has no host key: use --trust-new", None, None, None,
+                              reason="no-host-key") for name in names[3:]}  # fmt: skip
+    nodes = tuple(away.get(node.name, node) for node in found.nodes)
+    shown = picture(replace(found, nodes=nodes), cluster, NOW)
+    faults = [(fault["name"], fault["place"], fault["severity"]) for fault in shown["faults"]]  # type: ignore[attr-defined]
+    assert faults[:3] == [
+        ("Unreachable", "g01", "critical"),
+        ("Unreachable", "g[05-07]", "critical"),
+        ("Host key not known", "g[08-10]", "warning"),
+    ]
+    page = status_page(replace(found, nodes=nodes), cluster, NOW)
+    assert "<code>hpcforge apply BLUEPRINT --trust-new</code>" in page
+    assert "ssh g01; then its console" in page
+    assert "ssh NODE; then its console" in page
+    assert "not known: 2; works: 2" in page  # rack r3: no fault of theirs
+
+
 def test_ten_thousand_nodes_are_folded_by_rack(cluster: Cluster) -> None:
     worker = cluster.workers[0]
     nodes = tuple(
         replace(worker, name=f"w{number:05}", rack=f"r{number // 40:03}", rack_u=number % 40)
         for number in range(10_000)
     )
-    states = [NodeStatus(node.name, "no route" if number % 3 == 0 else None, "idle", None, 1)
+    states = [NodeStatus(node.name, "no route" if number % 3 == 0 else None, "idle", None, 1,
+                         ("GPUs 3, declared 4",) if number % 3 == 1 else ())
               for number, node in enumerate(nodes)]  # fmt: skip
     status = Status("large", "head01", tuple(states), {}, None, None, History(), Recorded())
     page = status_page(status, replace(cluster, nodes=nodes), NOW)
-    assert page.count('<details class="rack">') == 250  # each is closed, and not laid out
-    assert '<details class="rack" open' not in page
+    assert page.count('<details class="rack long">') == 250  # each is closed, and not laid out
+    assert " open>" not in page
     assert page.count("<td>w0") == 10_000
     assert page.count('class="alert') == 200
     assert "And 3134 more" in page
