@@ -22,6 +22,7 @@ FLOORS: Mapping[Quantity, float] = {
     "reorders_per_1000_segments": 5.0,
 }
 _MULTIPLE = 5.0
+_MOST_PATHS = 4  # of so many pairs at most one is a path by itself: more are a longer way by design
 _ROUNDS = 3
 _PARTNERS, _CONTROLS = 2, 2  # in a round
 Values = Mapping[tuple[int, int], Sequence[Symptom]]
@@ -94,30 +95,38 @@ def _suspects(state: State, quantity: Quantity, rail: int, values: Values) -> _S
     for pair, of_pair in values.items():
         for node in pair:
             by_node[node] += of_pair
-    usual = median_low(median_low(each.least for each in of_node) for of_node in by_node.values())
-    line = _lines(state, quantity, usual, values)
+    line = _lines(state, quantity, values)
+    late = {each for of_pair in values.values() for each in of_pair if each.least > line[_compared(state, each)]}
     high: dict[Part, Sequence[Symptom]] = {
-        Part("cable", node, rail): of_node
-        for node, of_node in by_node.items()
-        if all(each.least > line[each.round] for each in of_node)
+        Part("cable", node, rail): of_node for node, of_node in by_node.items() if late.issuperset(of_node)
     }
     bad = {part.of for part in high}
-    for (a, b), of_pair in values.items():
-        if bad.isdisjoint((a, b)) and all(each.least > line[each.round] for each in of_pair):
-            high[Part("pair", a, b)] = of_pair
+    paths = [pair for pair, of_pair in values.items() if bad.isdisjoint(pair) and late.issuperset(of_pair)]
+    if _MOST_PATHS * len(paths) <= len(values):
+        high |= {Part("pair", *pair): values[pair] for pair in paths}
     ends = {node for part in high for node in ((part.of, part.at) if part.kind == "pair" else (part.of,))}
-    others = [each.value for pair, of_pair in values.items() if ends.isdisjoint(pair) for each in of_pair]
     healthy = [pair for pair in values if ends.isdisjoint(pair)]
-    return _Suspects(quantity, median(others) if others else usual, line[min(line)], high, healthy)
+    others = [each.value for pair in healthy for each in values[pair]] or [0.0]
+    return _Suspects(quantity, median(others), line[min(line)], high, healthy)
 
 
-def _lines(state: State, quantity: Quantity, usual: float, values: Values) -> Mapping[int, float]:
-    """Return the highest value of each round that is not high."""
+def _compared(state: State, value: Symptom) -> tuple[int, bool]:
+    """Return what a value is compared with: its round, and whether the pair is of two leaves."""
+    return value.round, state.wiring.unit_of[value.a] != state.wiring.unit_of[value.b]
+
+
+def _lines(state: State, quantity: Quantity, values: Values) -> Mapping[tuple[int, bool], float]:
+    """Return the highest value that is not high, by what a value is compared with."""
     controls = {(now.number, pair.a, pair.b) for now in state.rounds for pair in now.pairs if pair.why == "control"}
-    of_round: dict[int, list[float]] = defaultdict(list)
+    by_node: dict[bool, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    beside: dict[tuple[int, bool], list[float]] = defaultdict(list)
     for each in (each for of_pair in values.values() for each in of_pair):
-        of_round[each.round] += [each.least] if (each.round, each.a, each.b) in controls else []
+        place = _compared(state, each)
+        beside[place] += [each.least] if (each.round, each.a, each.b) in controls else []
+        for node in (each.a, each.b):
+            by_node[place[1]][node].append(each.least)
+    usual = {across: median_low(map(median_low, of_node.values())) for across, of_node in by_node.items()}
     return {
-        number: max(FLOORS[quantity], _MULTIPLE * max([usual, *([median(beside)] if beside else [])]))
-        for number, beside in of_round.items()
+        place: max(FLOORS[quantity], _MULTIPLE * max([usual[place[1]], *([median(controls)] if controls else [])]))
+        for place, controls in beside.items()
     }

@@ -75,6 +75,8 @@ def _verdict(verdict: Verdict, again: str) -> Iterator[str]:
         yield f"  and {len(untrue) - _ROWS} more; `hpcforge verify --json` has all"
     named = verdict.isolation.named if verdict.isolation else ()
     yield from (f"  {each.part}: {each.detail}; next: {each.next_command}" for each in named[:_ROWS])
+    usual = [line for line in verdict.lines if "usual rate" in line.source] if verdict.passed else []
+    yield from (f"  line: {each.measure} at least {each.limit:.4g}, {each.source}" for each in usual[:_ROWS])
     observations = verdict.isolation.observations if verdict.isolation else ()
     yield from (f"  warning: {each}" for each in observations[:_ROWS])
     if verdict.isolation and verdict.isolation.not_loaded:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from benchmarks.simulated_cluster import fabric_of
 from hpcforge.isolation.state import Conclusion, NodeValues, Part, Quantity, Results, Round, State, Symptom
 from hpcforge.isolation.step import begin, step
 from hpcforge.isolation.symptoms import FLOORS, excesses, symptoms_again
@@ -15,15 +16,18 @@ Value = Callable[[int, int, int], float]  # of a round and a pair
 TRIP: Quantity = "round_trip_ms"
 
 
-def concluded(nodes: int, value: Value, quantity: Quantity = TRIP, slow: int | None = None) -> tuple[int, Conclusion]:
+def concluded(
+    nodes: int | NodeWiring, value: Value, quantity: Quantity = TRIP, slow: int | None = None
+) -> tuple[int, Conclusion]:
     """Rounds and names of nodes with good rates; a `slow` one computes at half speed."""
-    state, now = begin(NodeWiring(tuple(f"w{number}" for number in range(nodes))))
+    wiring = nodes if isinstance(nodes, NodeWiring) else NodeWiring(tuple(f"w{number}" for number in range(nodes)))
+    state, now = begin(wiring)
     turn: Round | Conclusion = now
     rounds = 0
     while isinstance(turn, Round):
         rounds += 1
         alone = {test.node: NodeValues((0.5 if test.node == slow else 1.0,)) for test in turn.alone}
-        pairs = {(pair.a, pair.b): (1.0, 1.0) for pair in turn.pairs}
+        pairs = {(pair.a, pair.b): (1.0, 1.0) * wiring.rails for pair in turn.pairs}
         values = [(turn.number, *pair, 0, quantity, value(turn.number, *pair)) for pair in pairs]
         state, turn = step(state, turn, Results(alone, pairs, tuple(Symptom(*each, each[-1]) for each in values)))
     return rounds, turn
@@ -68,6 +72,27 @@ def test_a_moment_or_a_busy_fleet_names_no_node(value: Value) -> None:
 
 def test_healthy_pairs_are_not_measured_again() -> None:
     assert concluded(6, lambda _, a, b: 0.3 + 0.1 * (a + b)) == (2, Conclusion(()))
+
+
+@pytest.mark.parametrize("room", [1, 2, 3])
+@pytest.mark.parametrize("nodes", [5, 6, 8])
+def test_a_longer_way_to_some_nodes_names_no_path_without_a_plan(nodes: int, room: int) -> None:
+    _, outcome = concluded(nodes, lambda _, a, b: 0.02 if (a < room) == (b < room) else 4.0)
+    assert parts(outcome) == ([Part("cable", 0)] if room == 1 else [])  # a node in a room of its own is far from all
+
+
+@pytest.mark.parametrize("nodes", [24, 40])
+def test_a_longer_way_between_two_rooms_names_no_path(nodes: int) -> None:
+    of = fabric_of(nodes, 1, 16)
+    assert len(of.units) > 1
+    rounds, outcome = concluded(of, lambda _, a, b: 0.02 if of.unit_of[a] == of.unit_of[b] else 4.0)
+    assert (rounds, outcome) == (3, Conclusion(()))
+
+
+def test_a_node_of_two_rooms_is_named() -> None:
+    of = fabric_of(40, 1, 16)
+    _, outcome = concluded(of, lambda _, a, b: 50.0 if 5 in (a, b) else 0.02 if of.unit_of[a] == of.unit_of[b] else 4.0)
+    assert parts(outcome) == [Part("cable", 5)]
 
 
 def test_a_node_that_is_slow_alone_is_not_named_for_its_round_trip() -> None:

@@ -9,7 +9,7 @@ from hpcforge.plan.test_selection import DeferredTests, SmokeRun
 from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run.smoke_tests import Reached, Verified
 from hpcforge.verify.verdict_records import Recorded
-from hpcforge.verify.verdicts import Assertion, Isolation, Verdict
+from hpcforge.verify.verdicts import Assertion, Isolation, Line, Verdict
 
 NOW = 1_800_000_000.0
 SPAN = ("w01", "w02", "w03")
@@ -93,3 +93,15 @@ def test_packets_that_a_node_doubles_are_a_warning_of_a_test_that_passed() -> No
     lines = text(Verified((Reached(SmokeRun(("pairs",), SPAN, SPAN, "asked for"), verdict),)))
     assert lines[0].startswith("pairs  passed")
     assert lines[1] == "  warning: w02: 45 of 1,000 TCP segments arrived twice, the others 0 (median)"
+
+
+def test_the_usual_rate_that_a_test_was_held_to_is_shown() -> None:
+    lines = (
+        Line("samples_per_s", "at_least", 491.825, "0.25 of the usual rate, the median of 5 runs", part=""),
+        Line("samples_per_s", "at_least", 900.0, "baseline quiet", refuses=False, part=""),
+    )
+    verdict = replace(passed("train_ddp", *SPAN), lines=lines)
+    run = SmokeRun(("train_ddp",), SPAN, SPAN, "asked for")
+    assert text(Verified((Reached(run, verdict),)))[1:] == [
+        "  line: samples_per_s at least 491.8, 0.25 of the usual rate, the median of 5 runs"
+    ]
