@@ -6,6 +6,7 @@ of them. What is needed for that is imported when a TAB asks for it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -14,6 +15,7 @@ from typing import Any
 
 import typer
 
+IN_ENVIRONMENT = "HPCFORGE_BLUEPRINT"  # names the blueprint where the command line does not
 _FUNCTIONS = ("head", "login", "storage", "worker")
 _MOST_FILES = 500  # that are looked into
 _BEGINS = 65_536  # bytes of a file in which its first keys stand
@@ -29,6 +31,11 @@ def blueprints(incomplete: str) -> list[str]:
     files = (file for pattern in (f"{begun}*.y*ml", f"{begun}*/*.y*ml") for file in _found(top, pattern))
     lead = f"{incomplete[: len(incomplete) - len(begun)]}"
     return [f"{lead}{file.relative_to(top)}" for file in islice(files, _MOST_FILES) if _is_blueprint(file)]
+
+
+def blueprints_here() -> list[str]:
+    """Return the blueprints of the folder in which the command runs."""
+    return [path for path in blueprints("") if "/" not in path]
 
 
 def nodes(context: typer.Context, incomplete: str) -> list[str]:
@@ -147,8 +154,12 @@ def _lab(context: typer.Context) -> Any:
 
 
 def _first(context: typer.Context) -> str | None:
-    """The blueprint on the line: behind an option that awaits its value, words were not yet taken for arguments."""
+    """Return the blueprint on the line, else the environment's.
+
+    Behind an option that awaits its value, words were not yet taken for arguments.
+    """
     words = [context.params.get("blueprint"), *(context.params.get("words") or ()), *context.args]
+    words.append(os.environ.get(IN_ENVIRONMENT))
     return next((str(word) for word in words if word and str(word).endswith((".yaml", ".yml"))), None)
 
 

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from hpcforge.cli import options
+from hpcforge.cli import completion, options
 
 Blueprint = Annotated[
     Path | None,
     typer.Argument(
-        help="The blueprint, a YAML file. Default: the shipped rehearsal.",
+        help="The blueprint, a YAML file. Default: the only one of this folder, else the shipped rehearsal.",
         show_default=False,
-        envvar="HPCFORGE_BLUEPRINT",
+        autocompletion=completion.blueprints,
+        envvar=completion.IN_ENVIRONMENT,
     ),
 ]
 
