@@ -44,17 +44,48 @@ def test_json_has_machines_groups_and_the_way_in(capsys: pytest.CaptureFixture[s
     assert machine["reason"].startswith("RMA 4711")
 
 
-def test_without_a_blueprint_it_is_the_rehearsal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_without_a_blueprint_it_is_that_of_the_folder_or_the_rehearsal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("HPCFORGE_BLUEPRINT", raising=False)
-    monkeypatch.setenv("HPCFORGE_LAB", f"test-none-{os.getpid()}")
-    document = said(capsys)
-    assert document["lab"] == {"kind": "nspawn", "name": None, "directory": None}  # asked for, and not up
+    for name in ("HPCFORGE_BLUEPRINT", "HPCFORGE_LAB"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    shipped = ROOT / "blueprints" / "rehearsal.yaml"
+    assert run(["inventory", "--json"]) == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert document["lab"]["kind"] == "nspawn"
     assert [machine["name"] for machine in document["machines"]] == ["head", "w01", "w02", "w03"]
+    assert f"the shipped rehearsal, {shipped}: this folder has no blueprint" in captured.err
+    site = SITE.read_text().replace("name: aurora", "name: boreas")
+    (tmp_path / "mine.yaml").write_text(site.replace("../inventory/", f"{ROOT}/inventory/"))
+    assert run(["inventory", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["name"] == "boreas"
+    assert "mine.yaml, the only blueprint of this folder" in captured.err
+    (tmp_path / "other.yml").write_text("name: other\n")
+    assert run(["inventory", "--json"]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "this folder has 2 blueprints: mine.yaml, other.yml" in captured.err
+    assert "inventory mine.yaml, or set HPCFORGE_BLUEPRINT" in captured.err
     monkeypatch.setenv("HPCFORGE_BLUEPRINT", str(SITE))
-    monkeypatch.delenv("HPCFORGE_LAB")
     assert said(capsys)["name"] == "aurora"
+
+
+@pytest.mark.parametrize("blueprint", ["rehearsal.yaml", "dgx-h100-site.yaml"])
+def test_a_rehearsal_that_does_not_exist_is_an_error(
+    blueprint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"none-{os.getpid()}"
+    path = str(ROOT / "blueprints" / blueprint)
+    monkeypatch.delenv("HPCFORGE_LAB", raising=False)
+    assert run(["inventory", path, "--lab", name]) == run(["status", path, "--lab", name]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count(f"error: the rehearsal '{name}' is not up\nhint: start it: ") == 2
+    monkeypatch.setenv("HPCFORGE_LAB", name)
+    assert run(["inventory", path, "--json"]) == 3
 
 
 def test_people_read_a_table_of_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
