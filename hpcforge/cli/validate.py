@@ -67,7 +67,7 @@ def _earliest_now() -> str:
 
 
 def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
-    """What is wrong in a site's own roles; and what roles want that the site has to provide and has not.
+    """Check variables without effect, a site's own roles, and secrets that the site has to provide.
 
     Render roles only if the site has roles of its own, or a role may need a secret. A shipped role needs one only if
     the blueprint sets its variables, or has an external service that the role uses.
@@ -80,25 +80,36 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     speaking = (path.read_text("utf-8") for path in shipped.glob("*/role.yaml") if outside)
     texts += (text for text in speaking if any(key in text for key in outside))
     provided = any("provided:" in text for text in texts)
-    if not own and not provided and not _may_be_unfit(loaded, texts):
+    rendered = own or provided or _may_be_unfit(loaded, texts)
+    if not rendered and not loaded.blueprint.roles.said():
         return ()
     from hpcforge.plan.role import RoleError  # noqa: PLC0415
     from hpcforge.run.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
-    from hpcforge.run.site import compile_site, lacking_secrets, load_site_roles, of_blueprint  # noqa: PLC0415
+    from hpcforge.run.site import (  # noqa: PLC0415
+        compile_site,
+        lacking_secrets,
+        load_site_roles,
+        of_blueprint,
+        without_effect,
+    )
 
     try:
         roles = load_site_roles(loaded)
+        idle = without_effect(loaded, roles)
+        if not rendered:
+            return idle
         desired = compile_site(roles, {}, loaded.cluster)
     except RoleError as error:
         wrong = of_blueprint(error, loaded)
         return wrong.diagnostics if isinstance(wrong, InvalidInput) else error.diagnostics
     if not provided:
-        return ()
+        return idle
     try:
         secrets = read_secrets(loaded.secrets_path, default_identity_path())
     except SecretsError as error:
-        return (Diagnostic("not-checked", f"whether secrets are set: {error}", SourceFile(str(loaded.secrets_path))),)
-    return lacking_secrets(loaded, roles, desired, secrets, "warning")
+        source = SourceFile(str(loaded.secrets_path))
+        return (*idle, Diagnostic("not-checked", f"whether secrets are set: {error}", source))
+    return (*idle, *lacking_secrets(loaded, roles, desired, secrets, "warning"))
 
 
 def _may_be_unfit(loaded: Loaded, chosen: Sequence[str]) -> bool:
