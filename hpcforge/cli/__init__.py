@@ -91,6 +91,7 @@ def _run(arguments: list[str]) -> int:
 
 def _program(arguments: list[str]) -> typer.Typer:
     """The verb that is called or completed; of all verbs no more than names and help where no other is needed."""
+    completion.rejoin_words()
     app = typer.Typer(
         name="hpcforge",
         help=_ABOUT,
