@@ -37,7 +37,7 @@ def inventory(
         bool, typer.Option("--ssh-config", help="Print a configuration of OpenSSH: users, jump host, host keys.")
     ] = False,
     ansible: Annotated[
-        bool, typer.Option("--ansible", help="Print an inventory of Ansible, to be a .json file.")
+        bool, typer.Option("--ansible", help="Print an inventory of Ansible, to be a .yml file.")
     ] = False,
     clustershell: Annotated[
         bool, typer.Option("--clustershell", help="Print groups of ClusterShell: @worker, @rack:r1, @hardware:MODEL.")

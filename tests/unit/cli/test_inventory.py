@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from hpcforge.cli import run
+from hpcforge.engines.inventories import ansible_file
 from tests.support.shipped import ROOT
 
 BIN = Path(sys.executable).parent
@@ -235,13 +236,40 @@ def test_genders_has_an_attribute_of_a_node_once(capsys: pytest.CaptureFixture[s
         assert len({*names}) == len(names)
 
 
-def test_ansible_takes_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "hosts.json").write_text(printed(capsys, SITE, "--ansible"))
-    done = program(BIN / "ansible-inventory", "-i", tmp_path / "hosts.json", "--list", cache=tmp_path)
+@pytest.mark.parametrize("name", ["hosts.yml", "hosts.json"])
+def test_ansible_takes_the_file(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / name).write_text(printed(capsys, SITE, "--ansible"))
+    done = program(BIN / "ansible-inventory", "-i", tmp_path / name, "--list", cache=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     listed = json.loads(done.stdout)
     assert listed["rack_g01"]["hosts"] == ["gpu001", "gpu002", "gpu003", "gpu004"]
-    assert listed["_meta"]["hostvars"]["gpu002"]["hpcforge_machine"]["serial"] == {"__ansible_unsafe": "AUR0006"}
+    seen = listed["_meta"]["hostvars"]["gpu002"]
+    assert seen["hpcforge_machine"]["serial"] == {"__ansible_unsafe": "AUR0006"}
+    assert "-o BatchMode=yes -o ConnectTimeout=5 " in seen["ansible_ssh_common_args"]["__ansible_unsafe"]
+
+
+def test_ansible_lint_finds_nothing_in_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With the long values that a site has: ssh's options through a jump host, an RSA key, a reason."""
+    (tmp_path / "hosts.yml").write_text(printed(capsys, SITE, "--ansible"))
+    assert max(map(len, (tmp_path / "hosts.yml").read_text().splitlines())) <= 160
+    long = {
+        "reason": "a  long story \u2028 with {{ braces }} " * 20,
+        "on": "ssh-rsa " + "A" * 700,
+        "gpus": [{"count": 8}],
+    }
+    (tmp_path / "more.yml").write_text(ansible_file({"yes": long, "w-01": {"empty": []}}, {"no": ["yes"]}))
+    done = subprocess.run(
+        [BIN / "ansible-lint", "--offline", "--profile", "production", "-q", "hosts.yml", "more.yml"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+    listed = program(BIN / "ansible-inventory", "-i", tmp_path / "more.yml", "--list", cache=tmp_path)
+    seen = json.loads(listed.stdout)["_meta"]["hostvars"]["yes"]
+    assert {name: seen[name].get("__ansible_unsafe") for name in ("reason", "on")} == {
+        name: long[name] for name in ("reason", "on")
+    }
+    assert seen["gpus"] == [{"count": 8}]
 
 
 def test_two_formats_at_once_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
