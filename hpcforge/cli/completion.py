@@ -54,13 +54,13 @@ def node_sets(context: typer.Context, incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}"[len(begun) :] for name in dict.fromkeys(names) if name.startswith(last)]
 
 
-def _plain(tree: Any) -> Iterator[str]:
+def _plain(tree: object) -> Iterator[str]:
     yield from _nodes(tree)
     yield from _expanded(_keys(tree, "site", "racks"))
     yield from (*_FUNCTIONS, *_keys(tree, "slurm", "partitions"))
 
 
-def _marked(tree: Any) -> Iterator[str]:
+def _marked(tree: object) -> Iterator[str]:
     yield from (f"@{function}" for function in _FUNCTIONS)
     yield from (f"@partition:{name}" for name in _keys(tree, "slurm", "partitions"))
     yield from (f"@rack:{name}" for name in _expanded(_keys(tree, "site", "racks")))
