@@ -69,18 +69,9 @@ def _earliest_now() -> str:
 def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """Check variables without effect, a site's own roles, and secrets that the site has to provide.
 
-    Render roles only if the site has roles of its own, or a role may need a secret. A shipped role needs one only if
-    the blueprint sets its variables, or has an external service that the role uses.
+    Roles are rendered only if that may find something: it takes a while.
     """
-    shipped, *own = loaded.role_folders
-    chosen = [shipped / name for name in sorted(loaded.blueprint.roles.said()) if (shipped / name).is_dir()]
-    folders = [*chosen, *(role_folder for folder in own for role_folder in having(folder, ROLES.file))]
-    texts = [read_inside(folder, ROLES.file, MAX_YAML).decode() for folder in folders]
-    outside = [f"services.{name}.external" for name, service in loaded.cluster.services.items() if service.external]
-    speaking = (path.read_text("utf-8") for path in shipped.glob("*/role.yaml") if outside)
-    texts += (text for text in speaking if any(key in text for key in outside))
-    provided = any("provided:" in text for text in texts)
-    rendered = own or provided or _may_be_unfit(loaded, texts)
+    provided, rendered = _needs_of_roles(loaded)
     if not rendered and not loaded.blueprint.roles.said():
         return ()
     from hpcforge.plan.role import RoleError  # noqa: PLC0415
@@ -110,6 +101,23 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
         source = SourceFile(str(loaded.secrets_path))
         return (*idle, Diagnostic("not-checked", f"whether secrets are set: {error}", source))
     return (*idle, *lacking_secrets(loaded, roles, desired, secrets, "warning"))
+
+
+def _needs_of_roles(loaded: Loaded) -> tuple[bool, bool]:
+    """Return whether a role may need a secret of the site, and whether roles are rendered for that or another reason.
+
+    The other reasons are a site's own roles, and roles that might not fit. A shipped role needs a secret only if the
+    blueprint sets its variables, or has an external service that the role uses.
+    """
+    shipped, *own = loaded.role_folders
+    chosen = [shipped / name for name in sorted(loaded.blueprint.roles.said()) if (shipped / name).is_dir()]
+    folders = [*chosen, *(role_folder for folder in own for role_folder in having(folder, ROLES.file))]
+    texts = [read_inside(folder, ROLES.file, MAX_YAML).decode() for folder in folders]
+    outside = [f"services.{name}.external" for name, service in loaded.cluster.services.items() if service.external]
+    speaking = (path.read_text("utf-8") for path in shipped.glob("*/role.yaml") if outside)
+    texts += (text for text in speaking if any(key in text for key in outside))
+    provided = any("provided:" in text for text in texts)
+    return provided, bool(own) or provided or _may_be_unfit(loaded, texts)
 
 
 def _may_be_unfit(loaded: Loaded, chosen: Sequence[str]) -> bool:
