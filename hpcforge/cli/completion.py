@@ -80,12 +80,10 @@ def rejoin_words() -> None:
     words: list[str] = []
     for piece in pieces[: int(at) + 1]:
         before = words[-1] if words else ""
-        if piece == "=" and before.startswith("--"):  # click takes `--option value`, too
-            continue
-        if (
-            before.endswith(("@", ":", "="))
-            or piece[:1] in (":", "=")
-            or (piece == "@" and before.endswith((",", "!")))
+        if piece[:1] == "=" and before.startswith("--"):  # click takes `--option value`, too
+            words += filter(None, [piece[1:]])
+        elif (
+            before.endswith(("@", ":", "=")) or piece[:1] in (":", "=") or (piece == "@" and before[-1:] in (",", "!"))
         ):
             words[-1:] = [f"{before}{piece}"]
         else:
