@@ -3,7 +3,7 @@
 Terms are joined by `,` (and) and `!` (less), worked off from left to right as in ClusterShell: `all!w03`, `r1,r2`.
 A term is a hostlist, or a word: `all`, a partition, a rack, a function, a group (what the names of a group have before
 their numbers: `gpu` of `gpu[001-032]`). What is the name of a node is that node. With `@` before it, as clush has
-it, a word is no node: `@worker`; and of one kind alone: `@rack:r1`.
+it, a word is no node: `@worker`; and of one kind alone: `@rack:r1`. Hardware is named so alone: `@hardware:dgx-h100`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")  # as names of partitions
 _MARK = re.compile(r"@(?:[a-z]+:)?")
 _MARKED = re.compile(r"@(?:([a-z]+):)?([A-Za-z0-9][A-Za-z0-9_.-]{0,62})")
 _TAKEN = ("all", "head", "login", "storage", "worker")  # words of their own
+_MARKED_ONLY = ("hardware",)  # kinds of words that need their mark: a model can be spelled as a rack is
 _SHOWN = 12
 
 
@@ -89,10 +90,14 @@ def expand(text: str, known: KnownNames) -> tuple[str, ...] | None:
     """
     chosen: dict[str, None] = {}
     unsure = False
-    for less, names in _terms(text):
+    try:
+        terms = [*_terms(text)]
+    except NodeSetError as error:
+        raise NodeSetError(str(error), _mark_hint(text, known) or error.hint) from None
+    for less, names in terms:
         unknown = [name for name in names if not _is_known(name, known)]
         if unknown:
-            kinds = ["node", *known.words]
+            kinds = ["node", *(kind for kind in known.words if kind not in _MARKED_ONLY)]
             what = (
                 f"is no {_listed(kinds)}" if len(unknown) == 1 else f"are no {_listed([f'{kind}s' for kind in kinds])}"
             )
@@ -160,6 +165,9 @@ def _names(term: str) -> tuple[str, ...]:
     if _WORD.fullmatch(term) or _MARKED.fullmatch(term):
         return (term,)
     found = _MARK.match(term)
+    if found and found[0] == term:
+        what = term.strip("@:") or "group"
+        raise NodeSetError(f"has no name of a {what} after `{term}`", "as in @worker or @rack:r1")
     mark = found[0] if found and len(term) > len(found[0]) else ""
     try:
         names = hostlist.expand(term.removeprefix(mark))
@@ -181,7 +189,9 @@ def _is_known(name: str, known: KnownNames) -> bool:
 def _kinds(name: str, known: KnownNames) -> Mapping[str, Mapping[str, tuple[str, ...] | None]]:
     """Return the words that a name may be one of: of `@rack:r1` those that are racks."""
     marked = _MARKED.fullmatch(name)
-    return {kind: words for kind, words in known.words.items() if not marked or marked[1] in (None, kind)}
+    if marked and marked[1]:
+        return {kind: words for kind, words in known.words.items() if kind == marked[1]}
+    return {kind: words for kind, words in known.words.items() if kind not in _MARKED_ONLY}
 
 
 def _meant(name: str, known: KnownNames) -> tuple[str, ...] | None:
@@ -197,13 +207,74 @@ def _meant(name: str, known: KnownNames) -> tuple[str, ...] | None:
 
 
 def _hint(names: Sequence[str], known: KnownNames) -> str:
-    """The word that was meant, or everything that may be named."""
-    words = {kind: list(words) for kind, words in known.words.items() if words}
-    everything = [*known.nodes, *(word for each in words.values() for word in each)]
-    if len(names) == 1 and (close := closest(names[0], everything)):
-        return f"did you mean `{close}`?"
-    shown = [f"{kind}s: {', '.join(each[:_SHOWN])}" for kind, each in words.items()]
-    return "; ".join([f"nodes: {hostlist.fold(known.nodes)}", *shown, "or all"])
+    """Return the names that were probably meant, or everything that may be named. All have the same mark."""
+    words = [name.rpartition(":")[2].removeprefix("@") for name in names]
+    mark = names[0].removesuffix(words[0])
+    kinds = _kinds(names[0], known)
+    candidates = [*(() if mark else known.nodes), *(word for each in kinds.values() for word in each)]
+    if meant := _with_same_numbers(words, candidates) or _of_another_kind(words, mark, known):
+        return f"did you mean `{meant if meant.startswith('@') else f'{mark}{meant}'}`?"
+    if mark and all(word in known.nodes for word in words):
+        return f"did you mean `{hostlist.fold(words)}`?"
+    if len(words) == 1 and (close := closest(words[0], candidates)):
+        return f"did you mean `{mark}{close}`?"
+    return "; ".join(
+        [*([] if mark else [f"nodes: {hostlist.fold(known.nodes)}"]), *_shown(kinds or known.words), "or all"]
+    )
+
+
+def _with_same_numbers(words: Sequence[str], candidates: Iterable[str]) -> str | None:
+    """Return the names that have the same letters and numbers, if all have: w01 for w1, gpu-001 for gpu1."""
+    these = {name: name for name in candidates}
+    by_number = {_numbered(name): name for name in these}
+    meant = [these.get(word) or by_number.get(_numbered(word)) for word in words]
+    names = [name for name in meant if name is not None]
+    return hostlist.fold(names) if len(names) == len(words) else None
+
+
+def _numbered(name: str) -> tuple[str, int | None]:
+    """Return the letters of a name, and its number."""
+    stem = name.rstrip("0123456789")
+    return stem.rstrip("-_"), int(name[len(stem) :]) if len(stem) < len(name) else None
+
+
+def _of_another_kind(words: Sequence[str], mark: str, known: KnownNames) -> str | None:
+    """Return the names with the mark of the first kind that has them all."""
+    kinds = (kind for kind in known.words if mark or kind in _MARKED_ONLY)
+    others = (kind for kind in kinds if all(word in known.words[kind] for word in words))
+    return next((f"@{kind}:{hostlist.fold(words)}" for kind in others), None)
+
+
+def _mark_hint(text: str, known: KnownNames) -> str | None:
+    """Return what was probably meant by a mark without its `@`, or without a name: `rack:r1`, `rack=r1`, `@rack:`."""
+    for term in re.split("[,!]", text):
+        head, mark, rest = term.replace("=", ":").partition(":")
+        kind = closest(head.removeprefix("@"), [*known.words]) if mark else None
+        if kind is not None:
+            meant = _with_same_numbers(_spelled(rest), known.words[kind])
+            if meant:
+                return f"did you mean `@{kind}:{meant}`?"
+            return "; ".join(
+                [f"as in `@{kind}:{name}`" for name in [*known.words[kind]][:1]] + [*_shown({kind: known.words[kind]})]
+            )
+        if term == "@":
+            return "; ".join(_shown(known.words))
+    return None
+
+
+def _spelled(term: str) -> tuple[str, ...]:
+    """Return the names of a term; the term itself if it has none."""
+    try:
+        return _names(term)
+    except NodeSetError:
+        return (term,)
+
+
+def _shown(words: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Yield the first words of each kind that has any."""
+    for kind, each in words.items():
+        if shown := [*each][:_SHOWN]:
+            yield f"{kind if kind in _MARKED_ONLY else f'{kind}s'}: {', '.join(shown)}"
 
 
 def _listed(words: list[str]) -> str:

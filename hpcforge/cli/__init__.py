@@ -12,13 +12,14 @@ import inspect
 import os
 import shlex
 import time
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from hpcforge import __version__, start_time
-from hpcforge.cli import completion, failures
+from hpcforge.cli import completion, failures, options
 from hpcforge.cli.exit_codes import MEANING, Exit
 from hpcforge.report import printing
 
@@ -45,6 +46,7 @@ _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 _VERBS = ("init", "design", "inventory", "validate", "show", "explain", "catalog", "pin", "image", "rehearse", "plan",
           "apply", "verify", "status", "report", "logs", "nodes", "discover", "power", "netboot", "export",
           "trust", "secrets", "role", "schema")  # fmt: skip
+_MOST_LISTED = 6  # blueprints of a folder
 # Verbs whose results are read through a pager, where they are longer than the terminal: none of them asks.
 _LONG_READING = ("catalog", "design", "explain", "inventory", "logs", "plan", "report", "schema", "show", "status")
 
@@ -89,6 +91,7 @@ def _run(arguments: list[str]) -> int:
 
 def _program(arguments: list[str]) -> typer.Typer:
     """The verb that is called or completed; of all verbs no more than names and help where no other is needed."""
+    completion.rejoin_words()
     app = typer.Typer(
         name="hpcforge",
         help=_ABOUT,
@@ -102,28 +105,38 @@ def _program(arguments: list[str]) -> typer.Typer:
     verbs = [verb for verb in _VERBS if verb in words[:1]]
     for verb in verbs or _VERBS:
         import_module(f"hpcforge.cli.verbs.{verb}").register(app)
+    _blueprints_first(app)
     if not verbs:
         _without_parameters(app)
     return app
 
 
 def _epilog(arguments: list[str]) -> str:
-    """Return exit codes and what to type next: alone, `hpcforge` looks which site its folder has."""
-    site = None if arguments or "_HPCFORGE_COMPLETE" in os.environ else os.environ.get("HPCFORGE_BLUEPRINT") or _site()
-    following = [(f"hpcforge {verb} {shlex.quote(site)}", why) for verb, why in _NEXT_OF_SITE] if site else _NEXT
+    """Return exit codes and what to type next: alone, `hpcforge` lists the blueprints of its folder."""
+    here: list[str] = []
+    if not arguments and "_HPCFORGE_COMPLETE" not in os.environ:
+        named = os.environ.get(completion.IN_ENVIRONMENT)
+        here = [named] if named else completion.blueprints_here()
+    site = shlex.quote(here[0]) if len(here) == 1 else "BLUEPRINT"
+    following = [(f"hpcforge {verb} {site}", why) for verb, why in _NEXT_OF_SITE] if here else _NEXT
     return "\n".join(
         [
             "Exit codes:",
             *(f"  {code:<3d}  {meaning}" for code, meaning in MEANING.items()),
             "\nWhat to type next:",
             *(f"  {command:<46} {why}" for command, why in following),
+            *(_choice(here) if len(here) > 1 else ()),
         ]
     )
 
 
-def _site() -> str | None:
-    """Return the first blueprint of the folder in which the command runs."""
-    return next((path for path in completion.blueprints("") if "/" not in path), None)
+def _choice(here: Sequence[str]) -> Iterator[str]:
+    """List the blueprints of a folder that has several, and say how to choose."""
+    yield "\nBLUEPRINT is one of this folder's:"
+    yield from (f"  {shlex.quote(path)}" for path in here[:_MOST_LISTED])
+    if len(here) > _MOST_LISTED:
+        yield f"  and {len(here) - _MOST_LISTED} more"
+    yield f"To choose it once: export {completion.IN_ENVIRONMENT}={shlex.quote(here[0])}"
 
 
 def _complete_words() -> list[str]:
@@ -133,6 +146,15 @@ def _complete_words() -> list[str]:
         return []
     words = line.split()[1:]
     return words if line[-1:].isspace() else words[:-1]
+
+
+def _blueprints_first(app: typer.Typer) -> None:
+    """Let every command read its blueprint from the environment where it is not on the command line."""
+    for command in app.registered_commands:
+        command.cls = options.BlueprintFirst
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _blueprints_first(group.typer_instance)
 
 
 def _without_parameters(app: typer.Typer) -> None:

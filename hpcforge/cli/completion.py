@@ -6,6 +6,7 @@ of them. What is needed for that is imported when a TAB asks for it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -14,6 +15,8 @@ from typing import Any
 
 import typer
 
+IN_ENVIRONMENT = "HPCFORGE_BLUEPRINT"  # names the blueprint where the command line does not
+_BEFORE = "_HPCFORGE_BEFORE"  # has what a word begins with that bash does not replace
 _FUNCTIONS = ("head", "login", "storage", "worker")
 _MOST_FILES = 500  # that are looked into
 _BEGINS = 65_536  # bytes of a file in which its first keys stand
@@ -31,6 +34,11 @@ def blueprints(incomplete: str) -> list[str]:
     return [f"{lead}{file.relative_to(top)}" for file in islice(files, _MOST_FILES) if _is_blueprint(file)]
 
 
+def blueprints_here() -> list[str]:
+    """Return the blueprints of the folder in which the command runs."""
+    return [path for path in blueprints("") if "/" not in path]
+
+
 def nodes(context: typer.Context, incomplete: str) -> list[str]:
     """Nodes of the blueprint; of a hostlist the last part is what is completed."""
     before, comma, begun = incomplete.rpartition(",")
@@ -38,12 +46,52 @@ def nodes(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def node_sets(context: typer.Context, incomplete: str) -> list[str]:
-    """Nodes, racks, functions and partitions."""
-    before, comma, begun = incomplete.rpartition(",")
+    """Nodes, racks, functions and partitions; behind `@` what is no node, as clush has it, and hardware."""
+    begun = os.environ.get(_BEFORE, "")
+    before, comma, last = f"{begun}{incomplete}".rpartition(",")
     tree = _blueprint(context)
-    partitions = _keys(tree, "slurm", "partitions")
-    named = (*_nodes(tree), *_expanded(_keys(tree, "site", "racks")), *_FUNCTIONS, *partitions)
-    return [f"{before}{comma}{name}" for name in dict.fromkeys(named) if name.startswith(begun)]
+    names = _marked(tree) if last.startswith("@") else _plain(tree)
+    return [f"{before}{comma}{name}"[len(begun) :] for name in dict.fromkeys(names) if name.startswith(last)]
+
+
+def _plain(tree: object) -> Iterator[str]:
+    yield from _nodes(tree)
+    yield from _expanded(_keys(tree, "site", "racks"))
+    yield from (*_FUNCTIONS, *_keys(tree, "slurm", "partitions"))
+
+
+def _marked(tree: object) -> Iterator[str]:
+    yield from (f"@{function}" for function in _FUNCTIONS)
+    yield from (f"@partition:{name}" for name in _keys(tree, "slurm", "partitions"))
+    yield from (f"@rack:{name}" for name in _expanded(_keys(tree, "site", "racks")))
+    models = (_at(tree, "nodes", key, "hardware") for key in _keys(tree, "nodes"))
+    yield from (f"@hardware:{model}" for model in models if isinstance(model, str))
+
+
+def rejoin_words() -> None:
+    """Give typer the words of a line as they were typed: bash splits them at `@`, `:` and `=`.
+
+    bash replaces what follows the last `:`, or begins at the last `@`: of the word that a TAB completes the rest is
+    kept for `node_sets`.
+    """
+    pieces, at = os.environ.get("COMP_WORDS", "").split("\n"), os.environ.get("COMP_CWORD", "")
+    if os.environ.get("_HPCFORGE_COMPLETE") != "complete_bash" or not at.isdecimal() or int(at) >= len(pieces):
+        return
+    words: list[str] = []
+    for piece in pieces[: int(at) + 1]:
+        before = words[-1] if words else ""
+        if piece[:1] == "=" and before.startswith("--"):  # click takes `--option value`, too
+            words += filter(None, [piece[1:]])
+        elif (
+            before.endswith(("@", ":", "=")) or piece[:1] in (":", "=") or (piece == "@" and before[-1:] in (",", "!"))
+        ):
+            words[-1:] = [f"{before}{piece}"]
+        else:
+            words.append(piece)
+    cut = max(words[-1].rfind(":") + 1, words[-1].rfind("@"), 0)
+    os.environ[_BEFORE] = words[-1][:cut]
+    words[-1] = words[-1][cut:]
+    os.environ |= {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
 
 
 def roles(context: typer.Context, incomplete: str) -> list[str]:
@@ -147,8 +195,12 @@ def _lab(context: typer.Context) -> Any:
 
 
 def _first(context: typer.Context) -> str | None:
-    """The blueprint on the line: behind an option that awaits its value, words were not yet taken for arguments."""
+    """Return the blueprint on the line, else the environment's.
+
+    Behind an option that awaits its value, words were not yet taken for arguments.
+    """
     words = [context.params.get("blueprint"), *(context.params.get("words") or ()), *context.args]
+    words.append(os.environ.get(IN_ENVIRONMENT))
     return next((str(word) for word in words if word and str(word).endswith((".yaml", ".yml"))), None)
 
 

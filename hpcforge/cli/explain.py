@@ -12,7 +12,7 @@ from hpcforge.cluster import load
 from hpcforge.errors import UsageError
 from hpcforge.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.facility.rules import RULES as FACILITY_RULES
-from hpcforge.facility.rules import explained
+from hpcforge.facility.rules import DesignRule, explained
 from hpcforge.report import printing
 from hpcforge.report.lines_text import lines_json, lines_text
 from hpcforge.run.expectations import Expectations
@@ -20,9 +20,18 @@ from hpcforge.software.rules import rules as software_rules
 from hpcforge.storage.rules import RULES as STORAGE_RULES
 
 
+def is_rule(code: str) -> bool:
+    """Tell codes such as POWER-003 from smoke tests."""
+    return code.upper() in _rules()
+
+
+def _rules() -> dict[str, DesignRule]:
+    return {**FACILITY_RULES, **FABRIC_RULES, **STORAGE_RULES, **software_rules()}
+
+
 def explain(code: str | None, as_json: bool) -> int:
     """Run `hpcforge explain`. Returns the exit status."""
-    known = {**FACILITY_RULES, **FABRIC_RULES, **STORAGE_RULES, **software_rules()}
+    known = _rules()
     if code is not None and code.upper() not in known:
         hint = did_you_mean(code, map(str.lower, known)) or "codes: hpcforge explain; a test: add its blueprint"
         raise UsageError(f"there is no rule {code}", hint)

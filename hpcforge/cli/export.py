@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hpcforge.atomic import write_atomically
+from hpcforge.atomic import rewrite_all
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
+from hpcforge.cluster.installer_disks import disk_text
 from hpcforge.cluster.installer_files import Format, InstallerChoices, files_of, name_servers
+from hpcforge.cluster.model import Node
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
@@ -19,6 +21,7 @@ from hpcforge.report import printing
 from hpcforge.report.text import plural
 from hpcforge.run.netboot import boot_network, public_key
 
+_MOST_LISTED = 6  # files
 _MIRROR = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]{0,200})?")
 _KEY = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]{1,60} [A-Za-z0-9+/]{16,2000}={0,2}")
 
@@ -35,6 +38,7 @@ def export(
     security_mirror: str,
     dns: Sequence[str],
     limit: list[str] | None,
+    replace: bool,
 ) -> int:
     """Run `hpcforge export`. Returns the exit status."""
     if preseed == cloud_init:
@@ -53,19 +57,40 @@ def export(
     files: dict[str, str] = {}
     for node in nodes:
         files |= files_of(site.cluster, node, boot_network(site), kind, choices)
-    for name, text in files.items():
-        path = output / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text)
+    _write({output / name: text for name, text in files.items()}, replace)
     printing.result(f"{plural(len(files), 'file')} of {fold(names)} written to {output}\n")
     if not (choices.dns or name_servers(site.cluster)):
         printing.note("no name server is known, so the installer finds no mirror by its name: name one with --dns\n")
-    without = [node.name for node in nodes if node.mac is None]
-    if cloud_init and without:
-        printing.note(f"no network-config without a MAC address in the inventory: {fold(without)}\n")
+    if cloud_init:
+        _note_left_out(nodes)
     apply = command_line("apply", blueprint, inventory=inventory, trust_new=True)
     printing.note(f"Next, once they are installed: {apply}\n")
     return Exit.DONE
+
+
+def _write(files: Mapping[Path, str], replace: bool) -> None:
+    """Write all files, or none. Raises `UsageError` if some exist with another text, unless `replace`."""
+    edited = [path for path, text in files.items() if path.exists() and path.read_bytes() != text.encode()]
+    if edited and not replace:
+        raise UsageError(
+            f"{', '.join(map(str, edited[:_MOST_LISTED]))}{', ...' if len(edited) > _MOST_LISTED else ''}: "
+            "present with another text, so nothing was written",
+            "compare them, then add --replace; or write to another folder with -o",
+        )
+    for path in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    rewrite_all(files)
+
+
+def _note_left_out(nodes: Sequence[Node]) -> None:
+    """Name what the blueprint declares and cloud-init's files do not have."""
+    without = [node.name for node in nodes if node.mac is None]
+    if without:
+        printing.note(f"no network-config without a MAC address in the inventory: {fold(without)}\n")
+    disks = {node.name: disk_text(node.system_disk) for node in nodes}
+    for disk in dict.fromkeys(filter(None, disks.values())):
+        names = fold([name for name, text in disks.items() if text == disk])
+        printing.note(f"cloud-init makes no system disk: install {names} with {disk}, or export --preseed\n")
 
 
 def _choices(key: Path, mirror: str, security: str, dns: Sequence[str]) -> InstallerChoices:

@@ -13,11 +13,12 @@ from typing import Any
 from hpcforge import bundled
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.cli import failures
+from hpcforge.cli import completion, failures
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import lab_kind, open_site
 from hpcforge.cluster import machines
 from hpcforge.cluster.model import Node
+from hpcforge.command_hint import command_line
 from hpcforge.engines.ansible_jump import proxy_command, ssh_words
 from hpcforge.engines.host_keys import known_hosts
 from hpcforge.engines.inventories import (
@@ -34,6 +35,7 @@ from hpcforge.report import printing
 from hpcforge.report.text import table
 from hpcforge.run.site import Site, jump_host, target
 
+_MOST_LISTED = 6  # blueprints of a folder
 _HEADER = ("machine", "address", "mac", "bmc", "bmc mac", "serial", "functions", "rack", "hardware")
 
 
@@ -52,8 +54,23 @@ def inventory(blueprint: Path | None, inventory: Path | None, lab: str | None, f
 
 
 def default_blueprint() -> Path:
-    """The shipped rehearsal: what `make rehearse` starts, too."""
-    return bundled.root() / "blueprints" / "rehearsal.yaml"
+    """Return the only blueprint of the folder in which the command runs, else the shipped rehearsal, and say which.
+
+    Raises `UsageError` if the folder has several.
+    """
+    here = completion.blueprints_here()
+    if len(here) > 1:
+        raise UsageError(
+            f"this folder has {len(here)} blueprints: {', '.join(here[:_MOST_LISTED])}"
+            f"{', ...' if len(here) > _MOST_LISTED else ''}",
+            f"name one: {command_line('inventory', here[0])}, or set {completion.IN_ENVIRONMENT}",
+        )
+    if here:
+        printing.note(f"machines of {here[0]}, the only blueprint of this folder\n")
+        return Path(here[0])
+    shipped = bundled.root() / "blueprints" / "rehearsal.yaml"
+    printing.note(f"machines of the shipped rehearsal, {shipped}: this folder has no blueprint\n")
+    return shipped
 
 
 def document(site: Site) -> dict[str, Any]:
@@ -111,7 +128,7 @@ def pyinfra() -> dict[str, list[tuple[str, dict[str, Any]]]]:
 
 def _chosen() -> Site:
     """The site of HPCFORGE_BLUEPRINT and HPCFORGE_LAB: neither Ansible nor pyinfra passes arguments on."""
-    blueprint = os.environ.get("HPCFORGE_BLUEPRINT")
+    blueprint = os.environ.get(completion.IN_ENVIRONMENT)
     return open_site(
         Path(blueprint) if blueprint else default_blueprint(), None, os.environ.get("HPCFORGE_LAB") or None, None
     )

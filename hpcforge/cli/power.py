@@ -6,8 +6,11 @@ import dataclasses
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Event
 
 import typer
 
@@ -25,6 +28,8 @@ from hpcforge.report.text import one_line, table
 from hpcforge.run.power import (
     HeadUnknownError,
     Outcome,
+    announced,
+    beside,
     carried_out,
     controllers,
     cycled,
@@ -94,48 +99,73 @@ def run(asked: Asked, wish: Wish) -> int:
     outcomes += [outcome for name, outcome in lacking.items() if name not in of]
     stopped = asked.everything and bool(kept)
     groups = [] if stopped else in_order(going, wish.verb) if asked.everything else [tuple(node.name for node in going)]
-    for number, group in enumerate(groups):
-        later = frozenset(name for names in groups[number + 1 :] for name in names)
-        found: list[Outcome] = []
-        try:
-            for outcome in _group(site, asked, of, group, wish, later):
-                found.append(outcome)
-        except KeyboardInterrupt:
-            return _interrupted(site, asked, wish, [*outcomes, *found], going)
-        outcomes += found
-        if asked.everything and wish.verb != "status" and any(outcome.state != "done" for outcome in found):
-            printing.note(f"stopped: what follows {fold(group)} was not switched {wish.verb}\n")
-            break
+    return _switch(site, asked, of, wish, groups, outcomes)
+
+
+def _switch(
+    site: Site,
+    asked: Asked,
+    of: Mapping[str, Controller],
+    wish: Wish,
+    groups: Sequence[tuple[str, ...]],
+    outcomes: list[Outcome],
+) -> int:
+    """Do it group by group, and show all outcomes. Returns the exit status. Raises `LeaseHeldError`."""
+    head = site.cluster.slurm.controller
+    going = [name for names in groups for name in names]
+    with ExitStack() as until_end:
+        lease = None
+        if wish.verb in ("off", "cycle") and groups and head not in groups[0]:
+            engine = until_end.enter_context(open_engines(site))
+            lease = until_end.enter_context(announced(site, engine, going, _note))
+        for number, group in enumerate(groups):
+            if lease is not None and head in group:
+                lease.release()
+                lease = None
+            later = frozenset(name for names in groups[number + 1 :] for name in names)
+            found: list[Outcome] = []
+            try:
+                for outcome in beside(lease, partial(_outcomes, site, asked, of, group, wish, later)):
+                    if wish.verb != "status":
+                        _say(outcome)
+                    found.append(outcome)
+            except KeyboardInterrupt:
+                return _interrupted(site, asked, wish, [*outcomes, *found], going)
+            outcomes += found
+            if asked.everything and wish.verb != "status" and any(outcome.state != "done" for outcome in found):
+                printing.note(f"stopped: what follows {fold(group)} was not switched {wish.verb}\n")
+                break
     return _finish(site, asked, wish, outcomes)
 
 
-def _interrupted(site: Site, asked: Asked, wish: Wish, outcomes: Sequence[Outcome], nodes: Sequence[Node]) -> int:
+def _note(text: str) -> None:
+    printing.note(f"{text}\n")
+
+
+def _interrupted(site: Site, asked: Asked, wish: Wish, outcomes: Sequence[Outcome], names: Sequence[str]) -> int:
     """Show what is known by now. Returns the exit status."""
     ended = {outcome.node for outcome in outcomes}
-    left = [Outcome(node.name, "failed", why="interrupted") for node in nodes if node.name not in ended]
+    left = [Outcome(name, "failed", why="interrupted") for name in names if name not in ended]
     _finish(site, asked, wish, [*outcomes, *left])
     printing.note(f"interrupted: not known: {fold([outcome.node for outcome in left])}\n")
     return Exit.INTERRUPTED
 
 
-def _group(
-    site: Site, asked: Asked, of: Mapping[str, Controller], names: Sequence[str], wish: Wish, later: Collection[str]
-) -> Iterator[Outcome]:
-    for outcome in _outcomes(site, asked, of, names, wish, later):
-        if wish.verb != "status":
-            _say(outcome)
-        yield outcome
-
-
 def _outcomes(
-    site: Site, asked: Asked, of: Mapping[str, Controller], names: Sequence[str], wish: Wish, later: Collection[str]
+    site: Site,
+    asked: Asked,
+    of: Mapping[str, Controller],
+    names: Sequence[str],
+    wish: Wish,
+    later: Collection[str],
+    stopped: Event,
 ) -> Iterator[Outcome]:
     if wish.verb == "cycle":
-        yield from cycled(site, of, names, wish, asked.pause_s, asked.lost, later)
+        yield from cycled(site, of, names, wish, asked.pause_s, asked.lost, later, stopped)
     elif wish.verb == "on":
-        yield from switched_on(site, of, names, wish, asked.pause_s, asked.lost, later)
+        yield from switched_on(site, of, names, wish, asked.pause_s, asked.lost, later, stopped)
     else:
-        yield from carried_out(of, names, wish)
+        yield from carried_out(of, names, wish, stopped)
 
 
 def _chosen(site: Site, asked: Asked) -> list[Node]:

@@ -1,15 +1,17 @@
 """Choose the rehearsal: by its blueprint, in any working directory.
 
-`--lab NAME` (or HPCFORGE_LAB) names one; else a blueprint does, whose rehearsal has a name made from its path. Without
-either, verbs that remove nothing use the only rehearsal on this machine.
+`--lab NAME` (or HPCFORGE_LAB) names one; else a blueprint (or HPCFORGE_BLUEPRINT) does, whose rehearsal has a name made
+from its path. Without either, verbs that remove nothing use the only rehearsal on this machine.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcforge.cli.completion import IN_ENVIRONMENT
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
@@ -49,7 +51,8 @@ def parted(words: Sequence[str], lab: str | None) -> tuple[Named, list[str]]:
     """Split `[BLUEPRINT] WORD...` into the rehearsal and the other words. A blueprint ends in .yaml or .yml."""
     if words and words[0].endswith((".yaml", ".yml")):
         return Named(Path(words[0]), lab), list(words[1:])
-    return Named(None, lab), list(words)
+    blueprint = os.environ.get(IN_ENVIRONMENT)
+    return Named(Path(blueprint) if blueprint else None, lab), list(words)
 
 
 def take(words: list[str], least: int, most: int | None) -> list[str]:

@@ -49,7 +49,8 @@ def open_site(
     needs_lab: bool = True,
     judged: bool = False,
 ) -> Site:
-    """Read and resolve. A blueprint for the lab gets the inventory of the lab, which has to be up if `needs_lab`.
+    """Read and resolve. A blueprint for the lab gets the inventory of the lab, which has to be up if `needs_lab`
+    or if `lab` names it.
 
     `judged`: one whose racks, power or fabrics break a rule is refused, as by whatever changes nodes.
     """
@@ -60,12 +61,12 @@ def open_site(
     identity = identity or default_identity_path()
     if lab is not None and not loaded.wants_lab:
         running = labs.load(lab)
-        if running is None and needs_lab:
+        if running is None:
             raise not_up(blueprint, lab)
         return stood_in(loaded, running, lab, identity)
     if inventory is None and loaded.wants_lab:
         running = labs.load(lab or default_lab_name(blueprint))
-        if running is None and not needs_lab:
+        if running is None and lab is None and not needs_lab:
             return Site(loaded, loaded.cluster, identity, None)
         if running is None:
             raise not_up(blueprint, lab)

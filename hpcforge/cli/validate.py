@@ -67,10 +67,47 @@ def _earliest_now() -> str:
 
 
 def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
-    """What is wrong in a site's own roles; and what roles want that the site has to provide and has not.
+    """Check variables without effect, a site's own roles, and secrets that the site has to provide.
 
-    Render roles only if the site has roles of its own, or a role may need a secret. A shipped role needs one only if
-    the blueprint sets its variables, or has an external service that the role uses.
+    Roles are rendered only if that may find something: it takes a while.
+    """
+    provided, rendered = _needs_of_roles(loaded)
+    if not rendered and not loaded.blueprint.roles.said():
+        return ()
+    from hpcforge.plan.role import RoleError  # noqa: PLC0415
+    from hpcforge.run.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
+    from hpcforge.run.site import (  # noqa: PLC0415
+        compile_site,
+        lacking_secrets,
+        load_site_roles,
+        of_blueprint,
+        without_effect,
+    )
+
+    try:
+        roles = load_site_roles(loaded)
+        idle = without_effect(loaded, roles)
+        if not rendered:
+            return idle
+        desired = compile_site(roles, {}, loaded.cluster)
+    except RoleError as error:
+        wrong = of_blueprint(error, loaded)
+        return wrong.diagnostics if isinstance(wrong, InvalidInput) else error.diagnostics
+    if not provided:
+        return idle
+    try:
+        secrets = read_secrets(loaded.secrets_path, default_identity_path())
+    except SecretsError as error:
+        source = SourceFile(str(loaded.secrets_path))
+        return (*idle, Diagnostic("not-checked", f"whether secrets are set: {error}", source))
+    return (*idle, *lacking_secrets(loaded, roles, desired, secrets, "warning"))
+
+
+def _needs_of_roles(loaded: Loaded) -> tuple[bool, bool]:
+    """Return whether a role may need a secret of the site, and whether roles are rendered for that or another reason.
+
+    The other reasons are a site's own roles, and roles that might not fit. A shipped role needs a secret only if the
+    blueprint sets its variables, or has an external service that the role uses.
     """
     shipped, *own = loaded.role_folders
     chosen = [shipped / name for name in sorted(loaded.blueprint.roles.said()) if (shipped / name).is_dir()]
@@ -80,25 +117,7 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     speaking = (path.read_text("utf-8") for path in shipped.glob("*/role.yaml") if outside)
     texts += (text for text in speaking if any(key in text for key in outside))
     provided = any("provided:" in text for text in texts)
-    if not own and not provided and not _may_be_unfit(loaded, texts):
-        return ()
-    from hpcforge.plan.role import RoleError  # noqa: PLC0415
-    from hpcforge.run.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
-    from hpcforge.run.site import compile_site, lacking_secrets, load_site_roles, of_blueprint  # noqa: PLC0415
-
-    try:
-        roles = load_site_roles(loaded)
-        desired = compile_site(roles, {}, loaded.cluster)
-    except RoleError as error:
-        wrong = of_blueprint(error, loaded)
-        return wrong.diagnostics if isinstance(wrong, InvalidInput) else error.diagnostics
-    if not provided:
-        return ()
-    try:
-        secrets = read_secrets(loaded.secrets_path, default_identity_path())
-    except SecretsError as error:
-        return (Diagnostic("not-checked", f"whether secrets are set: {error}", SourceFile(str(loaded.secrets_path))),)
-    return lacking_secrets(loaded, roles, desired, secrets, "warning")
+    return provided, bool(own) or provided or _may_be_unfit(loaded, texts)
 
 
 def _may_be_unfit(loaded: Loaded, chosen: Sequence[str]) -> bool:

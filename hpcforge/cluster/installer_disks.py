@@ -52,6 +52,12 @@ def disk_lines(disk: SystemDisk) -> list[str]:
     return lines
 
 
+def disk_text(disk: SystemDisk) -> str:
+    """Return what a `system_disk` declares beside one disk with / alone; "" for nothing."""
+    mirrors = [f"RAID 1 of {disk.drives} disks"] if disk.drives > 1 else []
+    return ", ".join([*mirrors, *(f"{mount} with {gib} GiB" for mount, gib in disk.partitions_gib.items())])
+
+
 def _recipe(disk: SystemDisk) -> list[str]:
     """Return the partitions of each disk: least, priority and largest size in MB, and what they are for."""
     lines = ["  1 1 1 free $iflabel{ gpt } $primary{ } method{ biosgrub } ."]

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from hpcforge.cluster.installer_disks import disk_lines
+from hpcforge.cluster.installer_disks import disk_lines, disk_text
 from hpcforge.cluster.model import Cluster, Network, Node
 from hpcforge.cluster.people import number_of
 
@@ -40,12 +40,18 @@ def files_of(cluster: Cluster, node: Node, network: Network, kind: Format, choic
     if kind == "preseed":
         return {f"{node.name}.cfg": preseed(cluster, node, network, choices)}
     found = {
-        "user-data": "#cloud-config\n" + _yaml(user_data(cluster, node, choices)),
+        "user-data": "#cloud-config\n" + _not_in_it(node) + _yaml(user_data(cluster, node, choices)),
         "meta-data": _yaml({"instance-id": f"{cluster.name}-{node.name}", "local-hostname": node.name}),
     }
     if node.mac is not None:  # by another sign of its interface, a node could configure the wrong one
         found["network-config"] = _yaml(network_config(node, network, choices))
     return {f"{node.name}/{name}": text for name, text in found.items()}
+
+
+def _not_in_it(node: Node) -> str:
+    """Return a comment about disks: cloud-init starts on the disk that has the system already."""
+    disks = disk_text(node.system_disk)
+    return f"# Not in this file, and needed before it is read: system_disk with {disks}.\n" if disks else ""
 
 
 def name_servers(cluster: Cluster) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from hpcforge.blueprint import node_sets
 from hpcforge.cluster.model import FUNCTIONS, Cluster, Node, Partition
@@ -23,7 +24,12 @@ def select(
     Raises:
         SelectionError: a name is neither a node nor a word for some, or nothing is left.
     """
+    models: dict[str, list[str]] = {}
+    for node in cluster.nodes:
+        models.setdefault(node.hardware, []).append(node.name)
     known = words(cluster.nodes, cluster.slurm.partitions, others)
+    hardware = {model: tuple(names) for model, names in models.items()}
+    known = replace(known, words={**known.words, "hardware": hardware})
     within = set(_named(known, limit)) if limit else set(known.nodes)
     without = set(_named(known, exclude))
     chosen = tuple(name for name in known.nodes if name in within and name not in without)
@@ -65,5 +71,5 @@ def _named(known: node_sets.KnownNames, texts: Sequence[str]) -> Iterator[str]:
         try:
             yield from node_sets.expand(text, known) or ()
         except node_sets.NodeSetError as error:
-            message = str(error) if str(error).startswith("there is no ") else f"{text!r} {error}"
+            message = str(error) if str(error).startswith("there ") else f"{text!r} {error}"
             raise SelectionError(message, error.hint or "a node set, as in gpu[001-004],rack-a or all!w03") from None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hpcforge.engines.ansible_jump import ssh_options
 from hpcforge.engines.tasks import Target
+
+_COLUMNS = 140  # of a line that can be folded; ansible-lint takes 160
+_WORDS_OF_YAML = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")  # 1.1, as Ansible reads it
 
 
 def unsafe(value: Any) -> Any:
@@ -53,10 +56,48 @@ def ansible_inventory(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[st
 
 
 def ansible_file(hosts: Mapping[str, Mapping[str, object]], groups: Mapping[str, Iterable[str]]) -> str:
-    """Return the same as a file for `ansible -i FILE.json`, which the plugin `yaml` reads."""
+    """Return the same as a file for `ansible -i FILE.yml`, which passes ansible-lint: no line is too long."""
     children = {name: {"hosts": dict.fromkeys(nodes)} for name, nodes in groups.items()}
-    variables = {name: unsafe(values) for name, values in hosts.items()}
-    return json.dumps({"all": {"hosts": variables, "children": children}}, indent=1) + "\n"
+    return "\n".join(["---", *_yaml({"all": {"hosts": hosts, "children": children}}, ""), ""])
+
+
+def _yaml(value: Mapping[str, object] | Sequence[object], indent: str) -> Iterator[str]:
+    """Yield a mapping or list as lines, by hand: thousands of nodes would take PyYAML minutes."""
+    entries = value.items() if isinstance(value, Mapping) else ((None, item) for item in value)
+    for key, item in entries:
+        lead = f"{indent}-" if key is None else f"{indent}{_key(str(key))}:"
+        if isinstance(item, str | Path):
+            yield from _folded(f"{lead} !unsafe ", str(item), f"{indent}  ")
+        elif item and isinstance(item, Mapping | list | tuple):
+            yield lead
+            yield from _yaml(item, f"{indent}  ")
+        else:
+            yield f"{lead} {json.dumps(item)}"
+
+
+def _key(text: str) -> str:
+    plain = text.replace("_", "").replace("-", "").isalnum() and text.isascii() and text[0].isalpha()
+    return text if plain and text.lower() not in _WORDS_OF_YAML else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    """Return a text in the double quotes of YAML, where all that is not printed is escaped."""
+    shown = (
+        letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in json.dumps(text, ensure_ascii=False)
+    )
+    return "".join(shown)
+
+
+def _folded(lead: str, text: str, indent: str) -> Iterator[str]:
+    """Yield a text over as many lines as it takes; a line ends before a word, with its blanks and a backslash."""
+    line = lead
+    for number, word in enumerate(_quoted(text).split(" ")):
+        if number and word and len(line) + len(word) > _COLUMNS:
+            yield f"{line} \\"
+            line = f"{indent}{word}"
+        else:
+            line += f" {word}" if number else word
+    yield line
 
 
 def ssh_config(nodes: Iterable[Target], domain: str, known_hosts: Path, via: Target | None = None) -> str:

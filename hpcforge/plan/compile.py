@@ -120,7 +120,7 @@ def compile_desired(
     texts = _Texts()
     needs, secrets = all_needs(roles), declared_secrets(roles)
     ordered = in_order(roles, needs)
-    placed = {role.name: _nodes_of(role, cluster) for role in ordered}
+    placed = {role.name: nodes_of(role, cluster) for role in ordered}
     may_use = {role.name: usable(role.name, role.spec.needs, secrets) for role in ordered}
 
     def compilers_with(seen: Cluster, depot: DepotContents, contributions: Contributions) -> list[_Compiler]:
@@ -170,7 +170,8 @@ def _by_node(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Com
     return found
 
 
-def _nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
+def nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
+    """Return the nodes on which a role runs. Raises `RoleError`."""
     context = role_context(cluster, role.name)
     alike: MadeOnce[bool] = MadeOnce(asked_of([role.spec.on]), context)
     with _explained(role, "on"):

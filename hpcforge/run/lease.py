@@ -135,7 +135,7 @@ class Lease:
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Nodes that the run restarts, installs or removes: the head holds back their alerts."""
+        """Nodes that the run restarts, installs, removes or switches: the head holds back their alerts."""
         return self._nodes
 
     @nodes.setter

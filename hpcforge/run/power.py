@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Literal, TypeVar
 
+from hpcforge import __version__
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.inventory import BmcsSection
 from hpcforge.cluster.model import Function, Node
@@ -25,7 +26,8 @@ from hpcforge.power.ipmi import Ipmi
 from hpcforge.power.redfish import Redfish
 from hpcforge.power.verbs import Wish, carry_out
 from hpcforge.run.bmc_passwords import read_passwords
-from hpcforge.run.lease import LeaseHeldError, ended, look
+from hpcforge.run.lease import Lease, LeaseHeldError, ended, look, take
+from hpcforge.run.run import begin
 from hpcforge.run.secrets import BMC_PASSWORD, read_secrets
 from hpcforge.run.site import Site
 
@@ -33,6 +35,7 @@ from hpcforge.run.site import Site
 ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")
 _AT_ONCE = 32  # controllers asked side by side
 _WARNINGS_S = 30.0  # for what a plan says of one: no request begins later
+_BETWEEN_BEATS_S = 1.0
 _NO_SLURM = "no configuration of Slurm"
 _ADDRESS_HINT = "in the inventory: `{}: {{bmc: {{address: 10.10.0.43}}}}`; or a network for BMCs"
 _NEVER = Event()  # what ends a verb that runs to its end
@@ -237,6 +240,47 @@ def side_by_side(do: Callable[[_Item], _Result], items: Sequence[_Item], stopped
                 working -= 1
             else:
                 yield ready
+    finally:
+        over.set()
+
+
+def announced(site: Site, engine: Engines, names: Collection[str], say: Callable[[str], None]) -> Lease:
+    """Take the lease on the head for nodes that are switched: it holds back their alerts. Raises `LeaseHeldError`."""
+    run = begin(site.cluster.name, __version__)
+    lease = take(engine, site.cluster.slurm.controller, run.id, run.who, 0.0, say)
+    lease.nodes = frozenset(names)
+    return lease
+
+
+def beside(lease: Lease | None, outcomes: Callable[[Event], Iterator[Outcome]]) -> Iterator[Outcome]:
+    """Yield outcomes while the lease beats, which is of this thread. Once the caller ends, no other node begins."""
+    if lease is None:
+        yield from outcomes(_NEVER)
+        return
+    ready: SimpleQueue[Outcome | BaseException | None] = SimpleQueue()
+    over = Event()
+
+    def work() -> None:
+        try:
+            for outcome in outcomes(over):
+                ready.put(outcome)
+            ready.put(None)
+        except BaseException as error:  # raised again where the outcomes are read
+            ready.put(error)
+
+    Thread(target=work, daemon=True).start()
+    try:
+        while True:
+            lease.stay_alive()
+            try:
+                outcome = ready.get(timeout=_BETWEEN_BEATS_S)
+            except Empty:
+                continue
+            if outcome is None:
+                return
+            if isinstance(outcome, BaseException):
+                raise outcome
+            yield outcome
     finally:
         over.set()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Mark, Severity, SourceFile
 from hpcforge.blueprint.reader import Loc, find, mark_of
+from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import Loaded
 from hpcforge.cluster.input_files import inputs
 from hpcforge.cluster.model import Cluster, Node
@@ -19,7 +21,7 @@ from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import Target
 from hpcforge.errors import ExpectedError
 from hpcforge.fabric.labels import Labels
-from hpcforge.plan.compile import compile_desired
+from hpcforge.plan.compile import compile_desired, nodes_of
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role, RoleError, UnfitError, declared_secrets, load_roles, site_role_code
 from hpcforge.plan.roster import Enrolled
@@ -173,6 +175,35 @@ def _reasons_of(role: Role, path: str) -> Iterator[Loc]:
         if spec.path == path:
             yield from role.reasons(str(spec.when))
     yield from role.reasons(role.spec.on)
+
+
+def without_effect(loaded: Loaded, roles: Sequence[Role]) -> tuple[Diagnostic, ...]:
+    """Warn of variables of roles that run on no node, unless the blueprint itself disables the role.
+
+    Raises `RoleError`.
+    """
+    chosen, draft, message = loaded.blueprint.roles, loaded.draft, "this has no effect: the role runs on no node"
+    findings: list[Finding] = []
+    for role in roles:
+        if role.name not in chosen.said() or nodes_of(role, loaded.cluster):
+            continue
+        switches = re.findall(r"\bvars\.([a-z0-9_]+)", role.spec.on)
+        off = [name for name in switches if not chosen.by_role()[role.name].get(name)]
+        if {*off}.isdisjoint(draft.keys("roles", role.name)):
+            hint = _way_to_run(role, loaded.cluster, off)
+            findings.append(Finding(("roles", role.name), message, hint, "warning", key=True))
+    return tuple(draft.place(findings))
+
+
+def _way_to_run(role: Role, cluster: Cluster, off: Sequence[str]) -> str:
+    """Return a hint for a role that runs on no node; `off` are its variables without which it runs nowhere."""
+    named = re.findall(r"\bcluster\.services\.([a-z0-9_]+)", role.spec.on)
+    services = [name for name in named if not (cluster.services[name].on or cluster.services[name].external)]
+    if off:
+        return f"add `{off[0]}: true` here, or remove this"
+    if services:
+        return f"add `{services[0]}: {{on: {cluster.slurm.controller}}}` under `services`, or remove this"
+    return f"it runs where {role.spec.on}; else remove this"
 
 
 def revoking(site: Site, before: Goal, keys: Iterable[str]) -> Goal:

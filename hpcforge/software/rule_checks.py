@@ -229,5 +229,11 @@ def _changed(
         origin = table.offered[new.component][new.value]
         instead = f"instead of {old.value}" if old else None
         about = ", ".join(filter(None, (origin, instead)))
-        key = ".".join(map(str, new.loc)) if new.loc[:2] not in ((), _PRESENT, _NVIDIA, _AMD) else new.component
-        yield f"{key}: {new.value}" + (f" ({about})" if about else "")
+        yield f"{_key(new)}: {new.value}" + (f" ({about})" if about else "")
+
+
+def _key(stated: StatedComponent) -> str:
+    """Return the whole key of the blueprint that has a component, or would have it."""
+    section = _NVIDIA if stated.installed and stated.component in NvidiaSection.model_fields else _PRESENT
+    loc = stated.loc or (*section, stated.component)
+    return ".".join(part for part in loc if isinstance(part, str))

@@ -183,7 +183,8 @@ class Fleet:
             self.run("apply", "--yes", code=3),
         ):
             assert "error: SOFTWARE-031: " in said
-            assert f"hint: nearest set that works: driver: {NEW_570} (NVIDIA, R570, instead of {OLD_570})\n" in said
+            nearest = f"software.nvidia.driver: {NEW_570} (NVIDIA, R570, instead of {OLD_570})"
+            assert f"hint: nearest set that works: {nearest}\n" in said
         assert self.kept() == before
 
     def gets_another_driver(self) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hpcforge.cli import options
+from hpcforge.cli import completion, options
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,13 @@ def explain(
         typer.Argument(help="The code, such as POWER-003, or a smoke test. Default: all codes.", show_default=False),
     ] = None,
     blueprint: Annotated[
-        Path | None, typer.Argument(help="The blueprint of that smoke test.", show_default=False)
+        Path | None,
+        typer.Argument(
+            help="The blueprint of that smoke test.",
+            show_default=False,
+            autocompletion=completion.blueprints,
+            envvar=completion.IN_ENVIRONMENT,
+        ),
     ] = None,
     inventory: options.Inventory = None,
     as_json: options.Json = False,
@@ -36,6 +42,6 @@ def explain(
     """
     from hpcforge.cli import explain as work
 
-    if blueprint is None:
+    if code is None or blueprint is None or work.is_rule(code):
         return work.explain(code, as_json)
-    return work.explain_test(code or "", blueprint, inventory, as_json)
+    return work.explain_test(code, blueprint, inventory, as_json)

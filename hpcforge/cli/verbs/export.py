@@ -44,13 +44,14 @@ def export(
             show_default=False,
         ),
     ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace files that have another text.")] = False,
     limit: options.Limit = None,
     inventory: options.Inventory = None,
 ) -> int:
     """Write preseed or cloud-init files for the site's own installer.
 
     They give nodes what `apply` needs: account, key, sudo, address, name servers and package source. A preseed file has
-    the partitions and mirrors of `system_disk`. None confirms a write to a disk.
+    the partitions and mirrors of `system_disk`; cloud-init's cannot. None confirms a write to a disk.
     """
     from hpcforge.cli import export as work
 
@@ -65,4 +66,5 @@ def export(
         security_mirror=security_mirror,
         dns=dns or (),
         limit=limit,
+        replace=replace,
     )

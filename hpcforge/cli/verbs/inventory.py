@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from hpcforge.cli import options
+from hpcforge.cli import completion, options
 
 Blueprint = Annotated[
     Path | None,
     typer.Argument(
-        help="The blueprint, a YAML file. Default: the shipped rehearsal.",
+        help="The blueprint, a YAML file. Default: the only one of this folder, else the shipped rehearsal.",
         show_default=False,
-        envvar="HPCFORGE_BLUEPRINT",
+        autocompletion=completion.blueprints,
+        envvar=completion.IN_ENVIRONMENT,
     ),
 ]
 
@@ -36,7 +37,7 @@ def inventory(
         bool, typer.Option("--ssh-config", help="Print a configuration of OpenSSH: users, jump host, host keys.")
     ] = False,
     ansible: Annotated[
-        bool, typer.Option("--ansible", help="Print an inventory of Ansible, to be a .json file.")
+        bool, typer.Option("--ansible", help="Print an inventory of Ansible, to be a .yml file.")
     ] = False,
     clustershell: Annotated[
         bool, typer.Option("--clustershell", help="Print groups of ClusterShell: @worker, @rack:r1, @hardware:MODEL.")

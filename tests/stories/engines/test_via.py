@@ -153,7 +153,7 @@ def test_ssh_clush_and_ansible_reach_nodes_behind_the_jump_host_by_printed_files
     )
     done = plain.over_ssh(blueprint, "clush", "-o", f"-F {config}", "-w", "@worker,@head", "hostname")
     assert sorted(done.stdout.splitlines()) == ["n1: n1", "v01: n2"], done.stderr
-    hosts = str(plain.inventory(blueprint, "--ansible", "hosts.json"))
+    hosts = str(plain.inventory(blueprint, "--ansible", "hosts.yml"))
     done = plain.over_ssh(blueprint, "ansible", "-i", hosts, "function_worker", "-m", "ping")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "v01 | SUCCESS" in done.stdout

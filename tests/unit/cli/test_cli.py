@@ -62,6 +62,15 @@ def test_alone_it_shows_what_to_type_next_for_the_blueprint_of_the_folder(
     (tmp_path / "my site.yaml").write_text("schema: 1\nname: x\n")
     for verb in ("validate", "plan", "apply", "status", "verify"):
         assert f"hpcforge {verb} 'my site.yaml'" in following()
+    for name in "abcdefg":
+        (tmp_path / f"{name}.yaml").write_text("schema: 1\nname: x\n")
+    (tmp_path / "machines.yaml").write_text("schema: 1\nnodes: {}\n")
+    several = following()
+    assert "hpcforge plan BLUEPRINT" in several
+    assert re.findall(r"^[ \u2502]*(\w\.yaml)", several, re.M) == [f"{name}.yaml" for name in "abcdef"]
+    assert "and 2 more" in several
+    assert "export HPCFORGE_BLUEPRINT=a.yaml" in several
+    assert "machines.yaml" not in several
     monkeypatch.setenv("HPCFORGE_BLUEPRINT", "other.yaml")
     assert "hpcforge plan other.yaml" in following()
 

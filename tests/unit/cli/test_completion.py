@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,13 +16,16 @@ REPOSITORY = Path(__file__).parents[3]
 REHEARSAL = "blueprints/rehearsal.yaml"
 
 
-def tab(line: str, folder: Path = REPOSITORY) -> list[str]:
+def tab(line: str, folder: Path = REPOSITORY, **environment: str) -> list[str]:
     """What is offered for the last word of a line."""
+    words = re.sub("([@:=]+)", r"\n\1\n", line.replace(" ", "\n"))  # as bash has it, which splits at these, too
+    words = re.sub(r"\n{2,}", "\n", words).removesuffix("\n") + "\n" * line.endswith(" ")
     env = {
         **os.environ,
         "_HPCFORGE_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(len(line.split(" ")) - 1),
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count("\n")),
+        **environment,
     }
     code = "import sys; sys.argv[0] = 'hpcforge'; from hpcforge.__main__ import main; main()"
     done = subprocess.run(
@@ -45,10 +49,41 @@ def tab(line: str, folder: Path = REPOSITORY) -> list[str]:
         (f"hpcforge nodes replace {REHEARSAL} w0", ["w01", "w02", "w03"]),
         ("hpcforge plan blueprints/dgx-h100-unit.yaml --limit i0", ["i01", "i02"]),
         ("hpcforge plan nowhere.yaml --limit w", ["worker"]),
+        (f"hpcforge plan {REHEARSAL} --limit=w0", ["w01", "w02", "w03"]),
+        (f"hpcforge plan {REHEARSAL} --limit=@wo", ["@worker"]),
     ],
 )
 def test_names_of_the_blueprint_on_the_line(line: str, offered: list[str]) -> None:
     assert tab(line) == offered
+
+
+SITE = "blueprints/dgx-h100-site.yaml"
+
+
+@pytest.mark.parametrize(
+    ("begun", "offered"),
+    [
+        ("@", {"@worker", "@head", "@partition:train", "@rack:g01", "@hardware:dgx-h100"}),
+        ("@w", {"@worker"}),
+        ("@rack:g0", {"g01", "g02", "g03", "g04", "g05", "g06", "g07", "g08"}),
+        ("@partition:", {"train", "debug"}),
+        ("@hardware:d", {"dgx-h100"}),
+        ("gpu001,@pa", {"@partition:train", "@partition:debug"}),
+        ("gpu001,@rack:g08,@rack:i0", {"i01", "i02", "i03"}),
+    ],
+)
+def test_groups_behind_a_mark_as_bash_replaces_words(begun: str, offered: set[str]) -> None:
+    for line in (f"hpcforge plan {SITE} -n {begun}", f"hpcforge logs {SITE} {begun}"):
+        found = {*tab(line)}
+        assert found >= offered if begun == "@" else found == offered
+        assert not {name for name in found if name.startswith("gpu")}
+
+
+def test_a_word_behind_a_group_is_complete(tmp_path: Path) -> None:
+    assert tab(f"hpcforge apply {SITE} -n @rack:g01 --only mun") == ["munge"]
+    assert tab("hpcforge plan --limit w0", HPCFORGE_BLUEPRINT=REHEARSAL) == ["w01", "w02", "w03"]
+    assert tab("hpcforge nodes replace w0", HPCFORGE_BLUEPRINT=REHEARSAL) == ["w01", "w02", "w03"]
+    assert tab("hpcforge validate ", tmp_path, HPCFORGE_BLUEPRINT=REHEARSAL) == []
 
 
 def test_roles_of_the_folders_that_the_blueprint_names(tmp_path: Path) -> None:

@@ -65,3 +65,56 @@ def test_a_file_without_a_key_is_refused(site: MetalSite, capsys: pytest.Capture
 def test_the_security_mirror_of_a_site_is_its_own(site: MetalSite) -> None:
     assert export(site, "--cloud-init", "--limit", "w2", "--security-mirror", "http://mirror.example.org/security") == 0
     assert "uri: http://mirror.example.org/security\n" in (site.folder / "out" / "w2" / "user-data").read_text()
+
+
+def test_a_file_that_was_edited_stays(site: MetalSite, capsys: pytest.CaptureFixture[str]) -> None:
+    assert export(site, "--cloud-init", "--limit", "w2") == 0
+    out = site.folder / "out"
+    edited, other = out / "w2" / "user-data", out / "w2" / "meta-data"
+    edited.write_text(edited.read_text() + "timezone: Europe/Berlin\n")
+    edited.chmod(0o640)
+    other.unlink()
+    capsys.readouterr()
+    assert export(site, "--cloud-init") == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"{edited}: present with another text, so nothing was written\nhint: " in captured.err
+    assert "add --replace" in captured.err
+    assert "Berlin" in edited.read_text()
+    assert [path.name for path in out.rglob("*") if path.is_file()] == ["user-data"]
+    assert export(site, "--cloud-init", "--replace") == 0
+    assert "Berlin" not in edited.read_text()
+    assert edited.stat().st_mode & 0o777 == 0o640
+    assert export(site, "--cloud-init") == 0, "the same files again"
+
+
+def test_a_name_that_cannot_be_written_leaves_all_files(site: MetalSite) -> None:
+    (site.folder / "out" / "w2.cfg").mkdir(parents=True)
+    assert export(site, "--preseed", "--replace") == 1
+    assert [path for path in site.folder.joinpath("out").iterdir() if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("disk", "text"),
+    [
+        ("drives: 2", "RAID 1 of 2 disks"),
+        ("partitions_gib: {/var: 20, /scratch: 500}", "/scratch with 500 GiB, /var with 20 GiB"),
+        ("drives: 2, partitions_gib: {/var: 20}", "RAID 1 of 2 disks, /var with 20 GiB"),
+    ],
+)
+def test_cloud_init_says_which_disks_it_cannot_make(
+    site: MetalSite, disk: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declared = f'addresses: "10.78.0.[11-12]", system_disk: {{{disk}}}}}'
+    blueprint = site.blueprint.read_text().replace('addresses: "10.78.0.[11-12]"}', declared)
+    site.blueprint.write_text(blueprint)
+    assert export(site, "--cloud-init") == 0
+    assert capsys.readouterr().err.count(f"cloud-init makes no system disk: install w[1-2] with {text}, or") == 1
+    lines = (site.folder / "out" / "w1" / "user-data").read_text().splitlines()
+    assert lines[:2] == [
+        "#cloud-config",
+        f"# Not in this file, and needed before it is read: system_disk with {text}.",
+    ]
+    assert "system_disk" not in (site.folder / "out" / "head" / "user-data").read_text()
+    assert export(site, "--preseed") == 0
+    assert "system disk" not in capsys.readouterr().err

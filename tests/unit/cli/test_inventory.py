@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from hpcforge.cli import run
+from hpcforge.engines.inventories import ansible_file
 from tests.support.shipped import ROOT
 
 BIN = Path(sys.executable).parent
@@ -44,17 +45,48 @@ def test_json_has_machines_groups_and_the_way_in(capsys: pytest.CaptureFixture[s
     assert machine["reason"].startswith("RMA 4711")
 
 
-def test_without_a_blueprint_it_is_the_rehearsal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_without_a_blueprint_it_is_that_of_the_folder_or_the_rehearsal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("HPCFORGE_BLUEPRINT", raising=False)
-    monkeypatch.setenv("HPCFORGE_LAB", f"test-none-{os.getpid()}")
-    document = said(capsys)
-    assert document["lab"] == {"kind": "nspawn", "name": None, "directory": None}  # asked for, and not up
+    for name in ("HPCFORGE_BLUEPRINT", "HPCFORGE_LAB"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    shipped = ROOT / "blueprints" / "rehearsal.yaml"
+    assert run(["inventory", "--json"]) == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert document["lab"]["kind"] == "nspawn"
     assert [machine["name"] for machine in document["machines"]] == ["head", "w01", "w02", "w03"]
+    assert f"the shipped rehearsal, {shipped}: this folder has no blueprint" in captured.err
+    site = SITE.read_text().replace("name: aurora", "name: boreas")
+    (tmp_path / "mine.yaml").write_text(site.replace("../inventory/", f"{ROOT}/inventory/"))
+    assert run(["inventory", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["name"] == "boreas"
+    assert "mine.yaml, the only blueprint of this folder" in captured.err
+    (tmp_path / "other.yml").write_text("name: other\n")
+    assert run(["inventory", "--json"]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "this folder has 2 blueprints: mine.yaml, other.yml" in captured.err
+    assert "inventory mine.yaml, or set HPCFORGE_BLUEPRINT" in captured.err
     monkeypatch.setenv("HPCFORGE_BLUEPRINT", str(SITE))
-    monkeypatch.delenv("HPCFORGE_LAB")
     assert said(capsys)["name"] == "aurora"
+
+
+@pytest.mark.parametrize("blueprint", ["rehearsal.yaml", "dgx-h100-site.yaml"])
+def test_a_rehearsal_that_does_not_exist_is_an_error(
+    blueprint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"none-{os.getpid()}"
+    path = str(ROOT / "blueprints" / blueprint)
+    monkeypatch.delenv("HPCFORGE_LAB", raising=False)
+    assert run(["inventory", path, "--lab", name]) == run(["status", path, "--lab", name]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count(f"error: the rehearsal '{name}' is not up\nhint: start it: ") == 2
+    monkeypatch.setenv("HPCFORGE_LAB", name)
+    assert run(["inventory", path, "--json"]) == 3
 
 
 def test_people_read_a_table_of_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,13 +236,40 @@ def test_genders_has_an_attribute_of_a_node_once(capsys: pytest.CaptureFixture[s
         assert len({*names}) == len(names)
 
 
-def test_ansible_takes_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "hosts.json").write_text(printed(capsys, SITE, "--ansible"))
-    done = program(BIN / "ansible-inventory", "-i", tmp_path / "hosts.json", "--list", cache=tmp_path)
+@pytest.mark.parametrize("name", ["hosts.yml", "hosts.json"])
+def test_ansible_takes_the_file(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / name).write_text(printed(capsys, SITE, "--ansible"))
+    done = program(BIN / "ansible-inventory", "-i", tmp_path / name, "--list", cache=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     listed = json.loads(done.stdout)
     assert listed["rack_g01"]["hosts"] == ["gpu001", "gpu002", "gpu003", "gpu004"]
-    assert listed["_meta"]["hostvars"]["gpu002"]["hpcforge_machine"]["serial"] == {"__ansible_unsafe": "AUR0006"}
+    seen = listed["_meta"]["hostvars"]["gpu002"]
+    assert seen["hpcforge_machine"]["serial"] == {"__ansible_unsafe": "AUR0006"}
+    assert "-o BatchMode=yes -o ConnectTimeout=5 " in seen["ansible_ssh_common_args"]["__ansible_unsafe"]
+
+
+def test_ansible_lint_finds_nothing_in_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With the long values that a site has: ssh's options through a jump host, an RSA key, a reason."""
+    (tmp_path / "hosts.yml").write_text(printed(capsys, SITE, "--ansible"))
+    assert max(map(len, (tmp_path / "hosts.yml").read_text().splitlines())) <= 160
+    long = {
+        "reason": "a  long story \u2028 with {{ braces }} " * 20,
+        "on": "ssh-rsa " + "A" * 700,
+        "gpus": [{"count": 8}],
+    }
+    (tmp_path / "more.yml").write_text(ansible_file({"yes": long, "w-01": {"empty": []}}, {"no": ["yes"]}))
+    done = subprocess.run(
+        [BIN / "ansible-lint", "--offline", "--profile", "production", "-q", "hosts.yml", "more.yml"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+    listed = program(BIN / "ansible-inventory", "-i", tmp_path / "more.yml", "--list", cache=tmp_path)
+    seen = json.loads(listed.stdout)["_meta"]["hostvars"]["yes"]
+    assert {name: seen[name].get("__ansible_unsafe") for name in ("reason", "on")} == {
+        name: long[name] for name in ("reason", "on")
+    }
+    assert seen["gpus"] == [{"count": 8}]
 
 
 def test_two_formats_at_once_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,8 +20,12 @@ from hpcforge.power import Boot, Controller
 from hpcforge.power.makes import Traits
 from hpcforge.power.verbs import MachineState, Wish
 from hpcforge.run import power
+from hpcforge.run.lease import LeaseHeldError
 from hpcforge.run.power import (
     HeadUnknownError,
+    Outcome,
+    announced,
+    beside,
     boot_warnings,
     carried_out,
     cycled,
@@ -33,6 +38,8 @@ from hpcforge.run.site import Site
 from tests.support.bmc_of_make import BmcOfMake
 from tests.support.fake_bmc import FakeBmc, serving
 from tests.support.metal_site import metal_site
+from tests.support.metric_programs import load as load_program
+from tests.unit.run.test_lease import Head as LeaseHead
 
 ROOT = Path(__file__).parents[3]
 
@@ -150,3 +157,48 @@ def test_warnings_of_a_plan_are_by_make_and_of_who_answers(tmp_path: Path) -> No
         found.inventory.write_text(found.inventory.read_text().replace("port:", "protocol: ipmi\n  port:"))
         site = open_site(found.blueprint, None, None, tmp_path / "key", needs_lab=False)
         assert boot_warnings(site, ["store", "head", "w1"]) == {}
+
+
+def test_the_head_knows_which_nodes_are_switched_while_they_are(tmp_path: Path) -> None:
+    """The role node_facts reads the lease, and NodeInRun holds back the alerts of these nodes."""
+    loaded = load(ROOT / "blueprints" / "air-cooled-16.yaml", None)
+    site = cast(Site, SimpleNamespace(loaded=loaded, cluster=loaded.cluster))
+    facts = load_program("node_facts/node_facts.py")
+    kept, begun = tmp_path / "lease.json", threading.Event()
+
+    def outcomes(stopped: threading.Event) -> Iterator[Outcome]:
+        begun.set()
+        while not (known := facts.run_nodes(str(kept))):  # which a heartbeat brings
+            if stopped.wait(0.05):
+                return
+        yield Outcome(",".join(known), "done")
+
+    with announced(site, cast(Engines, LeaseHead(tmp_path)), ["g01", "g02"], print) as lease:
+        assert [outcome.node for outcome in beside(lease, outcomes)] == ["g01,g02"]
+        with pytest.raises(LeaseHeldError):
+            announced(site, cast(Engines, LeaseHead(tmp_path)), ["g03"], print)
+    assert begun.is_set()
+    assert facts.run_nodes(str(kept)) == []
+
+
+def test_no_other_node_begins_once_the_reader_of_outcomes_ends(tmp_path: Path) -> None:
+    loaded = load(ROOT / "blueprints" / "air-cooled-16.yaml", None)
+    site = cast(Site, SimpleNamespace(loaded=loaded, cluster=loaded.cluster))
+    ended = threading.Event()
+
+    def outcomes(stopped: threading.Event) -> Iterator[Outcome]:
+        yield Outcome("g01", "done")
+        if stopped.wait(60):
+            ended.set()
+
+    def wrong(_stopped: threading.Event) -> Iterator[Outcome]:
+        yield Outcome("g01", "done")
+        raise ValueError("wrong")
+
+    with announced(site, cast(Engines, LeaseHead(tmp_path)), ["g01"], print) as lease:
+        found = beside(lease, outcomes)
+        assert next(found).node == "g01"
+        cast(Generator[Outcome], found).close()
+        assert ended.wait(60)
+        with pytest.raises(ValueError, match="wrong"):
+            list(beside(lease, wrong))

@@ -31,9 +31,21 @@ def loaded(folder: Path, rocm: str, release: str = "13", *changes: tuple[str, st
 
 # what is asked of which release, with or without MI300X; the code and the hint
 NOT_THERE = {
-    "the ROCm of the next release": ("5.7.1", "12", True, "SOFTWARE-121", "nearest set that works: rocm: 5.2.3"),
-    "the ROCm of the release before": ("5.2.3", "13", True, "SOFTWARE-122", "nearest set that works: rocm: 5.7.1"),
-    "one that AMD alone has": ("6.4.1", "13", True, "SOFTWARE-122", "nearest set that works: rocm: 5.7.1"),
+    "the ROCm of the next release": (
+        "5.7.1",
+        "12",
+        True,
+        "SOFTWARE-121",
+        "nearest set that works: software.amd.rocm: 5.2.3",
+    ),
+    "the ROCm of the release before": (
+        "5.2.3",
+        "13",
+        True,
+        "SOFTWARE-122",
+        "nearest set that works: software.amd.rocm: 5.7.1",
+    ),
+    "one that AMD alone has": ("6.4.1", "13", True, "SOFTWARE-122", "nearest set that works: software.amd.rocm: 5.7.1"),
     "MI300X with a ROCm that is too old": ("5.2.3", "12", False, "SOFTWARE-124", "no set of versions"),
     "a distribution of which nothing is known": ("5.7.1", "24.04", True, "SOFTWARE-120", "no set of versions"),
 }

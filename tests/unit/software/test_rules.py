@@ -103,7 +103,7 @@ def test_a_trap_is_refused_at_its_line_with_the_nearest_set(trap: str, tmp_path:
     [found] = [one for one in of_software(tmp_path, present, hardware) if one.severity == "error"]
     assert found.message.startswith(f"{code}: ")
     assert found.line == FIRST + line
-    assert hint in (found.hint or "")
+    assert f"software.preinstalled.{hint}" in (found.hint or "")
     with pytest.raises(InvalidInput, match=code):
         load(tmp_path / "blueprint.yaml", judged=True)  # as a plan and an apply do
 
@@ -124,7 +124,8 @@ def test_the_pinned_pytorch_against_the_drivers_at_hand(tmp_path: Path) -> None:
     assert found.message.startswith(
         "SOFTWARE-004: PyTorch 2.10.0 for CUDA 12.8 and driver 470.256.02 do not go together"
     )
-    assert found.hint == ("nearest set that works: driver: 535.261.03 (Debian 12, non-free, instead of 470.256.02)")
+    nearest = "software.preinstalled.driver: 535.261.03 (Debian 12, non-free, instead of 470.256.02)"
+    assert found.hint == f"nearest set that works: {nearest}"
     for build in load_catalog().pytorch:
         assert build.cuda is None or build.cuda.startswith("12.")  # 13 needs a driver that no Debian has
 
@@ -154,7 +155,7 @@ NOT_THERE = {
     ),
     "a distribution of which nothing is known": (
         '{driver: "550.163.01", modules: open}', "24.04", "SOFTWARE-090",
-        "with NVIDIA's repository under `software.sources.nvidia` (docs/software.md): driver: 580.82.07",
+        "NVIDIA's repository under `software.sources.nvidia` (docs/software.md): software.nvidia.driver: 580.82.07",
     ),
     "what NVIDIA's repository has as it was asked for": (
         '{driver: "570.172.08", modules: open, cuda: ["12.8"]}', "12", "SOFTWARE-093",
@@ -195,7 +196,8 @@ def test_a_kernel_that_the_driver_does_not_build_for_is_refused_with_the_nearest
         load(installing(tmp_path, nvidia, "13", '{kernel: "6.17.13-2-pve"}'), judged=True)
     [found] = refused.value.diagnostics
     assert found.message.startswith("SOFTWARE-034: driver 550.163.01 and kernel 6.17.13-2-pve do not go together: ")
-    assert found.hint == "nearest set that works: kernel: 6.12.0 (Debian 13, instead of 6.17.13-2-pve)"
+    nearest = "software.preinstalled.kernel: 6.12.0 (Debian 13, instead of 6.17.13-2-pve)"
+    assert found.hint == f"nearest set that works: {nearest}"
 
 
 def test_what_is_installed_and_what_is_brought_are_judged_together(tmp_path: Path) -> None:
