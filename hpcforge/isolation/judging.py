@@ -23,7 +23,7 @@ from hpcforge.isolation.state import (
 )
 from hpcforge.isolation.wiring import NodeWiring
 
-_FEW = 3  # pairs that a rail is judged by at least, and nodes that may be bad instead of it
+_FEW = 3  # pairs that a rail is judged by at least; and nodes of which all may be bad instead
 _NEARLY_ALL = 0.9  # of the values of a rail that are low where the rail is slow as a whole
 Lines = Mapping[str, FleetLine]
 PairValues = Mapping[tuple[int, int], tuple[float, ...]]
