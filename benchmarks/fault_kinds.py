@@ -160,17 +160,19 @@ def expected(of: NodeWiring, faults: Sequence[Fault]) -> dict[Part, Fault]:
     return parts
 
 
-def whole_rails(of: NodeWiring, faults: Sequence[Fault]) -> list[Fault]:
-    """The faults, those of every leaf of a rail as one of the rail."""
-    slow = {fault.part.of: fault for fault in faults if fault.part.kind == "leaf"}
-    whole: dict[int, set[int]] = {}  # by rail
+def merged(of: NodeWiring, faults: Sequence[Fault]) -> list[Fault]:
+    """The faults, as one those that no measurement tells from it: every leaf of a rail, every path of a node."""
+    parts = {fault.part: fault for fault in faults if fault.part.kind == "leaf" or not fault.way}
+    whole: dict[Part, list[Part]] = {}
     for rail in range(of.rails if of.known else 0):
-        leaves = {leaf[rail] for leaf in of.leaf}
-        if len(leaves) > 1 and leaves <= slow.keys():
-            whole[rail] = leaves
-    taken = {leaf for leaves in whole.values() for leaf in leaves}
-    rest = [fault for fault in faults if fault.part.kind != "leaf" or fault.part.of not in taken]
-    return [*rest, *(replace(slow[min(leaves)], part=Part("rail", rail)) for rail, leaves in whole.items())]
+        whole[Part("rail", rail)] = [Part("leaf", leaf) for leaf in sorted({leaf[rail] for leaf in of.leaf})]
+    nodes = range(len(of.nodes))
+    for node in nodes:
+        whole[Part("node", node)] = [Part("pair", *sorted((node, other))) for other in nodes if other != node]
+    whole = {part: each for part, each in whole.items() if len(each) > 1 and parts.keys() >= {*each}}
+    taken = {part for each in whole.values() for part in each}
+    rest = [fault for fault in faults if fault.part not in taken]
+    return [*rest, *(replace(parts[each[0]], part=part, of="network") for part, each in whole.items())]
 
 
 def touches(of: NodeWiring, part: Part, fault: Fault, plan: bool) -> bool:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.fault_kinds import BY_NAME, KINDS, FaultKind, expected, plant, touches, whole_rails
+from benchmarks.fault_kinds import BY_NAME, KINDS, FaultKind, expected, merged, plant, touches
 from benchmarks.simulated_cluster import Fault, World, fabric_of, without_plan
 from hpcforge.isolation.cover import not_loaded
 from hpcforge.isolation.state import BadPart, Conclusion, Round
@@ -55,7 +55,7 @@ def isolate(world: World, plan: bool = True) -> Run:
 def classed(of: NodeWiring, findings: Sequence[BadPart], faults: Sequence[Fault], plan: bool = True) -> str:
     """Which of CLASSES a run is: a healthy part that is named makes it wrong, whatever else is named."""
     bad = [part for each in findings if each.verdict != "could not tell" for part in each.parts]
-    faults = whole_rails(of, faults)
+    faults = merged(of, faults)
     if any(not any(touches(of, part, fault, plan) for fault in faults) for part in bad):
         return "wrong"
     doubtful = [each for each in findings if each.verdict == "could not tell"]

@@ -23,7 +23,7 @@ from hpcforge.isolation.state import (
 )
 from hpcforge.isolation.wiring import NodeWiring
 
-_FEW = 3  # pairs that a rail is judged by at least
+_FEW = 3  # pairs that a rail is judged by at least; and nodes of which all may be bad instead
 _NEARLY_ALL = 0.9  # of the values of a rail that are low where the rail is slow as a whole
 Lines = Mapping[str, FleetLine]
 PairValues = Mapping[tuple[int, int], tuple[float, ...]]
@@ -46,9 +46,7 @@ def judged(state: State, now: Round, results: Results) -> State:
                 good = any(
                     max(values[2 * rail : 2 * rail + 2]) >= lines[kind].at_least for values in results.pairs.values()
                 )
-                verdict: Judgement = (
-                    "could not tell" if good or len(pairs) <= _FEW else "bad"
-                )  # two of three nodes may be
+                verdict: Judgement = "could not tell" if good or _bad_instead(pairs) <= _FEW else "bad"
                 finding = BadPart(
                     verdict, (_rail(state.wiring, rail, rails, pairs),), middle, lines[kind], low, 0, (now.number,)
                 )
@@ -137,6 +135,11 @@ def _levels(pairs: PairValues) -> list[float]:
         for node in pair:
             found.setdefault(node, []).append(level)
     return [sorted(levels)[-2:][0] for levels in found.values()]
+
+
+def _bad_instead(pairs: Collection[tuple[int, int]]) -> int:
+    """How many nodes must be bad to make all pairs low: one of each pair, or all nodes but one."""
+    return min(len(pairs), len({node for pair in pairs for node in pair}) - 1)
 
 
 def _slow_rails(kind: str, lines: Lines, rails: int) -> Iterator[int]:

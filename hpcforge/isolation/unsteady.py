@@ -13,9 +13,9 @@ from hpcforge.isolation.state import Counts, Part
 
 UNSTEADY = 1e-5  # a part that would be low so often by chance in fewer runs than this is unsteady
 SUSPECT = 0.05  # and one below this is measured again
-PATIENCE = 16  # values of a part after which it is not measured again; of the uplinks of a leaf for each link
-_SUSPECT_LEAF = 0.2
-_ORDER = ("pair", "cable", "uplink")  # of parts that are low as often: first
+PATIENCE = 16  # values of a part after which it is not measured again
+_SUSPECT_LEAF = 0.2  # the same of a leaf, whose values across are many
+_ORDER = ("pair", "cable", "uplink")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Sometimes:
     good: int
     chance: float  # how many parts of a fleet would be low so often
     agrees: bool  # whether enough runs, rounds and partners show it
-    suspect: float = SUSPECT  # it is measured again if chance is less
+    suspect: float = SUSPECT
     patience: int = PATIENCE
 
     @property

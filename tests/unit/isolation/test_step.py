@@ -80,6 +80,14 @@ HIDDEN = {  # three faults of which a healthy part took the blame: nodes, plan, 
             Fault(Part("cable", 2), 0.5),
         ],
     ),
+    "three of the four cables of a rail": (
+        (4, True, "by place"),
+        [Fault(Part("cable", 1, 2), 0.5), Fault(Part("adapter", 3, 2), 0.5), Fault(Part("cable", 0, 2), 0.5)],
+    ),
+    "every path of a node": (
+        (3, False, "by place"),
+        [Fault(Part("pair", 0, 1), 0.0), Fault(Part("cable", 0, 6), 0.5), Fault(Part("pair", 1, 2), 0.0)],
+    ),
     "most pairs inside of leaves": (
         (8, True, "by place"),
         [
