@@ -13,6 +13,7 @@ import pwd
 import re
 import resource
 import socket
+import stat
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ WHEELS = ("opt/hpcforge/*/lib/python3*/site-packages", "usr/local/lib/python3*/d
 SLURM_CONF = ("run/slurm/conf", "var/spool/slurmd/conf-cache", "etc/slurm")  # the last where the head hands out none
 LIMITS = {"nofile": resource.RLIMIT_NOFILE, "memlock": resource.RLIMIT_MEMLOCK}  # nproc goes by the memory, to a page
 ROOM_MIB = 64  # least that jobs need of a folder; PyTorch's loaders fail with a /dev/shm of less
+# Device files that programs count on, with the numbers of Linux's devices.txt; those of random numbers are only read.
+DEVICE_FILES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 _INODES = 100
 _NAMED = ("torch", "numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "jax", "tensorflow")
 _HOSTS_S = 15.0  # for all names: a resolver waits 5 s for each server that is silent
@@ -94,6 +97,29 @@ def devices(files: Sequence[str], root: Path, *, stand_ins: bool = False) -> Ite
         except OSError as error:
             got = "opens" if stand_ins and error.errno == errno.ENXIO else os.strerror(error.errno)
         yield Part(f"GPU {file} for users", "opens", got, got == "opens")
+
+
+def device_files(root: Path) -> Iterator[Part]:
+    """Yield the device files of every Linux that are not there, are something else, or do not open for this account."""
+    for name, number in DEVICE_FILES.items():
+        got = _device_file(root / "dev" / name, number)
+        if got != "opens":
+            yield Part(f"/dev/{name} for users", f"character device {number[0]}:{number[1]}", got, right=False)
+
+
+def _device_file(path: Path, number: tuple[int, int]) -> str:
+    try:
+        entry = path.stat()
+        if not stat.S_ISCHR(entry.st_mode):
+            return "a plain file" if stat.S_ISREG(entry.st_mode) else "no character device"
+        if (os.major(entry.st_rdev), os.minor(entry.st_rdev)) != number:
+            return f"character device {os.major(entry.st_rdev)}:{os.minor(entry.st_rdev)}"
+        ways = os.O_RDONLY if path.name.endswith("random") else os.O_RDWR
+        os.close(os.open(path, ways | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        if path.name != "tty" or error.errno != errno.ENXIO:  # a step has no terminal
+            return os.strerror(error.errno or 0)
+    return "opens"
 
 
 def room(folders: Sequence[Path]) -> Iterator[Part]:
@@ -177,6 +203,7 @@ def compared(declared: Mapping[str, Any], uid: int, root: Path = Path("/")) -> l
     except OSError:
         resolv_conf = ""
     return [
+        *device_files(root),
         *devices(gpus["devices"], root, stand_ins=gpus["kind"] == "fake"),
         *room([root / "dev/shm", root / "tmp", root / home.lstrip("/")]),
         *accounts(declared["accounts"]),

@@ -9,7 +9,8 @@ the time server by SNTP (RFC 4330), whatever the node's own time service reports
 processes that together keep half a core busy for twenty seconds were left behind: ranks would wait for theirs. So was
 a process on an NVIDIA GPU, whatever it does there: it holds memory, and takes time from the tests that follow. Where
 NVSwitches connect GPUs, each is to be registered, Fabric Manager runs, and no switch had a fatal error since. What a
-job sees besides (`job_view`) are devices that open, room, names of other nodes, name servers and account numbers.
+job sees besides (`job_view`) are devices that open, /dev/null and its like, room, names of other nodes, name servers
+and account numbers.
 
 Versions of kernel, GPU driver, firmware and BIOS, of PyTorch, its wheels and packages that jobs depend on, MTUs, limits
 and Slurm's configuration are texts: hpcforge compares them among nodes of the same hardware. Standard library alone,
@@ -251,7 +252,7 @@ def trouble(path: Path) -> str:
     A process that contacts a hung file system hangs, too: a child does, and Python does not wait for it.
     """
     asked = [sys.executable, "-I", "-c", _ASK, str(path)]
-    quiet = subprocess.DEVNULL
+    quiet = subprocess.DEVNULL if os.access(os.devnull, os.R_OK | os.W_OK) else None  # None: this program's own
     child = subprocess.Popen(asked, stdin=quiet, stdout=quiet, stderr=quiet)
     until = time.monotonic() + _MOUNT_S
     while child.poll() is None and time.monotonic() < until:

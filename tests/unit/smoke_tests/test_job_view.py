@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import pwd
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -92,6 +94,53 @@ def test_a_device_that_does_not_open(view: ModuleType, tmp_path: Path) -> None:
         ("GPU /dev/nvidia1 for users", "opens", True),
     ]
     assert stand_in.right
+
+
+def dev(root: Path, **instead: str) -> Path:
+    """A root with this machine's device files, some of them those of another name; "": a plain file."""
+    (root / "dev").mkdir()
+    for name in ("null", "zero", "full", "random", "urandom", "tty"):
+        source = instead.get(name, name)
+        if source:
+            (root / "dev" / name).symlink_to(f"/dev/{source}")
+        else:
+            (root / "dev" / name).touch()
+    return root
+
+
+def test_device_files_of_every_linux_are_right_here(view: ModuleType, tmp_path: Path) -> None:
+    assert [*view.device_files(dev(tmp_path))] == []
+
+
+def test_a_plain_file_in_place_of_dev_null_is_named(view: ModuleType, tmp_path: Path) -> None:
+    """So is one that is away, another device's, a folder, and one that does not open."""
+    root = dev(tmp_path, null="", zero="null", full="no-such-device", random="shm")
+    assert [(part.name, part.expected, part.got, part.right) for part in view.device_files(root)] == [
+        ("/dev/null for users", "character device 1:3", "a plain file", False),
+        ("/dev/zero for users", "character device 1:5", "character device 1:3", False),
+        ("/dev/full for users", "character device 1:7", "No such file or directory", False),
+        ("/dev/random for users", "character device 1:8", "no character device", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "wrong"),
+    [("null", errno.EACCES, True), ("tty", errno.EACCES, True), ("tty", errno.ENXIO, False)],
+)
+def test_a_device_file_must_open(
+    view: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: int, wrong: bool
+) -> None:
+    """Without a terminal the kernel gives none, and that is right."""
+    root, real = dev(tmp_path), os.open
+
+    def refuse(path: Path, flags: int, **more: Any) -> int:
+        if path == root / "dev" / name:
+            raise OSError(error, "refused")
+        return real(path, flags, **more)
+
+    monkeypatch.setattr(view.os, "open", refuse)
+    got = [(part.name, part.got) for part in view.device_files(root)]
+    assert got == ([(f"/dev/{name} for users", "Permission denied")] if wrong else [])
 
 
 def test_room_that_jobs_need(view: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

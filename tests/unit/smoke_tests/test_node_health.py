@@ -210,6 +210,13 @@ def test_a_mount_that_hangs_is_not_waited_for(
     assert wrong(program, root) == [("mount /scratch", "mounted", "no answer")]
 
 
+def test_mounts_are_compared_without_dev_null(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program.os, "devnull", str(tmp_path / "none"))
+    assert wrong(program, node(tmp_path)) == []
+
+
 def test_the_error_of_a_mount_is_reported(program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stale = f"import errno, os\ndef fail(path): raise OSError(errno.ESTALE, 'x')\nos.statvfs = fail\n{program._ASK}"
     monkeypatch.setattr(program, "_ASK", stale)
