@@ -27,6 +27,8 @@ LIMITS = {"nofile": resource.RLIMIT_NOFILE, "memlock": resource.RLIMIT_MEMLOCK} 
 ROOM_MIB = 64  # least that jobs need of a folder; PyTorch's loaders fail with a /dev/shm of less
 # Device files that programs count on, with the numbers of Linux's devices.txt; those of random numbers are only read.
 DEVICE_FILES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
+FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # and the home  # noqa: S108
+PRELOAD = "etc/ld.so.preload"
 _INODES = 100
 _NAMED = ("torch", "numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "jax", "tensorflow")
 _HOSTS_S = 15.0  # for all names: a resolver waits 5 s for each server that is silent
@@ -184,6 +186,34 @@ def _answers(server: str, port: int) -> bool:
             except OSError:
                 continue
     return False
+
+
+def folders(home: str, root: Path = Path("/")) -> str:
+    """Return how jobs may use the folders that each needs: as mounted, or that one is missing or not writable."""
+    return ", ".join(f"{each} {_use_of(root / each.lstrip('/'))}" for each in dict.fromkeys((*FOLDERS, home)))
+
+
+def _use_of(folder: Path) -> str:
+    try:
+        flags = os.statvfs(folder).f_flag
+    except OSError as error:
+        return "missing" if error.errno == errno.ENOENT else os.strerror(error.errno or 0)
+    if flags & os.ST_RDONLY:
+        return "ro"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "not writable"
+    return "noexec" if flags & os.ST_NOEXEC else "rw"
+
+
+def preload(root: Path) -> str:
+    """Return a digest of the libraries that every program loads first; "none" where that is no library."""
+    try:
+        words = (root / PRELOAD).read_bytes().split()
+    except FileNotFoundError:
+        return "none"
+    except OSError as error:
+        return os.strerror(error.errno or 0)
+    return hashlib.sha256(b" ".join(words)).hexdigest()[:10] if words else "none"
 
 
 def home_of(uid: int) -> str:

@@ -12,9 +12,9 @@ NVSwitches connect GPUs, each is to be registered, Fabric Manager runs, and no s
 job sees besides (`job_view`) are devices that open, /dev/null and its like, room, names of other nodes, name servers
 and account numbers.
 
-Versions of kernel, GPU driver, firmware and BIOS, of PyTorch, its wheels and packages that jobs depend on, MTUs, limits
-and Slurm's configuration are texts: hpcforge compares them among nodes of the same hardware. Standard library alone,
-Python 3.9.
+Versions of kernel, GPU driver, firmware and BIOS, of PyTorch, its wheels and packages that jobs depend on, MTUs,
+limits, Slurm's configuration, how /tmp, /dev/shm and the home are mounted, and /etc/ld.so.preload are texts: hpcforge
+compares them among nodes of the same hardware. Standard library alone, Python 3.9.
 """
 
 from __future__ import annotations
@@ -412,6 +412,8 @@ def versions(declared: Mapping[str, Any], by_address: Mapping[str, str], root: P
         "wheels": job_view.wheels(root),
         "limits": job_view.limits(),
         "slurm_conf": job_view.slurm_conf(root),
+        "folders": job_view.folders(job_view.home_of(os.geteuid()), root),
+        "preload": job_view.preload(root),
     }
 
 

@@ -220,3 +220,62 @@ def test_a_name_server_that_is_dead(view: ModuleType, monkeypatch: pytest.Monkey
         answering.join()
     assert part.right
     assert [*view.name_servers("nameserver fe80::1\n# nameserver 10.0.0.1\n")] == []
+
+
+FOLDERS = ("tmp", "var/tmp", "dev/shm", "home/ada")
+
+
+def with_folders(root: Path, but: str = "") -> Path:
+    for folder in FOLDERS:
+        if folder != but:
+            (root / folder).mkdir(parents=True)
+    return root
+
+
+def test_a_home_that_is_away_is_another_text(view: ModuleType, tmp_path: Path) -> None:
+    usual = view.folders("/home/ada", with_folders(tmp_path / "w1"))
+    assert usual == "/tmp rw, /var/tmp rw, /dev/shm rw, /home/ada rw"
+    assert view.folders("/home/ada", with_folders(tmp_path / "w2")) == usual
+    other = view.folders("/home/ada", with_folders(tmp_path / "w3", but="home/ada"))
+    assert other == "/tmp rw, /var/tmp rw, /dev/shm rw, /home/ada missing"
+
+
+@pytest.mark.parametrize(
+    ("flags", "writable", "text"),
+    [
+        (os.ST_NOEXEC | os.ST_NOSUID, True, "noexec"),
+        (os.ST_RDONLY | os.ST_NOEXEC, False, "ro"),
+        (os.ST_NOSUID | os.ST_NODEV, True, "rw"),
+        (0, False, "not writable"),
+    ],
+)
+def test_a_folder_that_is_mounted_otherwise_is_another_text(
+    view: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, writable: bool, text: str
+) -> None:
+    root = with_folders(tmp_path)
+
+    def mounted(path: Path) -> os.statvfs_result:
+        return os.statvfs_result((4096, 4096, *[10**6] * 6, flags if path == root / "tmp" else 0, 255))
+
+    monkeypatch.setattr(view.os, "statvfs", mounted)
+    monkeypatch.setattr(view.os, "access", lambda path, _: writable or path != root / "tmp")
+    assert view.folders("/home/ada", root).split(", ") == [
+        f"/tmp {text}", "/var/tmp rw", "/dev/shm rw", "/home/ada rw"
+    ]  # fmt: skip
+
+
+def test_a_library_that_every_program_loads_is_another_text(view: ModuleType, tmp_path: Path) -> None:
+    """A file without a library is as good as none; a folder in its place is not."""
+    file = tmp_path / "etc/ld.so.preload"
+    assert view.preload(tmp_path) == "none"
+    file.parent.mkdir()
+    file.write_text("\n")
+    assert view.preload(tmp_path) == "none"
+    texts = []
+    for libraries in ("/usr/lib/liba.so\n", "/usr/lib/liba.so", "/usr/lib/libb.so\n"):
+        file.write_text(libraries)
+        texts.append(view.preload(tmp_path))
+    assert (len({*texts}), texts[0]) == (2, texts[1])
+    file.unlink()
+    file.mkdir()
+    assert view.preload(tmp_path) == "Is a directory"

@@ -125,6 +125,8 @@ def test_a_node_that_is_as_declared(program: ModuleType, tmp_path: Path) -> None
         "wheels": "none",
         "limits": program.job_view.limits(),
         "slurm_conf": "none",
+        "folders": program.job_view.folders(program.job_view.home_of(os.geteuid()), root),
+        "preload": "none",
     }
 
 
