@@ -16,7 +16,8 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,25 @@ def hosts(declared: Mapping[str, str]) -> Iterator[Part]:
             yield Part(f"address of {name}", address, ", ".join(found), right=False)
 
 
+def own_addresses(root: Path) -> set[str]:
+    """Return every IPv4 address of this node, further ones of an interface included: the kernel's local routes."""
+    try:
+        trie = (root / "proc/net/fib_trie").read_text()
+    except OSError:
+        return set()
+    return {*re.findall(r"\|-- ([0-9.]{7,15})\n +/32 host LOCAL$", trie, re.MULTILINE)}
+
+
+def addresses_of_others(declared: Mapping[str, str], own: str, held: Set[str]) -> Iterator[Part]:
+    """Yield other nodes' addresses that this node has, too; none where its name in Slurm is not known."""
+    if not own:
+        return
+    owners = Counter(declared.values())
+    for name, address in declared.items():
+        if name != own and address in held and owners[address] == 1 and not address.startswith("127."):
+            yield Part(f"address {address}", f"on {name} alone", f"on {own}", right=False)
+
+
 def name_servers(resolv_conf: str, port: int = _PORT) -> Iterator[Part]:
     """Yield name servers that give no answer at all; what they answer is not judged."""
     for server in re.findall(r"^nameserver\s+([0-9.]+)\s*$", resolv_conf, re.MULTILINE):
@@ -238,5 +258,6 @@ def compared(declared: Mapping[str, Any], uid: int, root: Path = Path("/")) -> l
         *room([root / "dev/shm", root / "tmp", root / home.lstrip("/")]),
         *accounts(declared["accounts"]),
         *hosts(declared["hosts"]),
+        *addresses_of_others(declared["hosts"], os.environ.get("SLURMD_NODENAME", ""), own_addresses(root)),
         *name_servers(resolv_conf),
     ]

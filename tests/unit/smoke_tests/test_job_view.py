@@ -193,6 +193,54 @@ def test_a_name_with_another_address(view: ModuleType, monkeypatch: pytest.Monke
     assert (late.name, late.right) == ("names of other nodes", False)
 
 
+FIB_TRIE = """Main:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 0.0.0.0
+        /0 universe UNICAST
+     +-- 10.0.0.0/24 2 0 2
+        |-- 10.0.0.0
+           /24 link UNICAST
+        |-- 10.0.0.14
+           /32 host LOCAL
+        |-- 10.0.0.15
+           /32 host LOCAL
+        |-- 10.0.0.255
+           /32 link BROADCAST
+     +-- 127.0.0.0/8 2 0 2
+        |-- 127.0.0.0
+           /8 host LOCAL
+        |-- 127.0.0.1
+           /32 host LOCAL
+"""
+
+
+def test_another_nodes_address_on_this_one_is_named(view: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "proc/net").mkdir(parents=True)
+    (tmp_path / "proc/net/fib_trie").write_text(FIB_TRIE)
+    held = view.own_addresses(tmp_path)
+    assert held == {"10.0.0.14", "10.0.0.15", "127.0.0.1"}
+    nodes = {"w03": "10.0.0.13", "w04": "10.0.0.14", "w05": "10.0.0.15"}
+    (part,) = view.addresses_of_others(nodes, "w05", held)
+    assert part == view.Part("address 10.0.0.14", "on w04 alone", "on w05", False)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "own"),
+    [
+        ({"w04": "10.0.0.14", "w05": "10.0.0.15"}, ""),  # not in a step: the name is not known
+        ({"w04": "10.0.0.15", "w05": "10.0.0.15"}, "w05"),  # two names of one machine
+        ({"w04": "127.0.0.1"}, "w05"),
+        ({"w04": "10.0.0.24", "w05": "10.0.0.15"}, "w05"),  # 10.0.0.14 is a bridge's, on all nodes
+    ],
+)
+def test_addresses_that_are_no_other_nodes(view: ModuleType, nodes: dict[str, str], own: str) -> None:
+    assert [*view.addresses_of_others(nodes, own, {"10.0.0.14", "10.0.0.15", "127.0.0.1"})] == []
+
+
+def test_this_machines_addresses_are_read_from_the_kernel(view: ModuleType) -> None:
+    assert "127.0.0.1" in view.own_addresses(Path("/"))
+
+
 def test_a_name_server_that_is_dead(view: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that refuses the question answers: whether it knows a name is no matter of this part."""
     monkeypatch.setattr(view, "_ANSWER_S", 0.2)
