@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpcforge.isolation.evidence import Evidence, Low, Weight
 from hpcforge.isolation.lines import AGREEING, surprise, tail
@@ -13,6 +13,7 @@ from hpcforge.isolation.state import Counts, Part
 
 UNSTEADY = 1e-5  # a part that would be low so often by chance in fewer runs than this is unsteady
 SUSPECT = 0.05  # and one below this is measured again
+_WITH_OWN = 1e-3  # the same where the part's own low values count among those that pass: of few nodes they are most
 PATIENCE = 16  # values of a part after which it is not measured again
 _SUSPECT_LEAF = 0.2  # the same of a leaf, whose values across are many
 _ORDER = ("pair", "cable", "uplink")
@@ -41,7 +42,7 @@ def unsteady_parts(evidence: Evidence, left: AbstractSet[Low]) -> Iterator[Somet
 
     A path that is low whenever it is measured says nothing of parts that are low now and then.
     """
-    left = {low for low in left if not evidence.always(low)}
+    every, left = left, {low for low in left if not evidence.always(low)}
     counts = Counter(part for low in left for part in evidence.path(low) if part.kind in _ORDER)
     fleet = evidence.state.counts.get("pair", Counts())
     used: set[Low] = set()
@@ -52,9 +53,12 @@ def unsteady_parts(evidence: Evidence, left: AbstractSet[Low]) -> Iterator[Somet
             continue
         used.update(low)
         good = sum(w.good for w in ways)
-        chance = surprise(fleet, len(low), good, _rate_beside(evidence, part, low.keys(), good))
+        beside = _rate_beside(evidence, part, low.keys(), good)
+        others = replace(fleet, passing=min(fleet.passing, len(every - low.keys())))  # its own are no measure of it
+        chance = surprise(others, len(low), good, beside)
         agrees = _agrees(evidence, low) and (part.kind == "pair" or len({*low.values()}) > 1)
         agrees = agrees and 2 * sum(map(evidence.once_good, low)) >= len(low)
+        agrees = agrees and surprise(fleet, len(low), good, beside) < _WITH_OWN
         yield Sometimes((part,), low.keys(), good, chance, agrees)
 
 
