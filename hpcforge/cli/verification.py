@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpcforge.blueprint.hardware import Gpu
-from hpcforge.cluster.model import SmokeTest
+from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.report.blamed_parts import blamed_parts, node_identities
 from hpcforge.report.verification import SCHEMA_VERSION, Report, ReportedVerdict, Source, not_tested, reported_verdict
 from hpcforge.run.commit import commit_of
 from hpcforge.run.expectations import Expectations
+from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.site import Site
 from hpcforge.run.smoke_tests import Reached
 from hpcforge.run.verify import Usable, Verification, VerifyRequest
@@ -46,6 +47,7 @@ def verification_report(
         level=what.level,
         verdicts=tuple(verdicts),
         left_out={**usable.out, **{node: f"in use: {job}" for node, job in done.busy.items()}},
+        missing=missing(site.cluster, usable, what),
         fell_out=done.tests.fell_out,
         drained=done.drained,
         not_drained=done.not_drained,
@@ -56,6 +58,15 @@ def verification_report(
         history=usable.kept.runs[-20:],
         identities=node_identities(cluster.nodes, expected.facts, (*earlier, *verdicts), blamed_parts(verdicts)),
     )
+
+
+def missing(cluster: Cluster, usable: Usable, what: VerifyRequest) -> dict[str, str]:
+    """The unreachable nodes, and those that take no job, of the nodes that a verification is for; with the reasons."""
+    down = {worker.node for worker in usable.down}
+    out = {node: why for node, why in usable.out.items() if node in down or why.startswith(UNREACHABLE)}
+    return {
+        node: why for node, why in out.items() if what.limit is None or node in {*what.limit, cluster.slurm.controller}
+    }
 
 
 def _reported(test: SmokeTest, result: Reached, expected: Expectations, usable: Usable) -> ReportedVerdict:

@@ -114,10 +114,8 @@ def verify(
         printing.note(f"{line}\n")
     printing.note(phases_line(progress.human.phases, progress.human.elapsed_s))
     say_not_rehearsed(site, inventory)
-    needed = None if chosen is None else {*chosen, site.cluster.slurm.controller}
-    out = {node: why for node, why in usable.out.items() if needed is None or node in needed}
-    down = [worker for worker in usable.down if worker.node in out]
-    code = worst([Exit(exit_status(done, out, down)), *[Exit.ERROR] * bool(problem and save_as)])
+    down = [worker for worker in usable.down if worker.node in report.missing]
+    code = worst([Exit(exit_status(done, report.missing, down)), *[Exit.ERROR] * bool(problem and save_as)])
     progress.ended(code)
     return code
 

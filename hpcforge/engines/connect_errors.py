@@ -44,7 +44,7 @@ def classify(target: Target, error: BaseException, nodes: Iterable[Target] = ())
     if isinstance(error, paramiko.ChannelException):
         return _no_way_through(where, error)
     if isinstance(error, HandshakeError):
-        return UnreachableError("handshake", f"{where} {error}")
+        return UnreachableError("handshake", f"{where} {error}".replace("ADDRESS", target.address))
     if isinstance(error, OSError):
         return _no_connection(where, error, target.start)
     if isinstance(error, paramiko.SSHException) and "opening channel" in str(error):  # paramiko has no type for it

@@ -161,7 +161,8 @@ def _ended(error: EOFError | OSError) -> HandshakeError:
 
 def _stalled(waited_s: float) -> HandshakeError:
     return HandshakeError(
-        f"begins the ssh handshake and does not end it within {waited_s:g} s: it is overloaded or hangs"
+        f"begins the ssh handshake and does not end it within {waited_s:g} s: it is overloaded or hangs, or "
+        "large packets are lost (MTU: `ping -M do -s 1472 ADDRESS`)"
     )
 
 

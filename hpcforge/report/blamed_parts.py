@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 _HEALTH = {"bios": "BIOS", "firmware": "adapters' firmware", "gpu_driver": "GPU driver"}  # measures of node_health
 
+_HARDWARE = (  # how the names of these parts of node_health begin
+    "GPU ", "NVLink fabric of ", "adapter ", "fatal SXids ", "hardware threads:", "link of ", "memory, MiB:",
+    "model of GPU ", "number of GPUs:", "rate of ",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class BlamedPart:
@@ -25,6 +30,7 @@ class BlamedPart:
     status: str  # "missed", "could not tell"
     why: str
     next_command: str
+    hardware: bool = True  # False: a difference of software, names or accounts
 
 
 @dataclass(frozen=True)
@@ -51,14 +57,23 @@ def _blamed(verdict: Verdict) -> Iterator[BlamedPart]:
         node = verdict.node or ""
         where = f"rank {verdict.rank}: " if verdict.rank is not None else ""
         status, command = verdict.status.replace("_", " "), verdict.next_command or ""
-        yield BlamedPart(node, (node,) if node else (), verdict.test, status, where + verdict.detail, command)
+        nodes, why = (node,) if node else (), where + verdict.detail
+        yield BlamedPart(node, nodes, verdict.test, status, why, command, _of_hardware(verdict))
+
+
+def _of_hardware(verdict: Verdict) -> bool:
+    """Whether a supplier can repair it; of `node_health` by the parts of the node that differ."""
+    parts = verdict.reasons.get(verdict.node or "", verdict.detail).split("; ")
+    return verdict.test != "node_health" or any(
+        part.startswith(_HARDWARE) and " for users:" not in part for part in parts
+    )
 
 
 def node_identities(
     nodes: Sequence[Node], facts: Mapping[str, Facts], verdicts: Iterable[Verdict], blamed: Iterable[BlamedPart]
 ) -> tuple[NodeIdentity, ...]:
-    """Return the identity of each blamed node: of the inventory, of its own report and of `node_health`."""
-    names = {name for part in blamed for name in part.nodes}
+    """Return the identity of each node whose hardware is blamed: of inventory, its own report and `node_health`."""
+    names = {name for part in blamed if part.hardware for name in part.nodes}
     health = [row for verdict in verdicts if verdict.test == "node_health" for row in verdict.measurements]
     reported = {str(row.get("host", "")): row for row in health}
     return tuple(

@@ -97,6 +97,7 @@ class Report:
     level: Level
     verdicts: tuple[ReportedVerdict, ...]
     left_out: Mapping[str, str]  # nodes, and why
+    missing: Mapping[str, str] = field(default_factory=dict)  # of these, unreachable ones and those that take no job
     fell_out: Mapping[str, str] = field(default_factory=dict)  # while they were tested
     drained: Mapping[str, str] = field(default_factory=dict)  # by this verification
     not_drained: Mapping[str, str] = field(default_factory=dict)  # blamed nodes beyond the limit of one verification
@@ -111,6 +112,11 @@ class Report:
     def passed(self) -> bool:
         """Whether every test that ran passed, and one did."""
         return bool(self.verdicts) and all(verdict.passed for verdict in self.verdicts)
+
+    @property
+    def good(self) -> bool:
+        """Whether it passed on all nodes that it was for, as the exit status 0 has it."""
+        return self.passed and not (self.missing or self.fell_out or self.drained or self.not_drained)
 
 
 def reported_verdict(

@@ -21,10 +21,12 @@ from hpcforge.report.text import duration, moment, plural
 from hpcforge.report.unreachable_text import by_reason
 from hpcforge.report.verification import Report, ReportedVerdict
 from hpcforge.report.verification_charts import charts
+from hpcforge.run.observe import UNREACHABLE
 
 _ASSERTIONS = 40  # rows of a test
 _MOST_ROWS = 256  # of a table with a row a node
 _MOST_BLAMED = 20  # in the box at the top
+_MOST_SUMMED = 3  # in its sentence
 _KIND = {"passed": "good", "pending": "warn", "not_run": "warn", "unknown": "warn"}
 
 
@@ -38,20 +40,33 @@ class NodeRow:
     unusual: tuple[bool, ...]
 
 
+@dataclass(frozen=True)
+class NodeProblem:
+    """What keeps nodes from being tested, though no test blames them."""
+
+    nodes: str
+    what: str  # "fell out", "does not answer"
+    why: str
+    next_command: str
+
+
 def verification_page(report: Report) -> str:
     """Return the page."""
     tests = [(verdict, charts(verdict), node_rows(verdict)) for verdict in report.verdicts]
     low = [(verdict, part) for verdict in report.verdicts if verdict.passed for part in verdict.low]
     blamed = blamed_parts(report.verdicts)
+    problems = node_problems(report)
     return _environment().get_template("verification.html.j2").render(
         report=report,
         sentence=sentence(report),
-        kind="bad" if not report.passed else "warn" if report.not_tested or low else "good",
+        kind="bad" if not report.good else "warn" if report.not_tested or low else "good",
         blamed=blamed,
+        problems=problems,
+        nodes_of={verdict.test: verdict.nodes for verdict in report.verdicts},
         low=low,
         most_blamed=_MOST_BLAMED,
         identities={each.node: each for each in report.identities},
-        again=_again(report, [part.test for part in blamed]),
+        again=_again(report, [] if problems else [part.test for part in blamed]),
         tests=tests,
         left_out=_left_out(report),
         tested=sorted({node for verdict in report.verdicts for node in verdict.nodes}),
@@ -66,9 +81,33 @@ def sentence(report: Report) -> str:
         return "Nothing was tested"
     low = sum(len(verdict.low) for verdict in report.verdicts if verdict.passed)
     but = f"; {plural(low, 'number')} low" if low else ""
+    if passed == ran and not report.good:
+        problems = [f"{each.nodes} {each.what}" for each in node_problems(report)[:_MOST_SUMMED]]
+        return f"{'; '.join(problems)}: no test failed on the other nodes{but}"
     if passed == ran:
         return f"{'The test' if ran == 1 else f'All {ran} tests'} passed{but}"
     return f"{passed} of {plural(ran, 'test')} passed{but}"
+
+
+def node_problems(report: Report) -> list[NodeProblem]:
+    """Return the nodes without which tests ran, and those out of service that no test blames, by reason."""
+    blamed = {node for part in blamed_parts(report.verdicts) for node in part.nodes}
+    silent = {
+        node: why.removeprefix(UNREACHABLE) for node, why in report.missing.items() if why.startswith(UNREACHABLE)
+    }
+    status = shlex.join(["hpcforge", "status", report.source.blueprint])
+    causes = (
+        ("fell out", {node: why.removeprefix("drained: ") for node, why in report.fell_out.items()}, ""),
+        ("does not answer", silent, status),
+        ("takes no job", {node: why for node, why in report.missing.items() if node not in silent}, ""),
+        ("is drained", {node: why for node, why in report.drained.items() if node not in blamed}, ""),
+        ("is not drained", {node: why for node, why in report.not_drained.items() if node not in blamed}, ""),
+    )
+    return [
+        NodeProblem(nodes, what, why, command or f"scontrol show node {nodes}")
+        for what, reasons, command in causes
+        for nodes, _, why in by_reason(reasons)
+    ]
 
 
 def node_rows(test: ReportedVerdict) -> list[NodeRow]:
@@ -113,9 +152,9 @@ def _text(value: object) -> str:
 
 
 def _again(report: Report, tests: list[str]) -> str:
-    """Return the command that runs the failed tests again."""
+    """Return the command that runs these tests again, or all where none is named."""
     options = [word for test in dict.fromkeys(tests) for word in ("--test", test)]
-    return shlex.join(["hpcforge", "verify", report.source.blueprint, *options]) if tests else ""
+    return shlex.join(["hpcforge", "verify", report.source.blueprint, *options])
 
 
 def _left_out(report: Report) -> list[tuple[str, str]]:

@@ -47,6 +47,8 @@ def next_command(job: Launch, blame: Blame) -> str:
     """What to type on the head to learn more."""
     if blame.next_command:
         return blame.next_command
+    if blame.node is None and blame.status == "timed_out" and job.pairs_test and job.kind.per_node != "one":
+        return f"hpcforge verify BLUEPRINT --test {job.pairs_test}"
     if blame.node is None:
         return f"sinfo --Node --long --nodes={job.nodelist}"
     return f"scontrol show node {blame.node}"

@@ -40,6 +40,9 @@ from hpcforge.verify.submit import Launch
 from hpcforge.verify.verdicts import Status, Verdict
 
 _TEXTS = 8  # of a node that a verdict keeps
+_FEW = 3  # nodes with the same untrue value are no chance
+_NAMED = ("address of ", "number of account ", "name server ", "names of other nodes")  # parts of node_health
+_NAMES = "name service"
 
 
 def judge_tasks(job: Launch, ran: Completed, end: JobEndReason | None = None) -> Verdict:
@@ -102,15 +105,31 @@ def _blame(job: Launch, seen: Transcript, ran: Completed, end: JobEndReason | No
 
 def _said(job: Launch, said: Sequence[RankEnd], status: str) -> Blame | None:
     """What the first that spoke said, its number where a node has several, and where others spoke."""
+    common = _common_causes(job, said)
+    said = [each for each in said if each.text not in common]
     first = next(iter(said), None)
     if first is None:
-        return None
+        return Blame("wrong", "; ".join(common.values()), next_command="hpcforge plan BLUEPRINT") if common else None
     rank = first.rank if job.kind.per_node != "one" else None
     text = first.text or "said that it failed, and not why"
     if more := [each for each in said if each is not first]:
         hosts = fold(dict.fromkeys(each.host for each in more))
         text += f"; and {len(more)} more on {hosts}"
+    text = "; ".join((text, *common.values()))
     return Blame("wrong" if status == "wrong" else "failed", text, rank, first.host)
+
+
+def _common_causes(job: Launch, said: Sequence[RankEnd]) -> dict[str, str]:
+    """The untrue values that most nodes report alike, each with its nodes: no node is the cause of them."""
+    hosts: dict[str, dict[str, None]] = {}
+    for each in said if job.kind.per_node == "one" else ():
+        hosts.setdefault(each.text, {})[each.host] = None
+    return {
+        text: f"{text} on {fold(alike)}: a common cause ({_NAMES if text.startswith(_NAMED) else 'the blueprint'}, "
+        "files on the head)"
+        for text, alike in hosts.items()
+        if len(alike) >= _FEW and 2 * len(alike) > len(job.nodes) and ": expected " in text
+    }
 
 
 def _ended(seen: Transcript, hosts: list[str]) -> Blame | None:

@@ -211,7 +211,8 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
     nodes = {_host(job, seen, rank) for rank in silent}
     if len(silent) == 1:
         return Blame(status, did, silent[0], nodes.pop())
-    detail = f"{len(silent)} ranks {did}: {fold(map(str, silent))}"
+    where = f" on {fold(sorted(nodes))}" if len(nodes) > 1 else ""
+    detail = f"{len(silent)} ranks{where} {did}: {fold(map(str, silent))}"
     return Blame(status, detail, None, nodes.pop() if len(nodes) == 1 else None)
 
 

@@ -82,6 +82,7 @@ class Launch:
     fabric: FabricOf | None = None  # that carries what its nodes send each other; None: not known, or it has one node
     mpi: Mapping[str, str] = field(default_factory=dict)  # environment variables of its ranks of MPI
     nonce: str = ""  # that each of its tasks repeats, so that no output of another launch counts; "": none
+    pairs_test: str = ""  # of the blueprint, that names what is slow between its nodes; "": none, or a single node
 
     @property
     def real_gpus(self) -> int:
@@ -206,7 +207,14 @@ def launch(
         image=_image(cluster, first) if first.container else (),
         fabric=cluster.fabric_between(nodes, rdma=real) if len(nodes) > 1 else None,
         mpi=_mpi(cluster, nodes),
+        pairs_test=_pairs_test(cluster, names),
     )
+
+
+def _pairs_test(cluster: Cluster, names: Sequence[str]) -> str:
+    """The test that isolates bad parts among several nodes; "" where the blueprint has none."""
+    tests = cluster.acceptance.tests if cluster.acceptance and len(names) > 1 else ()
+    return next((test.name for test in tests if test.program.isolates), "")
 
 
 def _account(cluster: Cluster, partition: Partition) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+import pytest
+
 from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.node.answer_types import Facts
@@ -30,6 +32,23 @@ def test_a_rank_and_a_test_that_names_no_node_are_told() -> None:
     first, second = blamed_parts((DAMAGED, NOBODY))
     assert (first.part, first.why, first.next_command) == ("g01", "rank 3: ended by a signal", "dmesg")
     assert (second.part, second.nodes, second.status) == ("", (), "timed out")
+
+
+@pytest.mark.parametrize(
+    ("reason", "listed"),
+    [
+        ("memory, MiB: expected 1024, got 512", True),
+        ("clock: expected within 0.1 s of head, got +3.0 s; number of GPUs: expected 8, got 7", True),
+        ("number of account ada: expected 2001, got 2002", False),
+        ("address of w03: expected 10.77.2.13, got 10.77.2.14", False),
+        ("GPU /dev/nvidia0 for users: expected opens, got Permission denied", False),
+        ("kernel 6.1, the others have 6.2", False),
+    ],
+)
+def test_a_supplier_gets_a_node_of_node_health_only_for_its_hardware(reason: str, listed: bool) -> None:
+    nodes = load(bundled.root() / "blueprints" / "air-cooled-16.yaml", judged=False).cluster.nodes
+    health = Verdict("node_health", "wrong", ("g01", "g02"), node="g01", detail=reason, reasons={"g01": reason})
+    assert bool(node_identities(nodes, {}, (health,), blamed_parts((health,)))) == listed
 
 
 def test_a_supplier_gets_place_serial_numbers_and_firmware_of_blamed_nodes_alone() -> None:

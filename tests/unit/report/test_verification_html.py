@@ -9,9 +9,11 @@ import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hpcforge.report.verification import Report
 from hpcforge.report.verification_html import node_rows, verification_page
 from tests.unit.report.verifications import report
 
@@ -77,6 +79,50 @@ def test_the_box_at_the_top_says_who_is_bad_and_what_to_do_next() -> None:
         "w3 : gemm gflop_per_s 10 is under half of the nodes&#39; median, 30; no line refuses it",
     ):
         assert text in words, text
+
+
+def box(shown: Report) -> str:
+    """The words of the box at the top."""
+    page = verification_page(shown).partition('<section id="summary">')[0].partition('<div class="verdict')[2]
+    return " ".join(re.sub(r"<[^>]*>", " ", page).split())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"fell_out": {"w3": "drained: /tmp has 0 of 4 inodes free"}},
+            ("w3 fell out : no test", "w3 fell out: /tmp has 0 of 4 inodes free", "the head: scontrol show node w3"),
+        ),
+        (
+            {"missing": {"w4": "unreachable: no route", "w5": "unreachable: no route"}},
+            ("w[4-5] does not answer: no", "w[4-5] does not answer: no route", "Next: hpcforge status site.yaml"),
+        ),
+        ({"missing": {"w4": "w4 is down since 10:02"}}, ("w4 takes no job: w4 is down since 10:02",)),
+        ({"drained": {"w1": "no test ran on w1"}}, ("w1 is drained: no test ran on w1",)),
+        ({"not_drained": {"w1": "no test ran on w1"}}, ("w1 is not drained: no test ran on w1",)),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_a_node_without_which_the_tests_passed_is_in_the_box(change: dict[str, Any], words: tuple[str, ...]) -> None:
+    passed = replace(report(), verdicts=report().verdicts[1:2], not_tested=(), left_out={}, drained={})
+    assert "The test passed" in box(passed)
+    shown = box(replace(passed, **change))
+    assert "passed" not in shown
+    assert shown.startswith('bad">')
+    assert "After a repair: hpcforge verify site.yaml" in shown
+    for text in words:
+        assert text.replace(" :", ":") in shown.replace(" :", ":"), shown
+
+
+def test_a_test_that_names_no_node_is_in_the_box_with_its_nodes() -> None:
+    detail = "4 ranks on w[3-4] did not answer while other ranks waited: [4-7]"
+    late = replace(
+        report().verdicts[1], status="timed_out", detail=detail, next_command="hpcforge verify B --test pairs"
+    )
+    shown = box(replace(report(), verdicts=(late,)))
+    assert f"timed out: w[1-3] : sum : {detail} Next: hpcforge verify B --test pairs" in shown
+    assert "No node" not in shown
 
 
 def test_a_test_with_a_low_number_is_never_green() -> None:

@@ -98,6 +98,27 @@ def test_a_node_that_is_slower_than_the_others_is_named_with_all_numbers(build: 
     assert verdict.next_command == "scontrol show node w2"
 
 
+ADDRESS = {"event": "wrong", "where": "address of w3", "expected": "10.77.2.13", "got": "10.77.2.14"}
+COMMON = (
+    "address of w3: expected 10.77.2.13, got 10.77.2.14 on w[1-2,4-5]: a common cause (name service, files on the head)"
+)
+
+
+def test_what_most_nodes_report_alike_of_a_third_is_a_common_cause_and_blames_none(build: Build) -> None:
+    wrong = "".join(said(f"w{number}", number - 1, ADDRESS) for number in (1, 2, 4, 5)) + said("w3", 2, measured(9))
+    verdict = judged(build, Completed(3, wrong, ""), workers=5)
+    assert (verdict.status, verdict.node, verdict.detail) == ("wrong", None, COMMON)
+    assert verdict.next_command == "hpcforge plan BLUEPRINT"
+    verdict = judged(build, Completed(3, wrong + said("w4", 3, WRONG), ""), workers=5)
+    assert (verdict.node, verdict.detail) == ("w4", f"byte 7: expected 1, got 0; {COMMON}")
+
+
+@pytest.mark.parametrize(("nodes", "workers"), [((1, 2), 3), ((1, 2, 4), 6)])
+def test_what_few_nodes_report_alike_is_their_own(nodes: tuple[int, ...], workers: int, build: Build) -> None:
+    wrong = "".join(said(f"w{number}", number - 1, ADDRESS) for number in nodes)
+    assert judged(build, Completed(3, wrong, ""), workers=workers).node == "w1"
+
+
 def test_several_slow_nodes_are_all_named_and_none_is_blamed_alone(build: Build) -> None:
     verdict = judged(build, Completed(0, reports(10, 5, 10, 10, 4), ""), workers=5)
     assert (verdict.status, verdict.node) == ("missed", None)

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,23 @@ def test_all_ranks_past_their_limit_blame_none(job: submit.Launch) -> None:
     verdict = only(
         job, Completed(1, started + line % (0, 0) + waited + waited.replace("3", "1").replace("1:", "0:", 1), "")
     )
-    assert (verdict.status, verdict.detail[:9]) == ("timed_out", "2 ranks d")
+    assert (verdict.status, verdict.detail[:9]) == ("timed_out", "2 ranks o")
+
+
+def test_silent_ranks_of_several_nodes_are_named_with_these(job: submit.Launch) -> None:
+    """What to do next is the test of pairs, where the blueprint has it."""
+    started = "".join(result().splitlines(keepends=True)[:4])
+    waits = '{"event": "failed", "rank": %d, "host": "%s", "during": "collective", "error": "Timed out waiting"}\n'
+    ran = Completed(1, started + "0: " + waits % (0, "w1") + "1: " + waits % (3, "w2"), "")
+    verdict = only(job, ran)
+    assert verdict.detail == "2 ranks on w[1-2] did not answer while other ranks waited: [1-2]"
+    assert (verdict.node, verdict.next_command) == (None, "sinfo --Node --long --nodes=w[1-2]")
+    assert only(replace(job, pairs_test="pairs"), ran).next_command == "hpcforge verify BLUEPRINT --test pairs"
+    alone = only(
+        replace(job, pairs_test="pairs"),
+        Completed(1, started + "0: " + waits % (0, "w1") + "0: " + waits % (1, "w1"), ""),
+    )
+    assert (alone.node, alone.next_command) == ("w2", "scontrol show node w2")
 
 
 WAITED = [

@@ -453,3 +453,14 @@ def test_ranks_on_stand_ins_are_no_more_than_cpus(build: Build) -> None:
     few, many = (launch(build(2, StandInGpus("h100-sxm", 8), cores)) for cores in (4, 64))
     assert (few.ranks_per_node, few.gpus_per_node, few.cpus_per_node) == (3, 8, 3)  # a core is kept
     assert (many.ranks_per_node, many.gpus_per_node) == (8, 8)
+
+
+def test_a_launch_on_several_nodes_knows_the_test_of_pairs(build: Build) -> None:
+    cluster = build(2)
+    assert cluster.acceptance
+    pairs = SmokeTest("links", ("w1", "w2"), 60, shipped_program("pairs"))
+    tests = (*cluster.acceptance.tests, pairs)
+    with_pairs = dataclasses.replace(cluster, acceptance=dataclasses.replace(cluster.acceptance, tests=tests))
+    assert launch(cluster).pairs_test == ""
+    assert launch(with_pairs).pairs_test == "links"
+    assert launch(with_pairs, "w1").pairs_test == ""
