@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -187,8 +186,9 @@ def without_effect(loaded: Loaded, roles: Sequence[Role]) -> tuple[Diagnostic, .
     for role in roles:
         if role.name not in chosen.said() or nodes_of(role, loaded.cluster):
             continue
-        switches = re.findall(r"\bvars\.([a-z0-9_]+)", role.spec.on)
-        off = [name for name in switches if not chosen.by_role()[role.name].get(name)]
+        values = chosen.by_role()[role.name]
+        switches = [str(loc[-1]) for loc in role.reasons(role.spec.on) if loc[:-1] == ("roles", role.name)]
+        off = [name for name in switches if not values.get(name)]
         if {*off}.isdisjoint(draft.keys("roles", role.name)):
             hint = _way_to_run(role, loaded.cluster, off)
             findings.append(Finding(("roles", role.name), message, hint, "warning", key=True))
@@ -197,8 +197,9 @@ def without_effect(loaded: Loaded, roles: Sequence[Role]) -> tuple[Diagnostic, .
 
 def _way_to_run(role: Role, cluster: Cluster, off: Sequence[str]) -> str:
     """Return a hint for a role that runs on no node; `off` are its variables without which it runs nowhere."""
-    named = re.findall(r"\bcluster\.services\.([a-z0-9_]+)", role.spec.on)
-    services = [name for name in named if not (cluster.services[name].on or cluster.services[name].external)]
+    named = [str(loc[-1]) for loc in role.reasons(role.spec.on) if loc[0] == "services"]
+    offered = [(name, cluster.services[name]) for name in named if name in cluster.services]
+    services = [name for name, service in offered if not (service.on or service.external)]
     if off:
         return f"add `{off[0]}: true` here, or remove this"
     if services:

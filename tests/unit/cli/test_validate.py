@@ -72,6 +72,21 @@ def test_variables_of_a_role_on_no_node_have_no_effect(
     assert f"hint: {hint}" in said
 
 
+def test_a_role_of_a_site_may_name_what_is_no_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "roles" / "own").mkdir(parents=True)
+    (tmp_path / "roles" / "own" / "role.yaml").write_text(
+        """\
+description: runs where a service is the site's own.
+on: "cluster.services.values() | selectattr('external') | list"
+vars: {level: {type: whole, default: 1, description: How much.}}
+"""
+    )
+    path = tmp_path / "site.yaml"
+    path.write_text(f"{BASE}\nrole_folders: [roles]\nroles:\n  own: {{level: 2}}\n")
+    assert run(["validate", str(path)]) == 0
+    assert NO_EFFECT in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("chosen", ["hardening: {enabled: false}", 'alertmanager: {slack_channel: "#hpc"}'])
 def test_variables_of_a_role_that_runs_or_is_disabled_raise_no_warning(
     tmp_path: Path, chosen: str, capsys: pytest.CaptureFixture[str]
