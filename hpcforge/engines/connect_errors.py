@@ -44,7 +44,8 @@ def classify(target: Target, error: BaseException, nodes: Iterable[Target] = ())
     if isinstance(error, paramiko.ChannelException):
         return _no_way_through(where, error)
     if isinstance(error, HandshakeError):
-        return UnreachableError("handshake", f"{where} {error}".replace("ADDRESS", target.address))
+        mtu = f", or large packets are lost (MTU: `ping -M do -s 1472 {target.address}`)" if error.stalled else ""
+        return UnreachableError("handshake", f"{where} {error}{mtu}")
     if isinstance(error, OSError):
         return _no_connection(where, error, target.start)
     if isinstance(error, paramiko.SSHException) and "opening channel" in str(error):  # paramiko has no type for it

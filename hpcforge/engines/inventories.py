@@ -62,7 +62,10 @@ def ansible_file(hosts: Mapping[str, Mapping[str, object]], groups: Mapping[str,
 
 
 def _yaml(value: Mapping[str, object] | Sequence[object], indent: str) -> Iterator[str]:
-    """Yield a mapping or list as lines, by hand: thousands of nodes would take PyYAML minutes."""
+    """Yield a mapping or list as lines, as ansible-lint has them.
+
+    By hand: libyaml breaks no line before a long word, such as an RSA key, and does not indent lists.
+    """
     entries = value.items() if isinstance(value, Mapping) else ((None, item) for item in value)
     for key, item in entries:
         lead = f"{indent}-" if key is None else f"{indent}{_key(str(key))}:"

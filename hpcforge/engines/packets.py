@@ -84,11 +84,12 @@ class HandshakeError(paramiko.SSHException):
     """What answers on port 22 does not come as far as a login; the text says how, and what to do.
 
     `by_chance`: it closed the connection before its banner, as sshd does where too many logins are under way.
+    `stalled`: it answered, and then no more.
     """
 
-    def __init__(self, text: str, *, by_chance: bool = False) -> None:
+    def __init__(self, text: str, *, by_chance: bool = False, stalled: bool = False) -> None:
         super().__init__(text)
-        self.by_chance = by_chance
+        self.by_chance, self.stalled = by_chance, stalled
 
 
 class _Transport(paramiko.Transport):
@@ -161,8 +162,7 @@ def _ended(error: EOFError | OSError) -> HandshakeError:
 
 def _stalled(waited_s: float) -> HandshakeError:
     return HandshakeError(
-        f"begins the ssh handshake and does not end it within {waited_s:g} s: it is overloaded or hangs, or "
-        "large packets are lost (MTU: `ping -M do -s 1472 ADDRESS`)"
+        f"begins the ssh handshake and does not end it within {waited_s:g} s: it is overloaded or hangs", stalled=True
     )
 
 
