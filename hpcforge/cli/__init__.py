@@ -46,7 +46,6 @@ _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 _VERBS = ("init", "design", "inventory", "validate", "show", "explain", "catalog", "pin", "image", "rehearse", "plan",
           "apply", "verify", "status", "report", "logs", "nodes", "discover", "power", "netboot", "export",
           "trust", "secrets", "role", "schema")  # fmt: skip
-_MOST_LISTED = 6  # blueprints of a folder
 # Verbs whose results are read through a pager, where they are longer than the terminal: none of them asks.
 _LONG_READING = ("catalog", "design", "explain", "inventory", "logs", "plan", "report", "schema", "show", "status")
 
@@ -133,9 +132,9 @@ def _epilog(arguments: list[str]) -> str:
 def _choice(here: Sequence[str]) -> Iterator[str]:
     """List the blueprints of a folder that has several, and say how to choose."""
     yield "\nBLUEPRINT is one of this folder's:"
-    yield from (f"  {shlex.quote(path)}" for path in here[:_MOST_LISTED])
-    if len(here) > _MOST_LISTED:
-        yield f"  and {len(here) - _MOST_LISTED} more"
+    yield from (f"  {shlex.quote(path)}" for path in here[: completion.MOST_LISTED])
+    if len(here) > completion.MOST_LISTED:
+        yield f"  and {len(here) - completion.MOST_LISTED} more"
     yield f"To choose it once: export {completion.IN_ENVIRONMENT}={shlex.quote(here[0])}"
 
 

@@ -19,6 +19,7 @@ IN_ENVIRONMENT = "HPCFORGE_BLUEPRINT"  # names the blueprint where the command l
 _BEFORE = "_HPCFORGE_BEFORE"  # has what a word begins with that bash does not replace
 _FUNCTIONS = ("head", "login", "storage", "worker")
 _MOST_FILES = 500  # that are looked into
+MOST_LISTED = 6  # blueprints of a folder, in a message
 _BEGINS = 65_536  # bytes of a file in which its first keys stand
 _IS_BLUEPRINT = re.compile(r"^name[ \t]*:", re.MULTILINE)  # which an inventory has not
 
@@ -36,7 +37,7 @@ def blueprints(incomplete: str) -> list[str]:
 
 def blueprints_here() -> list[str]:
     """Return the blueprints of the folder in which the command runs."""
-    return [path for path in blueprints("") if "/" not in path]
+    return [file.name for file in islice(_found(Path(), "*.y*ml"), _MOST_FILES) if _is_blueprint(file)]
 
 
 def nodes(context: typer.Context, incomplete: str) -> list[str]:

@@ -35,7 +35,6 @@ from hpcforge.report import printing
 from hpcforge.report.text import table
 from hpcforge.run.site import Site, jump_host, target
 
-_MOST_LISTED = 6  # blueprints of a folder
 _HEADER = ("machine", "address", "mac", "bmc", "bmc mac", "serial", "functions", "rack", "hardware")
 
 
@@ -61,8 +60,8 @@ def default_blueprint() -> Path:
     here = completion.blueprints_here()
     if len(here) > 1:
         raise UsageError(
-            f"this folder has {len(here)} blueprints: {', '.join(here[:_MOST_LISTED])}"
-            f"{', ...' if len(here) > _MOST_LISTED else ''}",
+            f"this folder has {len(here)} blueprints: {', '.join(here[: completion.MOST_LISTED])}"
+            f"{', ...' if len(here) > completion.MOST_LISTED else ''}",
             f"name one: {command_line('inventory', here[0])}, or set {completion.IN_ENVIRONMENT}",
         )
     if here:

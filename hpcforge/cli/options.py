@@ -186,7 +186,7 @@ class BlueprintFirst(TyperCommand):
 
 
 def _is_blueprint(word: str, *, lacking: bool) -> bool:
-    """Whether a first argument is a blueprint's path; `lacking`: a later argument has no word yet, and needs it."""
+    """Return whether a first argument is a blueprint's path; `lacking`: a later argument needs a word and has none."""
     if word.endswith((".yaml", ".yml")):
         return True
     return not lacking and (os.sep in word or Path(word).is_file())

@@ -61,7 +61,7 @@ def verification_report(
 
 
 def missing(cluster: Cluster, usable: Usable, what: VerifyRequest) -> dict[str, str]:
-    """The unreachable nodes, and those that take no job, of the nodes that a verification is for; with the reasons."""
+    """Return the nodes that a verification is for and that are unreachable or take no job, with the reasons."""
     down = {worker.node for worker in usable.down}
     out = {node: why for node, why in usable.out.items() if node in down or why.startswith(UNREACHABLE)}
     return {

@@ -126,7 +126,7 @@ class Evidence:
     _weighed: dict[Part, dict[Way, Weight]] = field(default_factory=dict)
 
     def bad_ways(self, part: Part) -> list[Weight]:
-        """The directions in which nothing through a part was good; of a whole node or leaf nearly nothing.
+        """Return the directions in which nothing through a part was good; of a whole node or leaf nearly nothing.
 
         A pair without an answer does not tell which direction is bad: it counts where all of them are.
         """
@@ -143,7 +143,7 @@ class Evidence:
     _bad: dict[Part, list[Weight]] = field(default_factory=dict)
 
     def runs(self, lows: Collection[Low]) -> set[int]:
-        """The measurements of low values."""
+        """Return the measurements of low values."""
         return {number for number, _ in lows}
 
     def paths(self, lows: Collection[Low]) -> set[tuple[int, int, int]]:
@@ -152,7 +152,7 @@ class Evidence:
         return {(met[number].a, met[number].b, place) for number, place in lows}
 
     def rounds(self, lows: Collection[Low]) -> tuple[int, ...]:
-        """The rounds of low values."""
+        """Return the rounds of low values."""
         return tuple(sorted({self.state.met[number].round for number, _ in lows}))
 
     def measured(self, lows: Collection[Low]) -> tuple[float, FleetLine]:
@@ -191,5 +191,5 @@ class Evidence:
         return not judged and not any(low in weight.low for part in parts for weight in self.bad_ways(part))
 
     def finding(self, verdict: Judgement, parts: tuple[Part, ...], lows: Collection[Low], good: int = 0) -> BadPart:
-        """What is named for low values."""
+        """Return what is named for low values."""
         return BadPart(verdict, parts, *self.measured(lows), len(lows), good, self.rounds(lows))

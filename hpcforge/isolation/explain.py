@@ -60,14 +60,14 @@ def explain(evidence: Evidence, known: AbstractSet[Part]) -> PairReading:
 
 
 def _explaining(evidence: Evidence, low: Low) -> set[Part]:
-    """What explains a low value without measurements of pairs: a bad node, a bad adapter, a slow rail."""
+    """Return what explains a low value without measurements of pairs: a bad node, a bad adapter, a slow rail."""
     met, rail = evidence.state.met[low[0]], low[1] // 2
     ends = (met.a, met.b)
     return {*(Part("node", node) for node in ends), *(Part("adapter", node, rail) for node in ends)}
 
 
 def _best(evidence: Evidence, left: AbstractSet[Low], enough: int) -> tuple[tuple[Part, ...], set[Low]] | None:
-    """The part that explains most of what is left, and what that is; several if they explain the same and none else.
+    """Return the part that explains most of what is left, and that; several if they explain the same and none else.
 
     What is left must be enough by itself: a low value that another part explains says nothing of this one.
     """
@@ -94,7 +94,7 @@ def _best(evidence: Evidence, left: AbstractSet[Low], enough: int) -> tuple[tupl
 
 
 def _partners(evidence: Evidence, part: Part, lows: Mapping[Low, int]) -> set[int]:
-    """The other nodes or leaves of low values; of a cable or node without those that were low with others alike."""
+    """Return the other nodes or leaves of low values; of a cable or node not those that were low with others alike."""
     if part.kind not in ("cable", "node"):
         return {*lows.values()}
     return {
@@ -106,14 +106,14 @@ def _partners(evidence: Evidence, part: Part, lows: Mapping[Low, int]) -> set[in
 
 
 def _tie(tied: Sequence[tuple[Part, set[Low]]]) -> tuple[tuple[Part, ...], set[Low]] | None:
-    """Those of parts that explain the same: cables before all cables of a leaf."""
+    """Return those of parts that explain the same: cables before all cables of a leaf."""
     single = [(part, lows) for part, lows in tied if part.kind in ("cable", "uplink")] or tied
     same = [part for part, lows in single if lows == single[0][1]]
     return (tuple(same), single[0][1]) if same else None
 
 
 def _as_good(evidence: Evidence, part: Part, lows: AbstractSet[Low], others: Collection[Part]) -> Iterator[Part]:
-    """Other cables that explain low values as well as a cable does: no measurement shows them apart.
+    """Yield other cables that explain low values as well as a cable does: no measurement shows them apart.
 
     Nor is the cable of a node that has a leaf for itself told from the leaf.
     """
@@ -180,7 +180,7 @@ def _path_in_doubt(evidence: Evidence, path: Part, lows: Collection[Low]) -> boo
 
 
 def _by_routes(evidence: Evidence, findings: Sequence[BadPart]) -> Iterator[BadPart]:
-    """Findings; uplinks and unsteady cables are in doubt where anything else over their leaf is: routes may differ."""
+    """Yield findings; uplinks and unsteady cables are in doubt where anything else over their leaf is, by routes."""
     leaves = {leaf for each in findings if each.verdict == "could not tell" for leaf in _leaves(evidence, each.parts)}
     for each in findings:
         kind = each.parts[0].kind
@@ -204,13 +204,13 @@ def _leaves(evidence: Evidence, parts: Collection[Part]) -> Iterator[int]:
 
 
 def _ends_known(evidence: Evidence, pair: Part, lows: Collection[Low]) -> bool:
-    """Whether each part on the way of a pair has carried good values with other partners."""
+    """Return whether each part on the way of a pair has carried good values with other partners."""
     parts = {part for low in lows for part in evidence.path(low) if part.kind in ("cable", "uplink")}
     return all(not evidence.bad_ways(part) for part in parts) and pair.kind == "pair"
 
 
 def _only_one(evidence: Evidence, part: Part) -> bool:
-    """Whether a part can be measured with one other node or leaf alone."""
+    """Return whether a part can be measured with one other node or leaf alone."""
     wiring = evidence.state.wiring
     if part.kind == "cable":
         return len(wiring.nodes) == 2
