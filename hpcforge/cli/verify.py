@@ -102,6 +102,8 @@ def verify(
             with in_good_order(progress.say, _STOPPING) as stop:
                 done = verify_now(engine, site.cluster, usable, what, progress, stop, expected.weigh, site.fabric_plans)
         except StoppedError:
+            for path in filter(None, outputs):
+                printing.note(f"interrupted: {path} is not written\n")
             return Exit.INTERRUPTED
         save_as = baseline[1] if baseline and baseline[0] == "save" else None
         problem = keep(engine, site.cluster, usable, done, expected, save_as)

@@ -149,7 +149,9 @@ def run_tests(
             ]
 
         most_s = limit_s(cluster, choice)
-        listener.say(f"at most {ceil(most_s / 60)} min in all, by the time limits of the tests")
+        before_s = sum(launches(cluster, recorded, choice.runs, unknown=0.0).values())
+        before = f"; {before_s:.0f} s the last time" if before_s else ""
+        listener.say(f"at most {ceil(most_s / 60)} min in all, by the time limits of the tests{before}")
         with within(most_s, lambda: doing):
             for part in (False, True):
                 new = measured([run for run in choice.runs if run.partners == part], part=part)
@@ -220,8 +222,11 @@ def _launched(
     return [Reached(run, verdict) for (run, _), verdict in zip(entries, verdicts, strict=True)]
 
 
-def launches(cluster: Cluster, recorded: Recorded, runs: Sequence[SmokeRun]) -> dict[str, float]:
-    """Return the launches of some runs, with the seconds that their tests took before; without one of these, 1 each."""
+def launches(cluster: Cluster, recorded: Recorded, runs: Sequence[SmokeRun], unknown: float = 1.0) -> dict[str, float]:
+    """Return the launches of some runs, with the seconds that their tests took before.
+
+    Without one of these each has `unknown`.
+    """
     found: dict[str, float] = {}
     for part in (False, True):
         tests = dict.fromkeys(
@@ -233,7 +238,7 @@ def launches(cluster: Cluster, recorded: Recorded, runs: Sequence[SmokeRun]) -> 
         for group in groups.values():
             kept = [last.last.seconds if (last := recorded.of(test)) else 0.0 for test in group]
             found[_launch_name(group)] = sum(kept) if all(kept) else 0.0
-    return found if all(found.values()) else dict.fromkeys(found, 1.0)
+    return found if all(found.values()) else dict.fromkeys(found, unknown)
 
 
 def _launch_name(tests: Sequence[SmokeTest]) -> str:

@@ -74,8 +74,18 @@ def verify(
                     continue
                 reached = reached[:1] if out else reached
                 verdicts |= zip(waiting, reached, strict=False)
+                for verdict in reached:
+                    progress(verdict.test, _ended(verdict))
                 waiting = waiting[len(reached) :]
     return tuple(verdicts[test] for test in tests)
+
+
+def _ended(verdict: Verdict) -> str:
+    """What a test came to, before its numbers are compared with lines: an interrupted run has shown it."""
+    if verdict.passed:
+        return f"ended after {verdict.seconds:g} s" + (f": {verdict.headline}" if verdict.headline else "")
+    where = f"{verdict.node}: " if verdict.node and not verdict.detail.startswith(verdict.node) else ""
+    return f"{verdict.status.replace('_', ' ')}: {where}{verdict.detail}"
 
 
 def new_nonce() -> str:

@@ -13,6 +13,7 @@ from hpcforge.plan.test_selection import DeferredTests, SmokeRun
 from hpcforge.run.run import Run
 from hpcforge.run.smoke_tests import Reached, Verified
 from hpcforge.run.verify import Verification
+from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdicts import Status, Verdict
 
 BLUEPRINT = """\
@@ -45,6 +46,23 @@ def test_a_head_that_cannot_be_reached_is_no_success(
     (tmp_path / "machines.yaml").write_text(MACHINES + "w03: {address: 127.0.0.5}}\n")
     assert run(["verify", str(tmp_path / "site.yaml"), *limit]) == Exit.UNREACHABLE
     assert "not verified: head is unreachable" in capsys.readouterr().out
+
+
+def test_an_interrupted_run_names_the_files_that_it_does_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> Verification:
+        raise StoppedError
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("hpcforge.cli.verify.verify_now", interrupted)
+    (tmp_path / "site.yaml").write_text(BLUEPRINT)
+    (tmp_path / "machines.yaml").write_text(MACHINES + "w03: {address: 127.0.0.5}}\n")
+    page = tmp_path / "last.html"
+    page.write_text("of yesterday")
+    assert run(["verify", str(tmp_path / "site.yaml"), "--html", str(page)]) == Exit.INTERRUPTED
+    assert f"interrupted: {page} is not written" in capsys.readouterr().err
+    assert page.read_text() == "of yesterday"
 
 
 def verified(*statuses: Status) -> Verified:

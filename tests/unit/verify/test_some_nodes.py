@@ -90,6 +90,12 @@ def test_launches_are_counted_and_weigh_what_they_took_before(build: Build) -> N
     (kept,) = done.recorded.kept
     slow = replace(done.recorded, kept=(replace(kept, verdict=replace(kept.verdict, seconds=41.0)),))
     assert launches(cluster, slow, choice.runs) == {name: 41.0}
+    with Progress(again := io.StringIO()) as listener:
+        head = ScriptedHead(srun=[passed(6, "allreduce")])
+        run_tests(keeper, head, cluster, slow, "all", {}, listener, choice)
+    limit = "by the time limits of the tests"
+    assert [limit in out.getvalue(), f"{limit}; 41 s the last time" in again.getvalue()] == [True, True]
+    assert "the last time" not in out.getvalue()
 
 
 def test_all_nodes_of_a_test_are_the_whole_and_none_is_no_test(build: Build) -> None:
@@ -162,6 +168,6 @@ def test_a_judgement_that_never_ends_is_ended_and_its_job_is_cancelled(build: Bu
         while True:
             sum(range(100))
 
-    with pytest.raises(TimeLimitError, match=r"sum of the time limits: allreduce: 4 ranks on w\[1-2\]"):
+    with pytest.raises(TimeLimitError, match=r"sum of the time limits: allreduce: ended after"):
         verified(build(2), head, weigh=judged)
     assert any(command[0] == "scancel" for command in head.asked)

@@ -222,7 +222,10 @@ def test_a_test_that_no_partition_has_time_for_is_not_submitted(build: Build) ->
 def test_a_test_after_one_that_fails_is_launched_anew(build: Build) -> None:
     wrong = {"event": "wrong", "test": "allreduce", "rank": 3, "host": "w2", "where": "?", "expected": 1, "got": 2}
     head = ScriptedHead(srun=[Completed(1, f"1: {json.dumps(wrong)}\n", ""), passed(4, "train_ddp")])
-    verdicts = verify(build(), head, {}, quiet)
+    told: list[tuple[str, str]] = []
+    verdicts = verify(build(), head, {}, lambda test, text: told.append((test, text)))
+    assert [text.partition(" ")[0] for test, text in told if test == "allreduce"] == ["wrong:"]
+    assert [text.partition(" after ")[0] for test, text in told if test == "train_ddp"][-1] == "ended"
     assert [(one.test, one.status, one.rank) for one in verdicts] == [
         ("allreduce", "wrong", 3),
         ("train_ddp", "passed", None),
