@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.planted import Fault, Outcome, planted, read_faults, ready, table, verified
+from tests.support.planted import Fault, Found, Outcome, planted, read_faults, ready, table, verified
 from tests.support.real_site import Rehearsal, configured
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults]
@@ -46,3 +46,16 @@ def test_healthy_nodes_are_not_accused(site: Rehearsal, outcomes: list[Outcome],
     runs = [verified(site, SITE, None, "--level", "standard") for _ in range(pytestconfig.getoption("--healthy-runs"))]
     outcomes += runs
     assert [run for run in runs if not run.hit] == []
+
+
+def test_training_far_below_its_usual_rate_is_missed(site: Rehearsal, outcomes: list[Outcome]) -> None:
+    for _ in range(5):
+        assert verified(site, SITE, None, "--test", "train_ddp").hit
+    slow, right = "tc qdisc add dev host0 root tbf rate 5mbit burst 32kbit latency 400ms", "tc qdisc del dev host0 root"
+    missed = Found("missed", "train_ddp", (), "the usual rate, the median of 5 runs")
+    fault = Fault("training over 5 Mb/s", "w03", {"w03": slow}, {"w03": right}, "train_ddp", missed)
+    with planted(site, FUNCTIONS, fault, site.folder / "planted"):
+        outcomes.append(found := verified(site, SITE, fault, "--test", "train_ddp"))
+        unlimited = verified(site, SITE, None, "--test", "train_ddp", "--no-usual")
+    assert found.hit, found
+    assert unlimited.hit, unlimited
