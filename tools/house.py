@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,8 @@ WORD_LIST = "docs/style.md"  # names the marker words
 HELP = "hpcforge/cli/verbs/"  # typer prints the docstrings of these functions
 NAMES = ("one", "Any", "Json")
 SHORT_LINES = 50
+LONG_LINES = 40  # of a function
+WIDE = 8  # parameters of a function
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 
@@ -51,7 +54,12 @@ class Module:
     docstrings: list[Place] = field(default_factory=list)
     comments: list[Place] = field(default_factory=list)
     classes: list[Place] = field(default_factory=list)
-    names: list[Place] = field(default_factory=list)
+    names: list[Place] = field(default_factory=list)  # identifiers but for attributes
+    attributes: list[Place] = field(default_factory=list)
+    long_functions: list[Place] = field(default_factory=list)
+    wide_functions: list[Place] = field(default_factory=list)
+    fields: list[tuple[int, Place]] = field(default_factory=list)  # of each class how many
+    imports: set[tuple[str, str]] = field(default_factory=set)  # of `from A import B` A and B; of `import A` A and ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +94,7 @@ def read_module(path: str, source: str) -> Module:
             if (doc := _docstring(node)) is not None:
                 documented.add(id(doc))
                 module.docstrings.append(Place(path, doc.lineno, str(doc.value)))
-            if isinstance(node, ast.ClassDef):
-                module.classes.append(Place(path, node.lineno, node.name))
+            _add_definition(module, path, node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if path.startswith(HELP) or id(node) not in documented:
                 module.strings.append(Place(path, node.lineno, node.value))
@@ -96,10 +103,33 @@ def read_module(path: str, source: str) -> Module:
             _add_span(quoted, node)
         elif isinstance(node, ast.Name | ast.arg | ast.keyword):
             name = node.id if isinstance(node, ast.Name) else node.arg
-            if name in NAMES:
-                module.names.append(Place(path, node.lineno, str(name)))
+            module.names.append(Place(path, node.lineno, str(name)))
+        elif isinstance(node, ast.Attribute):
+            module.attributes.append(Place(path, node.lineno, node.attr))
+        elif isinstance(node, ast.ImportFrom):
+            module.imports |= {(str(node.module), alias.name) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            module.imports |= {(alias.name, "") for alias in node.names}
     module.comments.extend(_comments(path, source, quoted))
     return module
+
+
+def _add_definition(
+    module: Module, path: str, node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+) -> None:
+    if isinstance(node, ast.ClassDef):
+        module.classes.append(Place(path, node.lineno, node.name))
+        count = sum(isinstance(each, ast.AnnAssign) for each in node.body)
+        module.fields.append((count, Place(path, node.lineno, f"{node.name}, {count} fields")))
+    elif not isinstance(node, ast.Module):
+        module.names.append(Place(path, node.lineno, node.name))
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        count = sum(each.arg not in ("self", "cls") for each in parameters)
+        if lines > LONG_LINES:
+            module.long_functions.append(Place(path, node.lineno, f"{node.name}, {lines} lines"))
+        if count >= WIDE:
+            module.wide_functions.append(Place(path, node.lineno, f"{node.name}, {count} parameters"))
 
 
 def _docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.Constant | None:
@@ -195,12 +225,75 @@ def doubled_classes(classes: Iterable[Place]) -> tuple[Place, ...]:
     )
 
 
+def _graph(modules: Mapping[str, Module]) -> dict[str, set[str]]:
+    """The modules that each module imports, by path."""
+    dotted = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in modules}
+    graph = {}
+    for path, module in modules.items():
+        names = (f"{source}.{name}" if f"{source}.{name}" in dotted else source for source, name in module.imports)
+        graph[path] = {dotted[name] for name in names if name in dotted} - {path}
+    return graph
+
+
+def one_importer(modules: Mapping[str, Module]) -> tuple[Place, ...]:
+    """Modules that only one other imports, which is in the same folder: parts of it."""
+    importers: dict[str, list[str]] = {}
+    for path, targets in _graph(modules).items():
+        for target in targets:
+            importers.setdefault(target, []).append(path)
+    return tuple(
+        Place(path, 1, f"imported by {only[0]} alone")
+        for path, only in sorted(importers.items())
+        if len(only) == 1
+        and Path(path).parent == Path(only[0]).parent
+        and not path.endswith("__init__.py")
+        and not only[0].endswith("__init__.py")
+    )
+
+
+def circles(modules: Mapping[str, Module]) -> tuple[Place, ...]:
+    """Modules that import themselves through others: one place a circle (Tarjan's strongly connected components)."""
+    graph, order, low, stack, found = _graph(modules), dict[str, int](), dict[str, int](), list[str](), list[Place]()
+
+    def visit(path: str) -> None:
+        order[path] = low[path] = len(order)
+        stack.append(path)
+        for target in sorted(graph[path]):
+            if target not in order:
+                visit(target)
+                low[path] = min(low[path], low[target])
+            elif target in stack:
+                low[path] = min(low[path], order[target])
+        if low[path] == order[path]:
+            members = stack[stack.index(path) :]
+            del stack[-len(members) :]
+            if len(members) > 1:
+                found.append(Place(path, 1, ", ".join(members)))
+
+    for path in sorted(graph):
+        if path not in order:
+            visit(path)
+    return tuple(found)
+
+
+def not_imperative(root: Path) -> tuple[Place, ...]:
+    """Docstrings that do not begin with an imperative, by ruff's D401."""
+    command = ["ruff", "check", "--isolated", "--select", "D401", "--output-format", "concise", "hpcforge"]
+    printed = subprocess.run(
+        [sys.executable, "-m", *command], cwd=root, capture_output=True, text=True, check=False
+    ).stdout
+    hits = re.findall(r"^(\S+?):(\d+):\d+: D401 (.*)$", printed, re.MULTILINE)
+    return tuple(Place(path, int(line), what) for path, line, what in hits)
+
+
 def _is_made(page: str) -> bool:
     """Whether hpcforge wrote a page: a reference grows with what there is to refer to."""
     return any(line.startswith(("Generated by", "Made by")) for line in page.splitlines()[:4])
 
 
-def counts(root: Path, markers: Iterable[str], allowed: Mapping[str, Sequence[str]]) -> tuple[Count, ...]:
+def counts(
+    root: Path, markers: Iterable[str], vague: Collection[str], allowed: Mapping[str, Sequence[str]]
+) -> tuple[Count, ...]:
     """Every count of the tree at `root`, in the order of the table."""
     modules = {path: read_module(path, text) for path, text in _read(root, "hpcforge/**/*.py").items()}
     readme = _read(root, "README.md")
@@ -217,6 +310,9 @@ def counts(root: Path, markers: Iterable[str], allowed: Mapping[str, Sequence[st
     written = {path: page for path, page in (readme | pages).items() if path != "CHANGELOG.md" and not _is_made(page)}
     words = {path: len(page.split()) for path, page in written.items()}
     largest = sorted(words.items(), key=lambda page: -page[1])
+    identifiers = [*of("names"), *of("attributes")]
+    unclear = [name for name in identifiers if name.what in vague]
+    widest = sorted((each for module in modules.values() for each in module.fields), key=lambda each: -each[0])
     return (
         marked("strings", of("strings"), phrases, allowed),
         marked("readme", prose(readme), phrases),
@@ -226,6 +322,15 @@ def counts(root: Path, markers: Iterable[str], allowed: Mapping[str, Sequence[st
         _sized("doubled_classes", doubled_classes(of("classes"))),
         *(_sized(name.lower(), (use for use in of("names") if use.what == name)) for name in NAMES),
         _sized("short_files", (Place(p, 1, f"{m.lines} lines") for p, m in modules.items() if _is_short(p, m))),
+        _sized("long_functions", of("long_functions")),
+        _sized("wide_functions", of("wide_functions")),
+        Count("widest_type", widest[0][0] if widest else 0, tuple(place for _, place in widest[:10])),
+        _sized("one_importer", one_importer(modules)),
+        _sized("circles", circles(modules)),
+        Count("vague_names", round(1000 * len(unclear) / max(len(identifiers), 1), 1), tuple(unclear)),
+        _sized("not_imperative", not_imperative(root)),
+        _sized("files", (Place(path, 1, f"{module.lines} lines") for path, module in modules.items())),
+        Count("lines", sum(module.lines for module in modules.values()), ()),
         _sized("golden_files", (Place(str(path.relative_to(root)), 1, "golden") for path in golden)),
         Count("docs_words", sum(words.values()), tuple(Place(path, 1, f"{size} words") for path, size in largest)),
     )
@@ -293,7 +398,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     settings = yaml.safe_load(text)
     if options.show and options.show not in settings["counts"]:
         parser.error(f"no count named {options.show}; there are {', '.join(settings['counts'])}")
-    found = counts(root, settings["markers"], settings.get("allowed", {}))
+    found = counts(root, settings["markers"], settings.get("vague", ()), settings.get("allowed", {}))
     if options.show:
         shown = next(count for count in found if count.key == options.show)
         sys.stdout.write("".join(f"{place}\n" for place in shown.places))
