@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcforge.fabric.build import build
-from hpcforge.fabric.spec import Ask, Model
+from hpcforge.design.fabric.build import build
+from hpcforge.design.fabric.spec import Ask, Model
 from hpcforge.isolation.state import NodeValues, Part, Results, Round
 from hpcforge.isolation.wiring import NodeWiring, wiring
 

@@ -1,7 +1,7 @@
 """The `fabrics` section: what connects the nodes, before a switch is bought.
 
 A fabric says its topology by name and what it is made of; how many switches and cables that takes, and which port goes
-where, is computed (`hpcforge.fabric`).
+where, is computed (`hpcforge.design.fabric`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 
-Kind = Literal["infiniband", "roce", "ethernet", "omni-path"]  # as in hpcforge.fabric.graph
+Kind = Literal["infiniband", "roce", "ethernet", "omni-path"]  # as in hpcforge.design.fabric.graph
 Topology = Literal["single-switch", "leaf-pair", "fat-tree", "rail-optimised", "dragonfly", "dragonfly+"]
 _Rate = Annotated[v.Number, Field(ge=0.1, le=3_200)]
 _Links = Annotated[v.Whole, Field(ge=1, le=64)]

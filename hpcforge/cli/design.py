@@ -11,8 +11,8 @@ from hpcforge.cli.verbs.design import Table
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.blueprint_design import designed
 from hpcforge.cluster.design import Design, to_json
+from hpcforge.design.facility.training import TrainingRun
 from hpcforge.errors import UsageError
-from hpcforge.facility.training import TrainingRun
 from hpcforge.report import design_csv, design_text, fabric_csv, printing
 
 

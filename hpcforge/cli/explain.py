@@ -9,15 +9,15 @@ from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.node_selection import tests_named
 from hpcforge.cluster import load
+from hpcforge.design.fabric.rules import RULES as FABRIC_RULES
+from hpcforge.design.facility.rules import RULES as FACILITY_RULES
+from hpcforge.design.facility.rules import DesignRule, explained
+from hpcforge.design.storage.rules import RULES as STORAGE_RULES
 from hpcforge.errors import UsageError
-from hpcforge.fabric.rules import RULES as FABRIC_RULES
-from hpcforge.facility.rules import RULES as FACILITY_RULES
-from hpcforge.facility.rules import DesignRule, explained
 from hpcforge.report import printing
 from hpcforge.report.lines_text import lines_json, lines_text
 from hpcforge.run.expectations import Expectations
 from hpcforge.software.rules import rules as software_rules
-from hpcforge.storage.rules import RULES as STORAGE_RULES
 
 
 def is_rule(code: str) -> bool:

@@ -21,8 +21,8 @@ from hpcforge.cli.rehearsals import named, not_up
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
 from hpcforge.command_hint import command_line
+from hpcforge.design.facility.placement import moves
 from hpcforge.errors import UsageError
-from hpcforge.facility.placement import moves
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import facts_of, planned_facts, subnet_for
 from hpcforge.lab.host_paths import lab_directory

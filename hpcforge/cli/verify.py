@@ -21,11 +21,11 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
+from hpcforge.design.fabric.as_built import compare
+from hpcforge.design.fabric.cable_index import Drawn
+from hpcforge.design.fabric.neighbour_matching import Heard, Recognised, recognise
+from hpcforge.design.fabric.port_numbering import PortFacts, possible_lanes
 from hpcforge.errors import UsageError
-from hpcforge.fabric.as_built import compare
-from hpcforge.fabric.cable_index import Drawn
-from hpcforge.fabric.neighbour_matching import Heard, Recognised, recognise
-from hpcforge.fabric.port_numbering import PortFacts, possible_lanes
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.cabling_text import cabling_json, cabling_text

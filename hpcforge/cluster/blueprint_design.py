@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from hpcforge.cluster.design import Design
 from hpcforge.cluster.load import Loaded
-from hpcforge.fabric.bom import bom
-from hpcforge.fabric.summary import fabric_design
-from hpcforge.facility import design_of_room
-from hpcforge.facility.training import TrainingRun, training
-from hpcforge.storage.design import file_system_design
+from hpcforge.design.fabric.bom import bom
+from hpcforge.design.fabric.summary import fabric_design
+from hpcforge.design.facility import design_of_room
+from hpcforge.design.facility.training import TrainingRun, training
+from hpcforge.design.storage.design import file_system_design
 
 
 def designed(loaded: Loaded, blueprint: str, runs: Iterable[TrainingRun] = ()) -> Design:

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter
 
-from hpcforge.fabric.design import FabricDesign
-from hpcforge.facility.design import FacilityDesign, Remark, Training, about
-from hpcforge.storage.design import FileSystemDesign
+from hpcforge.design.fabric.design import FabricDesign
+from hpcforge.design.facility.design import FacilityDesign, Remark, Training, about
+from hpcforge.design.storage.design import FileSystemDesign
 
 SCHEMA_VERSION = 1
 

@@ -46,22 +46,22 @@ from hpcforge.cluster.smoke_tests import impossible_tests, programs
 from hpcforge.cluster.storage_capacity import served, storage_breaches
 from hpcforge.cluster.subordinate_checks import subordinate_findings
 from hpcforge.cluster.variables import missing_variables
+from hpcforge.design.fabric.cabling import Cabled
+from hpcforge.design.fabric.fabrics import Fabrics, fabrics
+from hpcforge.design.fabric.graph import Fabric
+from hpcforge.design.fabric.placement import lay, mounts
+from hpcforge.design.fabric.ports import PortMaps
+from hpcforge.design.facility.design import Remark
+from hpcforge.design.facility.design_of_room import Facility, facility
+from hpcforge.design.facility.layout import Layout
+from hpcforge.design.facility.limits import power_feeds
+from hpcforge.design.facility.placement import place
+from hpcforge.design.facility.power_on import budgets, working
+from hpcforge.design.facility.room import PinnedPosition, Room, room
+from hpcforge.design.facility.rules import Breach
+from hpcforge.design.storage.capacity import ServedFileSystem
 from hpcforge.errors import ChangedFileError
-from hpcforge.fabric.cabling import Cabled
-from hpcforge.fabric.fabrics import Fabrics, fabrics
-from hpcforge.fabric.graph import Fabric
-from hpcforge.fabric.placement import lay, mounts
-from hpcforge.fabric.ports import PortMaps
-from hpcforge.facility.design import Remark
-from hpcforge.facility.design_of_room import Facility, facility
-from hpcforge.facility.layout import Layout
-from hpcforge.facility.limits import power_feeds
-from hpcforge.facility.placement import place
-from hpcforge.facility.power_on import budgets, working
-from hpcforge.facility.room import PinnedPosition, Room, room
-from hpcforge.facility.rules import Breach
 from hpcforge.software.rule_checks import breaches as software_breaches
-from hpcforge.storage.capacity import ServedFileSystem
 
 _RELATIVE = "a path is relative to the"
 _NOTHING: Mapping[Path, str] = MappingProxyType({})

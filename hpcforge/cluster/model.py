@@ -29,8 +29,8 @@ from hpcforge.cluster.mig import Gres, Layout, gres
 from hpcforge.cluster.nvidia import Nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
-from hpcforge.fabric.topology_conf import Topology, parts
-from hpcforge.facility.limits import PowerFeed
+from hpcforge.design.fabric.topology_conf import Topology, parts
+from hpcforge.design.facility.limits import PowerFeed
 from hpcforge.launchers import LAUNCHERS, ContainerName, LauncherName
 
 Function = Literal["head", "login", "storage", "worker"]
@@ -258,7 +258,7 @@ class OwnLinks:
 
 @dataclass(frozen=True)
 class FabricOf:
-    """A fabric as nodes see it; `hpcforge.fabric.graph.Fabric` has its switches and cables."""
+    """A fabric as nodes see it; `hpcforge.design.fabric.graph.Fabric` has its switches and cables."""
 
     name: str
     kind: Literal["infiniband", "roce", "ethernet", "omni-path"]

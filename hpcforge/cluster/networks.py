@@ -21,7 +21,7 @@ from hpcforge.blueprint.node_words import of_blueprint
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
-from hpcforge.fabric.addresses import alike, by_name
+from hpcforge.design.fabric.addresses import alike, by_name
 
 _SHOWN = 3  # pairs of nodes that share an address, of one network; and nodes whose addresses are outside one
 _FEW = 4  # nodes outside a network: so many have one error together

@@ -16,11 +16,11 @@ from hpcforge.blueprint.schema_hints import aliases
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.rule_diagnostics import diagnostic
-from hpcforge.fabric.fabrics import fabrics
-from hpcforge.fabric.placement import lay, mounts
-from hpcforge.facility.design_of_room import facility
-from hpcforge.facility.placement import place
-from hpcforge.facility.room import room
+from hpcforge.design.fabric.fabrics import fabrics
+from hpcforge.design.fabric.placement import lay, mounts
+from hpcforge.design.facility.design_of_room import facility
+from hpcforge.design.facility.placement import place
+from hpcforge.design.facility.room import room
 
 MAX_JUDGED = 40  # errors of a file: with more of them, people correct those first
 _MAX_ROUNDS = 6  # what is left out may be missed elsewhere, and that entry is left out next

@@ -34,9 +34,9 @@ from hpcforge.cluster.select import words, worker_words
 from hpcforge.cluster.shards import shards
 from hpcforge.cluster.storage import FileSystem, LocalDrives, on_volumes, size_mb
 from hpcforge.cluster.system_reserve import usual_cores, usual_memory_mib
-from hpcforge.fabric.graph import Fabric
-from hpcforge.fabric.metrics import oversubscription
-from hpcforge.fabric.topology_conf import compute_fabric, further_fabrics, topologies
+from hpcforge.design.fabric.graph import Fabric
+from hpcforge.design.fabric.metrics import oversubscription
+from hpcforge.design.fabric.topology_conf import compute_fabric, further_fabrics, topologies
 from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights, with_tests
 from hpcforge.slurm.second_settings import implied_settings, slurmdbd_settings, tracked_traffic

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hpcforge.blueprint.diagnostics import Diagnostic
 from hpcforge.blueprint.reader import mark_of
 from hpcforge.blueprint.validate import Draft
-from hpcforge.facility.design import Remark
-from hpcforge.facility.rules import Breach
+from hpcforge.design.facility.design import Remark
+from hpcforge.design.facility.rules import Breach
 
 
 def remark(draft: Draft, breach: Breach) -> Remark:

@@ -11,12 +11,12 @@ from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.model import Cluster, Network, OwnLinks
 from hpcforge.cluster.storage import FileSystem, size_mb
-from hpcforge.fabric.graph import Fabric
-from hpcforge.facility.room import Room
-from hpcforge.facility.rules import Breach
+from hpcforge.design.fabric.graph import Fabric
+from hpcforge.design.facility.room import Room
+from hpcforge.design.facility.rules import Breach
+from hpcforge.design.storage.capacity import NodeLink, ServedFileSystem, ServerDrives, StorageNeeds, grouped
+from hpcforge.design.storage.rule_checks import judge, not_served
 from hpcforge.kinds import spare
-from hpcforge.storage.capacity import NodeLink, ServedFileSystem, ServerDrives, StorageNeeds, grouped
-from hpcforge.storage.rule_checks import judge, not_served
 
 
 def served(cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> tuple[ServedFileSystem, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hpcforge.fabric.graph import CABLE_KINDS, Fabric
+from hpcforge.design.fabric.graph import CABLE_KINDS, Fabric
 
 _STATIC = ("fat-tree", "rail-optimised")  # topologies whose routes are by destination; others route adaptively
 

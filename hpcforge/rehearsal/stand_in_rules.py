@@ -26,7 +26,7 @@ from hpcforge.cluster.model import (
 )
 from hpcforge.cluster.people import User
 from hpcforge.cluster.storage import FileSystem
-from hpcforge.fabric.topology_conf import shrunk
+from hpcforge.design.fabric.topology_conf import shrunk
 from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.rehearsal.lab_facts import SHARED_FOLDER, LabFacts
 from hpcforge.rehearsal.stand_ins import StandInRule

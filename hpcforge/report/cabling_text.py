@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.fabric.as_built import CableMove, CablingFinding, CablingReport
+from hpcforge.design.fabric.as_built import CableMove, CablingFinding, CablingReport
 from hpcforge.report.text import one_line
 
 _SHOWN = 8  # moves of one finding; --json has all

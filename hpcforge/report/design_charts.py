@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from xml.etree import ElementTree as ET
 
 from hpcforge.cluster.design import Design
-from hpcforge.facility.design import FeedLoad, RackDesign
+from hpcforge.design.facility.design import FeedLoad, RackDesign
 from hpcforge.report.design_words import amps, names, power, share
 from hpcforge.report.similar_racks import in_row_order
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from hpcforge.cluster.design import Design
-from hpcforge.facility.design import PduLoad
+from hpcforge.design.facility.design import PduLoad
 
 _FORMULA = ("=", "+", "-", "@")  # a spreadsheet would compute a text that begins so
 _BATCH = 4_096  # lines that are written at once

@@ -15,8 +15,8 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from hpcforge.cluster.design import Design
-from hpcforge.fabric.cabling import Cabled
-from hpcforge.facility.design import Remark, Severity
+from hpcforge.design.fabric.cabling import Cabled
+from hpcforge.design.facility.design import Remark, Severity
 from hpcforge.report import design_svg, fabric_html, fabric_svg, fabric_words, storage_text
 from hpcforge.report import design_words as words
 from hpcforge.report.design_charts import feed_rows, room

@@ -11,7 +11,7 @@ from importlib.resources import files
 from xml.etree import ElementTree as ET
 
 from hpcforge.cluster.design import Design
-from hpcforge.facility.design import PduLoad, Position, RackDesign
+from hpcforge.design.facility.design import PduLoad, Position, RackDesign
 from hpcforge.report.design_words import fit, names, plain, power, text_width, whole
 from hpcforge.report.pages import put_text, px
 from hpcforge.report.similar_racks import Alike

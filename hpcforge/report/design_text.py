@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.design import Design
-from hpcforge.facility.design import PartPower, RackDesign, Remark, Training, UpsDesign
-from hpcforge.facility.units import kw
+from hpcforge.design.facility.design import PartPower, RackDesign, Remark, Training, UpsDesign
+from hpcforge.design.facility.units import kw
 from hpcforge.report.design_words import one_lost, tons
 from hpcforge.report.fabric_text import fabrics
 from hpcforge.report.storage_text import storage

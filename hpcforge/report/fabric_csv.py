@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hpcforge.fabric.cabling import UNKNOWN, Cabled
-from hpcforge.fabric.floor import Spot
-from hpcforge.fabric.ports import PortMaps
+from hpcforge.design.fabric.cabling import UNKNOWN, Cabled
+from hpcforge.design.fabric.floor import Spot
+from hpcforge.design.fabric.ports import PortMaps
 from hpcforge.report.design_csv import lines
 
 _CABLES = ("fabric", "pull_order", "cable", "kind", "a_room", "a_rack", "a_u", "a_device", "a_port", "b_room", "b_rack",

@@ -14,9 +14,9 @@ from functools import lru_cache
 from importlib.resources import files
 from xml.etree import ElementTree as ET
 
-from hpcforge.fabric.cabling import UNKNOWN, Cabled
-from hpcforge.fabric.design import FabricDesign, Loss, SwitchPlace
-from hpcforge.fabric.ports import PortMap, PortMaps, PortRun, SwitchPort
+from hpcforge.design.fabric.cabling import UNKNOWN, Cabled
+from hpcforge.design.fabric.design import FabricDesign, Loss, SwitchPlace
+from hpcforge.design.fabric.ports import PortMap, PortMaps, PortRun, SwitchPort
 from hpcforge.report import fabric_svg
 from hpcforge.report.design_words import names, plain
 from hpcforge.report.fabric_words import CABLES, group_said

@@ -11,7 +11,7 @@ from functools import lru_cache
 from html import escape
 from importlib.resources import files
 
-from hpcforge.fabric.cabling import UNKNOWN, Cabled
+from hpcforge.design.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.report.design_words import plain
 from hpcforge.report.text import clean
 

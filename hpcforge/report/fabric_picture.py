@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hpcforge.fabric.graph import CABLE_KINDS, CableKind, Device, DeviceKind, Fabric
+from hpcforge.design.fabric.graph import CABLE_KINDS, CableKind, Device, DeviceKind, Fabric
 from hpcforge.report.design_words import names as folded
 from hpcforge.report.fabric_words import CABLES, group_said
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.resources import files
 from xml.etree import ElementTree as ET
 
-from hpcforge.fabric.graph import CableKind, Fabric
+from hpcforge.design.fabric.graph import CableKind, Fabric
 from hpcforge.report.design_words import fit, text_width
 from hpcforge.report.fabric_picture import Box, BoxRow, CableLine, Picture, cable_lines, picture, said
 from hpcforge.report.fabric_words import CABLES

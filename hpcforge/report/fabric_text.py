@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpcforge.fabric.design import FabricDesign
+from hpcforge.design.fabric.design import FabricDesign
 from hpcforge.report.design_words import names
 from hpcforge.report.fabric_words import (
     cables_said,

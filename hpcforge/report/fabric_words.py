@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hpcforge.fabric.design import Cutting, FabricDesign, Loss, Ways
-from hpcforge.fabric.graph import CableKind
+from hpcforge.design.fabric.design import Cutting, FabricDesign, Loss, Ways
+from hpcforge.design.fabric.graph import CableKind
 from hpcforge.report.design_words import plain
 from hpcforge.report.text import plural
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hpcforge.cluster.design import Design
-from hpcforge.facility.design import PduLoad, RackDesign
+from hpcforge.design.facility.design import PduLoad, RackDesign
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hpcforge.design.storage.design import FileSystemDesign, Throughput
+from hpcforge.design.storage.sizes import write_rate, write_tib
 from hpcforge.report.design_words import UNKNOWN, plain
 from hpcforge.report.text import clean, plural, table
-from hpcforge.storage.design import FileSystemDesign, Throughput
-from hpcforge.storage.sizes import write_rate, write_tib
 
 
 def storage(designs: Sequence[FileSystemDesign], columns: int | None = None) -> str:

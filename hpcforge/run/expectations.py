@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast, get_args
 from hpcforge.blueprint.hardware import Gpu
 from hpcforge.blueprint.smoke_tests import OneGpu, Operation
 from hpcforge.cluster.model import Cluster, SmokeTest
-from hpcforge.fabric.expected_bandwidth import PCIE, NodeGpus, expect
-from hpcforge.fabric.graph import Fabric
+from hpcforge.design.fabric.expected_bandwidth import PCIE, NodeGpus, expect
+from hpcforge.design.fabric.graph import Fabric
 from hpcforge.verify.baselines import Baseline, SavedTest, Values, difference
 from hpcforge.verify.lines import DerivedValue, References, usual_rates, weighed
 from hpcforge.verify.measurements import numbers

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcforge.cluster.model import Cluster
+from hpcforge.design.fabric.neighbour_matching import Heard
 from hpcforge.engines.tasks import Command, Engine
-from hpcforge.fabric.neighbour_matching import Heard
 from hpcforge.run.fanout import ask_all
 from hpcforge.verify.cabling import (
     IB_COMMAND,

@@ -15,10 +15,10 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.inventory import BmcsSection
 from hpcforge.cluster.model import Function, Node
 from hpcforge.command_hint import command_line
+from hpcforge.design.facility.power_on import budgets, turns
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Command
 from hpcforge.errors import ExpectedError, UsageError
-from hpcforge.facility.power_on import budgets, turns
 from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs, readable
 from hpcforge.power import BmcError, Controller, Login, Power
 from hpcforge.power.fallback import RedfishOrIpmi

@@ -15,11 +15,11 @@ from hpcforge.cluster import Loaded
 from hpcforge.cluster.input_files import inputs
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.command_hint import command_line
+from hpcforge.design.fabric.labels import Labels
 from hpcforge.engines import Engines
 from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import Target
 from hpcforge.errors import ExpectedError
-from hpcforge.fabric.labels import Labels
 from hpcforge.plan.compile import compile_desired, nodes_of
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role, RoleError, UnfitError, declared_secrets, load_roles, site_role_code

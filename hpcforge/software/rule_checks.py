@@ -12,7 +12,7 @@ from hpcforge.catalog import Catalog
 from hpcforge.catalog.compatibility import Compatibility, Component, load_compatibility
 from hpcforge.catalog.distribution import Distribution
 from hpcforge.catalog.nvidia import archive_name
-from hpcforge.facility.rules import Breach, not_checked
+from hpcforge.design.facility.rules import Breach, not_checked
 from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.software.ranges import numbers
 from hpcforge.software.rules import NAMES

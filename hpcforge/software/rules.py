@@ -7,7 +7,7 @@ from functools import cache
 
 from hpcforge.catalog.compatibility import CompatibilityRule as Row
 from hpcforge.catalog.compatibility import load_compatibility
-from hpcforge.facility.rules import DesignRule
+from hpcforge.design.facility.rules import DesignRule
 
 NAMES = {
     "driver": "the driver", "modules": "the driver's kernel modules", "fabric_manager": "Fabric Manager",

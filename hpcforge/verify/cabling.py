@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcforge.blueprint.untrusted_files import read_named
+from hpcforge.design.fabric.graph import Fabric
+from hpcforge.design.fabric.neighbour_matching import Heard, ReportedEnd
+from hpcforge.design.fabric.port_numbering import is_common_name
 from hpcforge.errors import ExpectedError
-from hpcforge.fabric.graph import Fabric
-from hpcforge.fabric.neighbour_matching import Heard, ReportedEnd
-from hpcforge.fabric.port_numbering import is_common_name
 
 LLDP_COMMAND = ("lldpctl", "-f", "json")
 IB_COMMAND = ("ibnetdiscover",)

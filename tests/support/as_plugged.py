@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hpcforge.fabric.as_built import CablingReport, Seen, compare
-from hpcforge.fabric.build import build
-from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
-from hpcforge.fabric.graph import Fabric
-from hpcforge.fabric.labels import Labels
-from hpcforge.fabric.spec import Ask, Model
+from hpcforge.design.fabric.as_built import CablingReport, Seen, compare
+from hpcforge.design.fabric.build import build
+from hpcforge.design.fabric.cable_index import CableEnds, Drawn, PortName
+from hpcforge.design.fabric.graph import Fabric
+from hpcforge.design.fabric.labels import Labels
+from hpcforge.design.fabric.spec import Ask, Model
 
 
 def names(stem: str, count: int) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import yaml
 
 from hpcforge import bundled
 from hpcforge.cluster import load
-from hpcforge.fabric.cable_index import CableEnds, Drawn, PortName
+from hpcforge.design.fabric.cable_index import CableEnds, Drawn, PortName
 from hpcforge.kinds.files import File
 from hpcforge.lab.nspawn import machines as lab_machines
 from hpcforge.plan.compile import compile_desired
@@ -25,7 +25,7 @@ from hpcforge.plan.role import load_roles
 from tests.stories.fabric.conftest import Nodes
 from tests.support.as_plugged import exchanged, swapped
 from tests.support.as_told import ibsim
-from tests.unit.fabric.test_verify_cabling import BLUEPRINT, verify
+from tests.unit.design.fabric.test_verify_cabling import BLUEPRINT, verify
 
 pytestmark = pytest.mark.lab
 MACHINES = ("n1", "n2", "n3", "s1", "s2")

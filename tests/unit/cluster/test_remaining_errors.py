@@ -9,7 +9,7 @@ import pytest
 
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.cluster import load
-from tests.unit.facility.designs import altered, shipped
+from tests.unit.design.facility.designs import altered, shipped
 
 Changes = Sequence[tuple[str, str]]
 HOT = ("inlet_c: 22", "inlet_c: 50")

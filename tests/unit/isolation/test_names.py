@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hpcforge.fabric.build import build
-from hpcforge.fabric.labels import Labels
-from hpcforge.fabric.spec import Ask, Model
+from hpcforge.design.fabric.build import build
+from hpcforge.design.fabric.labels import Labels
+from hpcforge.design.fabric.spec import Ask, Model
 from hpcforge.isolation.names import PartNames
 from hpcforge.isolation.state import BadPart, FleetLine, Part
 from hpcforge.isolation.wiring import NodeWiring, wiring

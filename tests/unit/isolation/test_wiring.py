@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.simulated_cluster import fabric_of
-from hpcforge.fabric.build import build
-from hpcforge.fabric.spec import Ask, Model
+from hpcforge.design.fabric.build import build
+from hpcforge.design.fabric.spec import Ask, Model
 from hpcforge.isolation.wiring import NodeWiring, wiring
 
 SWITCH = Model("64-port", 64, 64)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster.model import Acceptance, Cluster, Gpus, Partition, SmokeTest, SmokeTestProgram
-from hpcforge.fabric.topology_conf import Block, Topology
+from hpcforge.design.fabric.topology_conf import Block, Topology
 from hpcforge.kinds.accounts import Account
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.job_impact import nodes_affecting_jobs

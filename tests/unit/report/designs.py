@@ -10,11 +10,11 @@ from typing import Literal
 from hpcforge.blueprint.hardware import CableModel
 from hpcforge.blueprint.site import Cabling as CablingRules
 from hpcforge.cluster.design import Design
-from hpcforge.fabric.cabling import Cabled, cabled
-from hpcforge.fabric.floor import RackOnFloor, Spot
-from hpcforge.fabric.graph import Cables, Device, Fabric, GrowthMove
-from hpcforge.fabric.summary import fabric_design
-from hpcforge.facility.design import (
+from hpcforge.design.fabric.cabling import Cabled, cabled
+from hpcforge.design.fabric.floor import RackOnFloor, Spot
+from hpcforge.design.fabric.graph import Cables, Device, Fabric, GrowthMove
+from hpcforge.design.fabric.summary import fabric_design
+from hpcforge.design.facility.design import (
     BomLine,
     Cooling,
     FeedLoad,
@@ -29,7 +29,7 @@ from hpcforge.facility.design import (
     Training,
     UpsDesign,
 )
-from hpcforge.storage.design import DriveLot, FileSystemDesign, Throughput
+from hpcforge.design.storage.design import DriveLot, FileSystemDesign, Throughput
 
 NODE_W, NODE_KG = 10_200.0, 130.45
 BTU_H_PER_W = 3.412

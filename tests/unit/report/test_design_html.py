@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from hpcforge.facility.design import Position, Remark
+from hpcforge.design.facility.design import Position, Remark
 from hpcforge.report import design_html, design_svg, fabric_html, fabric_labels, fabric_svg
 from hpcforge.report.design_charts import feed_rows
 from tests.unit.report import designs

@@ -11,9 +11,9 @@ from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.compatibility import load_compatibility
 from hpcforge.cluster import load
-from hpcforge.facility.rules import explained
+from hpcforge.design.facility.rules import explained
 from hpcforge.software.rules import markdown, rules
-from tests.unit.facility.test_placement import hpcforge
+from tests.unit.design.facility.test_placement import hpcforge
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted((ROOT / "blueprints").glob("*.yaml"))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcforge.fabric.neighbour_matching import ReportedEnd
+from hpcforge.design.fabric.neighbour_matching import ReportedEnd
 from hpcforge.verify.cabling import CablingError, heard, parse_ibnetdiscover, parse_lldp, read_saved
 from tests.support.as_plugged import pair, rails
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from hpcforge.cluster.model import Cluster, FabricOf, Gpus
-from hpcforge.fabric.build import build as build_fabric
-from hpcforge.fabric.labels import Labels
-from hpcforge.fabric.spec import Ask, Model
+from hpcforge.design.fabric.build import build as build_fabric
+from hpcforge.design.fabric.labels import Labels
+from hpcforge.design.fabric.spec import Ask, Model
 from hpcforge.verify.head import Completed
 from hpcforge.verify.isolate import names_of
 from hpcforge.verify.submit import launch

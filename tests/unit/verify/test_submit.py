@@ -22,7 +22,7 @@ import pytest
 from hpcforge.blueprint.accounting import TESTS_ACCOUNT
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, Gpus, Partition, SlurmAssociation, SmokeTest, StandInGpus
-from hpcforge.fabric.topology_conf import SlurmSwitch, Topology
+from hpcforge.design.fabric.topology_conf import SlurmSwitch, Topology
 from hpcforge.verify import submit
 from hpcforge.verify.heartbeat import Owner
 from tests.support.own_tmp import own_tmp

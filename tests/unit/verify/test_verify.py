@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster.model import Cluster, SmokeTest
-from hpcforge.fabric.topology_conf import SlurmSwitch, Topology
+from hpcforge.design.fabric.topology_conf import SlurmSwitch, Topology
 from hpcforge.verify import jobs, scratch
 from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Completed

@@ -1,0 +1,207 @@
+"""From what is asked to a fabric: every switch, port and cable. Pure.
+
+Where a node is plugged in is a function of its place in the order of nodes and of `designed_for`, so that filling up
+moves no cable. Other ends take what the nodes, all there is to be room for, leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, product
+
+from hpcforge.design.fabric import dragonfly
+from hpcforge.design.fabric.graph import Fabric, PortBlock
+from hpcforge.design.fabric.own_ports import reserve
+from hpcforge.design.fabric.sizes import Leaf, chunks, leaf, spine_down
+from hpcforge.design.fabric.spec import Ask, CannotBuildError
+from hpcforge.design.fabric.tree import Places, tree
+from hpcforge.design.fabric.wiring import Port, Wiring, end_port, switches, up_port
+
+
+def build(ask: Ask) -> Fabric:
+    """Return the fabric. Raises CannotBuildError with the bound that is exceeded.
+
+    Ends with ports of their own are spread over as many leaves as the other ends take, or over all leaves if their
+    ports make it more.
+    """
+    shared = tuple(end for end in ask.endpoints if end.own is None)
+    fabric = _build(replace(ask, endpoints=shared))
+    if shared == ask.endpoints:
+        return fabric
+    leaves = fabric.count("leaf")
+    fabric = _build(reserve(ask, leaves))
+    most = fabric.count("leaf")
+    wider = _build(reserve(ask, most)) if most > leaves else fabric
+    chosen = wider if wider.count("leaf") >= most else fabric
+    return replace(chosen, notes=(*chosen.notes, *map(_kept, chosen.own_blocks)))
+
+
+def _kept(block: PortBlock) -> str:
+    """Return the ports of each leaf that are kept for ends with a rate or breakout of their own, in words."""
+    last = block.first + block.count - 1
+    ports = f"port {last}" if block.count == 1 else f"ports {block.first} to {last}"
+    split = f", {block.breakout} ends a port" if block.breakout > 1 else ""
+    return f"{ports} of each leaf for ends of {block.rate_gbps:g} Gb/s{split}"
+
+
+def _build(ask: Ask) -> Fabric:
+    if ask.topology == "single-switch":
+        return _single(ask)
+    if ask.topology == "leaf-pair":
+        return _pair(ask)
+    if ask.topology == "fat-tree" or (ask.topology == "rail-optimised" and ask.rails == 1):
+        return _fat_tree(ask)
+    if ask.topology == "rail-optimised":
+        return _rails(ask)
+    return dragonfly.build(ask)
+
+
+def _single(ask: Ask, notes: tuple[str, ...] = ()) -> Fabric:
+    most = ask.leaf.end_ports * ask.breakout
+    if ask.slots > most:
+        arithmetic = f"{_slots(ask)} > {most} of {ask.leaf.name}"
+        raise CannotBuildError("FABRIC-001", "one switch does not take all ends", arithmetic, "topology: fat-tree")
+    wiring = Wiring(ask, switches(ask, "leaf", [(None, None)], ask.leaf))
+    wiring.plug_ends((0, end_port(ask, slot)) for slot in range(ask.room * ask.rails))
+    down = ask.leaf.end_ports
+    wiring.plug_endpoints(((0, end_port(ask, slot)) for slot in range(ask.room * ask.rails, ask.slots)), down)
+    return wiring.fabric(1, down, notes)
+
+
+def _one_takes_all(ask: Ask) -> bool:
+    return ask.slots <= ask.leaf.end_ports * ask.breakout
+
+
+def _one_switch(ask: Ask) -> str:
+    return f"one {ask.leaf.name} takes all {ask.slots} links: a single switch, no spines"
+
+
+def _slots(ask: Ask) -> str:
+    """How many links of ends there are: `95 nodes x 8 + 4`."""
+    other = f" + {ask.other_links} other" if ask.other_links else ""
+    return f"{ask.room:,} nodes x {ask.rails}{other} = {ask.slots:,} links"
+
+
+def _pair(ask: Ask) -> Fabric:
+    """Two leaves: link 1 of a node to the first, link 2 to the second, and so on in turn; peer links between them."""
+    model, peers = ask.leaf, ask.peer_links
+    down = model.end_ports - (peers if model.shared else 0)
+    per_leaf = -(-ask.room * ask.rails // 2) + -(-ask.other_links // 2)
+    if peers > model.up_ports or down <= 0:
+        raise CannotBuildError("FABRIC-001", "too many peer links", f"{peers} > {model.up_ports} ports of {model.name}")
+    if per_leaf > down * ask.breakout:
+        arithmetic = (
+            f"{_slots(ask)}, {per_leaf} a leaf > {down * ask.breakout} beside {peers} peer links of {model.name}"
+        )
+        hint = "topology: fat-tree, or a larger switch"
+        raise CannotBuildError("FABRIC-001", "two switches do not take all ends", arithmetic, hint)
+    wiring = Wiring(ask, switches(ask, "leaf", [(0, None), (0, None)], model))
+    first = ask.room * ask.rails
+    wiring.plug_ends((link % 2, end_port(ask, link // 2)) for link in range(first))
+    others = range(first, first + ask.other_links)
+    wiring.plug_endpoints(((link % 2, end_port(ask, link // 2)) for link in others), down)
+    leaf, two = wiring.first_leaf, wiring.first_leaf + 1
+    ports = [up_port(ask, down, link) for link in range(peers)]
+    wiring.add("peer", ((leaf, port, two, port) for port in ports))
+    return wiring.fabric(1, down)
+
+
+def _fat_tree(ask: Ask) -> Fabric:
+    """Ends fill leaf after leaf; one leaf alone is a single switch."""
+    if _one_takes_all(ask):
+        return _single(ask, (_one_switch(ask),))
+    share = leaf(ask)
+    count = -(-ask.slots // share.ends)
+    size = chunks(count, max(1, spine_down(ask)))
+    groups = [list(range(first, min(first + size, count))) for first in range(0, count, size)]
+
+    def port(slot: int) -> Port:
+        return slot // share.ends, end_port(ask, slot % share.ends)
+
+    places = Places(
+        units=(None,) * count,
+        rails=(None,) * count,
+        groups=groups,
+        ends=map(port, range(ask.room * ask.rails)),
+        others=map(port, range(ask.room * ask.rails, ask.slots)),
+    )
+    return tree(ask, share, places, _slots(ask))
+
+
+def _rails(ask: Ask) -> Fabric:
+    """Units of as many nodes as a leaf takes; rail r of all nodes of a unit goes to one leaf of that unit.
+
+    A unit has a leaf for each rail. So few nodes that a leaf has room for several rails share leaves, and one switch
+    that takes all links is alone, as in a fat-tree. Other ends take the ports that the last unit leaves, one a leaf in
+    turn, then leaves of their own.
+    """
+    if _one_takes_all(ask):
+        return _single(ask, (f"{_one_switch(ask)}{_until(_nodes_of_one(ask))}",))
+    share, rails = leaf(ask), ask.rails
+    each = _rails_of_a_leaf(ask, share)
+    widths = [min(each, rails - first) for first in range(0, rails, each)]  # rails of each leaf of a unit
+    leaves, units = len(widths), -(-ask.room // share.ends)
+    taken = [(ask.room - (units - 1) * share.ends) * width for width in widths]  # by nodes, on leaves of the last unit
+    own = -(-max(0, ask.other_links - sum(share.ends - slots for slots in taken)) // share.ends)
+    size = chunks(units, max(1, spine_down(ask)))
+    groups = [
+        [unit * leaves + number for unit in range(first, min(first + size, units))]
+        for first, number in product(range(0, units, size), range(leaves))
+    ]
+    _add_own(groups, range(units * leaves, units * leaves + own), spine_down(ask))
+
+    def port(node: int, rail: int) -> Port:
+        unit, place = divmod(node, share.ends)
+        number, among = divmod(rail, each)
+        return unit * leaves + number, end_port(ask, place * widths[number] + among)
+
+    places = Places(
+        units=(*(unit for unit in range(units) for _ in range(leaves)), *(None,) * own),
+        rails=(*(number if each == 1 else None for _ in range(units) for number in range(leaves)), *(None,) * own),
+        groups=groups,
+        ends=(port(node, rail) for node, rail in product(range(ask.room), range(rails))),
+        others=_others(ask, share, (units - 1) * leaves, taken),
+    )
+    notes = () if each == 1 else (f"rails share leaves, up to {each} each{_until(share.ends // each)}",)
+    return tree(ask, share, places, _slots(ask), notes)
+
+
+def _rails_of_a_leaf(ask: Ask, share: Leaf) -> int:
+    """How many rails share a leaf, as even as can be; one each where the blueprint counts a leaf's uplinks itself."""
+    return 1 if ask.uplinks else chunks(ask.rails, min(ask.rails, max(1, share.ends // ask.room)))
+
+
+def _nodes_of_one(ask: Ask) -> int:
+    return (ask.leaf.end_ports * ask.breakout - ask.other_links) // ask.rails
+
+
+def _until(most: int) -> str:
+    """Up to how many nodes the wiring stays what it is."""
+    return f"; up to {most} nodes no cable of a node moves, and if more are to come, say `designed_for`"
+
+
+def _others(ask: Ask, share: Leaf, first: int, taken: Sequence[int]) -> Iterator[Port]:
+    """Leaf ports for other ends: what nodes leave on the last unit's leaves, from `first` on, then leaves of their own.
+
+    `taken` are the places that nodes take on each of those leaves.
+    """
+    after = first + len(taken)
+    left = (
+        (first + number, slot)
+        for slot, number in product(range(share.ends), range(len(taken)))
+        if slot >= taken[number]
+    )
+    own = (divmod(link, share.ends) for link in range(ask.other_links))
+    ports = chain(left, ((after + number, slot) for number, slot in own))
+    return ((leaf_, end_port(ask, slot)) for (leaf_, slot), _ in zip(ports, range(ask.other_links), strict=False))
+
+
+def _add_own(groups: list[list[int]], own: range, most: int) -> None:
+    """Put leaves without a rail where there is most room; a group of their own where there is none."""
+    for number in own:
+        smallest = min(groups, key=len)
+        if len(smallest) < most:
+            smallest.append(number)
+        else:
+            groups.append([number])

@@ -1,0 +1,216 @@
+"""The cables of a fabric as they are bought and pulled: how long, of which kind, in which order. Pure.
+
+Lengths come from `floor`; a cable without a place at both ends has none, and no kind. Of the kinds that the site buys
+(`site.cabling.kinds`) the first that reaches is taken, in the shortest length sold that is long enough.
+
+Cables are pulled bundle by bundle, a bundle being all cables of the fabric between two racks: the longest bundles
+first, so that they lie at the bottom of the tray; then those within a rack; then those whose length is not known.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hpcforge.blueprint.hardware import CableModel
+from hpcforge.blueprint.site import Cabling
+from hpcforge.design.fabric.fitting import Cages, LinkKind, adapters_of, fitting, link_kinds
+from hpcforge.design.fabric.floor import Spot, run_m
+from hpcforge.design.fabric.graph import Fabric
+from hpcforge.design.fabric.labels import Labels
+
+UNKNOWN = -1  # of a length or a model
+CABLES = ("twisted-pair", "dac", "aoc", "optics")  # kinds that are cables
+_UNKNOWN_CAGES = Cages()
+
+
+@dataclass(frozen=True)
+class CableChoice:
+    """The cables that carry a rate, by length: what is bought for a run is the first that is at least as long."""
+
+    lengths_m: tuple[float, ...]  # ascending
+    models: tuple[str, ...]  # of each length
+
+    def at(self, length_m: float) -> tuple[float, str] | None:
+        """Length to buy and model; None: no kind reaches so far."""
+        place = bisect_left(self.lengths_m, length_m - 1e-9)  # sums of floats may be a hair above a length
+        return (self.lengths_m[place], self.models[place]) if place < len(self.lengths_m) else None
+
+    @property
+    def reach_m(self) -> float:
+        """The longest that is sold."""
+        return self.lengths_m[-1] if self.lengths_m else 0.0
+
+
+def choice(cables: Mapping[str, CableModel], rate_gbps: float, kinds: Sequence[str], sockets: bool) -> CableChoice:
+    """Return what can be bought for a rate; `sockets`: ports are RJ45, which take twisted pair and nothing else."""
+    fitting = [
+        (kinds.index(cable.kind), cable.reach_m or 0.0, name, cable.lengths_m or ())
+        for name, cable in cables.items()
+        if cable.rate_gbps == rate_gbps and cable.kind in kinds and (cable.kind == "twisted-pair") == sockets
+    ]
+    chosen: list[tuple[float, str]] = []
+    for _, reach_m, name, lengths_m in sorted(fitting):
+        longest = chosen[-1][0] if chosen else 0.0
+        chosen += [(length, name) for length in sorted(lengths_m) if longest < length <= reach_m]
+    return CableChoice(tuple(length for length, _ in chosen), tuple(name for _, name in chosen))
+
+
+@dataclass(frozen=True)
+class Cabled:
+    """A fabric with its cables cut to length. Columns are as long as the fabric's, -1 where something is not known."""
+
+    fabric: Fabric
+    spots: tuple[Spot | None, ...]  # of each device
+    links: tuple[LinkKind, ...]  # kinds of links, of alike ports
+    link: array[int]  # of each cable, index into links
+    rules: Cabling
+    models: tuple[str, ...]
+    run_m: array[float]  # how long it has to be
+    length_m: array[float]  # how long it is bought
+    model: array[int]  # index into models
+    order: array[int]  # cables in the order in which they are pulled
+    reach_m: tuple[float, ...]  # the longest that is sold, for each of links; 0: nothing of its rate is
+    adapters: Counter[str]  # adapters that cables need, by model
+    rooms: bool  # whether the site has more than one room
+
+    @cached_property
+    def labels(self) -> Labels:
+        """Names and labels of the cables."""
+        return Labels(self.fabric, self.spots, self.rooms)
+
+    @cached_property
+    def pull(self) -> array[int]:
+        """Of each cable its place in the order of pulling, from 1."""
+        places = array("I", bytes(4 * len(self.order)))
+        for place, cable in enumerate(self.order, 1):
+            places[cable] = place
+        return places
+
+    @property
+    def unplaced(self) -> tuple[str, ...]:
+        """Devices of which nobody has said where they stand."""
+        return tuple(device.name for device, spot in zip(self.fabric.devices, self.spots, strict=True) if spot is None)
+
+    def bundle(self, cable: int) -> tuple[str, str] | None:
+        """The two racks that a cable runs between; None: not known."""
+        a, b = self.spots[self.fabric.cables.a[cable]], self.spots[self.fabric.cables.b[cable]]
+        return (a.rack, b.rack) if a and b else None
+
+    @cached_property
+    def bought(self) -> Counter[tuple[str, float, int]]:
+        """How many cables of a model and length, by how many ends share one: 1, or the breakout of the port.
+
+        A broken-out cable counts once, with its longest leg.
+        """
+        counts: Counter[tuple[str, float, int]] = Counter()
+        fabric, cables = self.fabric, self.fabric.cables
+        legs: dict[tuple[int, int, int], tuple[float, int]] = {}
+        for cable, (link, model, length_m) in enumerate(zip(self.link, self.model, self.length_m, strict=True)):
+            if model == UNKNOWN:
+                continue
+            breakout = self.links[link].breakout
+            if breakout == 1:
+                counts[self.models[model], length_m, 1] += 1
+                continue
+            port = fabric.physical_port(cables.b[cable], cables.b_port[cable])[0]
+            key = cables.b[cable], port, breakout
+            legs[key] = max(legs.get(key, (0.0, 0)), (length_m, model))
+        for (_, _, breakout), (length_m, model) in legs.items():
+            counts[self.models[model], length_m, breakout] += 1
+        return counts
+
+
+def cabled(
+    fabric: Fabric,
+    spots: Mapping[str, Spot],
+    rules: Cabling,
+    cables: Mapping[str, CableModel],
+    cages: Cages = _UNKNOWN_CAGES,
+) -> Cabled:
+    """Cut the cables of a fabric to length."""
+    at = tuple(spots.get(device.name) for device in fabric.devices)
+    models: dict[str, int] = {}
+    links: dict[LinkKind, int] = {}
+    link = array("H", (links.setdefault(kind, len(links)) for kind in link_kinds(fabric, cages)))
+    kinds = [_choice(kind, cables, rules.kinds) for kind in links]
+    runs, lengths, chosen = array("d"), array("d"), array("i")
+    known: dict[tuple[int, int, int], tuple[float, float, int]] = {}  # parallel cables are alike
+    for key in zip(fabric.cables.a, fabric.cables.b, link, strict=True):
+        if key not in known:
+            known[key] = _cut(at[key[0]], at[key[1]], rules, kinds[key[2]], models)
+        run, length, model = known[key]
+        runs.append(run)
+        lengths.append(length)
+        chosen.append(model)
+    return Cabled(
+        fabric=fabric,
+        spots=at,
+        links=tuple(links),
+        link=link,
+        rules=rules,
+        models=tuple(models),
+        run_m=runs,
+        length_m=lengths,
+        model=chosen,
+        order=_order(fabric, at, runs),
+        reach_m=tuple(kind.reach_m for kind in kinds),
+        adapters=_adapters([*links], link, chosen, [*models], cables),
+        rooms=len({spot.room for spot in spots.values()}) > 1,
+    )
+
+
+def _choice(link: LinkKind, cables: Mapping[str, CableModel], kinds: Sequence[str]) -> CableChoice:
+    """Return what can be bought for links: what fits, or the cable that the blueprint names."""
+    fit = fitting(link, cables, kinds).cables
+    if not link.cable:
+        return choice(fit, link.rate_gbps, kinds, link.sockets)
+    return choice(fit, link.rate_gbps, CABLES, any(cable.kind == "twisted-pair" for cable in fit.values()))
+
+
+def _adapters(
+    links: Sequence[LinkKind],
+    link: array[int],
+    chosen: array[int],
+    models: Sequence[str],
+    cables: Mapping[str, CableModel],
+) -> Counter[str]:
+    """Count the adapters at both ends of all cables."""
+    counts: Counter[str] = Counter()
+    for (number, model), count in Counter(zip(link, chosen, strict=True)).items():
+        if model != UNKNOWN:
+            for adapter in adapters_of(links[number], cables[models[model]], cables):
+                counts[adapter] += count
+    return counts
+
+
+def _cut(
+    spot: Spot | None, other: Spot | None, rules: Cabling, kinds: CableChoice, models: dict[str, int]
+) -> tuple[float, float, int]:
+    """Run, length and model of a cable between two places."""
+    run = run_m(spot, other, rules) if spot and other else None
+    if run is None:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    found = kinds.at(run)
+    if found is None:
+        return run, UNKNOWN, UNKNOWN
+    return run, found[0], models.setdefault(found[1], len(models))
+
+
+def _order(fabric: Fabric, at: Sequence[Spot | None], runs: array[float]) -> array[int]:
+    """Cables bundle by bundle; within a bundle as the fabric lists them, so by switch and port."""
+    racks: dict[str, int] = {}
+    rack_of = [racks.setdefault(spot.rack, len(racks)) if spot else UNKNOWN for spot in at]
+    bundles: dict[tuple[int, int], list[int]] = {}
+    for cable, (a, b) in enumerate(zip(fabric.cables.a, fabric.cables.b, strict=True)):
+        pair = rack_of[a], rack_of[b]
+        if runs[cable] == UNKNOWN:
+            pair = UNKNOWN, UNKNOWN
+        bundles.setdefault((min(pair), max(pair)), []).append(cable)
+    longest = {pair: max(runs[cable] for cable in bundle) for pair, bundle in bundles.items()}
+    first = sorted(bundles, key=lambda pair: (pair[0] == UNKNOWN, pair[0] == pair[1], -longest[pair], pair))
+    return array("I", (cable for pair in first for cable in bundles[pair]))

@@ -1,0 +1,145 @@
+"""Where machines stand on the floor, and how long a cable between two of them is. Pure.
+
+A cable leaves its port to the side of the rack, goes up to the tray, along the line of racks, across to another line
+if need be, and down again:
+
+    in one rack    2 x side_m + |height difference| + slack_m
+    in one room    2 x side_m + rise + rise + |x difference| + lines apart x row_pitch_m + slack_m
+    two rooms      as in one room, each from its end of the line, plus between_rooms_m
+
+where a rise is from the middle of the machine to the top of its rack, plus overhead_m. Trays are taken to cross
+between lines at every rack.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint.site import Cabling, SiteSection
+from hpcforge.design.facility.layout import Item, Layout
+from hpcforge.design.facility.room import Rack, Room
+
+UNIT_M = 0.04445  # a rack unit is 1.75 inches (EIA-310-D)
+_PITCH_M = 0.6  # of a rack whose width nobody has published: a floor tile, the width of most racks
+
+
+@dataclass(frozen=True, slots=True)
+class RackOnFloor:
+    """A rack on the floor."""
+
+    room: str
+    line: int  # of racks, from 0
+    x_m: float  # of its middle, along its line
+    top_m: float | None  # height of the rack's mounting space; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a machine stands, and where its ports are."""
+
+    standing: RackOnFloor
+    rack: str
+    u: int  # lowest unit that it takes
+    port_m: float  # middle of the machine above the bottom of the rack's mounting space
+
+    @property
+    def room(self) -> str:
+        """The room's name."""
+        return self.standing.room
+
+
+def standings(room: Room) -> dict[str, RackOnFloor]:
+    """Return where every rack stands: by `site.row`, then those that it leaves out; each room has lines of its own."""
+    site = room.site
+    if site is None:
+        return {}
+    rows: dict[str, list[Rack]] = defaultdict(list)
+    for name in row(site, room.racks):
+        rack = room.racks[name]
+        rows[rack.spec.room or site.room].append(rack)
+    return {
+        rack.name: standing for name, racks in rows.items() for rack, standing in _lined_up(name, racks, site.cabling)
+    }
+
+
+def row(site: SiteSection, racks: Iterable[str]) -> tuple[str, ...]:
+    """All racks in their order on the floor."""
+    told = [name for text in site.row for name in hostlist.expand(text)]
+    return tuple(dict.fromkeys([*told, *racks]))
+
+
+def _lined_up(room: str, racks: list[Rack], rules: Cabling) -> Iterator[tuple[Rack, RackOnFloor]]:
+    length = rules.racks_in_row or len(racks)
+    end_m = 0.0
+    for index, rack in enumerate(racks):
+        line, place = divmod(index, length)
+        width_mm = rack.model.width_mm
+        pitch_m = rules.rack_pitch_m or (width_mm / 1_000 if width_mm else _PITCH_M)
+        start_m = 0.0 if place == 0 else end_m
+        end_m = start_m + pitch_m
+        units = rack.model.rack_units
+        yield rack, RackOnFloor(room, line, start_m + pitch_m / 2, units * UNIT_M if units else None)
+
+
+def spots(room: Room, layout: Layout) -> dict[str, Spot]:
+    """Return where every node and switch stands, by name, and equipment by the names of `equipment_names`."""
+    found = {}
+    where = standings(room)
+    for rack, items in layout.racks.items():
+        for item in items:
+            if item.kind != "pdu":
+                name = equipment_name(rack, item.name) if item.kind == "equipment" else item.name
+                found[name] = _spot(where[rack], rack, item)
+    return found
+
+
+def equipment_name(rack: str, name: str) -> str:
+    """Equipment of a rack: the same name may stand in several racks."""
+    return f"{rack}/{name}"
+
+
+def _spot(standing: RackOnFloor, rack: str, item: Item) -> Spot:
+    return Spot(standing, rack, min(item.taken), (item.u - 1 + item.height / 2) * UNIT_M)
+
+
+def run_m(spot: Spot, other: Spot, rules: Cabling) -> float | None:
+    """How long a cable between two machines has to be, m.
+
+    None: a rack's height is not known, or the way between two rooms.
+    """
+    sides = 2 * rules.side_m + rules.slack_m
+    if spot.rack == other.rack:
+        return sides + abs(spot.port_m - other.port_m)
+    here, there = spot.standing, other.standing
+    if here.top_m is None or there.top_m is None:
+        return None
+    up = (here.top_m - spot.port_m) + (there.top_m - other.port_m) + 2 * rules.overhead_m
+    if here.room != there.room:
+        if rules.between_rooms_m is None:
+            return None
+        return sides + up + here.x_m + there.x_m + (here.line + there.line) * rules.row_pitch_m + rules.between_rooms_m
+    return sides + up + abs(here.x_m - there.x_m) + abs(here.line - there.line) * rules.row_pitch_m
+
+
+def run_terms(end: Spot, other: Spot, rules: Cabling) -> str:
+    """How `run_m` came about, with units: `2 x 0.5 m sides + 1.2 m up + ... = 7.4 m`."""
+    length_m = run_m(end, other, rules)
+    if length_m is None:
+        return "not known"
+    here, there = end.standing, other.standing
+    terms = [f"2 x {rules.side_m:g} m sides"]
+    if end.rack == other.rack:
+        terms.append(f"{abs(end.port_m - other.port_m):.2f} m in the rack")
+    else:
+        for spot in (end, other):
+            up_m = (spot.standing.top_m or 0.0) - spot.port_m + rules.overhead_m
+            terms.append(f"{up_m:.2f} m up from {spot.rack} U{spot.u}")
+        same = here.room == there.room
+        terms.append(f"{abs(here.x_m - there.x_m) if same else here.x_m + there.x_m:.2f} m along")
+        lines = abs(here.line - there.line) if same else here.line + there.line
+        terms += [f"{lines} x {rules.row_pitch_m:g} m across"] if lines else []
+        terms += [] if same else [f"{rules.between_rooms_m:g} m between rooms"]
+    return f"{' + '.join(terms)} + {rules.slack_m:g} m slack = {length_m:.2f} m"

@@ -1,0 +1,410 @@
+"""From what devices say of their neighbours to cables between ports of the design. Pure.
+
+A switch is known by its name in the design, or by what the inventory says that it says of itself. `port_numbering`
+reads the names of its Ethernet ports; InfiniBand's numbers count the ports behind all cages.
+
+A node's interfaces that lead to a fabric are its links in their natural order (mlx5_2 before mlx5_10), unless the
+blueprint's `interfaces` of the fabric states another. Where nodes of the same hardware agree on another one, their
+cables may be crossed or their interfaces in that order: those ports are unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hpcforge.design.fabric.as_built import Seen, Unnamed
+from hpcforge.design.fabric.cable_index import CableEnds, PortName
+from hpcforge.design.fabric.graph import Fabric
+from hpcforge.design.fabric.labels import ENDS
+from hpcforge.design.fabric.port_numbering import PortFacts, SwitchNumbering
+from hpcforge.design.fabric.ports import logical_ports
+
+_NO_FACTS = PortFacts()
+_COUNTED = re.compile("#[0-9]{1,6}( of [0-9]{1,6})?")
+_AGREE = 3  # nodes of one order that are no chance, however many are in the natural one
+
+
+@dataclass(frozen=True)
+class ReportedEnd:
+    """One end of a cable as a machine reports it: the names of the device, and those of the port by their source.
+
+    The sources are the port's identifier, its description, and the machine's own name of its interface; a name that is
+    missing before another is empty. `system` is the description of the device's system.
+    """
+
+    device: tuple[str, ...]
+    port: tuple[str, ...]
+    system: str = ""
+
+    @property
+    def port_text(self) -> str:
+        """The first name of the port."""
+        return next((text for text in self.port if text), "?").partition(" of ")[0].lstrip("#")
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What was told. `asked` are the devices that told (or should have); `fabrics` those discovered as a whole.
+
+    `left_out` has the reports and lines that are not understood, `unread` the files of other names.
+    """
+
+    neighbours: tuple[tuple[ReportedEnd, ReportedEnd], ...]
+    asked: frozenset[str]
+    fabrics: frozenset[str] = frozenset()
+    left_out: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """Cables between ports of the design, and what could not be made out.
+
+    `unreported` are nodes with cables of which neither end reports, and InfiniBand fabrics.
+    """
+
+    seen: Seen
+    doubts: tuple[str, ...]
+    unreported: tuple[str, ...] = ()
+
+
+def recognise(
+    fabrics: Sequence[Fabric],
+    heard: Heard,
+    said: Mapping[str, str],
+    alike: Mapping[str, str],
+    interfaces: Mapping[str, Sequence[str]],
+    by_lldp: Collection[str],
+    facts: PortFacts = _NO_FACTS,
+) -> Recognised:
+    """Return the cables.
+
+    `said` has the device for what a switch says of itself (name, GUID or MAC), `alike` the hardware of each node,
+    `interfaces` the order of a fabric's interfaces where the blueprint says it, `by_lldp` the fabrics whose cables
+    nodes see by LLDP: not InfiniBand, and not those of management controllers; `facts` is on the ports of switches.
+    """
+    work = _Matching(fabrics, said, heard, facts)
+    work.guess()
+    pairs = [(work.place(end), work.place(other)) for end, other in heard.neighbours]
+    names = _Interfaces(work, alike, interfaces)
+    for place, other in pairs:
+        names.count(place, other)
+        names.count(other, place)
+    names.settle()
+    links = tuple(CableEnds(names.port(place), names.port(other)) for place, other in pairs)
+    seen = Seen(links, work.looked_at(heard, by_lldp), work.unknown, work.unnamed)
+    doubts = (*work.doubts, *names.doubts, *(f"not read: {file}" for file in heard.unread))
+    return Recognised(seen, doubts, tuple(work.unreported(seen.looked_at, by_lldp)))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An end whose device is known, or not (`fabric` None and the device as it is told); of a node the interface."""
+
+    device: str
+    kind: str | None
+    port: str
+    fabric: str | None = None  # of a switch
+
+
+class _Matching:
+    def __init__(
+        self, fabrics: Sequence[Fabric], said: Mapping[str, str], heard: Heard, facts: PortFacts = _NO_FACTS
+    ) -> None:
+        self.said, self.fabrics = dict(said), {fabric.name: fabric for fabric in fabrics}
+        self.heard, self.facts = heard, facts
+        self.calls: dict[str, set[tuple[str, ...]]] = {}  # who goes by a name: unmanaged switches all have the same
+        for end in (end for pair in heard.neighbours for end in pair):
+            self.calls.setdefault(end.device[0], set()).add(end.device)
+        self.doubts: dict[str, None] = {}
+        self.drawn: dict[tuple[str, str], str] = {}  # a switch and its port to the device that belongs there
+        self.kinds: dict[str, str] = {}
+        self.switches: dict[str, tuple[Fabric, int]] = {}
+        self.links: dict[
+            tuple[str, str], dict[int, str]
+        ] = {}  # fabric and end to its links, each with the leaf it is on
+        for fabric in fabrics:
+            for index, device in enumerate(fabric.devices):
+                self.kinds[device.name] = device.kind
+                if device.kind not in ENDS:
+                    self.switches[device.name] = fabric, index
+            for cable in fabric.cables:
+                near, far = fabric.devices[cable.a], fabric.devices[cable.b].name
+                if near.kind in ENDS:
+                    self.links.setdefault((fabric.name, near.name), {})[cable.a_port] = far
+                else:
+                    self.drawn[near.name, fabric.port_label(cable.a, cable.a_port)] = far
+                self.drawn[far, fabric.port_label(cable.b, cable.b_port)] = near.name
+        self.unnamed: dict[str, Unnamed] = {}
+        self.unknown: dict[str, str] = {}  # devices with ports that cannot be read, and why
+        self._reports: dict[str, dict[tuple[str, ...], str]] = {}  # of a switch's ports, to its system's description
+        self._ports: dict[str, Mapping[tuple[str, ...], str]] = {}
+
+    def device(self, names: Iterable[str]) -> str | None:
+        """The device of the design that one of these names is of; a domain, or CDP's serial number, does not count."""
+        for name in names:
+            for spelled in (name, name.lower(), name.lower().partition("(")[0].partition(".")[0]):
+                known = self.said.get(spelled, spelled)
+                if known in self.kinds:
+                    return known
+        return None
+
+    def place(self, end: ReportedEnd) -> _Place:
+        device = self.device(end.device)
+        if device is None:
+            return _Place(self._stranger(end), None, end.port_text)
+        if device not in self.switches:
+            if end.port_text == "?":
+                self.unknown[device] = "its neighbour reports no name of a port"
+            return _Place(device, self.kinds[device], end.port_text)
+        if device not in self._ports:
+            self._ports[device] = self._number(device)
+        label = self._ports[device].get(end.port, "?")
+        return _Place(device, self.kinds[device], label, self.switches[device][0].name)
+
+    def _number(self, device: str) -> Mapping[tuple[str, ...], str]:
+        """The labels of all ports of a switch that are reported."""
+        if not self._reports:
+            for end in (end for pair in self.heard.neighbours for end in pair):
+                if (switch := self.device(end.device)) in self.switches:
+                    self._reports.setdefault(str(switch), {})[end.port] = end.system
+        (fabric, index), reports = self.switches[device], self._reports[device]
+        counted = {report: report[0] for report in reports if report and _COUNTED.fullmatch(report[0])}
+        numbered = SwitchNumbering(fabric, index, self.facts).settle(
+            {report: system for report, system in reports.items() if report not in counted}
+        )
+        labels = dict(_counted_ports(fabric, index, counted))
+        strange = sorted(text for report, text in counted.items() if report not in labels)
+        reasons = [numbered.unknown, f"not among its ports: {', '.join(strange)}" if strange else ""]
+        if any(reasons):
+            self.unknown[device] = "; ".join(filter(None, reasons))
+        return {**numbered.labels, **labels}
+
+    def _stranger(self, end: ReportedEnd) -> str:
+        """A device that the design does not know, told from others of its name."""
+        return end.device[0] if len(self.calls[end.device[0]]) == 1 else f"{end.device[0]} ({end.device[-1]})"
+
+    def guess(self) -> None:
+        """Take a switch with a name of its own for the one switch, heard of nowhere else, whose every cable it has.
+
+        One that may be several, or several that may be the same, are `unnamed`.
+        """
+        beside: dict[tuple[str, ...], list[_Place]] = {}
+        known: set[str] = set()
+        for pair in self.heard.neighbours:
+            for end, other in (pair, pair[::-1]):
+                place = self.place(other)
+                if place.kind is not None:
+                    known.add(place.device)
+                    if self.device(end.device) is None:
+                        beside.setdefault(end.device, []).append(place)
+        for cache in (self.unknown, self._reports, self._ports):  # a switch may have more reports once it has a name
+            cache.clear()
+        fitting = {
+            names: set.intersection(*(self._expected(place) for place in places)) - known
+            for names, places in beside.items()
+            if len(places) > 1
+        }
+        while alone := next(
+            (each for each, fits in fitting.items() if len(fits) == 1 and list(fitting.values()).count(fits) == 1), None
+        ):
+            [switch] = fitting.pop(alone)
+            self.said[alone[-1]] = switch
+            fitting = {names: fits - {switch} for names, fits in fitting.items()}
+            stranger = self._stranger(ReportedEnd(alone, ()))
+            self.doubts[f"{stranger} has the cables of {switch} and is taken for it: say so in the inventory"] = None
+        for names, fits in fitting.items():
+            if fits:
+                self.unnamed[self._stranger(ReportedEnd(names, ()))] = Unnamed(
+                    tuple(sorted(fits)), self._identity(names)
+                )
+
+    def _identity(self, names: tuple[str, ...]) -> str:
+        """What the inventory may have of a switch, as its key and value there."""
+        if len(names) > 1 and len(self.calls[names[0]]) == 1:
+            return f"system_name: {names[0]}"
+        return f'{"guid" if names[-1].startswith("0x") else "mac"}: "{names[-1]}"'
+
+    def _expected(self, place: _Place) -> set[str]:
+        """The switches that may be at the other end of a cable, by the design."""
+        if place.kind in ENDS:
+            return {leaf for (_, end), leaves in self.links.items() if end == place.device for leaf in leaves.values()}
+        return {self.drawn.get((place.device, place.port), "")} & set(self.switches)
+
+    def looked_at(self, heard: Heard, by_lldp: Collection[str]) -> frozenset[tuple[str, str]]:
+        """Fabric and device: a node asked by LLDP sees its cables in some fabrics, a switch all of its own."""
+        found = {(name, device.name) for name in heard.fabrics for device in self.fabrics[name].devices}
+        for device in {device for name in heard.asked if (device := self.device((name,)))}:
+            switch = self.switches.get(device)
+            found |= {(switch[0].name, device)} if switch else {(name, device) for name in by_lldp}
+        return frozenset(found)
+
+    def unreported(self, looked_at: Collection[tuple[str, str]], by_lldp: Collection[str]) -> list[str]:
+        """The nodes with cables of which neither end reports, and the InfiniBand fabrics without a report."""
+        nodes = {
+            node: None
+            for (fabric, node), leaf_of in self.links.items()
+            if fabric in by_lldp and self.kinds[node] == "node" and (fabric, node) not in looked_at
+            if any((fabric, leaf) not in looked_at for leaf in leaf_of.values())
+        }
+        discovered = [name for name, fabric in self.fabrics.items() if fabric.kind in ("infiniband", "omni-path")]
+        return [*nodes, *(name for name in discovered if name not in self.heard.fabrics)]
+
+
+def _counted_ports(
+    fabric: Fabric, device: int, reports: Mapping[tuple[str, ...], str]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the labels of ports as InfiniBand counts them: `#7`, or `#7 of 81` with the ports that the switch has.
+
+    A switch whose ports are split counts two for each; a port that is drawn whole is the first of the two.
+    """
+    machine = fabric.devices[device]
+    drawn = max(fabric.breakout_of(device, number) for number in range(1, machine.ports + 1))
+    labels = {}
+    for port in range(1, logical_ports(fabric, machine) + 1):
+        number, lane = fabric.physical_port(device, port)
+        labels[number, max(lane, 1)] = fabric.port_label(device, port)
+    for report, text in reports.items():
+        place, _, ports = text.lstrip("#").partition(" of ")
+        count = int(ports) if ports else 0  # with one or two that are not on the front
+        split = next((way for way in (1, 2, 4) if 0 <= count - way * machine.ports <= 2), drawn)
+        number, lane = divmod(int(place) - 1, split) if split >= drawn else (-1, 0)
+        if label := labels.get((number + 1, lane + 1)):
+            yield report, label
+
+
+_OtherOrder = frozenset[
+    tuple[str, tuple[int, ...]]
+]  # interfaces, and the links that are drawn to the leaf they lead to
+
+
+@dataclass
+class _Interfaces:
+    """Which interface of nodes of one hardware is which link of a fabric."""
+
+    work: _Matching
+    alike: Mapping[str, str]
+    given: Mapping[str, Sequence[str]]
+    seen: dict[tuple[str, str], dict[str, list[tuple[str, str]]]] = field(default_factory=dict)
+    link_of: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    fabric_of: dict[tuple[str, str], str] = field(
+        default_factory=dict
+    )  # hardware and interface to the fabric it is for
+    unsettled: set[tuple[str, str]] = field(default_factory=set)  # node and interface
+    doubts: list[str] = field(default_factory=list)
+
+    def count(self, end: _Place, switch: _Place) -> None:
+        """Note that an interface leads to a switch."""
+        if end.kind in ENDS and switch.fabric is not None and end.port != "?":
+            kind = self.alike.get(end.device, end.device)
+            self.seen.setdefault((kind, end.port), {}).setdefault(switch.fabric, []).append((end.device, switch.device))
+
+    def settle(self) -> None:
+        """Decide for every kind of node and fabric."""
+        groups: dict[tuple[str, str], dict[str, list[tuple[str, str]]]] = {}
+        for (kind, interface), by_fabric in self.seen.items():
+            fabric = max(by_fabric, key=lambda name: (len(by_fabric[name]), interface in self.given.get(name, ())))
+            self.fabric_of[kind, interface] = fabric
+            groups.setdefault((kind, fabric), {})[interface] = by_fabric[fabric]
+        for (kind, fabric), seen in groups.items():
+            links = max(
+                (len(self.work.links.get((fabric, node), {})) for at in seen.values() for node, _ in at), default=0
+            )
+            order = self._order(fabric, links, seen)
+            for interface, link in order.items():
+                self.link_of[kind, fabric, interface] = link
+            if not self._is_given(fabric, seen):
+                self._set_aside(fabric, order, seen)
+
+    def _is_given(self, fabric: str, seen: Iterable[str]) -> bool:
+        """Whether the blueprint has the order; its names may be those of other hardware."""
+        return not set(self.given.get(fabric, ())).isdisjoint(seen)
+
+    def _order(self, fabric: str, links: int, seen: Mapping[str, list[tuple[str, str]]]) -> dict[str, int]:
+        if self._is_given(fabric, seen):
+            return {name: number for number, name in enumerate(self.given[fabric], start=1)}
+        likely = sorted(sorted(sorted(seen, key=_natural), key=lambda name: -len(seen[name]))[:links], key=_natural)
+        if len(likely) < links:
+            voted = [link for name in likely if (link := self._vote(fabric, seen[name])) is not None]
+            if len(voted) == len(likely) and voted == sorted(set(voted)):
+                return dict(zip(likely, voted, strict=True))
+            self.doubts.append(
+                f"{fabric}: of {links} links of a node only {', '.join(sorted(seen, key=_natural))} are seen anywhere; "
+                f"taken in this order, from link 1: say `interfaces` of {fabric} in the blueprint"
+            )
+        return {name: number for number, name in enumerate(likely, start=1)}
+
+    def _set_aside(self, fabric: str, order: Mapping[str, int], seen: Mapping[str, list[tuple[str, str]]]) -> None:
+        """Make the interfaces unknown that lead to other leaves than in this order, where nodes agree on that."""
+        leads: dict[str, dict[str, str]] = {}
+        for name in order:
+            for node, leaf in seen.get(name, ()):
+                leads.setdefault(node, {})[name] = leaf
+        other: dict[_OtherOrder, list[str]] = {}
+        natural = 0
+        for node, leaf_of in leads.items():
+            drawn = self.work.links.get((fabric, node), {})
+            differing = {name: leaf for name, leaf in leaf_of.items() if drawn.get(order[name]) != leaf}
+            natural += not differing
+            if differing and Counter(leaf_of.values()) <= Counter(drawn.values()):
+                places = {name: tuple(sorted(n for n in drawn if drawn[n] == leaf)) for name, leaf in differing.items()}
+                other.setdefault(frozenset(places.items()), []).append(node)
+        for each, nodes in other.items():
+            agreeing = {also: of for also, of in other.items() if each <= also or also <= each}
+            count = sum(map(len, agreeing.values()))
+            if count >= _AGREE or count > natural:
+                why = _either_order(fabric, order, max(agreeing, key=lambda also: (len(also), len(other[also]))))
+                for node in nodes:
+                    self.unsettled |= {(node, name) for name, _ in each}
+                    self.work.unknown[node] = "; ".join(filter(None, (self.work.unknown.get(node), why)))
+
+    def _vote(self, fabric: str, at: Iterable[tuple[str, str]]) -> int | None:
+        """The link that an interface is on most nodes, by the leaf that it leads to; None if they do not agree."""
+        votes: Counter[int] = Counter()
+        nodes = 0
+        for node, switch in at:
+            nodes += 1
+            votes.update(link for link, leaf in self.work.links.get((fabric, node), {}).items() if leaf == switch)
+        best = votes.most_common(2)
+        clear = best and best[0][1] * 2 > nodes and (len(best) < 2 or best[1][1] < best[0][1])
+        return best[0][0] if clear else None
+
+    def port(self, end: _Place) -> PortName:
+        """The port of an end in the design's words."""
+        if end.kind not in ENDS:
+            return PortName(end.device, end.port)
+        if (end.device, end.port) in self.unsettled:
+            return PortName(end.device, "?")
+        kind = self.alike.get(end.device, end.device)
+        fabric = self.fabric_of.get((kind, end.port))
+        link = self.link_of.get((kind, fabric or "", end.port))
+        if fabric is None or link is None:
+            return PortName(end.device, end.port)
+        word = "rail" if self.work.fabrics[fabric].topology == "rail-optimised" and end.kind == "node" else "link"
+        return PortName(end.device, f"{fabric} {word} {link}")
+
+
+def _either_order(fabric: str, order: Mapping[str, int], other: _OtherOrder) -> str:
+    """The two orders that interfaces may have, each as the line of the blueprint that settles it."""
+    kept = {link: name for name, link in order.items() if name not in dict(other)}
+    places: dict[int, str] = {}
+    for name, links in sorted(other, key=lambda item: _natural(item[0])):
+        free = [link for link in links if link not in places]
+        places[min(free, key=lambda link: (link in kept, link))] = name
+    places = {**kept, **places}
+    left = [name for name in order if name not in places.values()]
+    places |= dict(zip((link for link in order.values() if link not in places), left, strict=False))
+    now, then = (", ".join(names) for names in (order, [places[link] for link in sorted(places)]))
+    return (
+        f"either the cables are crossed, or the leaves exchanged: `interfaces: [{now}]` of {fabric} in the blueprint; "
+        f"or the interfaces are in another order: `interfaces: [{then}]`"
+    )
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Order numbers in a name by what they count."""
+    parts = enumerate(re.split("([0-9]{1,18})", name))
+    return [(int(part), "") if place % 2 else (-1, part) for place, part in parts if part]

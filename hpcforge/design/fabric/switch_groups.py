@@ -1,0 +1,97 @@
+"""A fabric as nested groups of nodes: who is a switch apart, who a spine group, and what leads out of each group. Pure.
+
+This is what a scheduler needs to keep a job together, and what bounds traffic between the nodes of a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from hpcforge.design.fabric.graph import CABLE_KINDS, CableKind, Fabric
+
+# What joins groups at each level; the first is joined by the nodes themselves: leaves that share a node are one group.
+_JOINS: tuple[frozenset[CableKind], ...] = (
+    frozenset({"node_leaf"}),  # other ends do not count: storage on two leaves does not make them one
+    frozenset({"leaf_spine", "local", "peer"}),
+    frozenset({"spine_core", "global"}),
+)
+_BY: tuple[tuple[Literal["leaf", "spine", "core", "group", "whole"], ...], ...] = (
+    ("leaf", "spine", "core"),
+    ("leaf", "group", "whole"),  # dragonflies
+)
+
+
+@dataclass(frozen=True)
+class SwitchGroup:
+    """Nodes and switches that are joined without anything above them."""
+
+    switches: tuple[int, ...]  # devices, ascending; leaves first
+    nodes: tuple[str, ...]  # in the order of the fabric
+    up_gbps: float  # what leads out of the group to the level above, one direction; 0 at the top
+
+
+@dataclass(frozen=True)
+class Level:
+    """All groups of one level, none of which share a node."""
+
+    by: Literal["leaf", "spine", "core", "group", "whole"]  # what joins a group: "group" and "whole" of a dragonfly
+    groups: tuple[SwitchGroup, ...]
+
+
+def levels(fabric: Fabric) -> tuple[Level, ...]:
+    """Return the levels of a fabric, from leaves to the whole; a level that joins nothing new is left out.
+
+    The rails of one scalable unit are one group, since each of its nodes is on all of its leaves; so is a leaf pair.
+    """
+    parent = list(range(len(fabric.devices)))
+    found: list[Level] = []
+    for depth, joins in enumerate(_JOINS):
+        codes = {CABLE_KINDS.index(kind) for kind in joins}
+        used = False
+        for a, b, kind in zip(fabric.cables.a, fabric.cables.b, fabric.cables.kind, strict=True):
+            if kind in codes:
+                used = True
+                parent[_root(parent, a)] = _root(parent, b)
+        if used or not depth:
+            level = Level(_BY["dragonfly" in fabric.topology][depth], _groups(fabric, parent))
+            if not found or len(level.groups) < len(found[-1].groups):
+                found.append(level)
+    return tuple(found)
+
+
+def _root(parent: list[int], device: int) -> int:
+    while parent[device] != device:
+        parent[device] = parent[parent[device]]
+        device = parent[device]
+    return device
+
+
+def _groups(fabric: Fabric, parent: list[int]) -> tuple[SwitchGroup, ...]:
+    """The groups that hold nodes, in the order of their first node."""
+    switches: dict[int, list[int]] = {}
+    nodes: dict[int, list[str]] = {}
+    for index, device in enumerate(fabric.devices):
+        root = _root(parent, index)
+        if device.kind == "node":
+            nodes.setdefault(root, []).append(device.name)
+        elif device.kind != "endpoint":
+            switches.setdefault(root, []).append(index)
+    up: dict[int, float] = {}
+    other = CABLE_KINDS.index("other_leaf")
+    for a, b, kind in zip(fabric.cables.a, fabric.cables.b, fabric.cables.kind, strict=True):
+        root_a, root_b = _root(parent, a), _root(parent, b)
+        if root_a != root_b and kind != other:
+            up[root_a] = up.get(root_a, 0.0) + fabric.uplink_rate_gbps
+            up[root_b] = up.get(root_b, 0.0) + fabric.uplink_rate_gbps
+    return tuple(
+        SwitchGroup(tuple(switches.get(root, ())), tuple(names), up.get(root, 0.0)) for root, names in nodes.items()
+    )
+
+
+def among(level: Level, nodes: Iterable[str]) -> tuple[tuple[SwitchGroup, tuple[str, ...]], ...]:
+    """Return the groups of a level that have some of these nodes, each with those it has."""
+    wanted = frozenset(nodes)
+    shares = ((group, tuple(name for name in group.nodes if name in wanted)) for group in level.groups)
+    return tuple((group, share) for group, share in shares if share)

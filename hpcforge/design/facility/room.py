@@ -1,0 +1,201 @@
+"""What a blueprint says of its machines and its site, joined with the catalog: the input of every rule. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.hardware import GpusSection, Pdu, RackModel, Server, Supplies
+from hpcforge.blueprint.overrides import alike, hardware_of
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.site import Equipment, Feed, SiteRacks, SiteSection
+from hpcforge.catalog import Catalog
+from hpcforge.design.facility.watts import Watts, watts
+
+
+@dataclass(frozen=True, eq=False)
+class NodeKind:
+    """Nodes that are alike: of one group, or one node with an override. `server` has overrides applied."""
+
+    group: str  # the key under `nodes:`
+    model: str
+    server: Server
+    gpus: GpusSection | None
+    worker: bool
+    overridden: str | None  # the one node whose override this is
+    facts: frozenset[str]  # that the override says
+    names: tuple[str, ...]
+    watts: Watts
+
+    @property
+    def metal(self) -> bool:
+        """False for virtual machines and rehearsals, to which no rule applies."""
+        return self.server.machine == "metal"
+
+    def loc(self, fact: str = "") -> Loc:
+        """Where the blueprint says what they are, or a fact of them."""
+        return ("overrides", self.overridden, fact) if self.overridden and fact in self.facts else self._hardware
+
+    @property
+    def _hardware(self) -> Loc:
+        return ("nodes", self.group, "hardware")
+
+    @property
+    def floor(self) -> bool:
+        """True for machines that stand on the floor, not in a rack."""
+        return self.server.rack_units == 0
+
+
+@dataclass(frozen=True, eq=False)
+class Rack:
+    """One rack of the site."""
+
+    name: str
+    key: str  # under `site.racks`
+    ordinal: int  # within its key: plugs are turned by it, so that feeds are loaded evenly
+    spec: SiteRacks
+    model: RackModel
+    pdu: Pdu | None
+
+    @property
+    def loc(self) -> Loc:
+        """Where the blueprint speaks of it."""
+        return ("site", "racks", self.key)
+
+    @property
+    def limit_kg(self) -> float | None:
+        """What may be mounted in it, kg: what the site allows or what its maker does, whichever is less."""
+        known = [limit for limit in (self.spec.limit_kg, self.model.limit_kg) if limit is not None]
+        return min(known, default=None)
+
+
+@dataclass(frozen=True)
+class PinnedPosition:
+    """A pinned position, from the inventory."""
+
+    rack: str
+    u: int
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """Something in a rack that draws power: a node's kind, a switch, or other equipment."""
+
+    label: str  # model, or the name of the equipment
+    power_w: float | None
+    psu: Supplies | None
+    weight_kg: float | None
+    parts_w: float = 0.0  # of its known parts
+
+    @property
+    def least_w(self) -> float:
+        """Return what it draws at least at maximum: its power, or that of its known parts."""
+        return self.parts_w if self.power_w is None else self.power_w
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchPlace:
+    """A switch that is to stand in one of some racks."""
+
+    name: str
+    model: str
+    load: Load  # the same object for switches that are alike
+    height: int | None  # rack units; None: not known
+    racks: tuple[str, ...]  # empty: nobody has said where it stands
+    first: int  # index in `racks` of the one that is tried first
+    loc: Loc  # where the blueprint speaks of it
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """Everything that rules look at."""
+
+    blueprint: s.Blueprint
+    catalog: Catalog
+    kinds: tuple[NodeKind, ...]
+    racks: Mapping[str, Rack]
+    pins: Mapping[str, PinnedPosition]
+    mounts: tuple[SwitchPlace, ...] = ()
+
+    @property
+    def site(self) -> SiteSection | None:
+        """The blueprint's site."""
+        return self.blueprint.site
+
+    @property
+    def feeds(self) -> Mapping[str, Feed]:
+        """Feeds by name."""
+        return self.site.feeds if self.site else {}
+
+    @property
+    def derating(self) -> float | None:
+        """Part of a breaker's rating for continuous load; None: not given."""
+        return self.site.power.derating if self.site else None
+
+    @property
+    def most_derating(self) -> float:
+        """Return the derating; 1 where it is not given: no breaker carries more than its rating."""
+        return 1.0 if self.derating is None else self.derating
+
+    @cached_property
+    def kind_of(self) -> dict[str, NodeKind]:
+        """Kinds by node name."""
+        return {name: kind for kind in self.kinds for name in kind.names}
+
+    @cached_property
+    def order(self) -> dict[str, int]:
+        """Nodes in blueprint order."""
+        names = (name for key in self.blueprint.nodes for name in hostlist.expand(key))
+        return {name: index for index, name in enumerate(names)}
+
+
+def load_of(kind: NodeKind) -> Load:
+    """A node as a load."""
+    return Load(kind.model, kind.watts.node_w, kind.server.psu, kind.server.weight_kg, kind.watts.least_w)
+
+
+def load_of_equipment(name: str, equipment: Equipment) -> Load:
+    """Equipment as a load."""
+    return Load(name, equipment.max_w, equipment.psu, equipment.weight_kg)
+
+
+def room(
+    blueprint: s.Blueprint, catalog: Catalog, pins: Mapping[str, PinnedPosition], mounts: Iterable[SwitchPlace] = ()
+) -> Room:
+    """Join a blueprint whose references hold with the catalog, the blueprint's own hardware included."""
+    kinds = [kind for key, group in blueprint.nodes.items() for kind in _kinds(key, group, blueprint, catalog)]
+    racks = {}
+    for key, spec in (blueprint.site.racks if blueprint.site else {}).items():
+        pdu = catalog.pdus[spec.pdu] if spec.pdu else None
+        for ordinal, name in enumerate(hostlist.expand(key)):
+            racks[name] = Rack(name, key, ordinal, spec, catalog.racks[spec.model], pdu)
+    return Room(blueprint, catalog, tuple(kinds), racks, pins, tuple(mounts))
+
+
+def _kinds(key: str, group: s.NodeGroup, blueprint: s.Blueprint, catalog: Catalog) -> list[NodeKind]:
+    """The group's nodes without an override together, then each with one."""
+    return [_kind(key, group, override, names, catalog) for names, override in alike(key, blueprint.overrides)]
+
+
+def _kind(
+    key: str, group: s.NodeGroup, override: s.Override | None, names: tuple[str, ...], catalog: Catalog
+) -> NodeKind:
+    server = catalog.servers[group.hardware]
+    hardware = hardware_of(group, override, server)
+    gpus = hardware.gpus
+    if gpus and gpus.model in catalog.gpus and catalog.gpus[gpus.model].vendor == "none":
+        gpus = None  # a rehearsal's stand-in
+    return NodeKind(
+        group=key,
+        model=group.hardware,
+        server=hardware.server,
+        gpus=gpus,
+        worker="worker" in group.functions,
+        overridden=names[0] if override else None,
+        facts=hardware.overridden,
+        names=names,
+        watts=watts(server, gpus, catalog),
+    )

@@ -1,0 +1,160 @@
+"""Rules about feeds, their UPSs and the site as a whole, and about what the blueprint does not say. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from hpcforge.blueprint import hostlist
+from hpcforge.blueprint.hardware import GUESS
+from hpcforge.blueprint.site import FeedUps
+from hpcforge.blueprint.values import minutes
+from hpcforge.design.facility import limits
+from hpcforge.design.facility.design import Cooling, Power
+from hpcforge.design.facility.feeds import Carried, run_time_min
+from hpcforge.design.facility.layout import Layout
+from hpcforge.design.facility.power_rules import above, in_watts, surviving, too_much
+from hpcforge.design.facility.room import Room
+from hpcforge.design.facility.rules import Breach, not_checked
+from hpcforge.design.facility.units import apart, kw
+
+Breaches = Iterator[Breach]
+
+
+def missing_parts(room: Room, layout: Layout) -> Breaches:
+    """Yield what the blueprint does not say of its site at all."""
+    if not any(kind.metal for kind in room.kinds):
+        return
+    if room.site is None:
+        missing = "the blueprint has no `site`: racks, power, cooling and weight are not checked"
+        yield not_checked("SITE-001", (), missing, "add `site:` with feeds, power, cooling and racks")
+        return
+    site = room.site
+    for part, given, rules in (
+        ("feeds", site.feeds, "power"),
+        ("racks", site.racks, "racks"),
+        ("cooling", site.cooling.model_fields_set, "cooling"),
+    ):
+        if not given:
+            yield not_checked("SITE-001", ("site",), f"`site` has no `{part}`: rules about {rules} are not checked")
+    floor = [name for name in layout.unplaced if room.kind_of[name].floor]
+    if floor and site.feeds:
+        missing = f"{hostlist.fold(floor)} on the floor, in no rack: their power is in the totals, but on no feed"
+        yield not_checked("SITE-001", ("nodes",), missing)
+    for key, spec in site.racks.items():
+        if spec.pdu is None and site.feeds:
+            missing = f"racks {key} have no PDUs: their power is on no feed"
+            yield not_checked("SITE-001", ("site", "racks", key), missing, "give `pdu` and `feeds`")
+
+
+def unknown_power(room: Room) -> Breaches:
+    """Yield the models whose power nobody has said."""
+    nodes: dict[tuple[str, str, tuple[str, ...], float], list[str]] = defaultdict(list)
+    for kind in room.kinds:
+        if kind.metal and kind.watts.node_w is None:
+            nodes[kind.group, kind.model, kind.watts.missing, kind.watts.least_w] += kind.names
+    for (group, model, missing, least), names in nodes.items():
+        parts = f"; its known parts take {kw(least)}" if least else ", and not of its parts either"
+        message = f"{hostlist.fold(names)}: no published power of {model} (max_w){parts}"
+        lacking = f"; missing: {', '.join(missing)}" if missing else ""
+        hint = f"say max_w in an entry like {model} under `hardware`{lacking}"
+        yield not_checked("POWER-015", ("nodes", group, "hardware"), message, hint)
+    guessed = {kind.model: (kind.loc(), kind.server.sources) for kind in room.kinds if kind.metal}
+    guessed |= {mount.model: (mount.loc, room.catalog.switches[mount.model].sources) for mount in room.mounts}
+    for model, (loc, sources) in guessed.items():
+        if (source := sources.get("max_w", "")).startswith(GUESS):
+            hint = f"measure it, and say max_w in an entry like {model}"
+            yield not_checked("POWER-015", loc, f"max_w of {model} is a {source}", hint)
+    for model, mount in {mount.model: mount for mount in room.mounts if mount.load.power_w is None}.items():
+        count = sum(mount.model == model for mount in room.mounts)
+        message = f"{count} {'switch' if count == 1 else 'switches'}: no published power of {model} (max_w)"
+        hint = f"say max_w in an entry like {model} under `parts.switches`"
+        yield not_checked("POWER-015", (*mount.loc[:2], "switch"), message, hint)
+
+
+def feed_breaches(room: Room, carried: Mapping[str, Carried]) -> Breaches:
+    """Yield what rules say of feeds and their UPSs."""
+    diversity = room.site.power.diversity if room.site else 1.0
+    for name, feed in room.feeds.items():
+        loc = ("site", "feeds", name)
+        limit, load = limits.most_feed_w(room, feed), carried[name]
+        diverse = load.load_w * diversity
+        if limit is not None and above(diverse, limit):
+            said, most = apart(kw, diverse, limit)
+            sums = f"{diversity:g} x {kw(load.load_w)} = {said} > {most} = {limits.feed_terms(room, feed)}"
+            sums += f": {too_much(diverse, limit)}"
+            yield Breach("POWER-005", loc, f"feed {name} is overloaded", sums, "a larger feed, or fewer racks on it")
+        elif limit is None or room.derating is None:
+            missing = (
+                "no derating of breakers is given" if room.derating is None else "neither limit_w nor amps is given"
+            )
+            yield not_checked("POWER-005", loc, f"feed {name}: {missing}")
+        if limit is not None and surviving(room):
+            yield from _one_lost(room, name, load, limit)
+        if feed.ups:
+            yield from _ups(room, name, feed.ups, diverse)
+
+
+def _one_lost(room: Room, name: str, load: Carried, limit: float) -> Breaches:
+    worst, lost = load.worst
+    if lost is not None and above(worst, limit):
+        said, most = apart(kw, worst, limit)
+        sums = f"{said} at maximum > {most} = {limits.feed_terms(room, room.feeds[name])}: {too_much(worst, limit)}"
+        message = f"feed {name} is overloaded when feed {lost} is lost"
+        yield Breach("POWER-006", ("site", "feeds", name), message, sums, "larger feeds, or one more")
+
+
+def _ups(room: Room, name: str, ups: FeedUps, load_w: float) -> Breaches:
+    loc = ("site", "feeds", name, "ups")
+    model = room.catalog.ups.get(ups.model) if ups.model else None
+    if model is None:
+        message = f"feed {name}: no UPS model is given, so neither its capacity nor its run time is known"
+        yield not_checked("POWER-011", loc, message, "ups: {model: ..., count: ..., run_time: 15min}")
+        return
+    if model.capacity_w is None:
+        yield not_checked("POWER-011", loc, f"feed {name}: no published capacity of {ups.model}")
+    elif above(load_w, model.capacity_w * ups.count):
+        said, most = apart(kw, load_w, model.capacity_w * ups.count)
+        sums = (
+            f"{said} > {most} = {ups.count} x {kw(model.capacity_w)}: {too_much(load_w, model.capacity_w * ups.count)}"
+        )
+        yield Breach("POWER-011", loc, f"the UPS of feed {name} is overloaded", sums, "larger UPSs, or more of them")
+        return  # its run time follows
+    if ups.run_time is None or load_w <= 0:
+        return
+    wanted, found = minutes(ups.run_time), run_time_min(model, ups.count, load_w)
+    if found is None:
+        yield not_checked("POWER-012", loc, f"feed {name}: no published run time of {ups.model}")
+    elif found < wanted:
+        sums = f"{found:.1f} min at {kw(load_w)} on {ups.count} x {ups.model} < {wanted:g} min"
+        yield Breach("POWER-012", loc, f"the UPS of feed {name} does not last", sums, "more batteries or UPSs")
+
+
+def site_breaches(room: Room, power: Power, cooling: Cooling) -> Breaches:
+    """Yield what rules say of the site's totals."""
+    if room.site is None:
+        return
+    least_w = power.diverse_w if power.total_w is None else power.total_w  # a PUE is 1 at least
+    given = bool(room.site.cooling.model_fields_set)
+    if power.limit_w is not None and above(least_w, power.limit_w):
+        said, most = apart(kw, least_w, power.limit_w)
+        factors = f"{kw(power.it_w)} x {power.diversity:g}" + (
+            f" x {power.pue:g}" if power.pue else ", without cooling"
+        )
+        sums = f"{factors} = {said} > {most}: {too_much(least_w, power.limit_w)}"
+        loc = ("site", "power", "limit_w")
+        hint = in_watts(least_w, power.limit_w) or "a larger connection"
+        yield Breach("POWER-013", loc, "the site is above its power limit", sums, hint)
+    elif given and power.pue is None:
+        missing = "no pue is given, so what cooling draws and the site's total are not known"
+        yield not_checked("POWER-013", ("site", "cooling"), missing, "pue under site.cooling")
+    elif given and power.limit_w is None:
+        yield not_checked("POWER-013", ("site", "power"), "no limit_w of the site is given")
+    if given and cooling.limit_w is None:
+        yield not_checked("COOL-005", ("site", "cooling"), "no limit_w of the cooling plant is given")
+    elif cooling.limit_w is not None and above(cooling.heat_w, cooling.limit_w):
+        said, most = apart(kw, cooling.heat_w, cooling.limit_w)
+        sums = f"{kw(power.it_w)} x {power.diversity:g} = {said} > {most}: {too_much(cooling.heat_w, cooling.limit_w)}"
+        loc = ("site", "cooling", "limit_w")
+        hint = in_watts(cooling.heat_w, cooling.limit_w) or "a larger plant"
+        yield Breach("COOL-005", loc, "more heat than the cooling plant takes", sums, hint)

@@ -1,0 +1,276 @@
+"""What rules say of file systems that our nodes serve, server by server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import inf, isclose
+
+from hpcforge.blueprint.reader import Loc
+from hpcforge.design.facility.rules import Breach
+from hpcforge.design.facility.units import apart
+from hpcforge.design.storage.capacity import Direction, ServedFileSystem
+from hpcforge.design.storage.rules import breach
+from hpcforge.design.storage.sizes import write_rate, write_tib
+from hpcforge.kinds import ARRAYS, spare
+
+Breaches = Iterator[Breach]
+Write = Callable[[float, int], str]
+_DONE: dict[Direction, str] = {"read": "read", "write": "written"}
+_RATES: dict[Direction, str] = {"read": "STORAGE-002", "write": "STORAGE-003"}
+
+
+def judge(served: Sequence[ServedFileSystem], loc_of_hardware: Callable[[str], Loc]) -> Breaches:
+    """Yield what rules say of servers and of what is needed of them.
+
+    The file systems of one volume, or of none, share its drives, and those that a server serves over one network its
+    links there.
+    `loc_of_hardware` has the place in the blueprint that says what a server is.
+    """
+    places: dict[tuple[str, str | None], list[ServedFileSystem]] = {}
+    for file_system in served:
+        if file_system.server == file_system.servers[0]:
+            yield from _copies(file_system)
+        places.setdefault((file_system.server, file_system.volume), []).append(file_system)
+    for (server, volume), systems in places.items():
+        loc = loc_of_hardware(server)
+        yield from _groups(systems, loc) if volume is None else _volume(systems, loc)
+        if any(each.groups for each in systems[0].drives) or not systems[0].drives:
+            yield from _capacity(systems)
+            for direction in _RATES:
+                yield from _rates_by_links(direction, systems)
+    yield from _shared_links(served)
+
+
+def not_served(name: str, needs: Sequence[str]) -> Breaches:
+    """Yield that nothing is known of a file system that no node of ours serves, though something is needed of it."""
+    codes = {"capacity_tib": "STORAGE-001", "read_gb_per_s": "STORAGE-002", "write_gb_per_s": "STORAGE-003"}
+    for need in needs:
+        message = f"`{name}` is served by no node of the blueprint, so that its drives and links are not known"
+        yield breach(codes[need], ("storage", name, "needs", need), message, severity="not-checked")
+
+
+def _copies(file_system: ServedFileSystem) -> Breaches:
+    """What becomes of files when one of several servers is away."""
+    if len(file_system.servers) < 2:
+        return
+    loc, sums = (
+        ("storage", file_system.name, "replicas"),
+        f"each file is on {file_system.replicas} of {len(file_system.servers)} servers",
+    )
+    if file_system.replicas == 1:
+        message = f"`{file_system.name}`: files of a server are unavailable while it is down"
+        yield breach("STORAGE-006", loc, message, sums, "replicas: 3; or 2 and an `arbiter`")
+    elif file_system.replicas == 2 and not file_system.arbiter:
+        firsts = " and ".join(file_system.servers[::2])
+        message = f"`{file_system.name}`: no arbiter decides between two copies, so writes stop while {firsts} is down"
+        yield breach("STORAGE-007", loc, message, sums, "arbiter: a third node, as the head; or replicas: 3")
+
+
+def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
+    """What apply builds of drives, against what the hardware says of them and against the loss of one."""
+    file_system = systems[0]
+    if file_system.raid is None or file_system.volume is None:
+        return
+    count, built = file_system.size, f"{file_system.raid.data} + {file_system.raid.parity}"
+    better, said = f"raid: {6 if count >= ARRAYS[6] else 1}", file_system.declared
+    if (
+        said
+        and (said.data, said.parity) != (file_system.raid.data, file_system.raid.parity)
+        and said.parity + file_system.raid.parity
+    ):
+        message = (
+            f"{file_system.server}: apply builds another array for `{file_system.volume}` than `raid` of "
+            f"{file_system.hardware} promises"
+        )
+        sums = f"RAID {file_system.level or 0} of {count} drives: {built}, not {said.data} + {said.parity}"
+        same = [level for level in ARRAYS if (spare(level, count), count - said.parity) == (said.parity, said.data)]
+        hint = (
+            f"raid: {same[0]} in `storage.{file_system.volume}`"
+            if same
+            else f"leave `raid` out of {file_system.hardware}"
+        )
+        yield breach("STORAGE-008", loc, message, sums, hint)
+    elif file_system.raid.parity == 0 and any(each.replicas == 1 for each in systems):
+        alone = " and ".join(f"`{each.name}`" for each in systems if each.replicas == 1)
+        which = f"first of {count} drives" if count > 1 else "drive"
+        message = f"{file_system.server}: the {which} that fails takes all files of {alone} with it"
+        sums = (
+            f"`{file_system.volume}` is RAID 0 of {count} drives"
+            if count > 1
+            else f"`{file_system.volume}` is one drive"
+        )
+        hint = f"{better if count > 1 else 'two drives and raid: 1'} in `storage.{file_system.volume}`"
+        yield breach("STORAGE-004", ("storage", file_system.volume, "drives"), message, sums, hint)
+
+
+def _groups(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
+    file_system = systems[0]
+    if file_system.raid is None or not file_system.drives:
+        return
+    groups = sum(each.groups for each in file_system.drives)
+    array = f"{groups} group{'s' * (groups != 1)} of {file_system.raid.data} + {file_system.raid.parity} drives"
+    message = (
+        f"{file_system.server}: apply builds no array under {file_system.path}, and `raid` of {file_system.hardware} "
+        "promises one"
+    )
+    hint = (
+        f"a volume in `storage` for {file_system.server}, as `flash: {{kind: xfs, drives: 12 x MODEL, raid: 6, "
+        "mount: /flash}`"
+        f" with path: /flash/{file_system.name}; or mount your own array at {file_system.path} before the first apply"
+    )
+    yield breach("STORAGE-009", ("storage", file_system.name, "path"), message, array, hint)
+    wanted, there = file_system.raid.groups or 1, sum(each.groups for each in file_system.drives)
+    if there < wanted:
+        drives = ", ".join(f"{each.count} x {each.model}" for each in file_system.drives)
+        sums = f"{wanted} x ({file_system.raid.data} + {file_system.raid.parity}) drives > {drives}"
+        yield breach("STORAGE-005", loc, f"{file_system.server}: too few drives for its groups", sums, "smaller groups")
+    elif file_system.raid.parity == 0:
+        message = f"{file_system.server}: the first drive that fails takes files with it"
+        yield breach("STORAGE-004", loc, message, "0 drives of parity in a group", "raid: {data: 8, parity: 2}")
+
+
+def _capacity(systems: Sequence[ServedFileSystem]) -> Breaches:
+    needing = {
+        file_system.name: file_system.needs.capacity_tib
+        for file_system in systems
+        if file_system.needs.capacity_tib is not None
+    }
+    if not needing:
+        return
+    file_system, loc, need = systems[0], _loc(needing, "capacity_tib"), sum(needing.values())
+    most = file_system.capacity_tib
+    if most is not None and _over(need, most):
+        sums = f"{_compared(write_tib, need, most)} = {_drives(file_system)}: {_excess(write_tib, need, most)}"
+        message = f"{file_system.server} holds less than {_names(systems, needing)} {_verb(needing)}"
+        yield breach("STORAGE-001", loc, message, sums, "more or larger drives")
+    elif most is None or file_system.raid is None:
+        yield _unknown("STORAGE-001", loc, file_system, "capacity_gb")
+
+
+def _rates_by_links(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches:
+    """What is needed of each of a server's links, and where it has several, of its drives by all together."""
+    by_links: dict[str, list[ServedFileSystem]] = {}
+    for each in systems:
+        by_links.setdefault(_over_which(each), []).append(each)
+    breaches = [breach for some in by_links.values() for breach in _rate(direction, some)]
+    yield from breaches
+    if len(by_links) > 1 and not breaches:  # drives alone are left: links that carry any rate bound nothing
+        unbound = [replace(each, link=replace(each.link, rate_gbps=inf)) for each in systems if each.link]
+        yield from _rate(direction, unbound)
+
+
+def _rate(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches:
+    found = {file_system.name: file_system.needs.rate(direction) for file_system in systems}
+    needing = {name: rate for name, rate in found.items() if rate is not None}
+    if not needing:
+        return
+    file_system, most = systems[0], systems[0].most(direction)
+    if most is not None and _over(sum(needing.values()), most):
+        yield _slow(direction, systems, needing, most, file_system.bound(direction))
+    elif file_system.gives(direction) is None:
+        yield _unknown(_RATES[direction], _loc(needing, f"{direction}_gb_per_s"), file_system, f"{direction}_gb_per_s")
+
+
+def _slow(
+    direction: Direction, systems: Sequence[ServedFileSystem], needing: dict[str, float], most: float, bound: str | None
+) -> Breach:
+    """That less comes through than is needed."""
+    file_system, need = systems[0], sum(needing.values())
+    terms = file_system.link.terms if file_system.link and bound == "links" else _rates(file_system, direction)
+    sums = f"{_compared(write_rate, need, most)} = {terms}: {_excess(write_rate, need, most)}"
+    message = f"{file_system.server} is {_DONE[direction]} slower than {_names(systems, needing)} {_verb(needing)}"
+    hint = "faster links, or more of them in a bond" if bound == "links" else "more or faster drives"
+    return breach(_RATES[direction], _loc(needing, f"{direction}_gb_per_s"), message, sums, hint)
+
+
+def _shared_links(served: Sequence[ServedFileSystem]) -> Breaches:
+    """Servers that have files on several volumes, whose needs one by one are met: together they share the links."""
+    by_links: dict[tuple[str, str], list[ServedFileSystem]] = {}
+    for file_system in served:
+        by_links.setdefault((file_system.server, _over_which(file_system)), []).append(file_system)
+    for systems in by_links.values():
+        link = systems[0].of_link
+        for direction in _RATES if link is not None else ():
+            needing = {
+                file_system.name: need
+                for file_system in systems
+                if (need := file_system.needs.rate(direction)) is not None
+            }
+            parts: dict[str | None, float] = dict.fromkeys((file_system.volume for file_system in systems), 0.0)
+            for file_system in systems:
+                parts[file_system.volume] += needing.get(file_system.name, 0.0)
+            if link is not None and _over(sum(needing.values()), link) and not _over(max(parts.values()), link):
+                yield _slow(direction, systems, needing, link, "links")
+
+
+def _over_which(file_system: ServedFileSystem) -> str:
+    """What its links belong to: a fabric, or the network where no fabric is known."""
+    return file_system.link.fabric if file_system.link else file_system.network
+
+
+def _unknown(code: str, loc: Loc, file_system: ServedFileSystem, fact: str) -> Breach:
+    """Say what is missing, all of it, with how to say it."""
+    models = [each.model for each in file_system.drives if each.groups and getattr(each, fact) is None]
+    missing, ways = list[str](), list[str]()
+    if not file_system.drives:
+        missing.append(f"the drives of {file_system.hardware}")
+        ways.append("`nvme: 24 x our-drive` in a hardware entry like it")
+    for model in dict.fromkeys(models):
+        missing.append(f"{fact} of the drive {model}")
+        ways.append(f"`{fact}` in an entry of `parts.drives`")
+    if file_system.raid is None:
+        missing.append(f"how the drives of {file_system.hardware} are put together")
+        ways.append("`raid: {data: 10, parity: 2}` in a hardware entry like it")
+    if file_system.link is None and fact != "capacity_gb":
+        missing.append(f"the fabric that carries `{file_system.network}` to {file_system.server}")
+        ways.append(f"`fabric` of `networks.{file_system.network}`")
+    hint = f"say {' and '.join(dict.fromkeys(ways))}"
+    return breach(code, loc, f"{file_system.server}: missing {', '.join(missing)}", None, hint, "not-checked")
+
+
+def _loc(needing: dict[str, float], need: str) -> Loc:
+    return ("storage", next(iter(needing)), "needs", need)
+
+
+def _over(need: float, there: float) -> bool:
+    return need > there and not isclose(need, there, rel_tol=1e-9)
+
+
+def _compared(write: Write, need: float, there: float) -> str:
+    return " > ".join(apart(write, need, there))
+
+
+def _excess(write: Write, need: float, there: float) -> str:
+    return f"{write(need - there, 1)} ({100 * (need - there) / there:.0f} %) too much" if there else "too much"
+
+
+def _names(systems: Sequence[ServedFileSystem], needing: dict[str, float]) -> str:
+    """Those that need something; of one that several servers have, its part here."""
+    parts = {file_system.name for file_system in systems if len(file_system.servers) > 1}
+    return " and ".join(f"this part of `{name}`" if name in parts else f"`{name}`" for name in needing)
+
+
+def _verb(needing: dict[str, float]) -> str:
+    return "needs" if len(needing) == 1 else "need"
+
+
+def _drives(file_system: ServedFileSystem) -> str:
+    """`2 x 10 data drives x 15,360 GB`."""
+    of = "data drives" if file_system.raid else "drives"
+    in_groups = [each for each in file_system.drives if each.groups]
+    return " + ".join(
+        f"{_count(file_system, each.groups, file_system.data)} {of} x {each.capacity_gb:,g} GB" for each in in_groups
+    )
+
+
+def _rates(file_system: ServedFileSystem, direction: Direction) -> str:
+    of = file_system.size if direction == "read" else file_system.data
+    in_groups = [each for each in file_system.drives if each.groups]
+    return " + ".join(
+        f"{_count(file_system, each.groups, of)} drives x {each.rate(direction):g} GB/s" for each in in_groups
+    )
+
+
+def _count(file_system: ServedFileSystem, groups: int, of: int) -> str:
+    return f"{groups} x {of}" if file_system.raid else f"{groups}"
