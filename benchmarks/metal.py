@@ -16,10 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hpcforge.cli.site import open_site
-from hpcforge.netboot import services
+from hpcforge.metal.install import PHASES, Installation, install
+from hpcforge.metal.netboot import services
+from hpcforge.metal.serve import image_named, served
 from hpcforge.plan.plan import Install
-from hpcforge.run.install import PHASES, Installation, install
-from hpcforge.run.netboot import image_named, served
 from tests.support.metal_machines import ONE, THREE, Machine, image_of, metal
 
 CASES = {

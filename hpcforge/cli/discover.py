@@ -11,7 +11,11 @@ from pathlib import Path
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.site import open_site
-from hpcforge.cluster.discovered import (
+from hpcforge.cluster.select import select
+from hpcforge.command_hint import command_line
+from hpcforge.errors import UsageError
+from hpcforge.metal.discover import INTERRUPTED, Search, Silent, ask, record, search
+from hpcforge.metal.machine_matching import (
     Machine,
     MachineDifference,
     MachineMatches,
@@ -20,13 +24,9 @@ from hpcforge.cluster.discovered import (
     match,
     without_machine,
 )
-from hpcforge.cluster.select import select
-from hpcforge.command_hint import command_line
-from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.event_stream import Stream, beside_document
 from hpcforge.report.text import one_line, plural, table
-from hpcforge.run.discover import INTERRUPTED, Search, Silent, ask, record, search
 from hpcforge.run.site import Site
 
 SCHEMA_VERSION = 1

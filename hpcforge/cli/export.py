@@ -11,15 +11,15 @@ from hpcforge.atomic import rewrite_all
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.site import open_site
-from hpcforge.cluster.installer_disks import disk_text
-from hpcforge.cluster.installer_files import Format, InstallerChoices, files_of, name_servers
 from hpcforge.cluster.model import Node
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
+from hpcforge.metal.installer_disks import disk_text
+from hpcforge.metal.installer_files import Format, InstallerChoices, files_of, name_servers
+from hpcforge.metal.serve import boot_network, public_key
 from hpcforge.report import printing
 from hpcforge.report.text import plural
-from hpcforge.run.netboot import boot_network, public_key
 
 _MOST_LISTED = 6  # files
 _MIRROR = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]{0,200})?")

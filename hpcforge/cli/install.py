@@ -17,18 +17,18 @@ from hpcforge.cli.netboot import confirm, console_text, disks_to_wipe, refuse_la
 from hpcforge.cli.options import HTTP_PORT, InstallOptions
 from hpcforge.cluster.select import select
 from hpcforge.errors import ExpectedError, UsageError
-from hpcforge.netboot import services
+from hpcforge.metal import install as work
+from hpcforge.metal.arrivals import Arrivals
+from hpcforge.metal.install import Installation
+from hpcforge.metal.netboot import services
+from hpcforge.metal.power import boot_warnings
+from hpcforge.metal.serve import default_key, image_named, served
 from hpcforge.plan.plan import Install, Plan
 from hpcforge.report import printing
 from hpcforge.report.event_stream import installed
 from hpcforge.report.plan_text import installs_text
 from hpcforge.report.text import one_line, table
 from hpcforge.report.unreachable_text import by_reason
-from hpcforge.run import install as work
-from hpcforge.run.arrivals import Arrivals
-from hpcforge.run.install import Installation
-from hpcforge.run.netboot import default_key, image_named, served
-from hpcforge.run.power import boot_warnings
 from hpcforge.run.site import Site
 
 

@@ -19,13 +19,13 @@ from hpcforge.cli.site import open_site
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.netboot import services
-from hpcforge.netboot.decide import Record
+from hpcforge.metal import serve as work
+from hpcforge.metal.netboot import services
+from hpcforge.metal.netboot.decide import Record
 from hpcforge.report import printing
 from hpcforge.report.plan_text import disks_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import duration, one_line, table
-from hpcforge.run import netboot as work
 from hpcforge.run.site import Site
 from hpcforge.tally import Tally
 

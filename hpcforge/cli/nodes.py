@@ -18,10 +18,10 @@ from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.edit_checks import Proposed, propose, propose_machines
-from hpcforge.cluster.machine_list import MOST_BYTES, listed_machines
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.netboot import Records, folder
+from hpcforge.metal.machine_list import MOST_BYTES, listed_machines
+from hpcforge.metal.netboot import Records, folder
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, plural
 from hpcforge.run.site_files import site_lock, write_texts

@@ -21,11 +21,9 @@ from hpcforge.cluster.model import Node
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.power import Controller, Device
-from hpcforge.power.verbs import Wish
-from hpcforge.report import printing
-from hpcforge.report.text import one_line, table
-from hpcforge.run.power import (
+from hpcforge.metal.bmc import Controller, Device
+from hpcforge.metal.bmc.verbs import Wish
+from hpcforge.metal.power import (
     HeadUnknownError,
     Outcome,
     announced,
@@ -40,6 +38,8 @@ from hpcforge.run.power import (
     switched_on,
     without_controller,
 )
+from hpcforge.report import printing
+from hpcforge.report.text import one_line, table
 from hpcforge.run.site import Site, open_engines
 
 __all__ = ["Asked", "Wish", "boot_wish", "run"]

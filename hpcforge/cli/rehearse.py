@@ -35,7 +35,7 @@ from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import moment, table
-from hpcforge.run.secrets import default_identity_path
+from hpcforge.secrets.secrets import default_identity_path
 
 
 def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, image: bool, start: bool = True) -> int:

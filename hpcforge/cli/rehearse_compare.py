@@ -19,8 +19,8 @@ from hpcforge.rehearsal.compare import compare as compared
 from hpcforge.rehearsal.stand_in_rules import OF_LABS, RULES
 from hpcforge.report import printing
 from hpcforge.report.rehearsal_text import compared_text
-from hpcforge.run.secrets import default_identity_path
 from hpcforge.run.site import compile_site, load_site_roles, site_roles
+from hpcforge.secrets.secrets import default_identity_path
 
 
 def compare(

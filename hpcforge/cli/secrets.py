@@ -17,15 +17,16 @@ from hpcforge.cli.site import open_site
 from hpcforge.cluster import Loaded, load
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
+from hpcforge.metal.bmc_passwords import read_passwords
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role, declared_secrets
 from hpcforge.plan.secrets import uses
 from hpcforge.report import printing
 from hpcforge.report.text import table
-from hpcforge.run.bmc_passwords import read_passwords
-from hpcforge.run.host_certificates import AUTHORITY, REVOKED, authority_fingerprint
-from hpcforge.run.secret_files import keyed
-from hpcforge.run.secrets import (
+from hpcforge.run.site import Site, compile_site, site_roles, wanted_kinds
+from hpcforge.secrets.host_certificates import AUTHORITY, REVOKED, authority_fingerprint
+from hpcforge.secrets.secret_files import keyed
+from hpcforge.secrets.secrets import (
     LARGEST,
     OF_SITE,
     SecretKinds,
@@ -36,7 +37,6 @@ from hpcforge.run.secrets import (
     rotate_secret,
     set_secret,
 )
-from hpcforge.run.site import Site, compile_site, site_roles, wanted_kinds
 
 
 @dataclass(frozen=True)

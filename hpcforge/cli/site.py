@@ -36,8 +36,8 @@ from hpcforge.rehearsal.stand_in_rules import RULES, login_user
 from hpcforge.rehearsal.stand_ins import rehearsed
 from hpcforge.report import printing
 from hpcforge.report.rehearsal_text import not_rehearsed
-from hpcforge.run.secrets import default_identity_path
 from hpcforge.run.site import Site, compile_site, load_site_roles
+from hpcforge.secrets.secrets import default_identity_path
 
 
 def open_site(

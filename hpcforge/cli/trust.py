@@ -21,9 +21,9 @@ from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, table
 from hpcforge.report.unreachable_text import by_reason
-from hpcforge.run.host_certificates import fingerprint
 from hpcforge.run.site import Site
 from hpcforge.run.trust import MachineKeys, confirm, enrolled, new_keys, record
+from hpcforge.secrets.host_certificates import fingerprint
 
 
 def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, yes: bool) -> int:

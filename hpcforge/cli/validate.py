@@ -75,7 +75,6 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     if not rendered and not loaded.blueprint.roles.said():
         return ()
     from hpcforge.plan.role import RoleError  # noqa: PLC0415
-    from hpcforge.run.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
     from hpcforge.run.site import (  # noqa: PLC0415
         compile_site,
         lacking_secrets,
@@ -83,6 +82,7 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
         of_blueprint,
         without_effect,
     )
+    from hpcforge.secrets.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
 
     try:
         roles = load_site_roles(loaded)

@@ -86,7 +86,7 @@ class FileState(directories.DirectoryState):
     """A file that is not as wanted, with what is in it.
 
     `text` is null for a secret, for what is not UTF-8 and for more than 256 KiB; `written`: digest of what we last
-    wrote. Of a file that holds secrets, no more than `hpcforge.run.secret_files` lets through is kept of it.
+    wrote. Of a file that holds secrets, no more than `hpcforge.secrets.secret_files` lets through is kept of it.
     """
 
     digest: Word | None

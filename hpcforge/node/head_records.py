@@ -1,6 +1,6 @@
 """What the head keeps for all operators: the history of runs, a JSON object a line, and the roster of nodes.
 
-What the lines and the roster mean is `hpcforge.run.history`'s; here they are only kept, whole, and given back.
+What the lines and the roster mean is `hpcforge.run.records.history`'s; here they are only kept, whole, and given back.
 """
 
 from __future__ import annotations

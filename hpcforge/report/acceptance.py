@@ -18,7 +18,7 @@ from hpcforge.plan.plan import Plan
 from hpcforge.report.text import plural
 from hpcforge.report.unreachable_text import nodes_by_reason
 from hpcforge.run.commit import Commit
-from hpcforge.run.history import Past
+from hpcforge.run.records.history import Past
 from hpcforge.slurm.nodes import drained, parse_slurm_nodes
 from hpcforge.verify.measurements import numbers, shown
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded

@@ -308,7 +308,7 @@ def _desired(text: str, roles: Sequence[Role], before: Collection[str] = ()) -> 
 
 
 def _secret_digests(cluster: Cluster, gone: Sequence[str]) -> dict[str, str | None]:
-    """Stand-ins that change with what the real ones are derived from, as `hpcforge.run.host_certificates` does it."""
+    """Stand-ins that change with what `hpcforge.secrets.host_certificates` derives the real ones from."""
     names = {
         f"ssh_host_certificate:{node.name}": f"{node.name}.{cluster.domain} {node.address}" for node in cluster.nodes
     }

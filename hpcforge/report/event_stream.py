@@ -39,7 +39,7 @@ from hpcforge.run.apply import ApplyResult
 from hpcforge.tally import Parts, Tally
 
 if TYPE_CHECKING:  # it imports all of power and network boot, which few runs need
-    from hpcforge.run.install import Installation
+    from hpcforge.metal.install import Installation
 
 SCHEMA_VERSION = 3
 _OF_NODES = (

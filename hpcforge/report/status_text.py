@@ -12,9 +12,9 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.report.gpus_text import gpus_table
 from hpcforge.report.text import duration, one_line, plural, table
 from hpcforge.report.unreachable_text import same_words
-from hpcforge.run.certificate_expiry import Certificate
-from hpcforge.run.history import History, Past
+from hpcforge.run.records.history import History, Past
 from hpcforge.run.status import NodeStatus, Status
+from hpcforge.secrets.certificate_expiry import Certificate
 
 SCHEMA_VERSION = 2
 _RESULTS = {

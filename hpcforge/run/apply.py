@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpcforge.cluster.model import Cluster
+from hpcforge.downloads.artifacts import fetch
+from hpcforge.downloads.collections import unpack
 from hpcforge.engines.tasks import Engine
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.run import down_workers
 from hpcforge.run.admit import Admission, admit
-from hpcforge.run.artifacts import fetch
-from hpcforge.run.collections import unpack
 from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.executor import execute
-from hpcforge.run.lease import Lease, watched
 from hpcforge.run.listener import Listener
 from hpcforge.run.node_state import Arrive
 from hpcforge.run.observe import UNREACHABLE
+from hpcforge.run.records.lease import Lease, watched
+from hpcforge.run.records.run import Run
+from hpcforge.run.records.verdict_store import store_verdicts
 from hpcforge.run.result import RunResult
-from hpcforge.run.run import Run
 from hpcforge.run.smoke_tests import Verified, after, run_tests
 from hpcforge.run.survey import Survey
-from hpcforge.run.verdict_store import store_verdicts
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import SETTLE_S
 from hpcforge.verify.isolate import Plans, no_plans

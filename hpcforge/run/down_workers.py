@@ -15,8 +15,8 @@ from hpcforge.plan.observation import Observation
 from hpcforge.run import worker_ports
 from hpcforge.run.observe import ask, probe_asks
 from hpcforge.run.requests import wanted
-from hpcforge.run.secret_files import Contents
 from hpcforge.run.wait_messages import Waits
+from hpcforge.secrets.secret_files import Contents
 from hpcforge.slurm.down_causes import (
     WorkerAnswers,
     causes,

@@ -16,11 +16,11 @@ from hpcforge.plan.rollout_order import Order
 from hpcforge.run.drain import Drain
 from hpcforge.run.node_state import Arrive, NodeState
 from hpcforge.run.reboot import Reboot
+from hpcforge.run.records.run import Run
 from hpcforge.run.result import RoleOutcome, RunResult
 from hpcforge.run.resume import Resume
 from hpcforge.run.role_dependencies import RoleDependencies
 from hpcforge.run.rollout import Rollout, TurnEnd
-from hpcforge.run.run import Run
 from hpcforge.run.stage import FinalCheckStage, FirstContactStage, Stage
 from hpcforge.run.stages import last_look, leaving_stages, stages
 

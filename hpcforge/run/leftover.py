@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Command, Engine
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING
-from hpcforge.run.lease import ended
+from hpcforge.run.records.lease import ended
 from hpcforge.verify.heartbeat import SILENT_S, OwnedJob, list_command, parse_owned
 
 SLURM_TESTS = "slurm_tests"  # the name under which the controller is asked

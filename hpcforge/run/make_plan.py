@@ -19,8 +19,8 @@ from hpcforge.plan.roster import KnownMachine, Roster, gone_keys, renamed, witho
 from hpcforge.plan.test_selection import Verify
 from hpcforge.run import down_workers, leftover
 from hpcforge.run.commit import Commit, commit_of, descends
-from hpcforge.run.history import Copy
 from hpcforge.run.preflight import commit_warning, refuse_older
+from hpcforge.run.records.history import Copy
 from hpcforge.run.site import Goal, Site, add_leaving, open_engines, revoking
 from hpcforge.run.smoke_tests import planned
 from hpcforge.run.survey import Survey, survey

@@ -22,8 +22,8 @@ from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover, worker_ports
 from hpcforge.run.fanout import ask_all
 from hpcforge.run.requests import wanted
-from hpcforge.run.secret_files import Contents
 from hpcforge.run.wait_messages import Waits
+from hpcforge.secrets.secret_files import Contents
 from hpcforge.slurm.down_nodes import FIRST_LIMIT_S, SLURM_REQUESTS, slurm_requests
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH

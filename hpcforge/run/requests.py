@@ -11,7 +11,7 @@ from hpcforge.node.verbs import with_kinds
 from hpcforge.plan import desired
 from hpcforge.plan.desired import by_kind
 from hpcforge.plan.plan import Change, OwnedResources, Removal, ResourceChange, UnitChange
-from hpcforge.run.secret_files import Contents
+from hpcforge.secrets.secret_files import Contents
 
 
 def wanted(role: desired.DesiredRole, contents: Contents) -> requests.DesiredRoleRequest:

@@ -6,34 +6,46 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hpcforge import __version__
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
+from hpcforge.plan.changes import Scope
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.plan.stale import drop_nodes, stale_nodes
-from hpcforge.run import lease as leases
 from hpcforge.run import leftover
 from hpcforge.run.apply import ApplyResult, apply_plan
 from hpcforge.run.commit import Commit
-from hpcforge.run.history import Copy, expected_s, past, write_log
-from hpcforge.run.lease import Lease
 from hpcforge.run.listener import Operator
 from hpcforge.run.make_plan import Comparison, Selection, compare, remark
 from hpcforge.run.node_state import Arrive
 from hpcforge.run.observe import wait_for_others
-from hpcforge.run.run import begin
+from hpcforge.run.records import lease as leases
+from hpcforge.run.records.history import Copy, expected_s, past, write_log
+from hpcforge.run.records.lease import Lease
+from hpcforge.run.records.run import Run, begin
 from hpcforge.run.site import Goal, Site, artifacts_path, keep_revoked, open_engines
-
-if TYPE_CHECKING:  # it imports all of power and network boot, which few runs need
-    from hpcforge.run.arrivals import Arrivals
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
 _TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did
 _LOOK_BACK = 100  # runs that the time of the next is guessed from
+
+
+class Arrivals(Protocol):
+    """Nodes that get their operating system meanwhile: `hpcforge.metal.arrivals`, which few runs need to import."""
+
+    site: Site  # with the host keys of the nodes that have one
+
+    def under_way(self) -> tuple[str, ...]:
+        """Return the nodes whose installation has not ended."""
+
+    def arriving(
+        self, site: Site, nodes: Sequence[str], engines: Engines, scope: Scope, run: Run, say: Callable[[str], None]
+    ) -> Mapping[str, Arrive]:
+        """Return what a run asks again and again for each of these nodes."""
 
 
 @dataclass(frozen=True)

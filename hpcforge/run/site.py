@@ -27,9 +27,9 @@ from hpcforge.plan.roster import Enrolled
 from hpcforge.plan.secrets import uses
 from hpcforge.rehearsal.roles import rehearsed_roles
 from hpcforge.rehearsal.stand_ins import StandIn
-from hpcforge.run.host_certificates import AUTHORITY, REVOKED, current_step, with_derived, with_revoked
-from hpcforge.run.secret_files import digests, unfit
-from hpcforge.run.secrets import SecretKinds, ensure_secrets, kinds_of, made_up, read_secrets, store_revoked
+from hpcforge.secrets.host_certificates import AUTHORITY, REVOKED, current_step, with_derived, with_revoked
+from hpcforge.secrets.secret_files import digests, unfit
+from hpcforge.secrets.secrets import SecretKinds, ensure_secrets, kinds_of, made_up, read_secrets, store_revoked
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from hpcforge.kinds.associations import Association
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
 from hpcforge.plan.plan import Change, Leaving, OpaqueChange, Plan, Removal, ResourceChange
+from hpcforge.run.records.run import Run
 from hpcforge.run.requests import check, less, listens, old_state, owns, put, units
-from hpcforge.run.run import Run
-from hpcforge.run.secret_files import Contents
 from hpcforge.run.stage import (
     ActivateStage,
     ConfirmStage,
@@ -28,6 +27,7 @@ from hpcforge.run.stage import (
     Stage,
     removed,
 )
+from hpcforge.secrets.secret_files import Contents
 
 _PREPARE_TIMEOUT_S = 3600.0  # packages from a slow mirror
 _FINISH_TIMEOUT_S = 900.0

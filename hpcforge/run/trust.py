@@ -21,7 +21,7 @@ from hpcforge.engines.tasks import HostKey, Target
 from hpcforge.errors import UsageError
 from hpcforge.plan.roster import Enrolled
 from hpcforge.run.fanout import ask_all
-from hpcforge.run.history import Copy, read_log
+from hpcforge.run.records.history import Copy, read_log
 from hpcforge.run.site import Site, jump_host, open_engines, target
 from hpcforge.run.site_files import current, site_lock, write_texts
 

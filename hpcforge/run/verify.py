@@ -22,9 +22,9 @@ from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.expectations import Expectations
 from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE, find_usable
-from hpcforge.run.run import Run, begin
+from hpcforge.run.records.run import Run, begin
+from hpcforge.run.records.verdict_store import store_verifications
 from hpcforge.run.smoke_tests import Verified, asked, chosen, limit_s, run_tests
-from hpcforge.run.verdict_store import store_verifications
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import drained, parse_slurm_nodes
 from hpcforge.verify.baselines import VERIFICATIONS_PATH, PastVerification, Verifications

@@ -22,7 +22,7 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog import slurm as slurm_catalog
-from hpcforge.power.makes import makes
+from hpcforge.metal.bmc.makes import makes
 from hpcforge.report import colour
 from hpcforge.starter.readers import slurm, slurm_settings
 from tests.fuzz.regular import characters, parser, repeats, shortest
@@ -36,7 +36,7 @@ MOST_GROWTH = 9  # of the time for four times the text: 4 is linear, 16 quadrati
 # What is put together where it is used: examples of it, by the expression in the source.
 MADE_THERE = {
     "self.pattern": (),  # each `Matches(...)` is found by itself
-    "pattern": (),  # of node/apt.py: _KINDS, of power/makes.py, of slurm_settings.py: below; of values.py: as above
+    "pattern": (),  # of node/apt.py: _KINDS, of metal/bmc/makes.py, of slurm_settings.py: below; of values.py: as above
     "f'[{comments}]'": ("[#]", "[#;]"),
     "form": (),  # of catalog/slurm.py: below
     "keys": (),  # of readers/slurm.py: below
@@ -52,7 +52,7 @@ MADE_THERE = {
 # Tables of expressions, which are used one by one.
 TABLES = {
     "hpcforge/catalog/slurm.py: _FORMS": [form for form, _ in slurm_catalog._FORMS.values()],
-    "hpcforge/power/makes.yaml": [pattern for row in makes() for pattern in row.match.values()],
+    "hpcforge/metal/bmc/makes.yaml": [pattern for row in makes() for pattern in row.match.values()],
     "hpcforge/starter/readers/slurm.py: _NODE_REASONS": list(slurm._NODE_REASONS),
     "hpcforge/starter/readers/slurm_settings.py": [*slurm_settings._PLACES, *slurm_settings._PARTITION_PLACES],
 }

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hpcforge.downloads.artifacts import fetch
+from hpcforge.downloads.collections import unpack
 from hpcforge.engines.ansible_play import Host, read_role, write
 from hpcforge.engines.tasks import Ansible, Target
 from hpcforge.plan.role import Code, load_role, site_role_code
-from hpcforge.run.artifacts import fetch
-from hpcforge.run.collections import unpack
 from hpcforge.run.site import artifacts_path
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpcforge.power.makes import Action, Traits
+from hpcforge.metal.bmc.makes import Action, Traits
 from tests.support.fake_bmc import ROOT, SYSTEM, FakeBmc, collection
 
 MANAGER = f"{ROOT}/Managers/1"

@@ -15,10 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hpcforge.catalog import load_catalog
+from hpcforge.downloads.artifacts import fetch
+from hpcforge.downloads.download_store import FetchError
 from hpcforge.frameworks import PinnedWheel
 from hpcforge.plan.desired import Artifact
-from hpcforge.run.artifacts import fetch
-from hpcforge.run.download_store import FetchError
 
 
 def pinned(python: str, arch: str) -> tuple[PinnedWheel, ...]:

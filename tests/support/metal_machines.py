@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from hpcforge.run.install import LIMIT_S, ssh_answers
+from hpcforge.metal.install import LIMIT_S, ssh_answers
 from tests.support.fake_bmc import FakeBmc, serving
 from tests.support.metal_site import MetalSite, metal_site
 from tests.support.said import end_of

@@ -11,7 +11,7 @@ from hpcforge.node import bundle
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.role import load_roles, site_role_code
 from hpcforge.run.requests import wanted
-from hpcforge.run.secret_files import Contents
+from hpcforge.secrets.secret_files import Contents
 
 # The program answers on standard output, and the seconds come on standard error. A subject is counted with the time
 # that Python takes to compile its module, and with the programs that it runs.

@@ -45,10 +45,10 @@ from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run.admit import admit
 from hpcforge.run.apply import ApplyResult, latest_facts
 from hpcforge.run.executor import execute
-from hpcforge.run.history import past, write_log
 from hpcforge.run.observe import wait_for_others
+from hpcforge.run.records.history import past, write_log
+from hpcforge.run.records.run import Run
 from hpcforge.run.result import RunResult
-from hpcforge.run.run import Run
 from hpcforge.run.smoke_tests import Verified
 from hpcforge.run.status import status
 from hpcforge.run.survey import Survey, survey

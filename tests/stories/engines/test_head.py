@@ -16,11 +16,11 @@ from hpcforge.cluster.model import Access, Cluster, Network, Node, OperatingSyst
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Command, Target
 from hpcforge.plan.roster import LastRun, Roster, next_roster
-from hpcforge.run import lease as leases
-from hpcforge.run.history import past, read_log, write_log
-from hpcforge.run.lease import LeaseHeldError, look, take
+from hpcforge.run.records import lease as leases
+from hpcforge.run.records.history import past, read_log, write_log
+from hpcforge.run.records.lease import LeaseHeldError, look, take
+from hpcforge.run.records.run import Run
 from hpcforge.run.result import RoleOutcome, RunResult
-from hpcforge.run.run import Run
 from hpcforge.run.status import status
 from tests.stories.engines.conftest import Nodes
 
@@ -32,7 +32,7 @@ import sys
 from pathlib import Path
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Target
-from hpcforge.run.lease import take
+from hpcforge.run.records.lease import take
 address, key, host_key, work = sys.argv[1:]
 target = Target("n1", address, "ops", "sudo", Path(key), (host_key,))
 with Engines([target], Path(work), Path(work)) as engines:

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from hpcforge import bundled
+from hpcforge.downloads.collections import unpack
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Ansible, Deploy, Event
 from hpcforge.plan.desired import Artifact, Collection
-from hpcforge.run.collections import unpack
 from tests.stories.engines.conftest import Nodes, finish
 
 pytestmark = pytest.mark.lab

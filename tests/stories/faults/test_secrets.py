@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.run.secrets import read_secrets
+from hpcforge.secrets.secrets import read_secrets
 from tests.stories.faults.conftest import NODES, REPOSITORY, ROLES, Site
 
 pytestmark = pytest.mark.lab
@@ -39,7 +39,7 @@ from pathlib import Path
 from tests.support.with_roles import instead
 instead(Path(sys.argv.pop(1)))
 from hpcforge.__main__ import main
-from hpcforge.run.secret_files import Contents
+from hpcforge.secrets.secret_files import Contents
 
 def put(self, file, found):
     content = self.of(file)

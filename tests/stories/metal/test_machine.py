@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.run.install import PHASES
+from hpcforge.metal.install import PHASES
 from tests.support.fake_bmc import SYSTEM
 from tests.support.metal_machines import BRIDGE, COMMON, ONE, THREE, Machine, image_of, metal, wait_for_ssh
 from tests.support.pxe_client import dhcp_server

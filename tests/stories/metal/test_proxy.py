@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.netboot import Records, foreign_dhcp, services
-from hpcforge.netboot.configurations import BootHost, BootNetwork
-from hpcforge.netboot.decide import Record
-from hpcforge.netboot.server import Boots, identity
+from hpcforge.metal.netboot import Records, foreign_dhcp, services
+from hpcforge.metal.netboot.configurations import BootHost, BootNetwork
+from hpcforge.metal.netboot.decide import Record
+from hpcforge.metal.netboot.server import Boots, identity
 from tests.support.pxe_client import Client, dhcp_server
 
 pytestmark = pytest.mark.lab

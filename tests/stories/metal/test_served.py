@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from hpcforge.locks import HeldError
-from hpcforge.netboot import Records, foreign_dhcp, services
-from hpcforge.netboot.configurations import BootHost, BootNetwork
-from hpcforge.netboot.decide import Record
-from hpcforge.netboot.server import Boots, identity
+from hpcforge.metal.netboot import Records, foreign_dhcp, services
+from hpcforge.metal.netboot.configurations import BootHost, BootNetwork
+from hpcforge.metal.netboot.decide import Record
+from hpcforge.metal.netboot.server import Boots, identity
 from tests.support.pxe_client import Client, dhcp_server
 
 pytestmark = pytest.mark.lab
@@ -36,7 +36,7 @@ CONTENT = {
 # 30,000 machines that the inventory does not know ask for an address.
 FLOOD = """
 import socket
-from hpcforge.netboot.foreign_dhcp import discover_frame
+from hpcforge.metal.netboot.foreign_dhcp import discover_frame
 raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 raw.bind(({interface!r}, 0))
 for number in range(30_000):
@@ -163,7 +163,7 @@ def test_a_foreign_dhcp_server_is_named_and_nothing_is_served(records: Records, 
             pass
         assert not (tmp_path / "served").exists()
     macs = list(MACS.values())
-    ask = f"from hpcforge.netboot import foreign_dhcp; print(foreign_dhcp.others({THERE!r}, (), {macs}, 2.0))"
+    ask = f"from hpcforge.metal.netboot import foreign_dhcp; print(foreign_dhcp.others({THERE!r}, (), {macs}, 2.0))"
     assert SERVER in client(MACHINE).run(sys.executable, "-c", ask).decode()  # as another host would see ours
     assert foreign_dhcp.others(HERE, (SERVER,), macs, wait_s=1.0) == ()
 

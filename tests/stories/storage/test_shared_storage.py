@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.lab import lab as labs
-from hpcforge.run.history import Copy
+from hpcforge.run.records.history import Copy
 from tests.support import object_server
 from tests.support.site import BECOMES_S, Site
 

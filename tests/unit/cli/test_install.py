@@ -22,15 +22,15 @@ from hpcforge.cli.site import open_site
 from hpcforge.errors import UsageError
 from hpcforge.image.manifest import Disk, Lock, Manifest
 from hpcforge.image.request import ImageRequest
+from hpcforge.metal import arrivals
+from hpcforge.metal import install as work
+from hpcforge.metal.bmc.makes import Traits
+from hpcforge.metal.install import Installation
+from hpcforge.metal.serve import default_key
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.plan import Install
-from hpcforge.power.makes import Traits
 from hpcforge.report.plan_text import installs_text, plan_text
-from hpcforge.run import arrivals
-from hpcforge.run import install as work
-from hpcforge.run.install import Installation
 from hpcforge.run.make_plan import Selection, compare_unseen
-from hpcforge.run.netboot import default_key
 from hpcforge.run.site import Site, goal
 from tests.support.bmc_of_make import BmcOfMake
 from tests.support.fake_bmc import FakeBmc, Serving, serving

@@ -11,9 +11,9 @@ from hpcforge.cli import netboot as verb
 from hpcforge.errors import UsageError
 from hpcforge.image.manifest import Disk, Lock, Manifest
 from hpcforge.image.request import ImageRequest
-from hpcforge.netboot import Records, folder
-from hpcforge.netboot.decide import Record, State
-from hpcforge.run import netboot
+from hpcforge.metal import serve as netboot
+from hpcforge.metal.netboot import Records, folder
+from hpcforge.metal.netboot.decide import Record, State
 from hpcforge.tally import Tally
 from tests.support.fake_bmc import FakeBmc, serving
 from tests.support.metal_site import MetalSite, metal_site

@@ -16,8 +16,8 @@ from hpcforge.blueprint.membership import spelled
 from hpcforge.cli import nodes, run
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Bmc
-from hpcforge.netboot import Records, folder
-from hpcforge.netboot.decide import Record
+from hpcforge.metal.netboot import Records, folder
+from hpcforge.metal.netboot.decide import Record
 
 REPOSITORY = Path(__file__).parents[3]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 42 + "A"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge import bundled
-from hpcforge.run.secrets import read_secrets
+from hpcforge.secrets.secrets import read_secrets
 
 REPOSITORY = Path(__file__).parents[3]
 

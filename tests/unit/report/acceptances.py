@@ -13,7 +13,7 @@ from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Change, Plan, Step
 from hpcforge.report.acceptance import AcceptanceBasis
 from hpcforge.run.commit import Commit
-from hpcforge.run.history import Past
+from hpcforge.run.records.history import Past
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict
 

@@ -12,8 +12,8 @@ import pytest
 
 from hpcforge.plan.roster import Enrolled
 from hpcforge.report.status_text import history_table, status_json, status_text
-from hpcforge.run.history import History, NodePast, Past
-from hpcforge.run.lease import LeaseHolder
+from hpcforge.run.records.history import History, NodePast, Past
+from hpcforge.run.records.lease import LeaseHolder
 from hpcforge.run.status import NodeStatus, Status
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict

@@ -18,7 +18,7 @@ import pytest
 from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Service
-from hpcforge.run.host_certificates import current_step, new_authority, with_derived
+from hpcforge.secrets.host_certificates import current_step, new_authority, with_derived
 
 PROGRAM = bundled.root() / "roles" / "ldap_client" / "directory_check.py"
 

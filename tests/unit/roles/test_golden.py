@@ -17,7 +17,7 @@ from hpcforge.node.verbs import checked
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role
 from hpcforge.run.requests import wanted
-from hpcforge.run.secret_files import Contents
+from hpcforge.secrets.secret_files import Contents
 from tests.unit.roles.goldens import BLUEPRINTS, GOLDEN, HANDED_ON, compiled, golden_texts, handed_on, shown
 
 SHOWN = shown()

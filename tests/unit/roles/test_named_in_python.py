@@ -19,7 +19,7 @@ OTHER_WORDS = {
         "blueprint/people_checks.py",
         "blueprint/reservation_checks.py",
         "blueprint/storage_checks.py",
-        "cluster/installer_files.py",  # a key of cloud-init
+        "metal/installer_files.py",  # a key of cloud-init
         "cluster/load.py",
         "cluster/storage_checks.py",  # an option of mount(8)
         "cluster/subordinate_checks.py",

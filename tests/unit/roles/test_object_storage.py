@@ -22,7 +22,7 @@ import pytest
 from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Service
-from hpcforge.run.host_certificates import current_step, new_authority, with_derived
+from hpcforge.secrets.host_certificates import current_step, new_authority, with_derived
 
 PROGRAM = bundled.root() / "roles" / "object_storage" / "mount_s3.py"
 FORBIDDEN = "HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n<Error><Code>{}</Code>{}</Error>"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.downloads.artifacts import fetch
+from hpcforge.downloads.download_store import FetchError
 from hpcforge.plan.desired import Artifact
-from hpcforge.run.artifacts import fetch
-from hpcforge.run.download_store import FetchError
 
 
 @pytest.fixture(params=["this environment's pip", "the pip that Python brings"])

@@ -27,10 +27,10 @@ from hpcforge.engines.tasks import Event, NodeProgram, Task, result
 from hpcforge.node import answer_types
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, roster_document
-from hpcforge.run import lease as leases
-from hpcforge.run.history import Copy
 from hpcforge.run.logs import read_logs
 from hpcforge.run.neighbours import ask
+from hpcforge.run.records import lease as leases
+from hpcforge.run.records.history import Copy
 from hpcforge.run.result import RunResult
 from hpcforge.run.survey import survey
 from hpcforge.verify.verdict_records import load

@@ -27,8 +27,8 @@ from hpcforge.run import down_workers
 from hpcforge.run.admit import Admission
 from hpcforge.run.apply import ApplyResult, _Workers, left_out
 from hpcforge.run.observe import observe
+from hpcforge.run.records.run import Run
 from hpcforge.run.result import RunResult
-from hpcforge.run.run import Run
 from hpcforge.run.smoke_tests import Reached, Verified
 from hpcforge.run.status import status
 from hpcforge.run.verify import Verification

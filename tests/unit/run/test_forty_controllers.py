@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli.site import open_site
-from hpcforge.cluster.discovered import Machine
-from hpcforge.power import https
-from hpcforge.power.verbs import Wish
-from hpcforge.run.discover import Silent, ask, search
-from hpcforge.run.power import Outcome, carried_out, controllers
+from hpcforge.metal.bmc import https
+from hpcforge.metal.bmc.verbs import Wish
+from hpcforge.metal.discover import Silent, ask, search
+from hpcforge.metal.machine_matching import Machine
+from hpcforge.metal.power import Outcome, carried_out, controllers
 from hpcforge.run.site import Site
 from tests.support.fake_bmc import ROOT, SYSTEM, FakeBmc, Reply, collection, serving
 from tests.support.metal_site import metal_site

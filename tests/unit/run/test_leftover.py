@@ -14,7 +14,7 @@ from hpcforge.cluster import load
 from hpcforge.engines.tasks import Command, Event, Task, result
 from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING
 from hpcforge.run import leftover
-from hpcforge.run.lease import _started, this_process
+from hpcforge.run.records.lease import _started, this_process
 from hpcforge.verify.heartbeat import OwnedJob, Owner
 
 

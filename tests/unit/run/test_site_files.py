@@ -13,11 +13,12 @@ import yaml
 from hpcforge.cli import pin
 from hpcforge.cli.site import open_site
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.discovered import Machine, MachineMatches
 from hpcforge.errors import ChangedFileError
 from hpcforge.locks import folder_lock
-from hpcforge.run import discover, trust
-from hpcforge.run.netboot import record_keys, records_of, want
+from hpcforge.metal import discover
+from hpcforge.metal.machine_matching import Machine, MachineMatches
+from hpcforge.metal.serve import record_keys, records_of, want
+from hpcforge.run import trust
 from hpcforge.run.site import Site
 from hpcforge.run.site_files import add_values, write_texts
 from tests.support.fake_bmc import Serving

@@ -1,0 +1,145 @@
+"""Nodes that are installed beside a run: each begins its roles when its own installation is done."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from hpcforge.engines import Engines
+from hpcforge.errors import ExpectedError
+from hpcforge.metal.install import Installation, install, left_out
+from hpcforge.plan.changes import Scope
+from hpcforge.plan.diff import diff
+from hpcforge.plan.observation import Observation
+from hpcforge.plan.plan import Install
+from hpcforge.run.node_state import Arrival, Arrive
+from hpcforge.run.records.run import Run
+from hpcforge.run.site import Goal, Site, goal, target
+from hpcforge.run.stages import stages
+
+_NEWS_S = 0.5
+
+
+class _StoppedError(ExpectedError):
+    """The installation is no longer wanted."""
+
+
+class Arrivals:
+    """An installation in a thread; all methods are for one other thread. A context manager, whose end stops it.
+
+    `check` raises once what serves the nodes has ended. `reopen` reads the site again, with the host keys that were
+    recorded. `said` has lines for people, which `news` passes on.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        installs: Sequence[Install],
+        check: Callable[[], None],
+        reopen: Callable[[], Site],
+        said: queue.SimpleQueue[str],
+    ) -> None:
+        self.site, self._installs, self._check, self._reopen = site, installs, check, reopen
+        self._said = said
+        self.done: dict[str, Installation] = {}
+        self._stopped = threading.Event()
+        self.error: Exception | None = None  # what ended the installation of all
+        self._thread = threading.Thread(target=self._work, name="hpcforge-install")
+
+    def __enter__(self) -> Self:
+        """Begin. Nodes that got a job since they were chosen are left out. Raises as `run.install.choose` does."""
+        for left in left_out(self.site, self._installs):
+            self._said.put(f"{left.node}: left out: {left.why}")
+            self.done[left.node] = left
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        installs = [install for install in self._installs if install.node not in self.done]
+
+        def check() -> None:
+            if self._stopped.is_set():
+                raise _StoppedError("stopped")
+            self._check()
+
+        def finished(node: Installation) -> None:
+            self.done[node.node] = node
+
+        try:
+            if installs:
+                install(self.site, installs, check, self._said.put, finished=finished)
+        except _StoppedError:
+            pass
+        except Exception as error:
+            self.error = error
+
+    def results(self) -> list[Installation]:
+        """How all ended that have ended."""
+        return [found for install in self._installs if (found := self.of(install.node))]
+
+    def under_way(self) -> tuple[str, ...]:
+        """Nodes whose installation has not ended."""
+        return tuple(install.node for install in self._installs if self.of(install.node) is None)
+
+    def of(self, node: str) -> Installation | None:
+        """How a node's installation ended; None: it is under way."""
+        ended = not self._thread.is_alive()  # asked first: what it did before it ended is there then
+        found = self.done.get(node)
+        return Installation(node, 0, str(self.error or "not installed")) if ended and found is None else found
+
+    def news(self, say: Callable[[str], None]) -> None:
+        """Pass on what was said since the last time."""
+        while not self._said.empty():
+            say(self._said.get())
+
+    def wait(self, nodes: Sequence[str], say: Callable[[str], None]) -> bool:
+        """Wait until the installation of these nodes has ended; False if it failed on one of them."""
+        while None in (found := [self.of(node) for node in nodes]):
+            self.news(say)
+            self._thread.join(_NEWS_S)
+        self.news(say)
+        return not any(node.why for node in found if node)
+
+    def arriving(
+        self, site: Site, nodes: Sequence[str], engines: Engines, scope: Scope, run: Run, say: Callable[[str], None]
+    ) -> Mapping[str, Arrive]:
+        """Return what a run of `site` asks again and again for each of these nodes; `say` gets news meanwhile.
+
+        A node that has arrived is planned again, with its host key, and the engines reach it. `self.site` has all of
+        these keys. Nodes that arrive together are planned together: a plan is made for the whole cluster.
+        """
+        self.site = site
+        planned: tuple[int, Goal] | None = None  # of all that had arrived when the site was last read
+
+        def arrive(node: str) -> Arrival | None:
+            self.news(say)
+            found = self.of(node)
+            if found is None:
+                return None
+            if found.why:
+                return Arrival(why=f"not installed: {found.why}")
+            nonlocal planned
+            there = len(self.done)  # counted first: what ends meanwhile is planned at the next look
+            if planned is None or planned[0] != there:
+                try:
+                    self.site = replace(self._reopen(), step=self.site.step)
+                    planned = there, goal(self.site, make=False)
+                except ExpectedError as error:
+                    return Arrival(why=f"installed, and the site cannot be read again: {error}")
+            now = planned[1]
+            machine = self.site.cluster.by_name[node]
+            engines.add([target(self.site, node, machine)])
+            bare = {node: Observation(node, {}, python=False)}
+            plan = diff(self.site.cluster, now.desired, bare, scope=scope)
+            return Arrival(stages(plan, node, now.secrets, run))
+
+        return {node: partial(arrive, node) for node in nodes}

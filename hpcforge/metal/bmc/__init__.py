@@ -1,0 +1,123 @@
+"""Power and first boot of machines, by their management controllers (BMCs): Redfish, or IPMI by ipmitool.
+
+What a controller answers is not believed: a verb ends when the machine is seen in the state that was asked for. What
+controllers do wrong is data, in quirks.yaml. Nothing here knows nodes or jobs: `hpcforge.metal.power` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Generic, Literal, Protocol, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from hpcforge.errors import ExpectedError
+
+_Owner = TypeVar("_Owner")
+_Value = TypeVar("_Value")
+JsonObject = Mapping[str, object]
+# service: no Redfish there; override: the next boot cannot be chosen
+Reason = Literal["unreachable", "service", "login", "licence", "certificate", "answer", "effect", "override"]
+Power = Literal["on", "off", "changing", "unknown"]
+Device = Literal["network", "disk", "none"]  # none: as the firmware's own settings say
+Reset = Literal["on", "off", "hard-off"]
+
+
+class lazy_property(Generic[_Owner, _Value]):  # noqa: N801 - used as a decorator, as `property` is
+    """A property that is computed once for each object.
+
+    Until Python 3.12 `functools.cached_property` has one lock for all objects of a class: of forty controllers one was
+    asked at a time, and all waited for a slow one.
+    """
+
+    def __init__(self, compute: Callable[[_Owner], _Value]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __get__(self, owner: _Owner, _: type[_Owner] | None = None) -> _Value:
+        value = self._compute(owner)
+        vars(owner)[self._compute.__name__] = value  # which is found before this is asked again
+        return value
+
+
+class BmcError(ExpectedError):
+    """A management controller did not do what was asked; `reason` says of which kind."""
+
+    def __init__(self, message: str, reason: Reason, hint: str = "", details: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint)
+        self.reason: Reason = reason
+        self.details = details  # each message of the answer
+        self.power: Power = "unknown"  # of the machine, as it was read last before
+
+
+class LostAnswerError(BmcError):
+    """A request was sent, and its answer is missing or unreadable: a change may have been carried out."""
+
+
+@dataclass(frozen=True)
+class Login:
+    """Where a controller is, and how hpcforge gets in."""
+
+    address: str
+    user: str
+    password: str = field(repr=False)  # "": none is sent
+    port: int = 443
+    certificate: str | None = None  # SHA-256 of its TLS certificate, in hexadecimal
+    verified: bool = True  # False: any certificate will do
+    cipher_suite: int = 17  # of IPMI
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What a machine boots from at its next start, and whether only then."""
+
+    device: Device
+    once: bool
+
+
+class Controller(Protocol):
+    """One machine's controller. Each call raises `BmcError`."""
+
+    @property
+    def quirks(self) -> Collection[str]:
+        """What it was seen to do wrong, by the names of quirks.yaml."""
+
+    def power(self) -> Power:
+        """Read the power state."""
+
+    def reset(self, kind: Reset) -> None:
+        """Ask for a change of power; that it happened is for the caller to see."""
+
+    def check_reset(self, kind: Reset) -> None:
+        """Raise where it lists its changes of power, and none of this kind."""
+
+    def boot(self) -> Boot:
+        """Read the override of the next boot."""
+
+    def set_boot(self, device: Device) -> None:
+        """Ask for an override of the next boot."""
+
+
+class Quirk(BaseModel):
+    """One of them. Waits are in seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seen: str
+    then: str
+    source: str
+    protocol: Literal["redfish", "ipmi"] = "redfish"
+    statuses: tuple[int, ...] = ()  # of HTTP
+    wait_s: float = 0.0
+    every_s: float = 0.0
+    tries: int = 1
+
+
+@cache
+def quirks() -> Mapping[str, Quirk]:
+    """Return the table by name."""
+    text = (files("hpcforge.metal.bmc") / "quirks.yaml").read_text(encoding="utf-8")
+    return {name: Quirk(**row) for name, row in yaml.load(text, Loader=yaml.CSafeLoader).items()}

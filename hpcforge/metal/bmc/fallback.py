@@ -1,0 +1,97 @@
+"""A machine by Redfish, and by ipmitool where its make is known for boot overrides that Redfish does not take.
+
+Redfish is asked first, always: a later firmware may be right. Once it has refused an override or not kept it, ipmitool
+sets it, and switches the machine too, since a controller may keep IPMI's boot flags only for IPMI's own power commands.
+What `makes.yaml` does not name is never asked by IPMI, which has no certificates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from hpcforge.metal.bmc import BmcError, Boot, Device, Login, LostAnswerError, Power, Quirk, Reset, quirks
+from hpcforge.metal.bmc.ipmi import Ipmi
+from hpcforge.metal.bmc.redfish import Redfish
+from hpcforge.metal.bmc.verbs import override_shown
+
+IPMI_PORT = 623
+_REFUSED = ("answer", "override")
+_BY_IPMI = "override-by-ipmi"
+
+
+class RedfishOrIpmi:
+    """A controller that talks Redfish, and some IPMI; see `hpcforge.metal.bmc.Controller`."""
+
+    def __init__(self, access: Login, table: Mapping[str, Quirk] | None = None, ipmi_port: int = IPMI_PORT) -> None:
+        self._table = table or quirks()
+        self._redfish = Redfish(access, self._table)
+        self._ipmi: Ipmi | None = None  # None: Redfish does all
+        self._ipmi_port = ipmi_port
+        self._uefi = True
+        self._why = "it forgets one"
+
+    @property
+    def quirks(self) -> Collection[str]:
+        """What it was seen to do wrong, by the names of quirks.yaml."""
+        return (*self._redfish.quirks, *(self._ipmi.quirks if self._ipmi else ()))
+
+    def power(self) -> Power:
+        """Read the power state. Raises `BmcError`."""
+        return self._redfish.power()
+
+    def reset(self, kind: Reset) -> None:
+        """Ask for a change of power. Raises `BmcError`."""
+        (self._ipmi or self._redfish).reset(kind)
+
+    def check_reset(self, kind: Reset) -> None:
+        """Raise `BmcError` where it lists its changes of power, and none of this kind."""
+        (self._ipmi or self._redfish).check_reset(kind)
+
+    def boot(self) -> Boot:
+        """Read the override of the next boot. Raises `BmcError`."""
+        return self._ipmi.boot() if self._ipmi else self._redfish.boot()
+
+    def set_boot(self, device: Device) -> None:
+        """Ask for an override of the next boot. Raises `BmcError`."""
+        if self._ipmi is None and self._refusal(device):
+            self._ipmi = self._by_ipmi()
+            self._redfish.quirks[_BY_IPMI] = None
+        if self._ipmi is not None:
+            try:
+                self._ipmi.set_boot(device)
+            except BmcError as error:
+                hint = error.hint or "allow IPMI over LAN in the controller's settings"
+                raise BmcError(f"no boot override by Redfish ({self._why}); {error}", error.reason, hint) from None
+        elif device == "none" and "ipmi" in self._redfish.actions:
+            self._end_earlier_override()
+
+    def _refusal(self, device: Device) -> bool:
+        """Ask by Redfish; return whether it is for ipmitool now."""
+        may_refuse = "ipmi" in self._redfish.actions
+        if may_refuse:
+            self._uefi = self._redfish.starts_by_uefi()  # before a request that may change what it reads
+        try:
+            self._redfish.set_boot(device)
+        except BmcError as error:
+            if error.reason not in _REFUSED or not may_refuse:
+                raise
+            if isinstance(error, LostAnswerError) and self._override_reads(device):
+                return False
+            self._why = str(error).removeprefix(f"{self._redfish.access.address}: ")
+            return True
+        return may_refuse and not self._override_reads(device)
+
+    def _override_reads(self, device: Device) -> bool:
+        return override_shown(self._redfish, device, self._table["late-override"]).device == device
+
+    def _end_earlier_override(self) -> None:
+        """End what another run may have set by ipmitool; where nothing answers to IPMI, none did."""
+        try:
+            self._by_ipmi().set_boot("none")
+        except BmcError as error:
+            if error.reason != "unreachable":
+                raise
+
+    def _by_ipmi(self) -> Ipmi:
+        return Ipmi(replace(self._redfish.access, port=self._ipmi_port), uefi=self._uefi)

@@ -1,0 +1,247 @@
+"""Read what a machine is from its Redfish service. Every list and text is bounded; what is odd is left out."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from hpcforge.blueprint.values import may_be_serial
+from hpcforge.metal.bmc import BmcError, JsonObject, lazy_property
+from hpcforge.metal.bmc.nics import read_nics
+from hpcforge.metal.bmc.redfish import Redfish
+from hpcforge.metal.bmc.service import before, link, links, mapping, number, text
+from hpcforge.metal.machine_matching import Machine
+
+_ENCLOSURES = ("RackMount", "Sled", "Blade", "StandAlone", "Shelf", "Drawer", "Enclosure", "Other")
+_GPU_VENDORS = ("0x10de", "0x1002", "0x1da3")  # PCI: NVIDIA, AMD, Habana. Others' display controllers are consoles.
+_GPU_CLASSES = ("DisplayController", "ProcessingAccelerators")
+_GPU_NAME = re.compile(r"(?<![a-z])gpu(?![a-z])", re.IGNORECASE)
+# Models of GPUs that are listed as accelerators: of AMD, Intel and Habana, and NVIDIA.
+_GPU_MODEL = re.compile(
+    r"instinct|(?<![a-z0-9])mi\d{3}|gaudi|habana|gpu|nvidia|(?<![a-z0-9])[abhl]\d{2,3}s?(?![a-z0-9])",
+    re.IGNORECASE,
+)
+# What a controller without processors and memory belongs to, by its names and by the lists of its service root.
+_EQUIPMENT: Mapping[str, re.Pattern[str]] = {
+    "DPU": re.compile(r"bluefield|smartnic|(?<![a-z])dpu(?![a-z])", re.IGNORECASE),
+    "virtual system": re.compile(r"^(Virtual|OS)\b"),
+    "NVSwitch tray": re.compile(r"nv-?switch|nvlink ?switch", re.IGNORECASE),
+    "power shelf": re.compile(r"power ?shel[fv]|powerequipment|(?<![a-z])(pdu|pmc|psu)(?![a-z])", re.IGNORECASE),
+    "cooling unit": re.compile(r"thermalequipment|cool(ing|ant)|(?<![a-z])cdu(?![a-z])", re.IGNORECASE),
+}
+
+
+_OFF = ("Off", "PoweringOn", "PoweringOff")
+PART_S = 60.0  # for chassis, for GPUs, and for memory: what is read by then has to do
+_MOST_GIB = 65536.0  # of one machine
+_DIMM_GIB = 8  # a sum of a server's DIMMs is a multiple of it
+_GB = 1e9 / 2**30  # in GiB
+_ROUNDING = 0.002  # of their ratio to the DIMMs
+
+
+def read_service(bmc: Redfish) -> str:
+    """Read the service root, which Redfish (DSP0266) gives without a login; return maker and product.
+
+    Raises `BmcError`, of reason `service` where there is no Redfish.
+    """
+    try:
+        data = bmc.read_root()
+    except BmcError as error:
+        if error.reason in ("unreachable", "certificate"):
+            raise
+        why = str(error).removeprefix(f"{bmc.access.address}: ")
+        raise BmcError(f"{bmc.access.address}: no management controller by Redfish: {why}", "service") from None
+    if not text(data, "@odata.type").startswith("#ServiceRoot."):
+        raise BmcError(f"{bmc.access.address}: no management controller by Redfish: no service root", "service")
+    return " ".join(filter(None, (text(data, "Vendor"), text(data, "Product"))))
+
+
+def read_machine(bmc: Redfish, certificate: str | None) -> Machine:
+    """Ask a controller for its machine; some ten requests and one for each part. Raises `BmcError`."""
+    return _MachineReader(bmc).machine(certificate)
+
+
+class _MachineReader:
+    def __init__(self, bmc: Redfish) -> None:
+        self.bmc = bmc
+        self.data: JsonObject = bmc.system().data if bmc.systems.host else {}
+        if bmc.systems.host and not self.data:
+            raise BmcError(f"{bmc.access.address}: {bmc.systems.host} is empty", "answer")
+        self.memory_gib = number(mapping(self.data, "MemorySummary"), "TotalSystemMemoryGiB")
+        self.sockets = number(mapping(self.data, "ProcessorSummary"), "Count")
+        self.notes: list[str] = []
+        self.off = text(self.data, "PowerState") in _OFF
+
+    def machine(self, certificate: str | None) -> Machine:
+        """Read all of it."""
+        nics, gpus = read_nics(self.bmc, self.data, lambda: self.chassis), self.gpus()
+        memory_gib = self.memory()
+        serial, maker, model = self.names()
+        equipment = "" if gpus else self.equipment()
+        self.notes += () if equipment else self.missing(serial, bool(nics.linked), memory_gib)
+        return Machine(
+            address=self.bmc.access.address,
+            certificate=certificate,
+            serial=serial,
+            maker=maker,
+            model=model,
+            macs=tuple(nics.linked),
+            linked=tuple(mac for mac, linked in nics.linked.items() if linked),
+            more_macs=not nics.whole,
+            memory_gib=memory_gib or None,
+            sockets=int(self.sockets) if self.sockets else None,
+            gpus=gpus or (None if self.off else gpus),
+            equipment=equipment,
+            notes=(*self.notes, *list(self.bmc.unread)[:8]),
+        )
+
+    def missing(self, serial: str, macs: bool, memory_gib: float | None) -> Iterator[str]:
+        """Yield what is no fact: 0 too, as of a machine that is off or has not started yet."""
+        counts = {"memory": memory_gib, "processors": self.sockets}
+        if names := [name for name, count in counts.items() if not count]:
+            yield f"{' and '.join(names)}: not told{' while it is off' if self.off else ''}"
+        if not serial:
+            yield "serial number: not told"
+        if not macs and not self.bmc.unread:  # which says why
+            yield "MAC addresses: not told"
+
+    def memory(self) -> float | None:
+        """Return GiB: of the summary, or of the DIMMs where it cannot be their sum."""
+        told = self.memory_gib
+        if told and told % _DIMM_GIB == 0 and told <= _MOST_GIB:
+            return told
+        dimms = self.dimms()
+        if told and told <= _MOST_GIB:
+            decimal = dimms is not None and dimms % _DIMM_GIB == 0 and abs(told / dimms - _GB) < _ROUNDING
+            if decimal:
+                self.bmc.quirks["decimal-memory"] = None
+            return dimms if decimal else told
+        if told:
+            self.notes.append(f"memory: {told:g} GiB is more than a machine has")
+        return dimms or (0.0 if told == 0 else None)
+
+    def dimms(self) -> float | None:
+        """Return the sum of the DIMMs in GiB; None where none is listed, or not all could be read."""
+        until, unread = time.monotonic() + PART_S, len(self.bmc.unread)
+        parts = before(until, self.bmc.each(self.bmc.members(link(mapping(self.data, "Memory")))))
+        sizes = [number(part, "CapacityMiB") or 0.0 for part in parts if _is_dimm(part)]
+        if time.monotonic() >= until:
+            self.bmc.unread[f"memory: to read it takes more than {PART_S:g} s"] = None
+        return sum(sizes) / 1024 or None if len(self.bmc.unread) == unread else None
+
+    @lazy_property
+    def chassis(self) -> Sequence[JsonObject]:
+        """Those of the system first."""
+        own = links(mapping(self.data, "Links").get("Chassis"))
+        every = self.bmc.members(link(mapping(self.bmc.root, "Chassis")))
+        paths = dict.fromkeys([*own, *self.bmc.tried(every)])
+        return list(before(time.monotonic() + PART_S, self.bmc.each(paths)))
+
+    def names(self) -> tuple[str, str, str]:
+        """Return serial number, maker and model: of the system, else of its enclosure, else of its own board."""
+        whole = self.data
+        if not _serial(whole):
+            enclosures = [part for part in self.chassis if text(part, "ChassisType") in _ENCLOSURES]
+            whole = next((part for part in (*enclosures, *self.chassis[:1]) if _serial(part)), whole)
+        maker, model = (text(self.data, key) or text(whole, key) for key in ("Manufacturer", "Model"))
+        return _serial(whole), maker, model
+
+    def gpus(self) -> tuple[str, ...] | None:
+        """Return models of GPUs: of the systems' processors, else of chassis' PCIe devices; None for no whole list."""
+        bmc, lists, unread = self.bmc, 0, len(self.bmc.unread)
+        until = time.monotonic() + PART_S
+        gpus: list[JsonObject] = []
+        for system in (self.data, *bmc.each(bmc.systems.others)):
+            if not gpus and (path := link(mapping(system, "Processors"))):
+                lists += 1
+                processors = [part for part in before(until, bmc.each(bmc.members(path))) if _is_present(part)]
+                gpus = [part for part in processors if _is_gpu_processor(part)]
+                if system is self.data and len(bmc.unread) == unread and time.monotonic() < until:
+                    self.count_processors(processors)
+        for part in () if gpus else self.chassis:
+            if not gpus and (path := link(mapping(part, "PCIeDevices"))):
+                lists += 1
+                devices = list(before(until, bmc.each(bmc.members(path))))
+                # To read each device's functions takes long: only where no name says it.
+                named = [device for device in devices if _is_gpu_by_name(device)]
+                gpus = named or [device for device in before(until, devices) if _is_gpu(bmc, device)]
+        if time.monotonic() >= until:
+            bmc.unread[f"GPUs: to read them takes more than {PART_S:g} s"] = None
+        whole = lists and len(bmc.unread) == unread
+        return tuple(map(_model, gpus)) if whole else None
+
+    def count_processors(self, processors: Sequence[JsonObject]) -> None:
+        """Correct the number of processors where it counts GPUs, too, and name accelerators that are none."""
+        sockets = sum(text(part, "ProcessorType") == "CPU" for part in processors)
+        if sockets and self.sockets and sockets < self.sockets:
+            self.bmc.quirks["processors-with-gpus"] = None
+            self.sockets = sockets
+        accelerators = [part for part in processors if text(part, "ProcessorType") == "Accelerator"]
+        if others := Counter(_model(part, "no model") for part in accelerators if not _is_gpu_processor(part)):
+            names = ", ".join(f"{count} x {model}" for model, count in others.most_common(4))
+            self.notes.append(f"accelerators that do not count as GPUs: {names}")
+
+    def equipment(self) -> str:
+        """Return what the controller belongs to if that is no server; "" for a server, also for one that is off."""
+        own = f"{text(self.data, 'SystemType')} {text(self.data, 'Model', 100)}"
+        for name in ("DPU", "virtual system"):
+            if _EQUIPMENT[name].search(own):
+                return name
+        # A tray's own switches; a server has those of its GPU baseboard, as HGX_NVSwitch_0.
+        if any(text(part, "Id").startswith("MGX_NVSwitch") for part in self.chassis):
+            return "NVSwitch tray"
+        if self.off or (self.data and (self.memory_gib != 0 or self.sockets != 0)):
+            return ""
+        root = " ".join((text(self.bmc.root, "Product", 100), *self.bmc.root))
+        parts = (text(part, key, 100) for part in self.chassis for key in ("Id", "Name", "Model"))
+        names = " ".join((own, text(self.data, "Name"), root, *parts))
+        return next((name for name, pattern in _EQUIPMENT.items() if pattern.search(names)), "no server")
+
+
+def _serial(data: JsonObject) -> str:
+    serial = text(data, "SerialNumber")
+    return serial if may_be_serial(serial) else ""
+
+
+def _is_present(data: JsonObject) -> bool:
+    return text(mapping(data, "Status"), "State") != "Absent"
+
+
+def _is_dimm(data: JsonObject) -> bool:
+    """Whether a module is main memory: what is no DRAM, or HBM as of GPUs, is none."""
+    kinds = text(data, "MemoryType"), text(data, "MemoryDeviceType")
+    state = text(mapping(data, "Status"), "State")
+    return state not in ("Absent", "Disabled") and kinds[0] in ("", "DRAM") and not kinds[1].startswith("HBM")
+
+
+def _is_gpu_processor(data: JsonObject) -> bool:
+    """Whether a processor is one; some are listed as accelerators, and DSP2046 leaves open which those are."""
+    kind, names = (
+        text(data, "ProcessorType"),
+        " ".join(text(data, key, 100) for key in ("Manufacturer", "Model", "Name")),
+    )
+    if kind not in ("Accelerator", "OEM"):
+        return kind == "GPU"
+    return bool(_GPU_MODEL.search(names)) and not _EQUIPMENT["DPU"].search(names)
+
+
+def _is_gpu_by_name(device: JsonObject) -> bool:
+    names = (text(device, key, 100) for key in ("Id", "Name", "Description"))
+    return _is_present(device) and any(map(_GPU_NAME.search, names))
+
+
+def _is_gpu(bmc: Redfish, device: JsonObject) -> bool:
+    """Whether a PCIe device is one by its functions' vendor and class."""
+    paths = links(mapping(device, "Links").get("PCIeFunctions"))
+    functions = bmc.each(paths or bmc.members(link(mapping(device, "PCIeFunctions"))))
+    return any(
+        text(function, "VendorId").lower() in _GPU_VENDORS and text(function, "DeviceClass") in _GPU_CLASSES
+        for function in functions
+    )
+
+
+def _model(data: JsonObject, unnamed: str = "GPU") -> str:
+    model = text(data, "Model")
+    return model if model and model.upper() != "N/A" else unnamed

@@ -1,0 +1,219 @@
+"""A machine by Redfish (DMTF DSP0266): its system is read, reset, and told what to boot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from hpcforge.metal.bmc import BmcError, Boot, Device, JsonObject, LostAnswerError, Power, Reset, lazy_property
+from hpcforge.metal.bmc.makes import OF_MANAGER, Action, Make, Traits, actions, makes, matching
+from hpcforge.metal.bmc.override import NAMES, apply_time, mode_of, read, request
+from hpcforge.metal.bmc.service import RedfishService, link, links, mapping, printable, text
+
+SYSTEMS_S = 120.0  # for the search among several systems
+_RESETS: Mapping[Reset, tuple[str, ...]] = {
+    "on": ("On", "ForceOn"),
+    "off": ("GracefulShutdown",),
+    "hard-off": ("ForceOff",),
+}
+_STATES: Mapping[str, Power] = {"On": "on", "Off": "off", "PoweringOn": "changing", "PoweringOff": "changing"}
+
+
+@dataclass(frozen=True)
+class System:
+    """A computer system's resource as it was read, or that of its settings."""
+
+    path: str
+    data: JsonObject
+    etag: str | None
+
+
+@dataclass(frozen=True)
+class Systems:
+    """Those of one controller: the machine, and others that belong to it, such as a GPU baseboard."""
+
+    host: str | None  # the path
+    others: tuple[str, ...] = ()
+
+
+class Redfish(RedfishService):
+    """A controller that talks Redfish; see `hpcforge.metal.bmc.Controller`."""
+
+    _unnamed = ""  # the path of settings that the system does not name and that took an override
+
+    def power(self) -> Power:
+        """Read the power state. Raises `BmcError`."""
+        return _STATES.get(text(self.system().data, "PowerState"), "unknown")
+
+    def reset(self, kind: Reset) -> None:
+        """Ask for a change of power. Raises `BmcError`."""
+        target, name = self._reset_request(kind)
+        self.send("POST", target, {"ResetType": name})
+
+    def check_reset(self, kind: Reset) -> None:
+        """Raise `BmcError` where it lists its types of reset, and none of this kind."""
+        self._reset_request(kind)
+
+    def _reset_request(self, kind: Reset) -> tuple[str, str]:
+        """Return the path and the type of a reset. Raises `BmcError`."""
+        system = self.system()
+        action = _reset_of(system.data)
+        allowed, types = self._reset_types(action), _RESETS[kind]
+        if allowed:
+            types = tuple(name for name in types if name in allowed)
+            if not types:
+                raise self._error(f"it has no reset of type {' or '.join(_RESETS[kind])}", "answer")
+        else:
+            self._note("no-allowable-values")
+        target = text(action, "target", 500) or f"{system.path.rstrip('/')}/Actions/ComputerSystem.Reset"
+        return target, types[0]
+
+    def _reset_types(self, action: JsonObject) -> Sequence[object]:
+        """Return the types of reset that it lists, in the action or where that names; none if it lists none."""
+        allowed = action.get("ResetType@Redfish.AllowableValues")
+        if isinstance(allowed, list) and allowed:
+            return allowed
+        path = text(action, "@Redfish.ActionInfo", 500)
+        parameters = self.get(path).data.get("Parameters") if path else None
+        for parameter in parameters if isinstance(parameters, list) else ():
+            if isinstance(parameter, dict) and text(parameter, "Name") == "ResetType":
+                values = parameter.get("AllowableValues")
+                return values if isinstance(values, list) else []
+        return []
+
+    def boot(self) -> Boot:
+        """Read the override of the next boot. Raises `BmcError`."""
+        override = mapping(self._override(self.system()).data, "Boot")
+        boot = read(override, self.actions if text(override, "BootSourceOverrideTarget") == "UefiBootNext" else ())
+        if boot.device != "none" and text(override, "BootSourceOverrideEnabled") == "Continuous":
+            self._note("once-becomes-continuous")
+        return boot
+
+    def set_boot(self, device: Device) -> None:
+        """Ask for an override of the next boot. Raises `BmcError`."""
+        system = self.system()
+        resource = self._override(system)
+        try:
+            self._set_override(system, resource, device)
+        except LostAnswerError:
+            raise
+        except BmcError as error:
+            if error.reason != "answer" or "settings-sd" not in self.actions or resource.path != system.path:
+                raise
+            self._unnamed = f"{system.path.rstrip('/')}/SD"
+            self._set_override(system, self._read(self._unnamed), device)
+
+    def _set_override(self, system: System, resource: System, device: Device) -> None:
+        """Write an override, again where it is refused during the power-on self-test of a make that does so."""
+        boot = request(mapping(resource.data, "Boot"), device, self.actions)
+        if not mode_of(mapping(resource.data, "Boot")):
+            self._note("no-override-mode")
+        body = {"Boot": boot, **self._apply_time(system, resource)}
+        quirk = self._table["refused-in-post"]
+        until = time.monotonic() + quirk.wait_s
+        while True:
+            try:
+                etag_first = "if-match" in self.actions
+                self.send("PATCH", resource.path, body, lambda: self._read(resource.path).etag, etag_first)
+                return
+            except BmcError as error:
+                in_post = any("DuringSystemPOST" in message for message in error.details)
+                if not in_post or "retry-in-post" not in self.actions or time.monotonic() >= until:
+                    raise
+            self._note("refused-in-post")
+            time.sleep(quirk.every_s)
+
+    def starts_by_uefi(self) -> bool:
+        """Whether its firmware starts by UEFI, as far as it says. Raises `BmcError`."""
+        return mode_of(mapping(self.system().data, "Boot")) != "Legacy"
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what people should read before the machine boots from the network. Raises `BmcError`."""
+        return tuple(row.warning for row in self.makes if row.warning)
+
+    @lazy_property
+    def actions(self) -> frozenset[Action]:
+        """What is done for its make."""
+        return actions(self.makes)
+
+    @lazy_property
+    def makes(self) -> tuple[Make, ...]:
+        """The rows of makes.yaml that match it; the manager is read only where one may depend on it."""
+        system, extensions = self.system().data, list(mapping(self.root, "Oem"))
+        vendor = text(self.root, "Vendor") or (printable(extensions[0]) if len(extensions) == 1 else "")
+        traits = Traits(vendor, text(self.root, "Product"), text(system, "Manufacturer"), text(system, "Model"))
+        rows = matching(makes(), traits, OF_MANAGER)
+        if all(OF_MANAGER.isdisjoint(row.match) for row in rows):
+            return rows
+        managers = chain(
+            links(mapping(system, "Links").get("ManagedBy")), self.members(link(mapping(self.root, "Managers")))
+        )
+        manager = next(self.each(managers), {})
+        firmware = text(manager, "FirmwareVersion")
+        return matching(makes(), replace(traits, manager=text(manager, "Model"), firmware=firmware))
+
+    def _override(self, system: System) -> System:
+        """Return the resource with the override: the system's settings where those have it, else the system."""
+        if self._unnamed:
+            return self._read(self._unnamed)
+        path = link(mapping(mapping(system.data, "@Redfish.Settings"), "SettingsObject"))
+        if path:
+            settings = self._read(path)
+            # Settings may be of other things alone, such as the boot order.
+            if NAMES & mapping(settings.data, "Boot").keys():
+                self._note("settings-resource")
+                return settings
+        return system
+
+    def _apply_time(self, system: System, resource: System) -> JsonObject:
+        """Return the request that settings apply when the machine is reset, where a time can be asked for."""
+        if resource.path == system.path:
+            return {}
+        name = apply_time(mapping(system.data, "@Redfish.Settings"), resource.data)
+        if name is None:
+            raise self._error("its settings apply in a maintenance window alone, not at the next boot", "override")
+        when = {"@odata.type": "#Settings.v1_0_0.PreferredApplyTime", "ApplyTime": name}
+        return {"@Redfish.SettingsApplyTime": when} if name else {}
+
+    def system(self) -> System:
+        """Read the machine's system. Raises `BmcError`."""
+        if self.systems.host is None:
+            raise self._error("it lists no system", "answer")
+        return self._read(self.systems.host)
+
+    @lazy_property
+    def systems(self) -> Systems:
+        """The systems of this controller."""
+        collection = link(mapping(self.root, "Systems"))
+        paths = list(self.members(collection)) if collection else []
+        if len(paths) < 2:
+            return Systems(paths[0] if paths else None)
+        self._note("several-systems")
+        resources: dict[str, JsonObject] = {}
+        until = time.monotonic() + SYSTEMS_S
+        for path in paths:
+            if time.monotonic() >= until:
+                raise self._error(f"to read its {len(paths)} systems takes more than {SYSTEMS_S:g} s", "unreachable")
+            resources[path] = self.get(path).data
+        machines = {path: data for path, data in resources.items() if text(data, "SystemType") != "DPU"}
+        hosts = [path for path, data in machines.items() if text(mapping(data, "Boot"), "BootSourceOverrideEnabled")]
+        hosts = hosts or [path for path, data in machines.items() if _reset_of(data)]
+        if len(hosts) != 1:
+            names = ", ".join(path.rstrip("/").rpartition("/")[2] for path in (hosts or paths)[:8])
+            which = (
+                f"{len(hosts)} of its systems are machines"
+                if hosts
+                else "no system of it can be reset or has an override"
+            )
+            raise self._error(f"{which} ({names}): a node needs a controller of its own", "answer")
+        return Systems(hosts[0], tuple(path for path in paths if path != hosts[0]))
+
+    def _read(self, path: str) -> System:
+        answer = self.get(path)
+        return System(path, answer.data, answer.etag or text(answer.data, "@odata.etag", 200) or None)
+
+
+def _reset_of(data: JsonObject) -> JsonObject:
+    return mapping(mapping(data, "Actions"), "#ComputerSystem.Reset")

@@ -1,0 +1,136 @@
+"""What people ask for, on one machine, until it is seen to be so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hpcforge.metal.bmc import BmcError, Boot, Controller, Device, LostAnswerError, Power, Quirk, Reset, quirks
+
+Verb = Literal["on", "off", "cycle", "status", "boot-once"]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A verb and its options."""
+
+    verb: Verb
+    hard: bool = False  # off at once, not by the operating system
+    device: Device = "network"  # of boot-once
+    then_on: bool = False  # of off: refused where the machine could not be switched on again
+    limit_s: float = 180.0  # within which the operating system has to shut down, or a machine to come on
+
+
+@dataclass(frozen=True)
+class MachineState:
+    """How it is now."""
+
+    power: Power
+    boot: Boot
+    notes: tuple[str, ...] = ()
+
+
+def carry_out(controller: Controller, wish: Wish, table: Mapping[str, Quirk] | None = None) -> MachineState:
+    """Do what is asked for and see that it is so. Raises `BmcError`, with the power state that was read last."""
+    machine = _Machine(controller, table or quirks())
+    try:
+        return machine.carry_out(wish)
+    except BmcError as error:
+        error.power = machine.last
+        raise
+
+
+def override_shown(controller: Controller, device: Device, quirk: Quirk) -> Boot:
+    """Return the override of the next boot, read until it is this one or the quirk's time is over."""
+    until = time.monotonic() + quirk.wait_s
+    boot = controller.boot()
+    while boot.device != device and time.monotonic() < until:
+        time.sleep(quirk.every_s)
+        boot = controller.boot()
+    return boot
+
+
+class _Machine:
+    def __init__(self, controller: Controller, table: Mapping[str, Quirk]) -> None:
+        self.controller = controller
+        self.table = table
+        self.last: Power = "unknown"
+
+    def power(self) -> Power:
+        """Read the power state."""
+        self.last = self.controller.power()
+        return self.last
+
+    def carry_out(self, wish: Wish) -> MachineState:
+        """Do it, as `carry_out` says."""
+        if wish.verb == "boot-once":
+            return self.boot_once(wish.device)
+        if wish.verb in ("off", "cycle"):
+            self.become("off", wish)
+        if wish.verb in ("on", "cycle"):
+            self.become("on", wish)
+        power = self.power()
+        if power == "unknown":
+            raise BmcError("it tells no power state that Redfish or IPMI has", "answer")
+        return MachineState(power, self.controller.boot())
+
+    def boot_once(self, device: Device) -> MachineState:
+        """Set an override, and read it back; a request whose answer is lost is judged by that alone."""
+        power, lost = self.power(), None
+        try:
+            self.controller.set_boot(device)
+        except LostAnswerError as error:
+            lost = error
+        now = override_shown(self.controller, device, self.table["late-override"])
+        if now.device != device:
+            why = f"it took the request to boot from {device}, and forgot it: its next boot reads {now.device}"
+            hint = "choose the boot device in its firmware's settings, or update its controller"
+            raise lost or BmcError(why, "override", hint)
+        notes = () if now.once or device == "none" else ("it boots that way until `boot-once --device none`",)
+        return MachineState(power, now, notes)
+
+    def become(self, state: Literal["on", "off"], wish: Wish) -> None:
+        """Ask for a power state until it is there.
+
+        An operating system is asked once, and has all the time. A request whose answer is lost is not repeated.
+        """
+        reset: Reset = "on" if state == "on" else "hard-off" if wish.hard else "off"
+        if self.power() == state:
+            return
+        if state == "off" and (wish.then_on or wish.verb == "cycle"):
+            self.controller.check_reset("on")
+        quirk = self.table["no-effect"]
+        tries = 1 if reset == "off" else quirk.tries
+        each_s = min(quirk.wait_s, wish.limit_s)
+        for attempt in range(1, tries + 1):
+            lost = self.ask(reset)
+            if self.seen(state, wish.limit_s if lost or attempt == tries else each_s, quirk.every_s):
+                return
+            if lost:
+                raise lost
+        if reset == "off":
+            raise BmcError(
+                f"it is still {self.last} {wish.limit_s:g} s after its operating system was asked to shut down",
+                "effect",
+                "look at its console; --hard switches it off at once",
+            )
+        raise BmcError(f"it answers with success, and is still {self.last} after {tries} requests", "effect")
+
+    def ask(self, reset: Reset) -> LostAnswerError | None:
+        """Ask for a change of power; return the error of an answer that is lost."""
+        try:
+            self.controller.reset(reset)
+        except LostAnswerError as error:
+            return error
+        return None
+
+    def seen(self, state: Power, within_s: float, every_s: float) -> bool:
+        """Whether the machine is in this state before the time is over."""
+        until = time.monotonic() + within_s
+        while self.power() != state:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(min(every_s, max(0.0, until - time.monotonic())))
+        return True

@@ -1,0 +1,160 @@
+"""Machines are asked by their management controllers, and the inventory gets what it lacks."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hpcforge.blueprint.hostlist import HostlistError, expand
+from hpcforge.blueprint.inventory import BmcsSection, Inventory
+from hpcforge.errors import UsageError
+from hpcforge.metal.bmc import BmcError, Login
+from hpcforge.metal.bmc.https import certificate
+from hpcforge.metal.bmc.read_machine import read_machine, read_service
+from hpcforge.metal.bmc.redfish import Redfish
+from hpcforge.metal.machine_matching import Machine, MachineMatches, additions
+from hpcforge.metal.power import password_of, side_by_side
+from hpcforge.run.site import Site
+from hpcforge.run.site_files import Values, add_values
+from hpcforge.tally import Tallies, silent
+
+MOST = 4096  # addresses of one search
+MACHINE_S = 180.0  # for all requests to one controller, with one that restarts meanwhile (quirks.yaml: 90 s)
+INTERRUPTED = "interrupted"  # the reason of an address that had not answered by Ctrl-C
+_EMPTY = Inventory.model_construct()
+_USUAL = BmcsSection.model_construct()
+
+
+@dataclass(frozen=True)
+class Silent:
+    """An address without a machine, and why; `reason` as `BmcError` has it."""
+
+    address: str
+    why: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """Addresses to ask. `named` are those of nodes and hostlists; the others are of subnets, and get no password."""
+
+    addresses: tuple[str, ...]
+    named: frozenset[str]
+
+
+def search(site: Site, given: Sequence[str]) -> Search:
+    """Return the addresses to ask: hostlists and subnets; without any, those of the nodes. Raises UsageError."""
+    nodes = [node.bmc.address for node in site.cluster.nodes if node.bmc and node.bmc.address]
+    found = dict.fromkeys(address for text in given for address in _expanded(text)) if given else dict.fromkeys(nodes)
+    if not found:
+        raise UsageError(
+            "no address of a management controller is known", "name some, as in 10.10.0.[1-32] or 10.10.0.0/24"
+        )
+    if len(found) > MOST:
+        raise UsageError(f"{len(found)} addresses are more than {MOST}", "ask a part of them at a time")
+    hostlists = (address for text in given if "/" not in text for address in _expanded(text))
+    return Search(tuple(found), frozenset(found) & {*nodes, *hostlists})
+
+
+def _expanded(text: str) -> Sequence[str]:
+    try:
+        if "/" in text:
+            network = ipaddress.IPv4Network(text)
+            if network.num_addresses > MOST:
+                raise UsageError(f"{text} has more than {MOST} addresses", "ask a part of it at a time")
+            return [str(address) for address in network.hosts()]
+        return [str(ipaddress.IPv4Address(address)) for address in expand(text)]
+    except (ValueError, HostlistError):
+        raise UsageError(
+            f"{text} is neither IPv4 addresses nor a subnet", "as in 10.10.0.[1-32] or 10.10.0.0/24"
+        ) from None
+
+
+def ask(
+    site: Site, asked: Search, trust_new: bool, say: Callable[[Machine | Silent], None], tallies: Tallies = silent
+) -> tuple[list[Machine], list[Silent]]:
+    """Ask every address, side by side; `say` gets each as it answers, `tallies` the counts. A bad one fails alone.
+
+    `trust_new`: a named controller without a recorded certificate is believed, and gets the password once it has shown
+    a service root. Ctrl-C ends the wait: what had not answered has the reason `INTERRUPTED`.
+
+    Raises UsageError where user or password is not known.
+    """
+    of = _accesses(site, asked)
+    machines: list[Machine] = []
+    failed: list[Silent] = []
+    try:
+        with tallies("reading controllers", of.keys()) as tally:
+
+            def counted(access: Login) -> Machine | Silent:
+                with tally.part(access.address):
+                    return _ask(access, trust_new)
+
+            for found in side_by_side(counted, list(of.values())):
+                say(found)
+                if isinstance(found, Machine):
+                    machines.append(found)
+                else:
+                    failed.append(found)
+    except KeyboardInterrupt:
+        answered = {machine.address for machine in machines} | {other.address for other in failed}
+        failed += [Silent(address, "interrupted", INTERRUPTED) for address in of if address not in answered]
+    order = {address: place for place, address in enumerate(of)}
+    return (
+        sorted(machines, key=lambda machine: order[machine.address]),
+        sorted(failed, key=lambda other: order[other.address]),
+    )
+
+
+def _ask(access: Login, trust_new: bool) -> Machine | Silent:
+    machine = Redfish(access, limit_s=MACHINE_S)  # its time begins here, before the first request
+    try:
+        if access.certificate is None:
+            shown = certificate(access)
+            if access.verified and access.password and not trust_new:
+                why = f"its certificate is not recorded; it shows {shown}"
+                return Silent(access.address, why, "certificate")
+            pinned = replace(access, certificate=shown, password="")
+            make = read_service(machine.with_access(pinned))
+            if not access.password:
+                why = f"a controller ({make or 'unknown make'}) that is no node's: no password was sent"
+                return Silent(access.address, f"{why}; its certificate: {shown}", "certificate")
+            machine.access = replace(access, certificate=shown if access.verified else None)
+        return read_machine(machine, machine.access.certificate)
+    except BmcError as error:
+        if access.certificate is None and error.reason == "certificate":
+            why = "it shows a new certificate at each connection, and none is recorded: no password was sent to another"
+            return Silent(access.address, why, "answer")
+        return Silent(access.address, str(error).removeprefix(f"{access.address}: "), error.reason)
+    except Exception as error:  # as of power: one odd controller ends nothing for others
+        return Silent(access.address, f"its controller cannot be used: {type(error).__name__}", "answer")
+
+
+def _accesses(site: Site, asked: Search) -> Mapping[str, Login]:
+    inventory = site.loaded.inventory or _EMPTY
+    bmcs = inventory.bmcs or _USUAL
+    if bmcs.protocol != "redfish":
+        raise UsageError("IPMI does not describe machines", "`bmcs: {protocol: redfish}` in the inventory, to discover")
+    if bmcs.user is None:
+        raise UsageError("the user of management controllers is not known", "in the inventory: `bmcs: {user: admin}`")
+    of = {node.bmc.address: node for node in site.cluster.nodes if node.bmc and node.bmc.address}
+    password = password_of(site)
+    found = {}
+    for address in asked.addresses:
+        node = of.get(address)
+        bmc = node.bmc if node else None
+        found[address] = Login(
+            address,
+            (bmc.user if bmc else None) or bmcs.user,
+            password(node.name if node else address) if address in asked.named else "",
+            bmcs.port or 443,
+            bmc.certificate if bmc else None,
+            verified=bmcs.tls == "pinned",
+        )
+    return found
+
+
+def record(site: Site, matches: MachineMatches) -> Values:
+    """Write what the inventory lacks by now, all or nothing; return it by (node, key). Raises as `add_values` does."""
+    return add_values(site.loaded, lambda now: additions(matches, now.cluster.nodes, now.inventory or _EMPTY))

@@ -1,0 +1,246 @@
+"""dnsmasq and nginx while machines are installed: started here, in the foreground, and ended with this process."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from hpcforge.errors import ExpectedError
+from hpcforge.locks import held
+from hpcforge.metal.netboot import foreign_dhcp, server
+from hpcforge.metal.netboot.configurations import BIOS_FILE, EFI_FILE, BootNetwork, dnsmasq_conf, nginx_conf
+from hpcforge.metal.netboot.server import Boots
+
+IPXE = Path("/usr/lib/ipxe")  # of Debian's package ipxe
+PROGRAMS = {"dnsmasq": "dnsmasq-base", "nginx": "nginx-light"}  # and the packages that have them
+_ENDS_S = 10.0
+_LOG_BYTES = 1 << 20  # of a server's log, and of the older part beside it
+_DHCP_RIGHTS = "-all,+net_admin,+net_bind_service"  # to add a machine to the ARP table; for ports 67 and 69
+
+
+class NetbootError(ExpectedError):
+    """Machines cannot be served."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """What is served, where, and from which folders."""
+
+    network: BootNetwork
+    port: int
+    boots: Boots
+    place: Path  # what the servers write
+    image: Path  # kernel, initrd and file system
+    installer: bytes
+    user: str | None = "www-data"  # whom nginx runs as
+
+
+@dataclass(frozen=True)
+class Program:
+    """A server that runs, and what keeps its log."""
+
+    process: subprocess.Popen[bytes]
+    log: threading.Thread
+
+
+@contextmanager
+def serving(what: Served) -> Iterator[Callable[[], None]]:
+    """Serve while entered; yield a function that raises `NetbootError` once a server has ended or was replaced.
+
+    Raises `HeldError` where another process serves this cluster or this network interface.
+    """
+    _require_programs()
+    with alone(what):
+        _refuse_foreign_dhcp(what.network, [host.mac for host in what.boots.hosts.values()])
+        place, user = what.place, what.user if os.geteuid() == 0 else None
+        _write_files(what, user)
+        with server.serving(place / "socket", what.boots) as own:
+            if user:
+                shutil.chown(place / "socket", user)
+            dnsmasq = ["dnsmasq", "--keep-in-foreground", f"--conf-file={place}/dnsmasq.conf"]
+            with (
+                running(dnsmasq, place, unprivileged(place / "dhcp") if os.geteuid() == 0 else ()) as dhcp,
+                running(["nginx", "-p", str(place), "-c", f"{place}/nginx.conf", "-e", "stderr"], place) as http,
+            ):
+                yield lambda: _check({"dnsmasq": dhcp, "nginx": http}, place, own)
+
+
+@contextmanager
+def alone(what: Served) -> Iterator[None]:
+    """Hold the place and the interface: a second dnsmasq on it would share port 67. Raises `HeldError`."""
+    folder, name, interface = what.place.parent, what.place.name, what.network.interface
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)  # nginx's workers must reach the socket and the installer, whatever umask root has
+    hint = "wait for its end; it installs every node with a record: `hpcforge netboot want`"
+    with (
+        held(folder / f".cluster-{name}.lock", f"{name} is served to machines that boot", hint),
+        held(folder / f".interface-{interface}.lock", f"machines on {interface} are served", hint),
+    ):
+        yield
+
+
+def _write_files(what: Served, user: str | None) -> None:
+    place = what.place
+    place.mkdir(exist_ok=True)
+    place.chmod(0o711)
+    for folder in ("tftp", "bodies"):
+        (place / folder).mkdir(exist_ok=True)
+        (place / folder).chmod(0o755)
+    for name in (BIOS_FILE, EFI_FILE):
+        shutil.copyfile(IPXE / name, place / "tftp" / name)
+    (place / "installer.img").write_bytes(what.installer)
+    (place / "installer.img").chmod(0o644)
+    (place / "dnsmasq.conf").write_text(dnsmasq_conf(what.network, list(what.boots.hosts.values())))
+    (place / "dnsmasq.conf").chmod(0o644)
+    (place / "dhcp").mkdir(mode=0o700, exist_ok=True)  # its leases
+    (place / "nginx.conf").write_text(nginx_conf(what.network.address, what.port, str(place), str(what.image), user))
+
+
+def unprivileged(leases: Path) -> list[str]:
+    """Return options of setpriv for dnsmasq: an ordinary user, with the rights that DHCP needs and no others.
+
+    dnsmasq's own change of user would clear the signal that ends it with this process.
+    """
+    try:
+        account = pwd.getpwnam("dnsmasq")  # of Debian's package
+    except KeyError:
+        account = pwd.getpwuid(65534)  # the user without rights that every Debian system has
+    os.chown(leases, account.pw_uid, account.pw_gid)
+    user = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", "--no-new-privs"]
+    return [*user, *(f"--{kind}={_DHCP_RIGHTS}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
+
+
+def interface_of(address: str) -> str:
+    """The interface of this machine that has an address. Raises `NetbootError`."""
+    done = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
+    for link in json.loads(done.stdout):
+        if any(found.get("local") == address for found in link.get("addr_info", [])):
+            return str(link["ifname"])
+    raise NetbootError(f"this machine does not have the address {address}", "name one that it has: --address")
+
+
+def address_on(cidr: str) -> str:
+    """The address that this machine has on a network. Raises `NetbootError`."""
+    network = ipaddress.IPv4Network(cidr)
+    done = subprocess.run(["ip", "-j", "-4", "address"], capture_output=True, check=True)
+    links = json.loads(done.stdout)
+    found = [str(entry["local"]) for link in links for entry in link.get("addr_info", []) if "local" in entry]
+    there = [address for address in found if ipaddress.IPv4Address(address) in network]
+    if not there:
+        raise NetbootError(
+            f"this machine has no address on {cidr}, where nodes boot",
+            "give it one; `hpcforge netboot serve` takes another: --address",
+        )
+    return there[0]
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _refuse_foreign_dhcp(network: BootNetwork, macs: Sequence[str]) -> None:
+    """Refuse to be the second DHCP server of a network: machines take the offer that comes first."""
+    found = () if network.proxy else foreign_dhcp.others(network.interface, (network.address,), macs)
+    if found:
+        raise NetbootError(
+            f"another DHCP server answers on {network.interface}: {', '.join(found)}",
+            "--proxy-dhcp leaves addresses to it; or switch it off (`netboot serve` on another host is one, too)",
+        )
+
+
+def _require_programs() -> None:
+    missing = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+    if not (IPXE / BIOS_FILE).exists():
+        missing.append("ipxe")
+    if missing:
+        raise NetbootError(
+            f"this machine lacks {', '.join(missing)}", f"apt-get install --no-install-recommends {' '.join(missing)}"
+        )
+
+
+@contextmanager
+def running(argv: list[str], place: Path, privileges: Sequence[str] = ()) -> Iterator[Program]:
+    """Run a server while entered, with options of setpriv as its `privileges`; its log goes to `place`."""
+    process = subprocess.Popen(
+        ["setpriv", *privileges, "--pdeathsig", "TERM", *argv],  # it ends with this process, even if that is killed
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    log = threading.Thread(target=_keep_log, args=(process.stdout, place / f"{argv[0]}.log"), daemon=True)
+    log.start()
+    try:
+        yield Program(process, log)
+    finally:
+        _end(process)
+        log.join(_ENDS_S)
+
+
+def _keep_log(output: IO[bytes], path: Path) -> None:
+    """Keep the newest part of a server's output, however much machines make it print; the part before is in `.1`."""
+    path.unlink(missing_ok=True)
+    written = 0
+    while chunk := os.read(output.fileno(), 1 << 16):
+        with suppress(OSError), path.open("ab") as log:  # a full disk must not stop the server
+            log.write(chunk)
+        written += len(chunk)
+        if written > _LOG_BYTES:
+            written = 0
+            with suppress(OSError):
+                path.replace(path.with_name(f"{path.name}.1"))
+    output.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a server and its workers: those of nginx outlive a master that was killed, and hold its port."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        until = time.monotonic() + _ENDS_S
+        while time.monotonic() < until:
+            process.poll()
+            os.killpg(process.pid, 0)  # raises once none of them is left
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _check(programs: Mapping[str, Program], place: Path, own: Callable[[], bool]) -> None:
+    for name, program in programs.items():
+        if program.process.poll() is not None:
+            program.log.join(1.0)  # workers that outlive it keep its log open
+            log = place / f"{name}.log"
+            said = log.read_text("utf-8", "replace").strip().splitlines()[-3:] if log.exists() else []
+            raise NetbootError(
+                f"{name} has ended: {' | '.join(said)}",
+                f"{place}/{name}.log has more; another server may have its port",
+            )
+    if not own():
+        raise NetbootError(
+            f"requests to {place}/socket do not reach the server that was started there",
+            "another process removed or replaced it: end that, then serve again",
+        )
+
+
+def started(check: Callable[[], None], seconds: float = 1.0) -> None:
+    """Raise `NetbootError` if a server ends within its first moments, as where its port is taken."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        check()
+        time.sleep(0.1)

@@ -1,0 +1,1 @@
+"""What the head keeps of runs: the lease, the history and the verdicts."""

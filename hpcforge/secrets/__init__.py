@@ -1,0 +1,1 @@
+"""A site's secrets: the file that holds them, certificates, and where they go."""
