@@ -4,7 +4,7 @@
 
 It can be run again, and on a branch from before the renames: what has its new name already is left alone. Table:
 
-    modules: {plan/felt.py: plan/job_impact.py}      # below hpcforge/; tests/unit/PACKAGE/test_MODULE.py follows
+    modules: {plan/felt.py: plan/diff.py}      # below hpcforge/; tests/unit/PACKAGE/test_MODULE.py follows
     names: {plan/felt.py: {felt: affecting_jobs}}    # classes, functions, constants of a module, by its old path
     attributes: {does: apply_verb}                   # methods and fields; of every class that has one, and every use
     loops: {hpcforge/plan/felt.py: [[one, step, plan.steps]]}  # old, new, what is iterated over
@@ -59,7 +59,7 @@ class Module:
 
 
 def module_name(path: str) -> str:
-    """`plan/job_impact.py` -> `hpcforge.plan.job_impact`."""
+    """`plan/diff.py` -> `hpcforge.plan.diff`."""
     return ".".join([PACKAGE, *Path(path).with_suffix("").parts]).removesuffix(".__init__")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
@@ -10,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.atomic import write_atomically
+from hpcforge.blueprint.hardware import Gpu
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.smoke_tests import Level
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.node_selection import tests_named
 from hpcforge.cli.signals import in_good_order
 from hpcforge.cli.site import open_site, say_not_rehearsed
-from hpcforge.cli.verification import gpu_models, verification_report
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.model import Cluster
+from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.design.fabric.as_built import compare
@@ -28,24 +29,113 @@ from hpcforge.design.fabric.port_numbering import PortFacts, possible_lanes
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
+from hpcforge.report.blamed_parts import blamed_parts, node_identities
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.event_stream import beside_document
 from hpcforge.report.junit import junit
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import one_line
 from hpcforge.report.verdicts_text import baseline_lines, verdicts_text
-from hpcforge.report.verification import Report, document
+from hpcforge.report.verification import (
+    SCHEMA_VERSION,
+    Report,
+    ReportedVerdict,
+    Source,
+    document,
+    not_tested,
+    reported_verdict,
+)
 from hpcforge.report.verification_html import verification_page
+from hpcforge.run.commit import commit_of
 from hpcforge.run.expectations import Expectations
 from hpcforge.run.neighbours import ask
 from hpcforge.run.observe import UNREACHABLE
-from hpcforge.run.site import compile_site, open_engines, site_roles
+from hpcforge.run.site import Site, compile_site, open_engines, site_roles
+from hpcforge.run.smoke_tests import Reached
 from hpcforge.run.verify import Usable, Verification, VerifyRequest, expectations, keep, look, verify_now
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.verify.baselines import VERIFICATIONS_PATH, Baseline
 from hpcforge.verify.cabling import CablingError, read_saved
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdict_records import Recorded
+
+# The report of a verification, put together from the site, what was asked and what was found.
+
+
+_SHOWN = ("kernel", "driver", "firmware", "torch", "slurm", "hardware")  # of a fingerprint
+
+
+def gpu_models(site: Site) -> Mapping[str, Gpu]:
+    """The GPUs of the catalog and of the blueprint, by model."""
+    return site.loaded.room.catalog.gpus
+
+
+def verification_report(
+    site: Site, usable: Usable, what: VerifyRequest, done: Verification, expected: Expectations
+) -> Report:
+    """All that the page, the JUnit file and the JSON are made from."""
+    cluster = site.cluster
+    tests = cluster.acceptance.tests if cluster.acceptance else ()
+    by_name = {test.name: test for test in tests}
+    verdicts = [_reported(by_name[result.verdict.test], result, expected, usable) for result in done.tests.reached]
+    earlier = [kept.last for kept in usable.recorded.kept]
+    prints = [expected.fingerprint(by_name[result.verdict.test], result.verdict) for result in done.tests.reached]
+    why = f"not among {', '.join(what.names)}" if what.names else f"beyond the level {what.level}"
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        cluster=cluster.name,
+        source=source(site),
+        hpcforge=done.run.hpcforge,
+        who=done.run.who,
+        began_s=round(done.began_s, 1),
+        ended_s=round(done.ended_s, 1),
+        level=what.level,
+        verdicts=tuple(verdicts),
+        left_out={**usable.out, **{node: f"in use: {job}" for node, job in done.busy.items()}},
+        missing=missing(site.cluster, usable, what),
+        fell_out=done.tests.fell_out,
+        drained=done.drained,
+        not_drained=done.not_drained,
+        resumed=done.resumed,
+        not_tested=not_tested(done.tests, tests, why),
+        software={key: ", ".join(sorted({each[key] for each in prints} - {""})) for key in _SHOWN},
+        baseline=expected.baseline.name if expected.baseline else None,
+        history=usable.kept.runs[-20:],
+        identities=node_identities(cluster.nodes, expected.facts, (*earlier, *verdicts), blamed_parts(verdicts)),
+    )
+
+
+def missing(cluster: Cluster, usable: Usable, what: VerifyRequest) -> dict[str, str]:
+    """Return the nodes that a verification is for and that are unreachable or take no job, with the reasons."""
+    down = {worker.node for worker in usable.down}
+    out = {node: why for node, why in usable.out.items() if node in down or why.startswith(UNREACHABLE)}
+    return {
+        node: why for node, why in out.items() if what.limit is None or node in {*what.limit, cluster.slurm.controller}
+    }
+
+
+def _reported(test: SmokeTest, result: Reached, expected: Expectations, usable: Usable) -> ReportedVerdict:
+    kept = usable.recorded.of(test)
+    before = kept.last if kept and kept.last.passed else None
+    return reported_verdict(test, result.verdict, expected.differs(test, result.verdict), before)
+
+
+def source(site: Site) -> Source:
+    """The files of a site by digest, and their commit."""
+    loaded, inventory, commit = site.loaded, site.own_inventory, commit_of(*site.files)
+    return Source(
+        str(loaded.blueprint_path),
+        _sha256(loaded.blueprint_path, *loaded.included),
+        str(inventory) if inventory else None,
+        _sha256(inventory) if inventory else None,
+        commit.id if commit else None,
+        commit.dirty if commit else False,
+    )
+
+
+def _sha256(*paths: Path) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _STOPPING = "ending the tests; press again to stop at once"

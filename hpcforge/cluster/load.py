@@ -29,9 +29,9 @@ from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
 from hpcforge.cluster.gpu_checks import driver_findings
-from hpcforge.cluster.interface_checks import interface_findings
+from hpcforge.cluster.hardware_checks import memory_findings
+from hpcforge.cluster.interface_checks import interface_findings, route_findings
 from hpcforge.cluster.key_files import key_file_problems, key_lines
-from hpcforge.cluster.memory_checks import memory_findings
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
@@ -39,7 +39,6 @@ from hpcforge.cluster.release_checks import release_findings
 from hpcforge.cluster.remaining_errors import MAX_JUDGED, design_errors, valid_parts
 from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
-from hpcforge.cluster.route_checks import route_findings
 from hpcforge.cluster.rule_diagnostics import diagnostic, remark
 from hpcforge.cluster.slurm_checks import topology_findings
 from hpcforge.cluster.smoke_tests import impossible_tests, programs

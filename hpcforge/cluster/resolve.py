@@ -33,13 +33,37 @@ from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.select import words, worker_words
 from hpcforge.cluster.shards import shards
 from hpcforge.cluster.storage import FileSystem, LocalDrives, on_volumes, size_mb
-from hpcforge.cluster.system_reserve import usual_cores, usual_memory_mib
 from hpcforge.design.fabric.graph import Fabric
 from hpcforge.design.fabric.metrics import oversubscription
 from hpcforge.design.fabric.topology_conf import compute_fabric, further_fabrics, topologies
 from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights, with_tests
 from hpcforge.slurm.second_settings import implied_settings, slurmdbd_settings, tracked_traffic
+
+# What the operating system keeps of a worker where the blueprint does not say. Pure.
+
+
+_CORES_OF_A_LARGE_SOCKET = 16  # below that a core is more than is given away unasked
+
+
+def usual_cores(sockets: int, cores_per_socket: int) -> int:
+    """Cores: one of each socket of 16 or more, none of smaller ones, of which one would be a large share.
+
+    Source: CSCS Alps, one core of each module of 72 for system processes (eth-cscs/cscs-docs, docs/guides/gb2025.md).
+    Slurm's own default is none (slurm.conf(5), CoreSpecCount).
+    """
+    return sockets if cores_per_socket >= _CORES_OF_A_LARGE_SOCKET else 0
+
+
+def usual_memory_mib(memory_gib: int) -> int:
+    """Memory, MiB: 400, and 30 for each GiB of the node.
+
+    Linux itself takes about 16 MiB of each GiB before it shows any; the rest is for daemons. Source: the machine sizes
+    of slurm-gcp (SchedMD and Google, `util.py`). Azure CycleCloud and AWS ParallelCluster keep 5 % (of 2 TiB 102 GiB
+    instead of 60).
+    """
+    return 400 + 30 * memory_gib
+
 
 _NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
 _ROCE_DSCP = 26  # as UCX marks by itself

@@ -2,14 +2,136 @@
 
 from __future__ import annotations
 
+import http.client
+import os
+import time
+import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO, Any
+from urllib.error import HTTPError
 
-from hpcforge.downloads.download_store import FetchError, is_there
-from hpcforge.downloads.downloads import download
+from hpcforge.downloads.download_store import FetchError, accept, is_there, sha256_of
 from hpcforge.downloads.wheels import fetch_wheels
+from hpcforge.locks import file_lock
 from hpcforge.plan.desired import Artifact
 from hpcforge.tally import Tallies, silent
+
+# Artifacts by their address: what has come of one is kept, and gone on with the next time.
+
+
+_SILENCE_S = 20.0  # without a byte, after which the connection counts as lost
+_PATIENCE_S, _SLOWEST = 60.0, 1000  # from then on fewer bytes a second, on average, count as lost, too
+_ATTEMPTS = 4  # each goes on where the one before ended
+_PAUSE_S = 1.0
+_LIMIT_BYTES = 256 * 10**9  # of one whose size is not pinned
+_CHUNK = 1 << 20
+_TOLD_S = 1.0
+
+
+class _CutOffError(Exception):
+    """Less came than was to come."""
+
+
+def download(artifact: Artifact, folder: Path, progress: Callable[[str], None]) -> None:
+    """Bring an artifact into `folder`, by the operator's own way to the net (proxies of the environment).
+
+    Raises `FetchError` where it cannot be had or is not what is pinned, OSError for the folder.
+    """
+    arriving = folder / f".{artifact.sha256}.arriving"
+    busy = f"another hpcforge fetches {artifact.name}: waiting for it"
+    with file_lock(arriving, lambda: progress(busy)) as file:
+        if is_there(artifact, folder):  # another hpcforge has brought it meanwhile
+            arriving.unlink()
+            return
+        went_on = file.seek(0, os.SEEK_END) > 0
+        _bring(artifact, file, progress)
+        if went_on and sha256_of(arriving) != artifact.sha256:
+            file.truncate(0)  # what was there of it may have been the beginning of another file
+            _bring(artifact, file, progress)
+        accept(artifact, arriving, folder)
+
+
+def _bring(artifact: Artifact, file: IO[bytes], progress: Callable[[str], None]) -> None:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return _go_on(artifact, file, progress)
+        except HTTPError as error:
+            error.close()
+            if error.code < http.client.INTERNAL_SERVER_ERROR or attempt == _ATTEMPTS:
+                raise _failed(artifact, f"{error.code} {error.reason}") from None
+        except _CutOffError as error:
+            if attempt == _ATTEMPTS:
+                raise _failed(artifact, str(error)) from None
+        progress(f"{artifact.name}: the connection was lost; going on")
+        time.sleep(_PAUSE_S)
+    return None
+
+
+def _go_on(artifact: Artifact, file: IO[bytes], progress: Callable[[str], None]) -> None:
+    """Append to what has come so far; from the beginning where the server cannot go on."""
+    had = file.seek(0, os.SEEK_END)
+    if had and had == artifact.size_bytes:
+        return
+    try:
+        answer = _ask(artifact.source, had)
+    except HTTPError as error:
+        if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE or not had:
+            raise
+        error.close()  # it is whole already, or another one: that is seen once it has come again
+        answer = _ask(artifact.source, 0)
+    with answer:
+        if getattr(answer, "status", None) != http.client.PARTIAL_CONTENT:
+            file.truncate(0)
+            had = 0
+        _copy(artifact, answer, file, had, progress)
+
+
+def _ask(source: str, had: int) -> Any:
+    request = urllib.request.Request(source, headers={"Range": f"bytes={had}-"} if had else {})  # noqa: S310 - schemes are checked where roles are read
+    try:
+        return urllib.request.urlopen(request, timeout=_SILENCE_S)  # noqa: S310
+    except HTTPError:
+        raise
+    except (OSError, http.client.HTTPException) as error:
+        raise _CutOffError(str(getattr(error, "reason", error))) from None
+
+
+def _copy(artifact: Artifact, answer: Any, file: IO[bytes], had: int, progress: Callable[[str], None]) -> None:
+    length = answer.headers.get("Content-Length")
+    whole = had + int(length) if length is not None and length.isdigit() else None
+    limit = artifact.size_bytes if artifact.size_bytes is not None else _LIMIT_BYTES
+    if whole is not None and whole > limit:
+        raise _failed(artifact, f"it has {whole} bytes there, the limit is {limit}")
+    told = began = time.monotonic()
+    before = had
+    while chunk := _read(answer):
+        had += len(chunk)
+        if (took_s := time.monotonic() - began) > _PATIENCE_S and had - before < _SLOWEST * took_s:
+            raise _CutOffError(f"fewer than {_SLOWEST} bytes a second came")
+        if had > limit:
+            raise _failed(artifact, f"it has more than {limit} bytes there")
+        file.write(chunk)
+        if time.monotonic() - told >= _TOLD_S:
+            told = time.monotonic()
+            progress(f"fetching {artifact.name}: {had / 1e6:.0f} MB" + (f" of {whole / 1e6:.0f}" if whole else ""))
+    file.flush()
+    if whole is not None and had < whole:
+        raise _CutOffError(f"{had} bytes of {whole} came")
+
+
+def _read(answer: Any) -> bytes:
+    try:
+        return bytes(answer.read1(_CHUNK))  # what has come: `read` waits for all of a chunk
+    except (OSError, http.client.HTTPException) as error:
+        raise _CutOffError(str(error)) from None
+
+
+def _failed(artifact: Artifact, why: str) -> FetchError:
+    return FetchError(
+        f"{artifact.name} could not be fetched from {artifact.source}: {why}",
+        "check that this host can reach it (through https_proxy, if set), and that the role's address is still valid",
+    )
 
 
 def fetch(

@@ -1,6 +1,6 @@
 """The kinds of labs, and what one has to do.
 
-`up`, `down`, `status`, `save` and `restore` (`hpcforge.lab.lab`) and how one enters (`hpcforge.lab.access`) are the
+`up`, `down`, `status`, `save` and `restore` (`hpcforge.lab.lab`) and how one enters (`hpcforge.lab.lab`) are the
 same for all: subnet and bridge, package proxy, what is written down, which disks a save names. A kind is the layer
 below: the form of a node, its start and stop, and its disks. It is a module `hpcforge.lab.NAME`, which nothing
 else imports, with its name in `hpcforge.blueprint.lab_kinds` and its row here.

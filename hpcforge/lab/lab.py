@@ -15,9 +15,12 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal
 
+import yaml
+
+from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
-from hpcforge.lab import host, network, packages, saves, state, target_state
-from hpcforge.lab.access import make_key, write_access_files
+from hpcforge.lab import host, packages, saves, state, subnets, target_state
+from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError, UnknownKindError
 from hpcforge.lab.host_paths import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
 from hpcforge.lab.kinds import KINDS, kind_of
@@ -27,6 +30,35 @@ from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.subnets import choose_subnet, parse_cidr
 from hpcforge.lab.trees import remove_tree
 from hpcforge.tally import Tallies, silent
+
+# How to get into a lab's nodes: keys, host keys, inventory.
+
+
+def make_key(lab: Lab) -> None:
+    """The lab's own key pair, once."""
+    if not (lab.key.exists() and lab.key.with_name("key.pub").exists()):
+        lab.key.unlink(missing_ok=True)
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"hpcforge lab {lab.name}", "-f", lab.key)
+
+
+def write_access_files(lab: Lab) -> None:
+    """known_hosts of all nodes that were ever started; the inventory of those in the blueprint."""
+    keys = {node.name: key for node in lab.nodes if (key := kind_of(lab).host_key(lab, node)) is not None}
+    lines = [f"{lab.node(name).address},{name} {key}\n" for name, key in keys.items()]
+    write_atomically(lab.known_hosts, "".join(lines))
+    inventory = {
+        "schema": 1,
+        "access": {"key": str(lab.key)},
+        "networks": {lab.network: {"cidr": lab.cidr}},
+        "nodes": {
+            name: {"address": lab.node(name).address, "host_keys": [keys[name]]}
+            for name in lab.in_blueprint
+            if name in keys
+        },
+    }
+    heading = f"# Written by `hpcforge rehearse up` for lab {lab.name}.\n"
+    write_atomically(lab.inventory, heading + yaml.safe_dump(inventory, sort_keys=False, width=1000))
+
 
 __all__ = [
     "Lab",
@@ -261,7 +293,7 @@ def _go_on(lab: Lab, progress: Progress) -> Lab:
 def _reach(lab: Lab, sources: Sequence[str], progress: Progress) -> Lab:
     """Have the proxy pass these sources, and write down which of them this host reaches through it."""
     lab = replace(lab, sources=dict.fromkeys(sources, False))
-    network.ensure_bridges(lab)
+    subnets.ensure_bridges(lab)
     packages.ensure_proxy(lab)
     lab = replace(lab, sources=packages.reached(lab))
     state.save(lab)
@@ -272,7 +304,7 @@ def _reach(lab: Lab, sources: Sequence[str], progress: Progress) -> Lab:
 
 def _run(lab: Lab, names: Sequence[str], progress: Progress, tallies: Tallies = silent) -> None:
     """Have these nodes running and answering."""
-    network.ensure_bridges(lab)
+    subnets.ensure_bridges(lab)
     packages.ensure_proxy(lab)
     kind_of(lab).lay_out(lab, progress)
     nodes = [lab.node(name) for name in dict.fromkeys(names)]
@@ -344,7 +376,7 @@ def _new_lab(
     progress: Progress,
 ) -> Lab:
     wanted = parse_cidr(request.cidr)
-    taken = [*network.taken_subnets(), *(lab.network_address for lab in others), *request.avoid]
+    taken = [*subnets.taken_subnets(), *(lab.network_address for lab in others), *request.avoid]
     subnet = choose_subnet(wanted, taken)
     if subnet != wanted:
         progress(f"{wanted} is taken on this host: the lab gets {subnet}")
@@ -416,13 +448,13 @@ def _remove(name: str, progress: Progress) -> None:
     """Remove all of a lab, found by what is on the host rather than by what is written down."""
     directory = lab_directory(name)
     lab = _readable(name)
-    bridges = network.bridges_of(name) | ({lab.tag} if lab else set())
+    bridges = subnets.bridges_of(name) | ({lab.tag} if lab else set())
     kinds = [kind_of(lab)] if lab else list(KINDS.values())  # all: nothing says of which it is
     for kind in kinds:
         kind.remove(directory, bridges)
     packages.stop_proxy(name)
     for bridge in bridges:
-        network.remove_bridge(bridge)
+        subnets.remove_bridge(bridge)
     existed = directory.exists()
     if (nodes := directory / "nodes").exists():
         remove_tree(nodes)  # may take long, and other labs need not wait for it

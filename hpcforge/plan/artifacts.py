@@ -52,7 +52,7 @@ def served(cluster: Cluster, depot: Role | None, by_role: Iterable[tuple[Role, I
             first, same = found.setdefault(artifact.name, (role, artifact))
             if same != artifact:
                 raise role.wrong(f"artifact {artifact.name} differs from the one of role {first.name}", ("artifacts",))
-    if not found or depot is None:  # a role that has some needs a depot, see `hpcforge.plan.role_order`
+    if not found or depot is None:  # a role that has some needs a depot, see `hpcforge.plan.contributions`
         return DepotContents()
     service = service_of(depot)
     host = cluster.services[service].host if service in cluster.services else None

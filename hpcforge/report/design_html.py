@@ -7,23 +7,188 @@ searches tables of cables (`fabric_html`), should both ever fail.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from xml.etree import ElementTree as ET
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.cabling import Cabled
-from hpcforge.design.facility.design import Remark, Severity
+from hpcforge.design.facility.design import FeedLoad, RackDesign, Remark, Severity
 from hpcforge.report import design_svg, fabric_html, fabric_svg, fabric_words, storage_text
 from hpcforge.report import design_words as words
-from hpcforge.report.design_charts import feed_rows, room
+from hpcforge.report.design_words import amps, names, power, share
 from hpcforge.report.fabric_words import CABLES
 from hpcforge.report.pages import page_environment
 from hpcforge.report.similar_racks import Alike, alike, in_row_order
 from hpcforge.report.text import clean, plural
+
+# Bars of load against limit, and the heat map of the room: what is drawn, and the words that say the same.
+
+
+_WIDE = 1000.0  # of a bar in its own units; the page stretches it
+_STEPS = 5  # shades of the heat map, least first
+_LEAST_STEP_W = 5_000.0  # so that a small room does not look hot
+_NONE = "\N{EN DASH}"
+_IN_A_LINE = 20  # racks of a large room in one line
+
+
+@dataclass(frozen=True)
+class LoadBar:
+    """A load against its limit. `over` says that it is above; texts carry units."""
+
+    label: str
+    bar: str  # inline SVG
+    load: str
+    lost: str
+    limit: str
+    left: str
+    over: bool
+
+
+@dataclass(frozen=True)
+class FeedRows:
+    """A feed: its own row, then one for each phase. `over` says that one is above its limit, and when; else ""."""
+
+    feed: FeedLoad
+    rows: tuple[LoadBar, ...]
+    over: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One rack in the heat map. `shade` is from 0 (no load) to 5."""
+
+    rack: RackDesign
+    place: int  # from 1, in row order
+    shade: int
+    over: bool
+
+
+@dataclass(frozen=True)
+class RoomLine:
+    """Some neighbours of a large room, in one line."""
+
+    names: str
+    cells: tuple[Cell, ...]
+    said: str  # "40.8 kW each", "12.0 kW to 40.8 kW"
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """The heat map. `legend` gives for each shade the range it stands for."""
+
+    cells: tuple[Cell, ...]
+    lines: tuple[RoomLine, ...]
+    legend: tuple[str, ...]
+
+
+def feed_rows(design: Design) -> tuple[FeedRows, ...]:
+    """All feeds, watts to one scale, amperes to another."""
+    watts = _scale((f.load_w, f.load_w_one_lost, f.limit_w) for f in design.feeds)
+    amperes = _scale((p.load_a, p.load_a_one_lost, p.limit_a) for f in design.feeds for p in f.phases)
+    judged = design.power.survive != "none"
+    rows = (_feed(feed, watts, amperes, judged) for feed in design.feeds)
+    if len(design.feeds) > 1:
+        return tuple(rows)
+    return tuple(replace(feed, rows=tuple(replace(row, lost=_NONE) for row in feed.rows)) for feed in rows)
+
+
+def _feed(feed: FeedLoad, watts: float, amperes: float, judged: bool) -> FeedRows:
+    whole = _row("Feed", (feed.load_w, feed.load_w_one_lost, feed.limit_w), watts, power, judged)
+    phases = (_row(p.name, (p.load_a, p.load_a_one_lost, p.limit_a), amperes, amps, judged) for p in feed.phases)
+    return FeedRows(feed, (whole, *phases), _over(feed, judged))
+
+
+def _over(feed: FeedLoad, judged: bool) -> str:
+    loads = [(feed.load_w, feed.load_w_one_lost, feed.limit_w)]
+    loads += [(phase.load_a, phase.load_a_one_lost, phase.limit_a) for phase in feed.phases]
+    limited = [(load, lost, limit) for load, lost, limit in loads if limit is not None]
+    if any(load > limit for load, _, limit in limited):
+        return "over its limit"
+    return "over its limit with one feed lost" if judged and any(lost > limit for _, lost, limit in limited) else ""
+
+
+def _row(
+    label: str,
+    figures: tuple[float, float, float | None],
+    scale: float,
+    say: Callable[[float | None], str],
+    judged: bool,
+) -> LoadBar:
+    """`judged` says whether the load with one feed lost must stay below the limit too."""
+    load, lost, limit = figures
+    most = max(load, lost) if judged else load
+    over = limit is not None and most > limit
+    left = "" if limit is None else f"over by {say(most - limit)}" if over else say(limit - most)
+    of = f" ({share(load, limit)})" if limit else ""
+    texts = (f"{say(load)}{of}", say(lost), "not given" if limit is None else say(limit))
+    return LoadBar(label, _bar(load, lost, limit, scale, judged), *texts, left, over)
+
+
+def _bar(load: float, lost: float, limit: float | None, scale: float, judged: bool) -> str:
+    """Load, what is added when one feed is lost, what of it is above the limit, and the limit as a line."""
+    svg = ET.Element("svg", {"class": "bar", "viewBox": f"0 0 {_WIDE:.0f} 20", "preserveAspectRatio": "none"})
+    svg.set("aria-hidden", "true")  # the numbers beside it say the same
+    _piece(svg, 0, _WIDE, "track", 6, 8)
+    _piece(svg, 0, _WIDE * load / scale, "load", 2, 16)
+    _piece(svg, _WIDE * load / scale, _WIDE * max(lost, load) / scale, "lost", 2, 16)
+    if limit is not None:
+        x = _WIDE * limit / scale
+        _piece(svg, x, _WIDE * load / scale, "over", 2, 16)
+        if judged:
+            _piece(svg, max(x, _WIDE * load / scale), _WIDE * lost / scale, "over-lost", 2, 16)
+        ET.SubElement(svg, "line", {"class": "limit", "x1": f"{x:.1f}", "x2": f"{x:.1f}", "y1": "0", "y2": "20"})
+    return ET.tostring(svg, encoding="unicode")
+
+
+def _piece(svg: ET.Element, start: float, end: float, kind: str, y: int, height: int) -> None:
+    if end > start:
+        size = {"x": f"{start:.1f}", "width": f"{end - start:.1f}", "y": str(y), "height": str(height)}
+        ET.SubElement(svg, "rect", {"class": kind, **size})
+
+
+def _scale(figures: Iterable[tuple[float | None, ...]]) -> float:
+    """What the full width of a bar stands for: a little more than the largest figure, so that a limit shows."""
+    return 1.02 * max((value for group in figures for value in group if value is not None), default=0) or 1.0
+
+
+def room(design: Design, *, large: bool) -> HeatMap:
+    """Return the heat map of all racks in row order; of a large room also in lines of neighbours."""
+    racks = in_row_order(design)
+    step = _step(max((rack.power_w for rack in racks), default=0))
+    cells = tuple(_cell(rack, place, step) for place, rack in enumerate(racks, 1))
+    starts = range(0, len(cells), _IN_A_LINE) if large else ()
+    lines = tuple(_line(cells[start : start + _IN_A_LINE]) for start in starts)
+    legend = ("none", *(f"to {power(step * (shade + 1))}" for shade in range(_STEPS)))
+    return HeatMap(cells, lines, legend)
+
+
+def _cell(rack: RackDesign, place: int, step: float) -> Cell:
+    limits = [limit for limit in (rack.limit_w, rack.cooling_limit_w) if limit is not None]
+    shade = min(math.ceil(rack.power_w / step - 1e-9), _STEPS)
+    return Cell(rack, place, max(shade, 0), any(rack.power_w > limit for limit in limits))
+
+
+def _line(cells: Sequence[Cell]) -> RoomLine:
+    loads = [cell.rack.power_w for cell in cells]
+    least, most = power(min(loads)), power(max(loads))
+    over = sum(cell.over for cell in cells)
+    said = f"{most} each" if least == most else f"{least} to {most}"
+    return RoomLine(names([c.rack.name for c in cells]), tuple(cells), said + (f"; {over} over limit" if over else ""))
+
+
+def _step(most_w: float) -> float:
+    """A round number of watts, of which five cover the highest rack."""
+    if most_w <= _LEAST_STEP_W * _STEPS:
+        return _LEAST_STEP_W
+    size = 10.0 ** math.floor(math.log10(most_w / _STEPS))
+    return next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor * _STEPS >= most_w * (1 - 1e-9))
+
 
 _DRAWN_EACH = 64  # racks; above it those that are alike are drawn once, and tables of more kinds are folded
 _MOST_DRAWN = 64  # drawings of a large site

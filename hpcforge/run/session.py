@@ -34,7 +34,7 @@ _TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a 
 _LOOK_BACK = 100  # runs that the time of the next is guessed from
 
 
-class Arrivals(Protocol):
+class InstallingNodes(Protocol):
     """Nodes that get their operating system meanwhile: `hpcforge.metal.arrivals`, which few runs need to import."""
 
     site: Site  # with the host keys of the nodes that have one
@@ -77,7 +77,7 @@ def apply_site(
     listener: Operator,
     stop: Callable[[], bool],
     exit_code: Callable[[ApplyResult, bool], int],
-    arrivals: Arrivals | None = None,
+    arrivals: InstallingNodes | None = None,
 ) -> Finished:
     """Look, ask, do and record; `stop` turns true when no more should be begun.
 
@@ -111,7 +111,7 @@ class _Session:
         listener: Operator,
         stop: Callable[[], bool],
         until_end: ExitStack,
-        arrivals: Arrivals | None,
+        arrivals: InstallingNodes | None,
     ) -> None:
         self.site, self.goal, self.choice, self.wishes = site, wanted, choice, wishes
         self.engines, self.listener, self.stop, self.until_end = engines, listener, stop, until_end

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from math import ceil
+from types import FrameType
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.smoke_tests import Level
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine
+from hpcforge.errors import ExpectedError
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.test_selection import DeferredTests, PassedNodes, SmokeRun, SmokeRuns, Verify, smoke_runs
 from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.records.verdict_store import store_verdicts
-from hpcforge.run.time_limit import within
 from hpcforge.tally import Tally
 from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Head
@@ -27,6 +31,60 @@ from hpcforge.verify.lines import SECOND_RUN_S, References, needs_second_run, of
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict
 from hpcforge.verify.verify import PENDING_S, Progress, launched_as, verify
+
+# An end in time, also for work that would never end by itself: a loop of this process, or a wait without an end.
+
+
+_STDERR = 2
+CLEANUP_S = 180.0  # to cancel jobs and to remove reservations, once the time is over
+
+
+class TimeLimitError(ExpectedError):
+    """The work did not end within its time limit; names what it waited for."""
+
+    hint = "its jobs are cancelled, its reservation is removed; run the command again"
+
+
+class _TimeOver(BaseException):
+    """Raised wherever the work is; no handler of errors takes it."""
+
+
+@contextmanager
+def within(limit_s: float, waits_for: Callable[[], str], *, cleanup_s: float = CLEANUP_S) -> Iterator[None]:
+    """End the work inside after `limit_s` seconds, wherever it is; its own `finally` clauses run.
+
+    Where these do not end within `cleanup_s` either, the process ends with status 1, and prints what may be left.
+    Works in the main thread, where Python handles signals; elsewhere nothing is limited.
+
+    Raises:
+        TimeLimitError: the time was over.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    over = False
+
+    def alarm(_number: int, _frame: FrameType | None) -> None:
+        nonlocal over
+        if over:
+            message = f"error: jobs may not be cancelled: {waits_for()}; on the head: squeue, scancel\n"
+            os.write(_STDERR, message.encode(errors="replace"))
+            os._exit(1)
+        over = True
+        signal.setitimer(signal.ITIMER_REAL, cleanup_s)
+        raise _TimeOver
+
+    before = signal.signal(signal.SIGALRM, alarm)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    except _TimeOver:
+        limit = f"{limit_s / 60:.0f} min" if limit_s >= 60 else f"{limit_s:g} s"
+        raise TimeLimitError(f"not ended after {limit}, the sum of the time limits: {waits_for()}") from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
 
 _START_S = 60.0  # for a job to start and to end
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import groupby
@@ -14,18 +15,184 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 from pydantic import TypeAdapter, ValidationError
 
+from hpcforge import bundled
 from hpcforge.blueprint import values as v
+from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.edit import quoted
+from hpcforge.blueprint.hardware import Gpu
 from hpcforge.blueprint.hostlist import expand, fold
-from hpcforge.catalog import load_catalog
+from hpcforge.blueprint.node_sets import EACH_PARTITION
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.smoke_tests import load_smoke_tests
+from hpcforge.blueprint.values import limit_s, minutes
+from hpcforge.catalog import Catalog, load_catalog
+from hpcforge.catalog.compatibility import Component, load_compatibility
+from hpcforge.catalog.nvidia import archive_name
+from hpcforge.software.solve import MATCHED, StatedComponent, is_error, judge
 from hpcforge.starter.accounts import SiteAccounts, usual_accounts
-from hpcforge.starter.drivers import installed_driver, present_driver, pytorch_version
 from hpcforge.starter.gpus import own_models
-from hpcforge.starter.hardware import USUAL_CPU, TemplateFabric, machine_hardware, server_hardware
-from hpcforge.starter.machines import USUAL_SYSTEM, SiteAccess, SiteFile, SiteMachine, StarterError, guessed_head
+from hpcforge.starter.hardware import USUAL_CPU, HardwareChoice, TemplateFabric, machine_hardware, server_hardware
+from hpcforge.starter.machines import (
+    ALL,
+    USUAL_SYSTEM,
+    SiteAccess,
+    SiteFile,
+    SiteMachine,
+    SitePartition,
+    StarterError,
+    guessed_head,
+)
 from hpcforge.starter.site_networks import inventory_parts, way_in, with_networks
-from hpcforge.starter.slurm_lines import node_keys, slurm_words
+
+# What a draft has of Slurm: keys of nodes, partitions, settings, and where acceptance tests can run. Pure.
+
+
+_USUAL = 'main: {nodes: all, default: true, max_time: "2-00:00:00"}'
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
+_TESTS = ("memory_copy", "allreduce", "train_ddp")
+
+
+def slurm_words(site: SiteFile | None) -> dict[str, object]:
+    """Return the words of the template that say how Slurm is: one partition of all nodes where a site has none."""
+    partitions = site.partitions if site else ()
+    settings = dict(site.settings) if site else {}
+    return {
+        "partitions": [partition_line(partition) for partition in partitions] or [_USUAL],
+        "settings": _settings(settings) if settings else "",
+        **_tests(partitions),
+    }
+
+
+def _tests(partitions: Sequence[SitePartition]) -> dict[str, object]:
+    """The lines of acceptance tests, and those that no partition has the time for, with the minutes that they need.
+
+    A test of all nodes is one job, which needs a partition of all of them; without one, each partition has a job.
+    """
+    lines: list[str] = []
+    too_long: dict[str, int] = {}
+    for name in _TESTS:
+        needed = _minutes(name) if any(partition.max_time for partition in partitions) else 0
+        fitting = [each for each in partitions if limit_s(each.max_time or "infinite") >= needed * 60]
+        nodes: str | list[str] = list(dict.fromkeys(fold(each.nodes) for each in fitting))
+        if not partitions or any(each.nodes == ALL for each in fitting):
+            nodes = "all"
+        elif len(fitting) == len(partitions):
+            nodes = EACH_PARTITION
+        if nodes:
+            lines.append(f"{name}: {{nodes: {quoted(nodes)}}}")
+        else:
+            too_long[name] = needed
+    return {"tests": lines, "too_long": too_long}
+
+
+def _minutes(test: str) -> int:
+    """How long a job of a smoke test may take."""
+    return asked_min(minutes(load_smoke_tests(bundled.smoke_tests())[test].spec.time_limit) * 60)
+
+
+def partition_line(partition: SitePartition) -> str:
+    """Return the line of a partition, with a comment where a value is a guess."""
+    nodes = "all" if partition.nodes == ALL else fold(partition.nodes)
+    keys = [f"nodes: {quoted(nodes)}"]
+    if partition.default:
+        keys.append("default: true")
+    if partition.max_time:
+        keys.append(f"max_time: {quoted(partition.max_time)}")
+    if partition.settings:
+        keys.append(f"settings: {_settings(dict(partition.settings))}")
+    guess = "default, max_time" if partition.default else "max_time"
+    comment = "" if partition.max_time else f"   # guess: {guess}"
+    return f"{quoted(partition.name)}: {{{', '.join(keys)}}}{comment}"
+
+
+def _settings(settings: Mapping[str, str]) -> str:
+    """Return settings of slurm.conf on one line; a plain number is bare."""
+    return quoted({key: int(value) if _NUMBER.fullmatch(value) else value for key, value in settings.items()})
+
+
+def node_keys(machine: SiteMachine) -> str:
+    """Return the keys of a node that are Slurm's, to follow others."""
+    keys = ""
+    if machine.features:
+        keys += f", features: {quoted(machine.features)}"
+    if machine.weight is not None:
+        keys += f", weight: {machine.weight}"
+    return keys
+
+
+# The driver and the PyTorch of a first blueprint: the first offered that its GPUs run with. Pure.
+
+
+System = tuple[str, str]  # name and release of a distribution
+_NO_PLACE: Loc = ()  # rules are judged before there is a blueprint
+
+
+def pytorch_version(hardware: Sequence[HardwareChoice], system: System, catalog: Catalog) -> str | None:
+    """Return the first build of PyTorch that the catalog pins for a distribution and its GPUs.
+
+    Without GPUs, a distribution that has no pinned build brings its own package in place of Debian 12's version. None:
+    there is neither.
+    """
+    vendors = {gpu.vendor for gpu in _models(hardware)}
+    device = "cuda" if "nvidia" in vendors else "rocm" if "amd" in vendors else "cpu"
+    systems = catalog.distributions
+    builds = catalog.pytorch_builds(device, systems[system])
+    if not builds and device == "cpu" and systems[system].pytorch:
+        builds = catalog.pytorch_builds("cpu", systems["debian", "12"])
+    return builds[0].version if builds else None
+
+
+def present_driver(hardware: Sequence[HardwareChoice], system: System, catalog: Catalog) -> str | None:
+    """Return `software.preinstalled` for these nodes: the oldest driver offered that all their GPUs run with.
+
+    None: they have no GPUs of NVIDIA, or no driver is for all of them.
+    """
+    return _driver(hardware, _facts(hardware, system, catalog), ("", "open"))
+
+
+def installed_driver(hardware: Sequence[HardwareChoice], system: System, catalog: Catalog) -> str | None:
+    """Return `software.nvidia` for these nodes: the oldest driver that the distribution has for all their GPUs."""
+    source = StatedComponent("source", archive_name(*system, nvidias=False), _NO_PLACE, installed=True)
+    if any(each.nvswitch for each in hardware):
+        return None  # the distribution has no Fabric Manager
+    return _driver(hardware, [*_facts(hardware, system, catalog), source], ("open", "closed"))
+
+
+def _models(hardware: Iterable[HardwareChoice]) -> Iterator[Gpu]:
+    yield from (each.choice.gpu for each in hardware if each.choice)
+
+
+def _facts(hardware: Sequence[HardwareChoice], system: System, catalog: Catalog) -> list[StatedComponent]:
+    """What no choice of a driver changes: GPUs, NVSwitches, and the CUDA of the pinned PyTorch."""
+    facts: list[tuple[Component, str]] = [
+        ("gpu", gpu.architecture) for gpu in _models(hardware) if gpu.vendor == "nvidia" and gpu.architecture
+    ]
+    version = pytorch_version(hardware, system, catalog)
+    build = catalog.pytorch_build(version, "cuda", catalog.distributions[system]) if version else None
+    if build and build.cuda:
+        facts.append(("pytorch_cuda", build.cuda))
+    if any(each.nvswitch for each in hardware):
+        facts += [("nvswitch", "true"), ("fabric_manager", MATCHED)]
+    return [StatedComponent(component, value, _NO_PLACE, fixed=True) for component, value in facts]
+
+
+def _driver(hardware: Sequence[HardwareChoice], facts: Sequence[StatedComponent], modules: Sequence[str]) -> str | None:
+    if not any(gpu.vendor == "nvidia" for gpu in _models(hardware)):
+        return None
+    table = load_compatibility()
+    installed = any(fact.installed for fact in facts)
+    matched = any(fact.component == "fabric_manager" for fact in facts)
+    for version in table.offered["driver"]:
+        for kind in modules:
+            stated: list[tuple[Component, str]] = [("driver", version)]
+            stated += [("modules", kind)] if kind else []
+            chosen = [StatedComponent(name, value, _NO_PLACE, installed=installed) for name, value in stated]
+            if not any(is_error(broken) for broken in judge([*facts, *chosen], table.rules)):
+                text = f'driver: "{version}"' + (f", modules: {kind}" if kind else "")
+                return f"{{{text}{', fabric_manager: matched' if matched else ''}}}"
+    return None
+
 
 OF_MACHINES = "machines"  # the template that has the machines of a file
 _FUNCTIONS = ("head", "login", "storage", "worker")

@@ -9,16 +9,235 @@ see `propose`. Switches come between the two: see `mounting`.
 
 from __future__ import annotations
 
+import heapq
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sized
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.positions import Place, given_places
+from hpcforge.blueprint.reader import Loc
 from hpcforge.design.facility.layout import Filling, Item, Layout, allowed_racks, item_of
-from hpcforge.design.facility.mounting import mount
-from hpcforge.design.facility.proposed_positions import propose
-from hpcforge.design.facility.room import Load, NodeKind, Rack, Room, load_of_equipment
+from hpcforge.design.facility.loads import alike_as
+from hpcforge.design.facility.power_rules import carries
+from hpcforge.design.facility.room import Load, NodeKind, Rack, Room, SwitchPlace, load_of, load_of_equipment
 from hpcforge.design.facility.rules import Breach, not_checked
+
+# Places for switches: the racks that their fabric names, evenly filled in order, from the top of each down. Pure.
+#
+# A switch's place follows from its number among the switches of its fabric, so that it stays where it is as long as
+# the fabric's size and the racks do; `hpcforge pin` writes it down, and then it stays in any case.
+
+
+def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
+    """Put switches into racks, pinned ones first; yield what finds no room."""
+    full: set[tuple[str, int]] = set()  # racks without so many free units
+    left: dict[tuple[Loc, str], list[str]] = defaultdict(list)
+    waiting = [mount for mount in room.mounts if mount.racks]
+    for mount in waiting:
+        yield from _pinned_switches(room, mount, fillings)
+    for mount in waiting:
+        if mount.name in room.pins:
+            continue
+        if mount.height is None:
+            missing = f"no published height of {mount.model}: its switches have no place"
+            yield not_checked(
+                "RACK-011", mount.loc, missing, f"like: {mount.model}, rack_units: N under `parts.switches`"
+            )
+        elif _heights_unknown(mount, fillings):
+            missing = f"no published height of racks {hostlist.fold(mount.racks)}: switches have no place in them"
+            yield not_checked("RACK-011", mount.loc, missing)
+        elif not _put(mount, fillings, full):
+            left[mount.loc, mount.model].append(mount.name)
+    for (loc, model), names in left.items():
+        height = next(mount.height for mount in waiting if mount.model == model)
+        racks = next(mount.racks for mount in waiting if mount.name == names[0])
+        message = f"no room for {hostlist.fold(names)} in racks {hostlist.fold(racks)}"
+        sums = f"{len(names)} x {height} units are left over"
+        yield Breach("RACK-011", loc, message, sums, "more racks in `switches_in`, or free units in them")
+
+
+def _heights_unknown(mount: SwitchPlace, fillings: dict[str, Filling]) -> bool:
+    """True if it is not known of any of its racks how high it is."""
+    return all(fillings[name].rack.model.rack_units is None for name in mount.racks if name in fillings)
+
+
+def _pinned_switches(room: Room, mount: SwitchPlace, fillings: dict[str, Filling]) -> Iterator[Breach]:
+    pin = room.pins.get(mount.name)
+    if pin is None:
+        return
+    if pin.rack in mount.racks and pin.rack in fillings:
+        fillings[pin.rack].put(
+            Item(mount.name, "switch", mount.load, pin.u, mount.height or 1, "pinned", loc=mount.loc)
+        )
+        return
+    hint = f"correct `positions: {mount.name}:` in the inventory"
+    message = f"{mount.name} is pinned in {pin.rack}, but `switches_in` says {hostlist.fold(mount.racks)}"
+    yield Breach("RACK-009", mount.loc, message, None, hint)
+
+
+def _put(mount: SwitchPlace, fillings: dict[str, Filling], full: set[tuple[str, int]]) -> bool:
+    """Put a switch into the first rack from its own on that has room; False if none has."""
+    height = mount.height or 1
+    for name in (*mount.racks[mount.first :], *mount.racks[: mount.first]):
+        if (name, height) in full or name not in fillings:
+            continue
+        u = fillings[name].top_gap(height)
+        if u is not None:
+            fillings[name].put(Item(mount.name, "switch", mount.load, u, height, "proposed", loc=mount.loc))
+            return True
+        full.add((name, height))
+    return False
+
+
+# Places for nodes that were given none: heavy low, load spread over racks and feeds. Pure.
+#
+# The heaviest models go first, each into the lowest gap of a rack that takes it, of all such racks the one whose feeds,
+# then which itself, is loaded least. Within a model, names follow racks and units in order, so that neighbours in name
+# are neighbours in the rack. What is proposed depends on all nodes that wait: `hpcforge pin` makes it stay.
+
+
+Feeds = tuple[str, ...]
+Slot = tuple[int, int, str]  # rack's place in the order of racks, unit, rack
+
+
+def propose(room: Room, fillings: dict[str, Filling], waiting: list[tuple[str, NodeKind]]) -> Iterator[Breach]:
+    """Put waiting nodes into racks; yield what finds no room, and what should be pinned."""
+    if not fillings:
+        return
+    proposed: dict[str, list[str]] = defaultdict(list)
+    for kind, names in _heaviest_first(waiting):
+        if kind.server.rack_units is None:
+            missing = f"{hostlist.fold(names)}: no published height of {kind.model}, so no place is proposed"
+            yield not_checked("RACK-006", kind.loc(), missing, f"like: {kind.model}, rack_units: N under `hardware`")
+            continue
+        slots = sorted(_Racks(room, fillings, kind).slots(len(names)))
+        for name, (_, u, rack) in zip(names, slots, strict=False):
+            fillings[rack].items.append(item_of(name, kind, u, "proposed"))
+        proposed[kind.group] += names[: len(slots)]
+        if len(slots) < len(names):
+            yield _no_room(room, kind, names[len(slots) :])
+    yield from (_unpinned(group, names) for group, names in proposed.items() if names)
+
+
+def _heaviest_first(waiting: list[tuple[str, NodeKind]]) -> list[tuple[NodeKind, list[str]]]:
+    batches: dict[NodeKind, list[str]] = defaultdict(list)
+    for name, kind in waiting:
+        batches[kind].append(name)
+    return sorted(batches.items(), key=lambda batch: -(batch[0].server.weight_kg or 0.0))  # stable: blueprint order
+
+
+class _Racks:
+    """The racks that nodes of one kind may stand in, least loaded first."""
+
+    def __init__(self, room: Room, fillings: dict[str, Filling], kind: NodeKind) -> None:
+        self.room, self.fillings, self.kind, self.load = room, fillings, kind, load_of(kind)
+        self.heaps: dict[Feeds, list[tuple[float, int, str]]] = defaultdict(list)
+        self.feed_w: dict[str, float] = defaultdict(float)
+        self.taken: dict[str, list[Item]] = defaultdict(list)  # by rack, places that `slots` has yielded
+        self.carried: dict[object, bool] = {}
+        for filling in fillings.values():
+            self._count(filling.rack.spec.feeds, filling.power_w)
+        allowed = set(allowed_racks(room, kind))
+        for index, (name, filling) in enumerate(fillings.items()):
+            if name in allowed:
+                self.heaps[filling.rack.spec.feeds].append((self._loaded(filling), index, name))
+        for heap in self.heaps.values():
+            heapq.heapify(heap)
+
+    def slots(self, count: int) -> Iterator[Slot]:
+        """Yield so many places, fewer where there is no more room; what is yielded is taken."""
+        for _ in range(count):
+            found = next((slot for feeds in self._feeds_by_load() if (slot := self._take(feeds))), None)
+            if found is None:
+                return
+            yield found
+
+    def _feeds_by_load(self) -> list[Feeds]:
+        return sorted((f for f in self.heaps if self.heaps[f]), key=lambda feeds: (self._feed_load(feeds), feeds))
+
+    def _feed_load(self, feeds: Feeds) -> float:
+        """Load of the fullest of a rack's feeds, as a part of its limit where that is given."""
+        limits = ((self.feed_w[name], self.room.feeds[name].limit_w) for name in feeds)
+        return max((load / (limit or 1.0) for load, limit in limits), default=0.0)
+
+    def _take(self, feeds: Feeds) -> Slot | None:
+        """Take the lowest gap of the least loaded rack on these feeds; a rack without one is not asked again."""
+        heap, height = self.heaps[feeds], self.kind.server.rack_units or 1
+        while heap:
+            _, index, name = heap[0]
+            filling = self.fillings[name]
+            u = self._lowest(filling, height) if self._fits(filling, height) else None
+            if u is None:
+                heapq.heappop(heap)
+                continue
+            filling.reserve(self.kind.model, range(u, u + height), self.load)
+            self._count(feeds, self.load.least_w)
+            heapq.heapreplace(heap, (self._loaded(filling), index, name))
+            return index, u, name
+        return None
+
+    def _lowest(self, filling: Filling, height: int) -> int | None:
+        """Take the lowest gap from which PDUs, their phases and outlets carry the rack; None: there is none."""
+        rack = filling.rack
+        for u in filling.gaps(height):
+            item = item_of("", self.kind, u, "proposed")
+            items = (*filling.items, *self.taken[rack.name], item)
+            alike = alike_as(rack, items)
+            if alike not in self.carried:
+                self.carried[alike] = carries(self.room, rack, items)
+            if self.carried[alike]:
+                self.taken[rack.name].append(item)
+                return u
+        return None
+
+    def _count(self, feeds: Feeds, power_w: float) -> None:
+        for name in feeds:
+            self.feed_w[name] += power_w / len(feeds)
+
+    def _loaded(self, filling: Filling) -> float:
+        return filling.power_w / (filling.rack.spec.limit_w or 1.0)
+
+    def _fits(self, filling: Filling, height: int) -> bool:
+        """Tell whether one more of the kind keeps a rack within the limits that are known."""
+        rack, server = filling.rack, self.kind.server
+        units = rack.model.rack_units or 0
+        cooling = self.room.site.cooling.rack_limit_w if self.room.site else None
+        power_w = filling.power_w + self.load.least_w
+        weight_kg = filling.weight_kg + (self.load.weight_kg or 0.0)
+        heat_w = rack.spec.cooling_limit_w if rack.spec.cooling_limit_w is not None else cooling
+        pairs = (
+            (power_w, rack.spec.limit_w),
+            (power_w, heat_w),
+            (weight_kg, rack.limit_kg),
+            (server.depth_mm, rack.model.mounting_depth_mm),
+            (len(filling.owner) + height + (rack.spec.spare_u or 0), units),
+        )
+        return all(value is None or limit is None or value <= limit for value, limit in pairs)
+
+
+def _no_room(room: Room, kind: NodeKind, names: list[str]) -> Breach:
+    racks = allowed_racks(room, kind)
+    return Breach(
+        "RACK-006",
+        ("nodes", kind.group),
+        f"no room for {hostlist.fold(names)} in racks {hostlist.fold(racks)}",
+        f"{len(names)} x {kind.server.rack_units} units within height, depth, weight, power, heat, PDUs, spare units",
+        "add racks, or give positions with `rack` and `u` to see which limit they break",
+        key=True,
+    )
+
+
+def _unpinned(group: str, names: list[str]) -> Breach:
+    return Breach(
+        "RACK-008",
+        ("nodes", group),
+        f"the positions of {hostlist.fold(names)} are proposed, not pinned",
+        None,
+        "hpcforge pin BLUEPRINT writes them into the inventory; or give `rack` and `u`",
+        key=True,
+    )
+
 
 _MOST_MOVES = 4  # that are shown
 

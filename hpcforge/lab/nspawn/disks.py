@@ -17,9 +17,19 @@ from pathlib import Path
 from hpcforge.lab import processes
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.nspawn.files import write_new
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.trees import remove_tree
+
+# Writing files of trees that are being made.
+
+
+def write_new(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file of an unused tree, in place of the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # never through a symbolic link of the tree into the host
+    path.write_text(text)
+    path.chmod(mode)
+
 
 # The address is set by the node itself, so that it is back after a reboot inside the node. No default route: a node
 # reaches its lab and nothing else.

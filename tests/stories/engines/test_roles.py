@@ -203,7 +203,7 @@ def test_nodes_of_one_role_are_one_play_in_which_each_has_its_own_values_pace_an
     nodes: Nodes, role: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """n3 is n2 by another name, and n4 a machine that is not there."""
-    monkeypatch.setattr("hpcforge.engines.ansible_batches.GATHER_S", 3.0)  # however long it takes to ask for four
+    monkeypatch.setattr("hpcforge.engines.ansible.GATHER_S", 3.0)  # however long it takes to ask for four
     (role / "tasks" / "main.yml").write_text(
         "- name: Write text\n"
         "  ansible.builtin.copy: {content: '{{ text }}', dest: '/etc/engines-{{ inventory_hostname }}'}\n"

@@ -78,7 +78,7 @@ def test_deploys_work_through_it(through: Engines, tmp_path: Path) -> None:
 def test_ansible_works_through_it_over_one_more_connection(
     through: Engines, nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpcforge.engines.ansible_batches.GATHER_S", 3.0)  # however long it takes to ask for three
+    monkeypatch.setattr("hpcforge.engines.ansible.GATHER_S", 3.0)  # however long it takes to ask for three
     role = tmp_path / "site role" / "note"
     (role / "tasks").mkdir(parents=True)
     (role / "tasks" / "main.yml").write_text(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.metal.netboot import Records, foreign_dhcp, services
+from hpcforge.metal.netboot import Records, services
 from hpcforge.metal.netboot.configurations import BootHost, BootNetwork
 from hpcforge.metal.netboot.decide import Record
 from hpcforge.metal.netboot.server import Boots, identity
@@ -57,7 +57,7 @@ def sites_own(folder: Path) -> Iterator[None]:
     addresses = f"dhcp-range=10.79.9.200,10.79.9.220,1h\ndhcp-host={MAC},{MACHINE}\n"
     with dhcp_server(OWN, "net", addresses, folder) as check:
         until = time.monotonic() + 30
-        while foreign_dhcp.others(BRIDGE, (), wait_s=1.5) != (SITES,):
+        while services.others(BRIDGE, (), wait_s=1.5) != (SITES,):
             check()
             assert time.monotonic() < until
         yield

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.locks import HeldError
-from hpcforge.metal.netboot import Records, foreign_dhcp, services
+from hpcforge.metal.netboot import Records, services
 from hpcforge.metal.netboot.configurations import BootHost, BootNetwork
 from hpcforge.metal.netboot.decide import Record
 from hpcforge.metal.netboot.server import Boots, identity
@@ -36,7 +36,7 @@ CONTENT = {
 # 30,000 machines that the inventory does not know ask for an address.
 FLOOD = """
 import socket
-from hpcforge.metal.netboot.foreign_dhcp import discover_frame
+from hpcforge.metal.netboot.services import discover_frame
 raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 raw.bind(({interface!r}, 0))
 for number in range(30_000):
@@ -151,7 +151,7 @@ def test_a_foreign_dhcp_server_is_named_and_nothing_is_served(records: Records, 
     addresses = "dhcp-range=10.79.7.200,10.79.7.220,1h\n"
     with dhcp_server(SPACE, THERE, addresses, tmp_path) as check:
         until = time.monotonic() + 30
-        while not (found := foreign_dhcp.others(HERE, (SERVER,), wait_s=1.5)):
+        while not (found := services.others(HERE, (SERVER,), wait_s=1.5)):
             check()
             assert time.monotonic() < until
         assert found in ((MACHINE,), (OTHER,), (STRANGER,))
@@ -163,9 +163,9 @@ def test_a_foreign_dhcp_server_is_named_and_nothing_is_served(records: Records, 
             pass
         assert not (tmp_path / "served").exists()
     macs = list(MACS.values())
-    ask = f"from hpcforge.metal.netboot import foreign_dhcp; print(foreign_dhcp.others({THERE!r}, (), {macs}, 2.0))"
+    ask = f"from hpcforge.metal.netboot import foreign_dhcp; print(services.others({THERE!r}, (), {macs}, 2.0))"
     assert SERVER in client(MACHINE).run(sys.executable, "-c", ask).decode()  # as another host would see ours
-    assert foreign_dhcp.others(HERE, (SERVER,), macs, wait_s=1.0) == ()
+    assert services.others(HERE, (SERVER,), macs, wait_s=1.0) == ()
 
 
 def test_a_second_server_on_the_host_leaves_the_first_as_it_is(records: Records) -> None:

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from hpcforge import bundled
-from hpcforge.cli.verification import gpu_models, missing, source
+from hpcforge.cli.verify import gpu_models, missing, source
 from hpcforge.cluster import load
 from hpcforge.run.site import Site
 from hpcforge.run.verify import Usable, VerifyRequest

@@ -12,7 +12,7 @@ import yaml
 
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, Jump
-from hpcforge.cluster.system_reserve import usual_cores, usual_memory_mib
+from hpcforge.cluster.resolve import usual_cores, usual_memory_mib
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted((ROOT / "blueprints").glob("*.yaml"))

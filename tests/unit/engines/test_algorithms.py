@@ -13,8 +13,8 @@ import paramiko
 import pytest
 
 from hpcforge.engines import packets
-from hpcforge.engines.algorithms import LISTS, without_common
 from hpcforge.engines.host_keys import UnreachableError
+from hpcforge.engines.packets import LISTS, without_common
 from hpcforge.engines.ssh import host_key
 from hpcforge.engines.tasks import Target
 

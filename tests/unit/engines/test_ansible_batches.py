@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcforge.engines.ansible_batches import GATHER_S, PLAY_MIB, WORKER_MIB, Gathering, Play
+from hpcforge.engines.ansible import GATHER_S, PLAY_MIB, WORKER_MIB, Gathering, Play
 from hpcforge.engines.tasks import Ansible, Target
 
 PLENTY = 1e6

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.image.inspect import faults
+from hpcforge.image.build import faults
 
 EPOCH_S = 1_700_000_000
 _KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\n" + "b3BlbnNzaC1rZXktdjEA" * 10 + "\n-----END OPENSSH PRIVATE KEY-----\n"

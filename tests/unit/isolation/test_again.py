@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hpcforge.isolation.again import pairs_again
 from hpcforge.isolation.evidence import Evidence
 from hpcforge.isolation.explain import explain
 from hpcforge.isolation.state import State
+from hpcforge.isolation.step import pairs_again
 from hpcforge.isolation.wiring import NodeWiring
 from tests.unit.isolation.test_explain import told
 

@@ -11,7 +11,7 @@ from hpcforge.cluster.model import Acceptance, Cluster, Gpus, Partition, SmokeTe
 from hpcforge.design.fabric.topology_conf import Block, Topology
 from hpcforge.kinds.accounts import Account
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.job_impact import nodes_affecting_jobs
+from hpcforge.plan.diff import nodes_affecting_jobs
 from hpcforge.plan.plan import Change, OwnedResources, Removal, ResourceChange, Step, UnitChange
 from hpcforge.plan.role import load_roles
 from hpcforge.plan.role_check import usual_variables

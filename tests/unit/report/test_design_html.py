@@ -10,7 +10,7 @@ import pytest
 
 from hpcforge.design.facility.design import Position, Remark
 from hpcforge.report import design_html, design_svg, fabric_html, fabric_labels, fabric_svg
-from hpcforge.report.design_charts import feed_rows
+from hpcforge.report.design_html import feed_rows
 from tests.unit.report import designs
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 from hpcforge.report.verification import MeasureReport, PartReport, ReportedVerdict
-from hpcforge.report.verification_charts import MOST_BARS, Series, charts, matrix, plot
+from hpcforge.report.verification_html import MOST_BARS, Series, charts, matrix, plot
 
 MANY = tuple(f"w{number:04}" for number in range(200))
 TEST = ReportedVerdict("copy", "passed", MANY, measures={"rate": MeasureReport("GB/s", "higher")})

@@ -43,8 +43,7 @@ OTHER_WORDS = {
         "cluster/interface_checks.py",
         "cluster/networks.py",
         "cluster/remaining_errors.py",
-        "cluster/route_checks.py",
-        "lab/access.py",
+        "lab/lab.py",
         "rehearsal/stand_in_rules.py",  # what is stood in for
     },
     # a framework, in the catalog and in the blueprint
@@ -64,7 +63,7 @@ OTHER_WORDS = {
         "report/design_html.py",
         "run/executor.py",
     },  # JSON
-    "nccl": {"blueprint/transports.py", "run/expectations.py", "verify/transport.py"},  # the library
+    "nccl": {"blueprint/transports.py", "run/expectations.py", "verify/step_verdict.py"},  # the library
     "rdma": {"blueprint/transports.py", "cluster/smoke_tests.py"},  # where a transport runs
     "time": {"report/junit.py", "cluster/declared.py", "run/worker_ports.py"},  # an attribute of JUnit; the service
     "munge": {"run/down_workers.py"},  # the program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpcforge.catalog import load_catalog
-from hpcforge.starter.drivers import installed_driver, present_driver, pytorch_version
+from hpcforge.starter.draft import installed_driver, present_driver, pytorch_version
 from hpcforge.starter.hardware import HardwareChoice, server_hardware
 
 CATALOG = load_catalog()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hpcforge.starter.draft import node_keys, partition_line, slurm_words
 from hpcforge.starter.machines import ALL, SiteFile, SiteMachine, SitePartition
-from hpcforge.starter.slurm_lines import node_keys, partition_line, slurm_words
 
 NODES = (SiteMachine("a1"), SiteMachine("a2"))
 

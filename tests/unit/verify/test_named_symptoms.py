@@ -12,7 +12,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.isolation.names import PartNames
 from hpcforge.isolation.state import BadPart, Conclusion, Excess, FleetLine, Part
 from hpcforge.isolation.wiring import NodeWiring
-from hpcforge.verify.named_symptoms import latencies, next_command, observations, reasons
+from hpcforge.verify.isolate import latencies, next_command, observations, reasons
 from hpcforge.verify.verdicts import Verdict
 from hpcforge.verify.verify import verify
 from tests.unit.verify.conftest import shipped_program

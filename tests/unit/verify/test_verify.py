@@ -17,9 +17,9 @@ from hpcforge.verify import jobs, scratch
 from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Completed
 from hpcforge.verify.heartbeat import Owner, stamped
+from hpcforge.verify.launches import watched
 from hpcforge.verify.submit import PORTS
 from hpcforge.verify.verify import verify
-from hpcforge.verify.watch import watched
 
 Build = Callable[..., Cluster]
 Answer = Completed | Callable[[], Completed]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.verify.watch import watched
+from hpcforge.verify.launches import watched
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.metal.bmc.nics import mac_address
+from hpcforge.metal.bmc.read_machine import mac_address
 from tests.support.fake_bmc import SYSTEM, FakeBmc, collection
 from tests.unit.metal.bmc.test_read_machine import CHASSIS, NICS, Resources, linked, members, read, with_chassis
 

@@ -6,7 +6,7 @@ import pytest
 
 from hpcforge.metal.bmc import Boot, JsonObject
 from hpcforge.metal.bmc.makes import Action
-from hpcforge.metal.bmc.override import apply_time, mode_of, read, request
+from hpcforge.metal.bmc.redfish import apply_time, mode_of, read, request
 
 UEFI = {"BootSourceOverrideMode": "UEFI", "BootSourceOverrideTarget": "None", "BootSourceOverrideEnabled": "Disabled"}
 ONCE = {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once"}

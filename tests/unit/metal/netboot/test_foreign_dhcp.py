@@ -9,7 +9,7 @@ from typing import Self
 
 import pytest
 
-from hpcforge.metal.netboot.foreign_dhcp import discover_frame, others, server_of
+from hpcforge.metal.netboot.services import discover_frame, others, server_of
 
 MAC = bytes.fromhex("020000790701")
 

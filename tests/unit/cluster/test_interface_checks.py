@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hpcforge.cluster import load
+from hpcforge.cluster.interface_checks import route_findings
 from hpcforge.cluster.model import Cluster, Network, Service
-from hpcforge.cluster.route_checks import route_findings
 from tests.unit.cluster.test_interfaces import WIRED
 
 ALONE: dict[str, object] = {"gateway": None, "configure": True}

@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
-from hpcforge.run.time_limit import TimeLimitError, within
+from hpcforge.run.smoke_tests import TimeLimitError, within
 
 _CLEANS_UP_FOR_EVER = """
 import threading
 import signal
-from hpcforge.run.time_limit import within
+from hpcforge.run.smoke_tests import within
 with within(3600, lambda: "allreduce: 6 ranks", cleanup_s=0.05):
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)

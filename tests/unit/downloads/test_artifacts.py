@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.downloads import downloads
+from hpcforge.downloads import artifacts
 from hpcforge.downloads.artifacts import fetch
 from hpcforge.downloads.download_store import FetchError
 from hpcforge.kinds.downloads import Download
@@ -80,7 +80,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(artifacts, "_PAUSE_S", 0.01)
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_had_is_named_with_its_address(server: Server, tmp_path: 
 
 
 def test_a_server_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(downloads, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(artifacts, "_PATIENCE_S", 0.2)
     over = threading.Event()
     listening = socket.create_server(("127.0.0.1", 0))
 

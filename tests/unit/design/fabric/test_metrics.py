@@ -12,8 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.max_flow import Half, columns, flow_gbps, fold, halves, without_cable, without_switch
-from hpcforge.design.fabric.metrics import bisection_gbps, metrics, oversubscription, paths
+from hpcforge.design.fabric.metrics import (
+    Half,
+    bisection_gbps,
+    columns,
+    flow_gbps,
+    fold,
+    halves,
+    metrics,
+    oversubscription,
+    paths,
+    without_cable,
+    without_switch,
+)
 from hpcforge.design.fabric.spec import Ask, Model
 from tests.unit.design.fabric.asks import built
 from tests.unit.design.fabric.test_properties import PROPERTIES, asks, buildable
