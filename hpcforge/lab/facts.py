@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hpcforge.lab.host_resources import controllers, processors, total_mib
 from hpcforge.lab.kinds import kind_of
+from hpcforge.lab.network import POOL, place
 from hpcforge.lab.state import Lab
-from hpcforge.lab.subnets import POOL, place
 from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine
 
 _NOT_YET = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINotYetMadeNotYetMadeNotYetMadeNotYetMadeNo"  # of one not up

@@ -19,15 +19,16 @@ import yaml
 
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
-from hpcforge.lab import host, packages, saves, state, subnets, target_state
+from hpcforge.lab import host, packages, saves, state, target_state
+from hpcforge.lab import network as subnets
 from hpcforge.lab.commands import run
 from hpcforge.lab.errors import LabError, UnknownKindError
 from hpcforge.lab.host_paths import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
 from hpcforge.lab.kinds import KINDS, kind_of
 from hpcforge.lab.names import check_lab_name, check_save_name, tag_for
+from hpcforge.lab.network import choose_subnet, parse_cidr
 from hpcforge.lab.ssh import ssh_argv
 from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
-from hpcforge.lab.subnets import choose_subnet, parse_cidr
 from hpcforge.lab.trees import remove_tree
 from hpcforge.tally import Tallies, silent
 

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from hpcforge.blueprint.lab_kinds import LabKind
-from hpcforge.lab import subnets
+from hpcforge.lab import network as subnets
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.names import check_node_name, check_user_name
 from hpcforge.lab.state import Lab, LabNode, PlacedNode

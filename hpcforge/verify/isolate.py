@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
@@ -358,7 +359,7 @@ def _verdict(
     (turn,) = job.turns
     named = tuple(
         _named(finding, names, _direction(state, finding.parts[0]), reasons(outcome, finding, names))
-        for finding in outcome.findings
+        for finding in without_repeats(outcome.findings)
     )
     named += tuple(latencies(outcome, names))
     parts, one_way = not_loaded(state)
@@ -383,6 +384,23 @@ def _verdict(
     only = nodes.pop() if len(nodes) == 1 else ()
     node = only[0] if len(only) == 1 else None
     return blamed(job, verdict, Blame(status, detail + more, None, node, worst.next_command))
+
+
+def without_repeats(findings: Sequence[BadPart]) -> Iterator[BadPart]:
+    """Yield findings but for those that belong to a network that is named: that again, and two or more of its paths.
+
+    Losses make some paths of a node low each time and others now and then: one fault, and one name.
+    """
+    single = [(each, each.parts[0]) for each in findings if len(each.parts) == 1]
+    networks = {part.of for each, part in single if part.kind == "cable" and each.verdict != "could not tell"}
+    paths = Counter(node for _, part in single if part.kind == "pair" for node in (part.of, part.at))
+    several = {node for node in networks if paths[node] > 1}
+    before: set[tuple[Part, ...]] = set()
+    for each in findings:
+        path = each.parts[0] if len(each.parts) == 1 and each.parts[0].kind == "pair" else None
+        if each.parts not in before and not (path and {path.of, path.at} & several):
+            yield each
+        before.add(each.parts)
 
 
 def _direction(state: State, part: Part) -> str:

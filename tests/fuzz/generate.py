@@ -26,7 +26,7 @@ _UNIT = Path(__file__).parents[1] / "unit"
 _RIGHT = [
     _UNIT / "blueprint" / "cases" / "valid.yaml",
     _UNIT / "blueprint" / "cases" / "networks.yaml",
-    _UNIT / "facility" / "cases" / "valid.yaml",
+    _UNIT / "design" / "facility" / "cases" / "valid.yaml",
 ]
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ"
 _MEMORY_GIB, _CORES = 4, 2  # of the smallest server of the catalog that a worker may be

@@ -18,7 +18,7 @@ from hpcforge.image import recipe, store
 from hpcforge.lab import host_apt, state
 from hpcforge.lab import lab as labs
 from hpcforge.lab.host_paths import lab_directory
-from hpcforge.lab.subnets import bridges_of
+from hpcforge.lab.network import bridges_of
 from tests.stories.lab.conftest import left
 from tests.support.images import MANIFEST, put
 

@@ -15,7 +15,7 @@ from hpcforge.cluster import load
 
 ROOT = Path(__file__).parents[3]
 WHOLE = plain(read_file(ROOT / "blueprints" / "rehearsal.yaml").root)
-SITE = plain(read_file(ROOT / "tests" / "unit" / "facility" / "cases" / "valid.yaml").root)
+SITE = plain(read_file(ROOT / "tests" / "unit" / "design" / "facility" / "cases" / "valid.yaml").root)
 NETWORKS = plain(read_file(ROOT / "tests" / "unit" / "blueprint" / "cases" / "networks.yaml").root)
 INSTEAD: list[Any] = [
     None,

@@ -48,7 +48,7 @@ def test_a_wrong_word_has_a_way_on(words: list[str], code: int, said: str, capsy
     assert said in capsys.readouterr().err
 
 
-SITE = Path(__file__).parents[1] / "facility" / "cases" / "valid.yaml"
+SITE = Path(__file__).parents[1] / "design" / "facility" / "cases" / "valid.yaml"
 
 
 @pytest.mark.parametrize("kind", ENTRIES)

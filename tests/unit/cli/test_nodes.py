@@ -303,7 +303,7 @@ def test_what_would_be_wrong_is_refused_and_nothing_is_written(
 def test_a_machine_that_would_move_in_its_rack_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without an inventory nothing can say that it stays."""
     blueprint = tmp_path / "valid.yaml"
-    blueprint.write_text((REPOSITORY / "tests" / "unit" / "facility" / "cases" / "valid.yaml").read_text())
+    blueprint.write_text((REPOSITORY / "tests" / "unit" / "design" / "facility" / "cases" / "valid.yaml").read_text())
     assert run(["nodes", "remove", str(blueprint), "w2", "--yes"]) == 3
     output = capsys.readouterr().err
     assert "w3 would move from 10.1.0.3 in rack r2, unit 3 to 10.1.0.3 in rack r1, unit 11" in output

@@ -12,8 +12,9 @@ from hpcforge.cluster.model import Cluster, FabricOf, Gpus
 from hpcforge.design.fabric.build import build as build_fabric
 from hpcforge.design.fabric.labels import Labels
 from hpcforge.design.fabric.spec import Ask, Model
+from hpcforge.isolation.state import BadPart, FleetLine, Judgement, Part
 from hpcforge.verify.head import Completed
-from hpcforge.verify.isolate import names_of
+from hpcforge.verify.isolate import names_of, without_repeats
 from hpcforge.verify.submit import launch
 from hpcforge.verify.verdict_records import Recorded, dump, load
 from hpcforge.verify.verdicts import Verdict, summary_line
@@ -121,6 +122,31 @@ def test_two_nodes_that_cannot_reach_each_other_are_named(build: Build) -> None:
     assert verdict.detail.startswith("the path between w1 and w4: no answer")
     assert verdict.isolation
     assert verdict.isolation.named[0].nodes == ("w1", "w4")
+
+
+def found(verdict: Judgement, *parts: Part) -> BadPart:
+    return BadPart(verdict, parts, 0.1, FleetLine(0.9, 1.0), 4, 0, (2, 3))
+
+
+NETWORK, AGAIN = found("bad", Part("cable", 3)), found("unsteady", Part("cable", 3))
+PATHS = [found("could not tell", Part("pair", *ends)) for ends in ((3, 5), (1, 3), (3, 7))]
+OTHER_PATH = found("bad", Part("pair", 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("findings", "left"),
+    [
+        ([*PATHS, AGAIN], [AGAIN]),  # losses: three paths each time, all others now and then
+        ([NETWORK, AGAIN, *PATHS, OTHER_PATH], [NETWORK, OTHER_PATH]),
+        ([NETWORK, PATHS[0]], [NETWORK, PATHS[0]]),  # a path may be at fault by itself
+        (PATHS, PATHS),
+        ([found("could not tell", Part("cable", 3), Part("cable", 5)), *PATHS], None),
+    ],
+)
+def test_a_network_is_named_once_and_not_with_each_of_its_paths(
+    findings: list[BadPart], left: list[BadPart] | None
+) -> None:
+    assert [*without_repeats(findings)] == (findings if left is None else left)
 
 
 def test_where_no_pair_answers_nothing_is_named(build: Build) -> None:

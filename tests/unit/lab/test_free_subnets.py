@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv4Network
 import pytest
 
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.subnets import choose_subnet, gateway, parse_cidr, place
+from hpcforge.lab.network import choose_subnet, gateway, parse_cidr, place
 
 WANTED = IPv4Network("10.77.3.0/24")
 
