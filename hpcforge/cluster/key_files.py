@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +14,85 @@ from pydantic_core import PydanticCustomError
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.public_keys import is_path, public_key
 from hpcforge.blueprint.schema import UserSection
+
+# Check the public key file of a package repository, and read its fingerprint. Pure except for reading the file.
+
+
+_BLOCK = re.compile(
+    r"\A\s*(-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:[A-Za-z]+: [^\n]*\n)*\n((?:[A-Za-z0-9+/=]{1,76}\n)+)"
+    r"-----END PGP PUBLIC KEY BLOCK-----)\s*\Z"
+)
+_CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}\n?\Z")
+_PUBLIC_KEY = 6  # the tag of the packet with which a key begins (RFC 9580, 5)
+
+
+def armoured(path: Path) -> str:
+    """The key in a file, its lines as they are. Raises ValueError where it is none."""
+    found = _BLOCK.match(_text(path))
+    if found is None:
+        raise ValueError(path.name)
+    return f"{found[1]}\n"
+
+
+def repository_key_problems(path: Path, wanted: str | None) -> Iterator[tuple[str, str | None]]:
+    """Yield errors in the file of a key with the fingerprint `wanted`; None: no fingerprint is set."""
+    name = quote(path.name)
+    try:
+        if not path.exists():
+            yield f"there is no file {name} there", f"{_RELATIVE}; looked for as {path}"
+            return
+        found = _fingerprint(armoured(path)) if path.is_file() and path.stat().st_size <= _MAX_BYTES else None
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError):
+            yield f"{name} cannot be read: {error.strerror}", None
+            return
+        found = None
+    if found is None:
+        yield (
+            f"{name} is not exactly one OpenPGP public key in ASCII armour",
+            f"{_RELATIVE}; `gpg --export --armor FINGERPRINT` writes one",
+        )
+    elif wanted is None:
+        yield f"the key in {name} is {found}, and the expected fingerprint is missing", "add it as `fingerprint` here"
+    elif found != wanted:
+        yield (
+            f"the key in {name} is {found}, not {wanted}",
+            "use the right file; or, if your mirror signs with its own key, add its `fingerprint` here",
+        )
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="ascii").replace("\r\n", "\n")
+
+
+def _fingerprint(text: str) -> str | None:
+    """Return the fingerprint of the first armoured key of version 4 (RFC 9580, 5.5.4.2); None if there is none."""
+    block = _BLOCK.match(text)
+    try:
+        data = base64.b64decode(_CHECKSUM.sub("", block[2]) if block else "", validate=False)
+    except binascii.Error:
+        return None
+    body = _first_packet(data)
+    if body is None or body[:1] != b"\x04":
+        return None
+    return hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body).hexdigest().upper()  # noqa: S324 - as OpenPGP has it
+
+
+def _first_packet(data: bytes) -> bytes | None:
+    """The body of the first packet, where it is a public key's of less than 64 KiB."""
+    if len(data) < 6 or not data[0] & 0x80:
+        return None
+    if data[0] & 0x40:  # the newer form: a length of one or two octets
+        tag, first = data[0] & 0x3F, data[1]
+        start, length = (2, first) if first < 192 else (3, (first - 192 << 8) + data[2] + 192)
+        known = first < 224
+    else:
+        tag, octets = data[0] >> 2 & 0xF, 1 << (data[0] & 3)
+        start, length = 1 + octets, int.from_bytes(data[1 : 1 + octets], "big")
+        known = octets < 8
+    body = data[start : start + length]
+    return body if known and tag == _PUBLIC_KEY and 0 < length == len(body) < 1 << 16 else None
+
 
 _MAX_BYTES = 64 << 10
 _RELATIVE = "a path is relative to the blueprint"

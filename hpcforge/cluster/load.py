@@ -31,18 +31,17 @@ from hpcforge.cluster.checks import check_addresses, check_catalog, check_invent
 from hpcforge.cluster.gpu_checks import driver_findings
 from hpcforge.cluster.hardware_checks import memory_findings
 from hpcforge.cluster.interface_checks import interface_findings, route_findings
-from hpcforge.cluster.key_files import key_file_problems, key_lines
+from hpcforge.cluster.key_files import armoured, key_file_problems, key_lines, repository_key_problems
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.cluster.networks import networks
 from hpcforge.cluster.nvidia import wanted_fingerprint
 from hpcforge.cluster.release_checks import release_findings
 from hpcforge.cluster.remaining_errors import MAX_JUDGED, design_errors, valid_parts
-from hpcforge.cluster.repository_keys import armoured, repository_key_problems
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.rule_diagnostics import diagnostic, remark
 from hpcforge.cluster.slurm_checks import topology_findings
 from hpcforge.cluster.smoke_tests import impossible_tests, programs
-from hpcforge.cluster.storage_capacity import served, storage_breaches
+from hpcforge.cluster.storage_checks import served, storage_breaches
 from hpcforge.cluster.subordinate_checks import subordinate_findings
 from hpcforge.cluster.variables import missing_variables
 from hpcforge.design.fabric.cabling import Cabled

@@ -11,7 +11,6 @@ from hpcforge.blueprint.hardware import CatalogEntry
 from hpcforge.blueprint.values import counted, minutes
 from hpcforge.design.facility import design as d
 from hpcforge.design.facility import limits, units
-from hpcforge.design.facility.cooling_rules import cooling_breaches, heat_limit_w
 from hpcforge.design.facility.design import BomLine
 from hpcforge.design.facility.feeds import Carried, carried, run_time_min
 from hpcforge.design.facility.layout import Item, Layout
@@ -22,7 +21,14 @@ from hpcforge.design.facility.power_rules import power_breaches, surviving, wors
 from hpcforge.design.facility.rack_rules import free_u, rack_breaches
 from hpcforge.design.facility.room import NodeKind, Room
 from hpcforge.design.facility.rules import Breach
-from hpcforge.design.facility.site_rules import feed_breaches, missing_parts, site_breaches, unknown_power
+from hpcforge.design.facility.site_rules import (
+    cooling_breaches,
+    feed_breaches,
+    heat_limit_w,
+    missing_parts,
+    site_breaches,
+    unknown_power,
+)
 
 # The bill of materials: what the blueprint comes to, line by line. Pure.
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.blueprint.diagnostics import InvalidInput
-from hpcforge.blueprint.launches import MOST_LAUNCHES
-from hpcforge.blueprint.smoke_tests import SmokeTestSpec, load_smoke_tests
+from hpcforge.blueprint.smoke_tests import MOST_LAUNCHES, SmokeTestSpec, load_smoke_tests
 
 TWO = """\
 description: "What a launch saves, another loads."

@@ -39,7 +39,6 @@ OTHER_WORDS = {
         "blueprint/storage_checks.py",
         "cluster/checks.py",
         "cluster/hardware_checks.py",
-        "cluster/identity_checks.py",
         "cluster/interface_checks.py",
         "cluster/networks.py",
         "cluster/remaining_errors.py",
