@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.verbs.design import Table
+from hpcforge.cli.options import DesignTable
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.blueprint_design import designed
 from hpcforge.cluster.design import Design, to_json
@@ -24,7 +24,7 @@ def design(
     html: Path | None,
     labels: Path | None,
     svg: str | None,
-    csv: Table | None,
+    csv: DesignTable | None,
     train: list[str] | None,
     price_per_kwh: float | None,
 ) -> int:
@@ -54,7 +54,9 @@ def _write_labels(loaded: Loaded, file: Path) -> None:
     printing.page(file, "".join(fabric_labels.sheet(loaded.blueprint.name, loaded.cables)))
 
 
-def _results(loaded: Loaded, whole: Design | None, as_json: bool, csv: Table | None, svg: str | None) -> Iterator[str]:
+def _results(
+    loaded: Loaded, whole: Design | None, as_json: bool, csv: DesignTable | None, svg: str | None
+) -> Iterator[str]:
     """What goes to stdout, piece by piece. Without `whole` only tables of cables and ports can be asked for."""
     if csv == "cables":
         yield from fabric_csv.cables(loaded.cables)

@@ -6,13 +6,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer.core import TyperCommand
 
 from hpcforge.cli import completion
 
+DesignTable = Literal["power", "bom", "cables", "ports"]
 Blueprint = Annotated[
     Path,
     typer.Argument(

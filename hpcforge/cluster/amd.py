@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hpcforge.blueprint import schema as s
 
 if TYPE_CHECKING:
-    from hpcforge.cluster.model import Node
+    from hpcforge.cluster.model.node import Node
 
 
 @dataclass(frozen=True)

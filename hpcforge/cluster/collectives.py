@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hpcforge.cluster.model import FabricOf, Network, Wheel
+    from hpcforge.cluster.model.network import FabricOf, Network
+    from hpcforge.cluster.model.software import Wheel
 
 _NCCL = "docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html, {}"
 _UCX = "github.com/openucx/ucx, {}"

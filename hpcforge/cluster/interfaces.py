@@ -8,12 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from hpcforge.cluster.model import Cluster, FabricOf, Network, Node
+    from hpcforge.cluster.model.network import FabricOf, Network
+    from hpcforge.cluster.model.node import Node
 
 DATAGRAM_MTU = 4_092  # the most that IPoIB has in datagram mode, bytes
+
+
+class NetworksAndFabrics(Protocol):
+    """The networks and fabrics of a cluster."""
+
+    @property
+    def network(self) -> Network:
+        """That node addresses are on."""
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """All of them, `network` first."""
+
+    @property
+    def fabrics(self) -> tuple[FabricOf, ...]:
+        """Fabrics that nodes are plugged into."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +69,12 @@ def carrier(network: Network) -> str:
     return network.fabric or port_below(network) or network.name
 
 
-def is_on(cluster: Cluster, node: Node, network: Network) -> bool:
+def is_on(cluster: NetworksAndFabrics, node: Node, network: Network) -> bool:
     """Whether a node, and not its management controller, has an address on a network."""
     return not network.bmc and (network.name == cluster.network.name or network.name in node.addresses)
 
 
-def carried(cluster: Cluster, node: Node) -> dict[str, tuple[Network, ...]]:
+def carried(cluster: NetworksAndFabrics, node: Node) -> dict[str, tuple[Network, ...]]:
     """The networks that a node is on, by carrier; the carrier of its own address first."""
     found: dict[str, tuple[Network, ...]] = {}
     for network in cluster.networks:
@@ -99,7 +116,7 @@ def own_networks(node: Node, fabric: FabricOf | None, networks: tuple[Network, .
     return tuple(replace(network, interface=name, bond=own.bond) for network, name in both)
 
 
-def interfaces(cluster: Cluster, node: Node) -> tuple[Interface, ...]:
+def interfaces(cluster: NetworksAndFabrics, node: Node) -> tuple[Interface, ...]:
     """What hpcforge sets up on a node, what is below before what is above; none where the blueprint asks for none."""
     fabrics = {fabric.name: fabric.at(node.name) for fabric in cluster.fabrics}
     asked = {name: them for name, them in carried(cluster, node).items() if any(network.configure for network in them)}
@@ -109,7 +126,7 @@ def interfaces(cluster: Cluster, node: Node) -> tuple[Interface, ...]:
 
 
 def _of_carrier(
-    cluster: Cluster, node: Node, fabric: FabricOf | None, networks: tuple[Network, ...]
+    cluster: NetworksAndFabrics, node: Node, fabric: FabricOf | None, networks: tuple[Network, ...]
 ) -> Iterator[Interface]:
     networks = own_networks(node, fabric, networks)
     mode = bonded(networks)
@@ -131,7 +148,7 @@ def _of_carrier(
             yield _addressed(cluster, node, network, vlan)
 
 
-def _addressed(cluster: Cluster, node: Node, network: Network, interface: Interface) -> Interface:
+def _addressed(cluster: NetworksAndFabrics, node: Node, network: Network, interface: Interface) -> Interface:
     address = node.address if network.name == cluster.network.name else node.addresses[network.name]
     order = sorted(
         cluster.networks, key=lambda network: not network.external

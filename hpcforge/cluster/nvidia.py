@@ -14,7 +14,7 @@ from hpcforge.catalog.nvidia import Archive, Packages, archive_name, load_archiv
 from hpcforge.software.ranges import numbers, within
 
 if TYPE_CHECKING:
-    from hpcforge.cluster.model import Node
+    from hpcforge.cluster.model.node import Node
 
 _CUDA_13 = ">=580"  # the drivers that bring CUDA 13 (docs.nvidia.com/deploy/cuda-compatibility)
 

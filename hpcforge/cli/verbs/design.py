@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from hpcforge.cli import options
-
-Table = Literal["power", "bom", "cables", "ports"]
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +34,7 @@ def design(
         typer.Option("--svg", help="Print a drawing of one rack or one fabric.", metavar="rack:NAME|fabric:NAME"),
     ] = None,
     csv: Annotated[
-        Table | None,
+        options.DesignTable | None,
         typer.Option("--csv", help="Print a table: PDU power, bill of materials, cables or switch ports."),
     ] = None,
     train: Annotated[

@@ -6,18 +6,8 @@ import pytest
 
 from hpcforge import bundled
 from hpcforge.blueprint.role_declarations import read_declared
-from hpcforge.cluster.model import (
-    Access,
-    Cluster,
-    Gpus,
-    Network,
-    Node,
-    OperatingSystem,
-    Partition,
-    Service,
-    Slurm,
-    User,
-)
+from hpcforge.cluster.model import Access, Cluster, Gpus, Network, Node, OperatingSystem, Partition, Service, Slurm
+from hpcforge.cluster.people import User
 
 
 def node(name: str, function: str, address: str, gpus: Gpus | None = None) -> Node:

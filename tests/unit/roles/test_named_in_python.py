@@ -64,7 +64,11 @@ OTHER_WORDS = {
     },  # JSON
     "nccl": {"blueprint/transports.py", "run/expectations.py", "verify/step_verdict.py"},  # the library
     "rdma": {"blueprint/transports.py", "cluster/smoke_tests.py"},  # where a transport runs
-    "time": {"report/junit.py", "cluster/declared.py", "run/worker_ports.py"},  # an attribute of JUnit; the service
+    "time": {
+        "report/junit.py",
+        "cluster/model/cluster.py",
+        "run/worker_ports.py",
+    },  # of JUnit; the service
     "munge": {"run/down_workers.py"},  # the program
     "depot": {"run/worker_ports.py"},  # the service
     "lldp": {"verify/cabling.py"},  # what lldpctl answers

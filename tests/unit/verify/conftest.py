@@ -21,8 +21,8 @@ from hpcforge.cluster.model import (
     Slurm,
     SmokeTest,
     SmokeTestProgram,
-    User,
 )
+from hpcforge.cluster.people import User
 from hpcforge.cluster.smoke_tests import program
 from hpcforge.verify import verify
 

@@ -1,0 +1,115 @@
+"""Smoke tests as programs declare them, and those that a blueprint asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hpcforge.blueprint.smoke_tests import Bound, Level, OneGpu, Operation
+from hpcforge.cluster.launches import ProgramLaunch, RankNeeds
+from hpcforge.cluster.model.node import Node
+from hpcforge.launchers import LAUNCHERS, ContainerName, LauncherName
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that a smoke test reports."""
+
+    name: str
+    unit: str  # "1": it has none
+    better: Literal["higher", "lower"] | None = None
+    shown: Literal["number", "count", "size", "text"] = "number"
+    per: Literal["rank"] | None = None  # rank: each rank reports its own
+    between: Literal["ranks", "local_ranks"] | None = None  # it takes two of the job, or two of each node
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The limit of a measure: a number, or a fraction of the nodes' median."""
+
+    measure: str
+    bound: Bound
+    number: float
+
+
+@dataclass(frozen=True)
+class TransportRule:
+    """The transport that ranks must use. Names are as NCCL's log spells them."""
+
+    network: str | None = None  # of gloo: "nodes", or a network of the blueprint; None: any
+    rdma_only: bool = False  # the rest holds only between nodes on one InfiniBand or RoCE fabric
+    must: tuple[str, ...] = ()
+    must_not: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImportedModule:
+    """A module beside smoke tests' folders, which programs import."""
+
+    name: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class SmokeTestProgram:
+    """What a smoke test runs, and what it must say: its folder, read."""
+
+    name: str = ""
+    text: str = field(default="", repr=False)
+    launcher: LauncherName = "torchrun"
+    measures: tuple[Measure, ...] = ()
+    headline: str = ""
+    lines: tuple[Threshold, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()  # with their defaults, as the program is told
+    pytorch: bool = True
+    gpus: Literal["any", "real"] | None = None
+    pytorch_at_least: str | None = None  # the lowest version, two numbers
+    min_nodes: int = 1
+    imports: tuple[ImportedModule, ...] = ()
+    packages: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()  # that it imports
+    ranks: RankNeeds = field(default=RankNeeds())
+    scratch: Literal["shared"] | None = None  # None: any
+    framework: str | None = None  # beside PyTorch, whose Python runs it
+    container: ContainerName | None = None  # the runtime that its ranks run in
+    declared: bool = False  # it reads what the blueprint declares of its node
+    launches: tuple[ProgramLaunch, ...] = ()  # none: a single one
+    isolates: bool = False  # rounds of launches name what is bad
+    description: str = ""
+    level: Level = "smoke"
+    transport: TransportRule | None = None  # None: any
+    derived: tuple[tuple[str, Operation | OneGpu], ...] = ()  # measures and the operations that bound them
+
+    @property
+    def ranked(self) -> bool:
+        """Whether any launch starts ranks: rank 0 reports for all."""
+        names = [launch.launcher for launch in self.launches] or [self.launcher]
+        return any(LAUNCHERS[name].ranked for name in names)
+
+    @property
+    def wants_whole_gpus(self) -> bool:
+        """Whether its ranks take a GPU each, where there are any."""
+        return self.pytorch or self.gpus is not None
+
+    def has_gpus(self, node: Node) -> bool:
+        """Whether a node has the GPUs that it needs."""
+        return self.gpus is None or (node.gpus is not None and not (self.gpus == "real" and node.gpus.fake))
+
+
+@dataclass(frozen=True)
+class SmokeTest:
+    """One acceptance test and the nodes that it spans; of a test with several sets there is one for each."""
+
+    name: str
+    nodes: tuple[str, ...]
+    time_limit_s: int
+    program: SmokeTestProgram = field(default=SmokeTestProgram(), compare=False)
+    options: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # those that are not at their defaults
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Tests that must pass before the cluster counts as working."""
+
+    run_as: str
+    tests: tuple[SmokeTest, ...]
