@@ -71,11 +71,14 @@ def _fold_names(names: Iterable[str]) -> str:
     return fold(tuple(names))
 
 
+_OWN_TYPE = re.compile(r"'hpcforge\.(?:\w+\.)*(\w+) object'")  # Cluster, whatever its module
+
+
 class _UnknownNameError(UndefinedError):
     """A name that there is not; `hint` says what there is."""
 
     def __init__(self, of: object, name: object, message: str) -> None:
-        super().__init__(message)
+        super().__init__(_OWN_TYPE.sub(r"\1", message))
         self.hint = _known(of, name)
 
 

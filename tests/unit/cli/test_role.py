@@ -85,7 +85,7 @@ def test_mistakes_are_said_all_at_once_with_their_places(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "said", "hint"),
     [
-        ("one\n  {{ cluster.nam }}\n", "x.j2:2:3: error: 'hpcforge.cluster.model.Cluster object' has no", "`name`?"),
+        ("one\n  {{ cluster.nam }}\n", "x.j2:2:3: error: Cluster has no", "`name`?"),
         (
             "one\n{{ clustr.name }}\n",
             "x.j2:2:1: error: 'clustr' is undefined",
