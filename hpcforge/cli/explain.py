@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from difflib import get_close_matches
 from pathlib import Path
 
-from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge import bundled
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.node_selection import tests_named
 from hpcforge.cluster import load
@@ -16,6 +18,7 @@ from hpcforge.design.storage.rules import RULES as STORAGE_RULES
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.lines_text import lines_json, lines_text
+from hpcforge.report.text import one_line
 from hpcforge.run.expectations import Expectations
 from hpcforge.software.rules import rules as software_rules
 
@@ -33,8 +36,7 @@ def explain(code: str | None, as_json: bool) -> int:
     """Run `hpcforge explain`. Returns the exit status."""
     known = _rules()
     if code is not None and code.upper() not in known:
-        hint = did_you_mean(code, map(str.lower, known)) or "codes: hpcforge explain; a test: add its blueprint"
-        raise UsageError(f"there is no rule {code}", hint)
+        raise UsageError(f"there is no rule {one_line(code)}", _hint(code, known))
     rules = list(known.values()) if code is None else [known[code.upper()]]
     if as_json:
         entries = [vars(rule) for rule in rules]
@@ -42,6 +44,20 @@ def explain(code: str | None, as_json: bool) -> int:
     else:
         printing.result("\n".join(map(explained, rules)))
     return Exit.DONE
+
+
+def _hint(code: str, rules: Collection[str]) -> str:
+    """What may be meant: the nearest codes and shipped smoke tests."""
+    tests = sorted(path.parent.name for path in bundled.smoke_tests().glob("*/test.yaml"))
+    if code in tests:
+        return f"it is a smoke test; add the blueprint that has it: hpcforge explain {code} BLUEPRINT"
+    word = code.upper().rstrip("0123456789")
+    number = code[len(word) :]
+    families = {rule.rpartition("-")[0] for rule in rules}
+    same = [f"{family}-{number:0>3}" for family in get_close_matches(word.rstrip("-_ "), families)]
+    near = [rule for rule in same if rule in rules] or get_close_matches(code.upper(), [*rules])
+    names = [*near, *get_close_matches(code.lower(), tests)]
+    return f"nearest: {', '.join(names)}" if names else "codes: hpcforge explain; a smoke test: add its blueprint"
 
 
 def explain_test(name: str, blueprint: Path, inventory: Path | None, as_json: bool) -> int:
