@@ -6,19 +6,85 @@ import contextlib
 import os
 import signal
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from hpcforge.lab import processes
 from hpcforge.lab.commands import daemon, run, tried
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.host_paths import Progress, quiet
-from hpcforge.lab.nspawn import cgroups, disks
+from hpcforge.lab.nspawn import disks
 from hpcforge.lab.sources import takes_cgroup_v2_alone
 from hpcforge.lab.ssh import greets
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.rehearsal.lab_facts import SHARED_FOLDER
+
+# A node's own control groups.
+#
+# Nodes that are started from one cgroup share systemd's hierarchy on the host, and services in them then fail at
+# random. So on hosts with the name=systemd hierarchy or a plain cgroup2 mount each node gets a directory there; a
+# host that runs systemd on the unified hierarchy does it with a service unit instead (see `machines.launch`).
+
+
+_PREFIX = "hpcforge-"
+
+
+def _hierarchies() -> list[Path]:
+    """Mount points of name=systemd and of cgroup2, in /sys/fs/cgroup."""
+    found = []
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, where, kind, options, *_ = line.split()
+        if not where.startswith("/sys/fs/cgroup"):
+            continue
+        if kind == "cgroup2" or (kind == "cgroup" and "name=systemd" in options.split(",")):
+            found.append(Path(where))
+    return found
+
+
+def make(machine: str) -> list[Path]:
+    """A machine's control groups, made if need be."""
+    groups = [hierarchy / f"{_PREFIX}{machine}" for hierarchy in _hierarchies()]
+    for group in groups:
+        group.mkdir(exist_ok=True)
+    return groups
+
+
+def remove_groups(machine: str) -> None:
+    """Kill what is left in a machine's control groups and remove them."""
+    for hierarchy in _hierarchies():
+        group = hierarchy / f"{_PREFIX}{machine}"
+        if group.is_dir():
+            processes.wait_until(partial(_remove_tree, group), timeout_s=5)
+
+
+def machines_of(tags: Iterable[str]) -> set[str]:
+    """Machines of these labs that have control groups."""
+    groups = [group.name for tag in tags for top in _hierarchies() for group in top.glob(f"{_PREFIX}{tag}-*")]
+    return {name.removeprefix(_PREFIX) for name in groups}
+
+
+def _remove_tree(group: Path) -> bool:
+    """Whether the group is gone now."""
+    for directory, _, _ in os.walk(group, topdown=False):
+        for pid in (Path(directory) / "cgroup.procs").read_text().split():
+            _kill(int(pid))
+        try:
+            Path(directory).rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:  # a killed process is still leaving
+            return False
+    return True
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
 
 _POWER_OFF = signal.SIGRTMIN + 4  # systemd as process 1: an orderly power-off
 _POWER_OFF_S = 15
@@ -56,7 +122,7 @@ def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
 
 def remove(directory: Path, tags: Collection[str]) -> None:
     """Kill all machines of a lab and unmount their disks, found by what is on the host."""
-    found = _machines_of(directory) | cgroups.machines_of(tags)
+    found = _machines_of(directory) | machines_of(tags)
     # Killed, not powered off: nothing of these disks is kept.
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         list(pool.map(lambda machine: _stop(machine, graceful=False), sorted(found)))
@@ -66,7 +132,7 @@ def remove(directory: Path, tags: Collection[str]) -> None:
 def _stop(machine: str, *, graceful: bool) -> bool:
     """Stop a machine, in order or at once, and remove what is left of it; false if it had to be killed."""
     in_order = [_end(pid, machine, graceful=graceful) for pid in _spawners(machine)]
-    cgroups.remove(machine)
+    remove_groups(machine)
     # The kernel removes the interface some time after the last process: until then nspawn could not start the machine.
     # A name that is too long for one is its other name.
     tried("ip", "link", "delete", "dev", f"vb-{machine}")
@@ -139,7 +205,7 @@ def _launch(lab: Lab, node: PlacedNode, root: Path) -> None:
         reboots = ["--property=RestartForceExitStatus=133", "--property=SuccessExitStatus=133"]
         run("systemd-run", *unit, *reboots, f"--property=StandardOutput=append:{console}", *nspawn)
     else:
-        groups = [str(group / "cgroup.procs") for group in cgroups.make(machine)]
+        groups = [str(group / "cgroup.procs") for group in make(machine)]
         daemon(["sh", "-c", _KEEPER, "sh", *groups, "--", *nspawn], console)
 
 

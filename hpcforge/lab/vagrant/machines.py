@@ -25,10 +25,102 @@ from hpcforge.lab.names import machine_name
 from hpcforge.lab.ssh import greets
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.trees import remove_tree
-from hpcforge.lab.vagrant import vagrantfile_input, libvirt
+from hpcforge.lab.vagrant import libvirt
 from hpcforge.lab.vm import qemu, seed
 from hpcforge.lab.vm.machines import kvm_works
 from hpcforge.rehearsal.lab_facts import Card
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hpcforge.lab.vm import qemu
+
+
+# What the Vagrantfile is given, and the names under which libvirt has what it makes of that. Pure.
+
+
+_STEP = re.compile(r"==> ([A-Za-z0-9-]{1,63}): (\S.*)")
+
+
+@dataclass(frozen=True)
+class VagrantBox:
+    """What Vagrant calls the disk that machines are made on: a name of its own, and where it is fetched from."""
+
+    name: str
+    url: str
+
+
+@dataclass(frozen=True)
+class NetworkCard:
+    """A network card on a bridge of the lab's."""
+
+    bridge: str
+    mac: str
+
+
+@dataclass(frozen=True)
+class VagrantMachine:
+    """One machine. It boots the kernel with an initrd of its own, in which its identity is (decision 38)."""
+
+    memory_mib: int
+    cpus: int
+    mac: str  # of the card that Vagrant adds, before all others, to reach it
+    cards: tuple[NetworkCard, ...]
+    box: VagrantBox
+    kernel: str
+    initrd: str
+    console: str
+
+
+def vagrantfile_document(
+    *,
+    tag: str,
+    driver: str,
+    user: str,
+    key: Path,
+    state: str,
+    machines: Mapping[str, VagrantMachine],
+) -> dict[str, Any]:
+    """What `vagrant.json` in a lab's folder says.
+
+    `schema_version` 1; `prefix` of libvirt's domains; `driver`: kvm or qemu; `kernel_says`: its command line; `ssh`: how one
+    gets in; `state`: the folder in which Vagrant keeps what it knows of these machines; `machines` by name.
+    """
+    return {
+        "schema_version": 1,
+        "prefix": f"{tag}-",
+        "driver": driver,
+        "kernel_says": qemu.KERNEL_SAYS,
+        "ssh": {"user": user, "key": str(key)},
+        "state": state,
+        "machines": {name: asdict(machine) for name, machine in machines.items()},
+    }
+
+
+def box_metadata(disk_bytes: int) -> dict[str, Any]:
+    """metadata.json of a box for libvirt; whole GiB, as the provider wants them."""
+    return {"provider": "libvirt", "format": "qcow2", "virtual_size": -(-disk_bytes // (1 << 30))}
+
+
+def domain_in(words: Sequence[str]) -> str:
+    """Of which of libvirt's domains a QEMU's command line is; "" if it is of none.
+
+    libvirt 9 writes `-name guest=DOMAIN,debug-threads=on`.
+    """
+    if not words or Path(words[0]).name != qemu.PROGRAM or "-name" not in words[:-1]:
+        return ""
+    said = words[words.index("-name") + 1]
+    return said.removeprefix("guest=").partition(",")[0] if said.startswith("guest=") else ""
+
+
+def step_in(line: str) -> str | None:
+    """Return the step that a line of Vagrant's output reports; None for a setting or the rest of a message."""
+    found = _STEP.fullmatch(line.rstrip())
+    return None if found is None else f"{found[1]}: Vagrant: {found[2]}"
+
 
 _BOOT = Path("/var/lib/libvirt/hpcforge")  # QEMU runs as a user of its own there, who may not look into labs
 _DISK_BYTES = 20 << 30  # as a machine sees it: its root file system grows to that when it first boots
@@ -45,7 +137,7 @@ def lay_out(lab: Lab, progress: Progress = quiet) -> None:
     boot = _boot(lab.tag)
     boot.mkdir(mode=0o711, parents=True, exist_ok=True)
     progress(f"writing box, kernel and initrds of {len(lab.nodes)} machines to {boot}")
-    document = vagrantfile_input.document(
+    document = vagrantfile_document(
         tag=lab.tag,
         driver=os.environ.get("HPCFORGE_VAGRANT_DRIVER") or ("kvm" if kvm_works() else "qemu"),
         user=lab.login_user,
@@ -84,13 +176,13 @@ def stop(lab: Lab, node: PlacedNode, *, graceful: bool) -> bool:
 
 def running(lab: Lab, node: PlacedNode) -> bool:
     """Whether a node has its QEMU."""
-    return bool(processes.find(lambda argv: vagrantfile_input.domain_in(argv) == _domain(lab, node)))
+    return bool(processes.find(lambda argv: domain_in(argv) == _domain(lab, node)))
 
 
 def started_s() -> dict[str, float]:
     """All machines of libvirt's that run, as a lab would call them, and when each was started, in s since 1970."""
-    found = processes.find(lambda argv: bool(vagrantfile_input.domain_in(argv)))
-    began = ((vagrantfile_input.domain_in(processes.arguments(pid)), processes.started_s(pid)) for pid in found)
+    found = processes.find(lambda argv: bool(domain_in(argv)))
+    began = ((domain_in(processes.arguments(pid)), processes.started_s(pid)) for pid in found)
     parts = ((name.partition("-"), at_s) for name, at_s in began if at_s is not None)
     return {machine_name(tag, node): at_s for (tag, _, node), at_s in parts if node}
 
@@ -147,7 +239,7 @@ def remove(directory: Path, tags: Collection[str]) -> None:
         _BOOT.rmdir()
 
 
-def _machine(lab: Lab, node: PlacedNode, boot: Path) -> vagrantfile_input.VagrantMachine:
+def _machine(lab: Lab, node: PlacedNode, boot: Path) -> VagrantMachine:
     """Return a node's entry for the Vagrantfile, and build its initrd."""
     if node.drives:
         raise LabError(f"node {node.name} has NVMe drives, which libvirt gives no machine", "use `--on vm`")
@@ -163,12 +255,12 @@ def _machine(lab: Lab, node: PlacedNode, boot: Path) -> vagrantfile_input.Vagran
         write_atomically(initrd, text + bytes(-len(text) % 4) + seed.initrd(own), mode=0o600)
     bridges = [lab.segments[card.segment] if card.segment else lab.bridge for card in cards]
     sockets, cores, threads = processors()
-    return vagrantfile_input.VagrantMachine(
+    return VagrantMachine(
         memory_mib=_ensure_memory(lab, node),
         cpus=sockets * cores * threads,
         mac=mac,
-        cards=tuple(vagrantfile_input.NetworkCard(bridge, cable.mac) for bridge, cable in zip(bridges, cables, strict=True)),
-        box=vagrantfile_input.VagrantBox(f"{lab.tag}-{image.name}", f"file://{image / _BOX}"),
+        cards=tuple(NetworkCard(bridge, cable.mac) for bridge, cable in zip(bridges, cables, strict=True)),
+        box=VagrantBox(f"{lab.tag}-{image.name}", f"file://{image / _BOX}"),
         kernel=str(image / node_system.KERNEL),
         initrd=str(initrd),
         console=str(_console(lab, node)),
@@ -207,7 +299,7 @@ def _image(tag: str, layer: Path) -> Path:
             shutil.copyfile(layer / name, image / name)
         disk = ("-b", image / node_system.DISK, "-F", "raw")
         run("qemu-img", "create", "-q", "-f", "qcow2", *disk, "box.img", str(_DISK_BYTES), cwd=image)
-        (image / "metadata.json").write_text(json.dumps(vagrantfile_input.box_metadata(_DISK_BYTES)))
+        (image / "metadata.json").write_text(json.dumps(box_metadata(_DISK_BYTES)))
         with tarfile.open(image / "new", "w") as tar:
             for name in ("metadata.json", "box.img"):
                 tar.add(image / name, arcname=name)
@@ -221,7 +313,7 @@ def _ensure_memory(lab: Lab, node: PlacedNode) -> int:
         of_lab = [_had_mib(lab, node) for node in lab.nodes]
         ours = {_domain(lab, node) for node in lab.nodes}
         lines = [processes.arguments(pid) for pid in processes.find(lambda argv: Path(argv[0]).name == qemu.PROGRAM)]
-        taken = [qemu.memory_in(words) for words in lines if vagrantfile_input.domain_in(words) not in ours]
+        taken = [qemu.memory_in(words) for words in lines if domain_in(words) not in ours]
         had = qemu.share_mib(total_mib(), [*taken, *filter(None, of_lab)], of_lab.count(None))
         _memory_file(lab, node).write_text(f"{had}\n")
     return had
@@ -308,7 +400,7 @@ def _call(*words: str, env: Mapping[str, str], must: bool = True, progress: Prog
         try:
             for line in vagrant.stdout or ():
                 lines.append(line.rstrip())
-                if step := vagrantfile_input.step_in(line):
+                if step := step_in(line):
                     progress(step)
         except BaseException:
             vagrant.kill()

@@ -12,7 +12,7 @@ import pytest
 
 from hpcforge.lab import lab as labs
 from hpcforge.lab import processes
-from hpcforge.lab.vagrant import vagrantfile_input
+from hpcforge.lab.vagrant import machines
 from tests.support.vm_rehearsal import REPOSITORY, Rehearsal, blueprint, environment, took, with_image
 
 pytestmark = pytest.mark.vagrant
@@ -78,11 +78,11 @@ def vagrant(rehearsal: Rehearsal, tmp_path_factory: pytest.TempPathFactory) -> T
 
 def domains() -> list[str]:
     """The machines of libvirt's that run, by their processes."""
-    return sorted(vagrantfile_input.domain_in(processes.arguments(pid)) for pid in processes.find(_is_domain))
+    return sorted(machines.domain_in(processes.arguments(pid)) for pid in processes.find(_is_domain))
 
 
 def _is_domain(argv: list[str]) -> bool:
-    return bool(vagrantfile_input.domain_in(argv))
+    return bool(machines.domain_in(argv))
 
 
 def test_who_knows_vagrant_has_the_machines_up(vagrant: Typed) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.cluster.blueprint_design import designed
-from hpcforge.report import design_html, fabric_html, fabric_labels
+from hpcforge.report import design_html, fabric_labels
 from hpcforge.report.acceptance import acceptance_report
 from hpcforge.report.acceptance_html import acceptance_page
 from tests.unit.report import acceptances, designs
@@ -101,7 +101,7 @@ def test_page_reads_well(chromium: tuple[dict[str, Any], list[str]], name: str, 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_loads_and_runs_nothing(chromium: tuple[dict[str, Any], list[str]], name: str, width: int) -> None:
     page = chromium[0][f"{name}-{width}"]
-    assert page["inline"] == ([fabric_html.script()] if page["search"] else [])
+    assert page["inline"] == ([design_html.script()] if page["search"] else [])
     assert (page["scripts"], page["handlers"], page["requests"]) == (len(page["inline"]), 0, [])
 
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hpcforge.design.facility.design import Position, Remark
-from hpcforge.report import design_html, design_svg, fabric_html, fabric_labels, fabric_svg
+from hpcforge.report import design_html, design_svg, fabric_labels, fabric_svg
 from hpcforge.report.design_html import feed_rows
 from tests.unit.report import designs
 
@@ -77,7 +77,7 @@ def test_every_text_of_the_blueprint_is_escaped() -> None:
 def test_every_text_of_a_fabric_is_escaped() -> None:
     text = design_html.page(*designs.with_hostile_fabric())
     assert text.count("<script") == 1
-    assert fabric_html.script() in text
+    assert design_html.script() in text
     assert "<img" not in text
     assert "\u202e" not in text
     page = Outline(text)
@@ -92,7 +92,7 @@ def test_every_text_of_a_fabric_is_escaped() -> None:
 
 
 def test_the_policy_names_the_one_script() -> None:
-    digest = hashlib.sha256(fabric_html.script().encode()).digest()
+    digest = hashlib.sha256(design_html.script().encode()).digest()
     text = design_html.page(*designs.with_hostile_fabric())
     assert f"script-src 'sha256-{base64.b64encode(digest).decode()}'\"" in text
     without = design_html.page(designs.unit())

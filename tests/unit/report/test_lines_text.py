@@ -72,4 +72,4 @@ def test_a_test_that_a_blueprint_does_not_have_is_named_with_those_it_has() -> N
     assert ran.returncode == 3
     assert "the blueprint has no test 'hpl'" in ran.stderr
     assert "tests: allreduce, train_ddp" in ran.stderr
-    assert "a test: add its blueprint" in hpcforge("explain", "allreduce").stderr
+    assert "a smoke test; add the blueprint that has it" in hpcforge("explain", "allreduce").stderr

@@ -15,7 +15,7 @@ import pytest
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.storage import FileSystem
-from hpcforge.verify import scratch
+from hpcforge.verify import launches
 from hpcforge.verify.step_output import scratch_of
 from hpcforge.verify.submit import Launch, launch
 
@@ -49,7 +49,7 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def make(job: Launch, *parents: Path, name: str = "hpcforge-scratch.7.cafe") -> subprocess.CompletedProcess[str]:
-    return run(scratch.make(job, "7", name, list(map(str, parents)), shared=True))
+    return run(launches.make(job, "7", name, list(map(str, parents)), shared=True))
 
 
 def sticky(path: Path) -> Path:
@@ -70,7 +70,7 @@ def test_it_is_made_for_the_account_alone_and_removed(job: Launch, folder: Path)
     assert (stat.S_IMODE(about.st_mode), about.st_uid) == (0o700, USER)
     (made / "inside").touch()
     (made / "outside").symlink_to(closed)
-    assert run(scratch.remove(job, "7", str(made), shared=True)).returncode == 0
+    assert run(launches.remove(job, "7", str(made), shared=True)).returncode == 0
     assert not made.exists()
     assert closed.exists()
 
@@ -132,7 +132,7 @@ def test_removal_follows_no_link(job: Launch, folder: Path) -> None:
     path = parent / "hpcforge-scratch.7.cafe"
     path.symlink_to(target)
     os.chown(path, USER, USER, follow_symlinks=False)
-    assert run(scratch.remove(job, "7", str(path), shared=True)).returncode == 0
+    assert run(launches.remove(job, "7", str(path), shared=True)).returncode == 0
     assert (target / "kept").exists()
     assert not path.is_symlink()
 
@@ -142,7 +142,7 @@ def test_names_are_words_and_not_read_by_a_shell(job: Launch, tmp_path: Path) ->
     parent.mkdir(mode=0o700)
     if os.geteuid() == 0:
         shutil.chown(parent, USER, USER)
-    words = scratch.make(job, "7", "hpcforge-scratch.7.cafe", [str(parent)], shared=False)
+    words = launches.make(job, "7", "hpcforge-scratch.7.cafe", [str(parent)], shared=False)
     assert words[-2:] == ["hpcforge-scratch.7.cafe", str(parent)]
     assert "--nodelist=w1,w2" in words
 
@@ -152,5 +152,5 @@ def test_shared_storage_is_what_all_nodes_mount(build: Build) -> None:
         return FileSystem(name, "nfs", "s:/srv", "nfs4", "", f"/{name}", on)
 
     cluster = replace(build(), storage=(system("some", "w1"), system("all", "w1", "w2")))
-    assert scratch.shared_parents(cluster, ["w1", "w2"], "tests") == ("/all/tests", "/all")
-    assert scratch.shared_parents(cluster, ["w1"], "tests") == ("/some/tests", "/all/tests", "/some", "/all")
+    assert launches.shared_parents(cluster, ["w1", "w2"], "tests") == ("/all/tests", "/all")
+    assert launches.shared_parents(cluster, ["w1"], "tests") == ("/some/tests", "/all/tests", "/some", "/all")

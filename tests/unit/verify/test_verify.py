@@ -13,7 +13,7 @@ import pytest
 
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.design.fabric.topology_conf import SlurmSwitch, Topology
-from hpcforge.verify import jobs, scratch
+from hpcforge.verify import jobs, launches
 from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Completed
 from hpcforge.verify.heartbeat import Owner, stamped
@@ -87,7 +87,7 @@ class ScriptedHead:
         argv = list(argv)[len(STAMPED) :] if list(argv)[: len(STAMPED)] == STAMPED else list(argv)
         argv = argv[len(WATCHED) + 1 :] if argv[: len(WATCHED)] == WATCHED else argv
         assert bool(stdin) == (argv[0] == "sbatch")
-        assert aside == (argv[0] == "scancel" or scratch.REMOVE in argv)  # they must not wait for srun
+        assert aside == (argv[0] == "scancel" or launches.REMOVE in argv)  # they must not wait for srun
         if argv[-1] == PORTS:
             self.asked_port.append(argv)
             return self.port

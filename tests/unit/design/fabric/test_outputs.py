@@ -26,7 +26,7 @@ from hpcforge.design.fabric.cabling import cabled
 from hpcforge.design.fabric.ports import PortMaps
 from hpcforge.design.fabric.rules import markdown
 from hpcforge.report import fabric_svg
-from hpcforge.report.fabric_html import run_said
+from hpcforge.report.design_html import run_said
 from hpcforge.report.fabric_svg import cable_lines, picture
 from tests.support.in_process import hpcforge
 from tests.support.shipped import anywhere

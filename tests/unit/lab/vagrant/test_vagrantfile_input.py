@@ -11,17 +11,17 @@ import pytest
 
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.kinds import KINDS
-from hpcforge.lab.vagrant import vagrantfile_input
+from hpcforge.lab.vagrant import machines
 from hpcforge.lab.vm import seed
 from tests.unit.lab.vm.test_qemu import ONE, unpacked
 
 HERE = Path(__file__).parent
-MACHINE = vagrantfile_input.VagrantMachine(
+MACHINE = machines.VagrantMachine(
     memory_mib=2048,
     cpus=4,
     mac="52:54:00:00:00:99",
-    cards=(vagrantfile_input.NetworkCard("hf0001", "52:54:00:00:00:01"), vagrantfile_input.NetworkCard("hf0001s123456", "52:54:00:00:00:02")),
-    box=vagrantfile_input.VagrantBox("hf0001-machines-0123abcd", "file:///var/lib/libvirt/hpcforge/hf0001/machines-0123abcd/disk.box"),
+    cards=(machines.NetworkCard("hf0001", "52:54:00:00:00:01"), machines.NetworkCard("hf0001s123456", "52:54:00:00:00:02")),
+    box=machines.VagrantBox("hf0001-machines-0123abcd", "file:///var/lib/libvirt/hpcforge/hf0001/machines-0123abcd/disk.box"),
     kernel="/var/lib/libvirt/hpcforge/hf0001/machines-0123abcd/vmlinuz",
     initrd="/var/lib/libvirt/hpcforge/hf0001/w01.initrd",
     console="/var/lib/hpcforge/labs/machines/nodes/w01/console.log",
@@ -29,7 +29,7 @@ MACHINE = vagrantfile_input.VagrantMachine(
 
 
 def test_what_the_vagrantfile_is_given(golden: Callable[[Path, str], None]) -> None:
-    document = vagrantfile_input.document(
+    document = machines.vagrantfile_document(
         tag="hf0001",
         driver="qemu",
         user="ops",
@@ -50,8 +50,8 @@ def test_the_vagrantfile_reads_all_that_it_is_given() -> None:
 
 
 def test_a_box_says_its_size_in_whole_gib() -> None:
-    assert vagrantfile_input.box_metadata(20 << 30) == {"provider": "libvirt", "format": "qcow2", "virtual_size": 20}
-    assert vagrantfile_input.box_metadata((20 << 30) + 1)["virtual_size"] == 21
+    assert machines.box_metadata(20 << 30) == {"provider": "libvirt", "format": "qcow2", "virtual_size": 20}
+    assert machines.box_metadata((20 << 30) + 1)["virtual_size"] == 21
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_box_says_its_size_in_whole_gib() -> None:
     ],
 )
 def test_a_machine_of_libvirt_s_is_known_by_its_command_line(words: list[str], domain: str) -> None:
-    assert vagrantfile_input.domain_in(words) == domain
+    assert machines.domain_in(words) == domain
 
 
 def test_a_card_from_elsewhere_asks_for_its_address_and_changes_nothing_else() -> None:
@@ -95,4 +95,4 @@ def test_without_an_image_nothing_is_started() -> None:
     ],
 )
 def test_a_step_in_a_line_of_vagrants(line: str, step: str | None) -> None:
-    assert vagrantfile_input.step_in(line) == step
+    assert machines.step_in(line) == step

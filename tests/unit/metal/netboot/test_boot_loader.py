@@ -6,13 +6,13 @@ import struct
 
 import pytest
 
-from hpcforge.metal.netboot import boot_loader
+from hpcforge.metal.netboot import installer
 
 
 def test_places_are_where_grub_reads_them() -> None:
-    boot, core = boot_loader.on_bios(bytes(512), bytes(2000))
+    boot, core = installer.on_bios(bytes(512), bytes(2000))
     assert struct.unpack_from("<Q", boot, 0x5C) == (2048,)
     assert struct.unpack_from("<Q", core, 500) == (2049,)
     assert len(boot) == 512 and len(core) == 2000
     with pytest.raises(ValueError, match="one sector"):
-        boot_loader.on_bios(bytes(510), bytes(2000))
+        installer.on_bios(bytes(510), bytes(2000))
