@@ -28,9 +28,7 @@ from hpcforge.blueprint.storage_checks import storage_findings
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.visible_nodes import NamedNodes
 
-# What `slurm` says wrongly of who reaches workers and of what jobs have for themselves. Pure.
-
-
+# What `slurm` says wrongly of who reaches workers and of what jobs have for themselves.
 _SYSTEM = frozenset(("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "usr"))
 _SHARED = frozenset(("/home", "/mnt", "/opt", "/srv", "/var", "/var/cache", "/var/lib", "/var/log", "/var/spool"))
 _WITHIN = {

@@ -28,9 +28,7 @@ from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.blueprint.variables import Variable
 from hpcforge.launchers import CONTAINERS, LAUNCHERS, ContainerName, LauncherName
 
-# The launches of a smoke test, as its `test.yaml` lists them, and the ranks that they need. Pure.
-
-
+# The launches of a smoke test, as its `test.yaml` lists them, and the ranks that they need.
 MOST_LAUNCHES = 16
 ADDED = ("launch", "scratch")  # options that the program of a test with launches gets besides its own
 _NO_KILL = "a launch that ends by itself is not killed"

@@ -26,9 +26,7 @@ from hpcforge.blueprint.yaml_errors import (
     value_at,
 )
 
-# Mistakes within braces and brackets: quotes, commas and closing brackets that are not there. Pure.
-
-
+# Mistakes within braces and brackets: quotes, commas and closing brackets that are not there.
 _HOSTLIST = re.compile(r"(?:[A-Za-z0-9_.-]|,(?=[A-Za-z0-9\[])|\[[0-9,-]*+\])*+")
 _UNQUOTED = re.compile(r"[ {][A-Za-z0-9][\w.-]*+\[[0-9]")
 _QUOTED = re.compile("\"[^\"]*+\"|'[^']*+'")

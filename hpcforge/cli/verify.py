@@ -60,8 +60,6 @@ from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdict_records import Recorded
 
 # The report of a verification, put together from the site, what was asked and what was found.
-
-
 _SHOWN = ("kernel", "driver", "firmware", "torch", "slurm", "hardware")  # of a fingerprint
 
 

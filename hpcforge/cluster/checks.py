@@ -34,9 +34,8 @@ from hpcforge.cluster.storage_checks import storage_kind_findings
 from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.kinds import PACKAGE_MANAGERS
 
-# Addresses and serial numbers in an inventory that two machines or two ports share. Pure.
 
-
+# Addresses and serial numbers in an inventory that two machines or two ports share.
 def identity_findings(inventory: Draft, blueprint: Draft) -> Findings:
     """Yield what two machines share although only one can have it; addresses on networks are judged with those."""
     machines: dict[str, InventoryNode] = inventory.sections["nodes"] or {}

@@ -1,4 +1,4 @@
-"""Check a blueprint's hardware against the catalog: models that entries start from, and models that they name. Pure."""
+"""Check hardware against the catalog, and memory against what roles take. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.model import Cluster
 
-# Nodes with less memory than what is placed on them takes, by what roles declare. Pure.
-
-
+# Nodes with less memory than what is placed on them takes, by what roles declare.
 _GIB = 1024  # MiB
 
 

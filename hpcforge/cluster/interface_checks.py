@@ -1,4 +1,4 @@
-"""What keeps hpcforge from setting up interfaces that a blueprint says `configure` of. Pure."""
+"""Check the interfaces and default routes that hpcforge configures. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster.interfaces import bonded, carried, carrier, own_networks, port_below, ports
 from hpcforge.cluster.model import Cluster, FabricOf, Network, Node
 
-# Default routes of nodes whose interfaces hpcforge configures: none where one is needed, and two on one node. Pure.
 
-
+# Default routes of nodes whose interfaces hpcforge configures: none where one is needed, and two on one node.
 def route_findings(cluster: Cluster) -> Iterator[Finding]:
     """Yield nodes that would have two default routes, and nodes without one whose services are on other networks."""
     networks = {node.name: [each for them in carried(cluster, node).values() for each in them if not each.bmc]

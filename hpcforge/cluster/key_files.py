@@ -1,4 +1,4 @@
-"""The files of public keys that a blueprint's users name: their lines, and what is wrong with one."""
+"""Files of public keys, of users and of package repositories: their content, and mistakes in them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from hpcforge.blueprint.public_keys import is_path, public_key
 from hpcforge.blueprint.schema import UserSection
 
 # Check the public key file of a package repository, and read its fingerprint. Pure except for reading the file.
-
-
 _BLOCK = re.compile(
     r"\A\s*(-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:[A-Za-z]+: [^\n]*\n)*\n((?:[A-Za-z0-9+/=]{1,76}\n)+)"
     r"-----END PGP PUBLIC KEY BLOCK-----)\s*\Z"

@@ -40,9 +40,7 @@ from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights, with_tests
 from hpcforge.slurm.second_settings import implied_settings, slurmdbd_settings, tracked_traffic
 
-# What the operating system keeps of a worker where the blueprint does not say. Pure.
-
-
+# What the operating system keeps of a worker where the blueprint does not say.
 _CORES_OF_A_LARGE_SOCKET = 16  # below that a core is more than is given away unasked
 
 

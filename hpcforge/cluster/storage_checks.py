@@ -1,4 +1,4 @@
-"""Check a blueprint's file systems against the catalog's kinds. Pure."""
+"""Check file systems against the catalog's kinds, and judge what their servers carry. Pure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ from hpcforge.design.storage.capacity import NodeLink, ServedFileSystem, ServerD
 from hpcforge.design.storage.rule_checks import judge, not_served
 from hpcforge.kinds import spare
 
-# The file systems that nodes serve, in numbers, and the findings of rules. Pure.
 
-
+# The file systems that nodes serve, in numbers, and the findings of rules.
 def served(cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> tuple[ServedFileSystem, ...]:
     """The file systems that nodes of the blueprint serve, with each of their servers; `built`: its fabrics, by name."""
     return tuple(

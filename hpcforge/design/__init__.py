@@ -1,1 +1,1 @@
-"""The drawing office: facility, fabric and storage of a design, and the rules that judge them."""
+"""Designs: facility, fabrics and storage, and the rules that judge them."""

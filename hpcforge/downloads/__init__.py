@@ -1,1 +1,1 @@
-"""What the depot serves: files that the blueprint names, fetched once and checked."""
+"""What the depot serves: files and wheels that the blueprint names, fetched once and checked."""

@@ -1,4 +1,4 @@
-"""Pinned artifacts, fetched once by the operator host and kept for all clusters."""
+"""Pinned artifacts and wheels, fetched once by the operator host and kept for all clusters."""
 
 from __future__ import annotations
 
@@ -152,8 +152,6 @@ def _size(folder: Path) -> int:
 
 
 # Artifacts by their address: what has come of one is kept, and gone on with the next time.
-
-
 _SILENCE_S = 20.0  # without a byte, after which the connection counts as lost
 _PATIENCE_S, _SLOWEST = 60.0, 1000  # from then on fewer bytes a second, on average, count as lost, too
 _ATTEMPTS = 4  # each goes on where the one before ended

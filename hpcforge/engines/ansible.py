@@ -32,8 +32,6 @@ from hpcforge.engines.tasks import Ansible, Event, Target, result
 # A play costs a process of ansible-runner and one of ansible-playbook, and a worker for each of its nodes. As many
 # plays as nodes would be 150 MiB a node; so nodes are gathered, and those that come while plays run form the next
 # one.
-
-
 GATHER_S = 0.3  # nodes that come so shortly after one another are of one play
 PLAY_MIB = 150  # of a play, without workers: see docs/performance.md
 WORKER_MIB = 25  # of a node in it: a worker, and its ssh

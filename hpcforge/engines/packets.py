@@ -20,11 +20,9 @@ import paramiko
 from paramiko.packet import Packetizer
 from paramiko.ssh_exception import IncompatiblePeer
 
-# The lists of algorithms that ssh agrees on, and what to do where a node and hpcforge have none in common. Pure.
+# The lists of algorithms that ssh agrees on, and what to do where a node and hpcforge have none in common.
 #
 # RFC 4253, section 7.1: each side sends its lists, and the connection ends where two of them have nothing in common.
-
-
 SSHD_FILE = "/etc/ssh/sshd_config.d/00-hpcforge.conf"  # sshd takes the first line of a keyword that it reads
 _NAME = re.compile(r"[!-+\--~]{1,64}")  # RFC 4251, section 6; all else would be a node's words on a terminal
 _MOST_NAMES = 30

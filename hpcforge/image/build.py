@@ -28,8 +28,6 @@ from hpcforge.lab.trees import remove_tree
 from hpcforge.tally import Tallies, silent
 
 # Looking through a root archive for what no image may hold: identities, secrets, traces of how it was made.
-
-
 _NEVER = re.compile(
     r"etc/ssh/ssh_host_.*|etc/hostname|etc/munge/munge\.key|etc/(?:passwd|shadow|group|gshadow)-|var/lib/dbus/machine-id"
     r"|var/lib/systemd/(?:random-seed|credential\.secret)|etc/ssl/private/.+|(?:root|home/[^/]+)/\.ssh/.+"

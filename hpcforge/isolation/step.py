@@ -39,9 +39,7 @@ from hpcforge.isolation.symptoms import excesses, symptoms_again
 from hpcforge.isolation.unsteady import PATIENCE, SUSPECT, UNSTEADY
 from hpcforge.isolation.wiring import NodeWiring
 
-# What is measured again, with which partners, and why. Pure.
-
-
+# What is measured again, with which partners, and why.
 _PARTNERS = 2  # others that a suspect meets in a round
 _TURNS = 4  # pairs that a node takes in a round
 _CONTROL_PAIRS = 2

@@ -32,9 +32,8 @@ from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
 from hpcforge.lab.trees import remove_tree
 from hpcforge.tally import Tallies, silent
 
+
 # How to get into a lab's nodes: keys, host keys, inventory.
-
-
 def make_key(lab: Lab) -> None:
     """The lab's own key pair, once."""
     if not (lab.key.exists() and lab.key.with_name("key.pub").exists()):

@@ -1,4 +1,4 @@
-"""Which subnet a lab gets, and which address each node has in it. Pure."""
+"""The network of a lab: its subnet, the address of each node, bridges, and what they forward."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from hpcforge.lab.state import Lab
 # The lab's private bridges. Nothing is forwarded or translated, so nothing else on the host changes.
 #
 # A host may forward for others (Docker, libvirt); it forwards nothing that comes from a lab's bridge.
-
-
 SEGMENT_MTU = 9_216  # jumbo frames, as switches of data centres carry them
 _KERNEL = Path("/proc/sys/net")
 

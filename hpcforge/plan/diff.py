@@ -29,13 +29,11 @@ from hpcforge.plan.plan import (
 )
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 
-# Which changes jobs can feel: only those call for smoke tests. Pure.
+# Which changes jobs can feel: only those call for smoke tests.
 #
 # On a worker that is every change but of roles that say `affects_jobs: false`. On other nodes it is what workers need
 # of them, as roles say with `needs`, and what that needs in turn: scheduler, names, time; not the files of a login
 # node.
-
-
 Part = tuple[str, str]  # a node and one of its roles
 
 

@@ -42,8 +42,6 @@ from hpcforge.cluster.model import Node
 from hpcforge.plan import sandbox
 
 # Names and addresses folded side by side, as Slurm's `NodeName=w[01-03] NodeAddr=10.77.0.[11-13]` pairs them.
-
-
 _LAST_NUMBER = re.compile(r"(.*[^0-9]|)([0-9]+)")
 
 

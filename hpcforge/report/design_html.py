@@ -36,8 +36,6 @@ from hpcforge.report.text import clean, plural
 #
 # The search is the one script that a page has, and only a page with cables has it: its content policy names the
 # script by its hash, so that no text of a blueprint could become another.
-
-
 MOST_NODES = 1_024  # up to so many the page lists ports and cables; above, `--csv` does
 _FACES = 64  # switches of a fabric up to which each one's face is drawn
 _CELL, _STEP = 7.0, 8.0  # a port on a drawn face, and from one to the next
@@ -166,8 +164,6 @@ def run_said(run: PortRun) -> str:
 
 
 # Bars of load against limit, and the heat map of the room: what is drawn, and the words that say the same.
-
-
 _WIDE = 1000.0  # of a bar in its own units; the page stretches it
 _STEPS = 5  # shades of the heat map, least first
 _LEAST_STEP_W = 5_000.0  # so that a small room does not look hot

@@ -24,8 +24,6 @@ from hpcforge.report.storage_text import storage
 from hpcforge.report.text import clean, plural, table, within
 
 # Fabrics of a design as text for a terminal: what they are made of, what they carry, what moves.
-
-
 _MOST_MOVES = 12
 
 

@@ -21,8 +21,6 @@ from hpcforge.report.text import clean, plural
 #
 # Groups are what is wired alike: the nodes of a scalable unit and its leaves, the spines of a group, the cores of a
 # plane. Where a row has too many of them, those in its middle are one box.
-
-
 EACH = 64  # nodes; up to it every machine is drawn
 _MOST = 9  # boxes in a row of groups
 _KINDS: tuple[tuple[DeviceKind, ...], ...] = (("core",), ("spine",), ("leaf",), ("node", "endpoint"))

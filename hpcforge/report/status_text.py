@@ -16,8 +16,6 @@ from hpcforge.run.status import NodeStatus, Status
 from hpcforge.secrets.certificate_expiry import Certificate
 
 # Drivers' reports on GPUs as a table: nodes with the same GPUs in one row.
-
-
 _HEADINGS = ("nodes", "GPUs", "memory", "driver", "VBIOS", "ECC", "NVLinks", "PCIe", "temperature")
 _UNKNOWN = "-"
 

@@ -30,8 +30,6 @@ from hpcforge.verify.verdicts import Line
 # The drawings of a verification: bars against their lines, sweeps, curves, and a matrix of nodes.
 #
 # They are SVG, made as element trees. Colours are classes of `verification.css`; nothing is said by colour alone.
-
-
 MOST_BARS = 64
 MOST_IN_MATRIX = 64  # nodes
 _STEP = re.compile(r"\bstep ([0-9]{1,9})\b")

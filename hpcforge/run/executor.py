@@ -24,8 +24,6 @@ from hpcforge.run.stage import FinalCheckStage, FirstContactStage, Stage, remove
 from hpcforge.run.stages import last_look, leaving_stages, stages
 
 # What the roles of nodes need of each other, while a plan is walked.
-
-
 Pair = tuple[str, str]  # a role of a node: (node, role)
 
 

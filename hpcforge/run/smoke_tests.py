@@ -33,8 +33,6 @@ from hpcforge.verify.verdicts import Verdict
 from hpcforge.verify.verify import PENDING_S, Progress, launched_as, verify
 
 # An end in time, also for work that would never end by itself: a loop of this process, or a wait without an end.
-
-
 _STDERR = 2
 CLEANUP_S = 180.0  # to cancel jobs and to remove reservations, once the time is over
 

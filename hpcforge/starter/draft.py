@@ -45,9 +45,7 @@ from hpcforge.starter.machines import (
 )
 from hpcforge.starter.site_networks import inventory_parts, way_in, with_networks
 
-# What a draft has of Slurm: keys of nodes, partitions, settings, and where acceptance tests can run. Pure.
-
-
+# What a draft has of Slurm: keys of nodes, partitions, settings, and where acceptance tests can run.
 _USUAL = 'main: {nodes: all, default: true, max_time: "2-00:00:00"}'
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 _TESTS = ("memory_copy", "allreduce", "train_ddp")
@@ -121,9 +119,7 @@ def node_keys(machine: SiteMachine) -> str:
     return keys
 
 
-# The driver and the PyTorch of a first blueprint: the first offered that its GPUs run with. Pure.
-
-
+# The driver and the PyTorch of a first blueprint: the first offered that its GPUs run with.
 System = tuple[str, str]  # name and release of a distribution
 _NO_PLACE: Loc = ()  # rules are judged before there is a blueprint
 

@@ -46,8 +46,6 @@ from hpcforge.verify.submit import Launch, NotLaunchableError
 from hpcforge.verify.verdicts import Isolation, MeasuredRound, NamedPart, Status, Verdict
 
 # Symptoms of pairs for people: the reason of a part that is named, a part by its latency, or an observation.
-
-
 _COUNTED: Mapping[Quantity, str] = {
     "retransmits_per_1000_segments": "sent again",
     "duplicates_per_1000_segments": "arrived twice",

@@ -24,9 +24,7 @@ from hpcforge.verify.verdicts import LaunchVerdict, Verdict, spread
 # The scratch folder that launches of a smoke test share: where it is made, and the commands that make and remove it.
 #
 # The account of the tests makes and removes it, so neither follows anything that another account can move: it is made
-# with a random name and mode 0700, below a folder that only root or this account can change. Pure.
-
-
+# with a random name and mode 0700, below a folder that only root or this account can change.
 LIMIT_S = 60  # for one of the commands
 LOCAL = ("/tmp",)  # noqa: S108  # root's or this job's; the name is random, and is taken only if it is free
 
@@ -88,12 +86,10 @@ def _on_nodes(job: Launch, job_id: str, shared: bool, *script: str) -> list[str]
     ]
 
 
-# A step that ends soon after its job. Pure.
+# A step that ends soon after its job.
 #
 # srun asks ever more seldom, up to once a minute, whether a step may begin, and gives tasks on a dead node half a
 # minute to end. So the head looks at the job meanwhile.
-
-
 POLL_S = 1  # how often the head asks for the job's state
 GRACE_S = 1  # for srun to say its last words, once the job is over
 

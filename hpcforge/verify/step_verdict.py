@@ -51,12 +51,10 @@ from hpcforge.verify.step_output import RankEnd, RankTransport, Transcript, clea
 from hpcforge.verify.submit import Launch, Turn
 from hpcforge.verify.verdicts import Status, Verdict
 
-# The transport that ranks really used, compared with the one that their test asserts. Pure.
+# The transport that ranks really used, compared with the one that their test asserts.
 #
 # Ranks of gloo report the addresses of their connections, as the kernel lists them; ranks of NCCL the transports in its
 # log. A number over another transport says nothing about the one to be tested, so this comes before every line.
-
-
 _TOLD = 3  # transports that are listed one by one
 
 

@@ -1,4 +1,4 @@
-"""The cluster as a whole."""
+"""The cluster as a whole, and what it declares of each node to smoke tests."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
 from hpcforge.design.facility.limits import PowerFeed
 
+
 # What a blueprint declares of a node, as a smoke test gets it: declared.json beside its program.
-
-
 class DeclaredGpus(TypedDict):
     """The GPUs of a node."""
 

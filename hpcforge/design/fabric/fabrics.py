@@ -22,9 +22,7 @@ from hpcforge.design.fabric.rules import breach
 from hpcforge.design.fabric.spec import Ask, CannotBuildError, Model, OtherEnd, OwnPorts
 from hpcforge.design.facility.rules import Breach
 
-# What growth beyond `designed_for` does to the cables that are there. Pure.
-
-
+# What growth beyond `designed_for` does to the cables that are there.
 Ends = tuple[str, int, str, int]
 
 

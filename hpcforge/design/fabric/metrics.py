@@ -12,14 +12,12 @@ from typing import TypeVar
 
 from hpcforge.design.fabric.graph import CABLE_KINDS, CableKind, Fabric
 
-# A fabric folded up, and the maximum flow through it. Pure.
+# A fabric folded up, and the maximum flow through it.
 #
 # The spines of a group are folded to one switch, and all cores to one. Every leaf has equally many links to every
 # spine of its group, and every group to the cores of every plane, so that traffic can be spread evenly: what the
 # folded fabric carries, the fabric carries (a test compares it with the maximum flow of the graph). A group of a
 # dragonfly is folded to one switch, too; that is exact where halves are whole groups.
-
-
 Key = TypeVar("Key")
 Half = Callable[[int, list[int]], float]  # of a leaf and the nodes on it, by link: how many of these links send
 

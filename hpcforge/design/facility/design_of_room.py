@@ -30,9 +30,8 @@ from hpcforge.design.facility.site_rules import (
     unknown_power,
 )
 
-# The bill of materials: what the blueprint comes to, line by line. Pure.
 
-
+# The bill of materials: what the blueprint comes to, line by line.
 def bom(room: Room) -> tuple[BomLine, ...]:
     """Return one line a model: servers, what is fitted into them, switches, racks, PDUs and UPSs."""
     return (*_servers(room), *_fitted(room), *_switches(room), *_racks(room), *_ups_lines(room))

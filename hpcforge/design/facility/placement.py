@@ -23,12 +23,11 @@ from hpcforge.design.facility.power_rules import carries
 from hpcforge.design.facility.room import Load, NodeKind, Rack, Room, SwitchPlace, load_of, load_of_equipment
 from hpcforge.design.facility.rules import Breach, not_checked
 
-# Places for switches: the racks that their fabric names, evenly filled in order, from the top of each down. Pure.
+
+# Places for switches: the racks that their fabric names, evenly filled in order, from the top of each down.
 #
 # A switch's place follows from its number among the switches of its fabric, so that it stays where it is as long as
 # the fabric's size and the racks do; `hpcforge pin` writes it down, and then it stays in any case.
-
-
 def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
     """Put switches into racks, pinned ones first; yield what finds no room."""
     full: set[tuple[str, int]] = set()  # racks without so many free units
@@ -90,13 +89,11 @@ def _put(mount: SwitchPlace, fillings: dict[str, Filling], full: set[tuple[str, 
     return False
 
 
-# Places for nodes that were given none: heavy low, load spread over racks and feeds. Pure.
+# Places for nodes that were given none: heavy low, load spread over racks and feeds.
 #
 # The heaviest models go first, each into the lowest gap of a rack that takes it, of all such racks the one whose feeds,
 # then which itself, is loaded least. Within a model, names follow racks and units in order, so that neighbours in name
 # are neighbours in the rack. What is proposed depends on all nodes that wait: `hpcforge pin` makes it stay.
-
-
 Feeds = tuple[str, ...]
 Slot = tuple[int, int, str]  # rack's place in the order of racks, unit, rack
 

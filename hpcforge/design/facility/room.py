@@ -16,9 +16,8 @@ from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.design.facility.design import PartPower
 
-# What one machine takes at its inlets, at maximum, and from which parts. Pure.
 
-
+# What one machine takes at its inlets, at maximum, and from which parts.
 @dataclass(frozen=True)
 class Watts:
     """A machine's power, W; None where a part of it is not known: `missing` says which."""

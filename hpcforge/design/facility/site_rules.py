@@ -1,4 +1,4 @@
-"""Rules about feeds, their UPSs and the site as a whole, and about what the blueprint does not say. Pure."""
+"""Rules about feeds, UPSs, cooling and the site as a whole, and about values that the blueprint lacks. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from hpcforge.design.facility.room import NodeKind, Room
 from hpcforge.design.facility.rules import Breach, not_checked
 from hpcforge.design.facility.units import airflow_m3_h, apart, kw, m3_h
 
-# Rules about heat and air, rack by rack and model by model. Pure.
 
-
+# Rules about heat and air, rack by rack and model by model.
 def cooling_breaches(room: Room, loaded: Iterable[LoadedRack]) -> Breaches:
     """Yield what rules say of heat and air."""
     if room.site is None or not room.site.cooling.model_fields_set:

@@ -20,9 +20,8 @@ from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.trees import remove_tree
 
+
 # Writing files of trees that are being made.
-
-
 def write_new(path: Path, text: str, mode: int = 0o644) -> None:
     """Write a file of an unused tree, in place of the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)

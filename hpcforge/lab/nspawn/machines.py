@@ -26,8 +26,6 @@ from hpcforge.rehearsal.lab_facts import SHARED_FOLDER
 # Nodes that are started from one cgroup share systemd's hierarchy on the host, and services in them then fail at
 # random. So on hosts with the name=systemd hierarchy or a plain cgroup2 mount each node gets a directory there; a
 # host that runs systemd on the unified hierarchy does it with a service unit instead (see `machines.launch`).
-
-
 _PREFIX = "hpcforge-"
 
 

@@ -39,9 +39,7 @@ from typing import Any
 from hpcforge.lab.vm import qemu
 
 
-# What the Vagrantfile is given, and the names under which libvirt has what it makes of that. Pure.
-
-
+# What the Vagrantfile is given, and the names under which libvirt has what it makes of that.
 _STEP = re.compile(r"==> ([A-Za-z0-9-]{1,63}): (\S.*)")
 
 

@@ -16,8 +16,6 @@ from hpcforge.metal.bmc.service import before, link, links, mapping, number, tex
 from hpcforge.metal.machine_matching import Machine
 
 # The network interfaces of a machine by Redfish: those that can boot, by MAC address.
-
-
 PORTS_S = 60.0  # for the ports of network adapters
 _MAC = re.compile(
     r"[0-9a-f]{2}(?:([:-]?)[0-9a-f]{2})(?:\1[0-9a-f]{2}){4}|[0-9a-f]{4}(?:\.[0-9a-f]{4}){2}", re.IGNORECASE

@@ -11,9 +11,7 @@ from hpcforge.metal.bmc import BmcError, Boot, Device, JsonObject, LostAnswerErr
 from hpcforge.metal.bmc.makes import OF_MANAGER, Action, Make, Traits, actions, makes, matching
 from hpcforge.metal.bmc.service import RedfishService, link, links, mapping, printable, text
 
-# A boot override: what is sent for it, and what it reads as, by what makes.yaml has of the make. Pure.
-
-
+# A boot override: what is sent for it, and what it reads as, by what makes.yaml has of the make.
 _TARGETS: Mapping[Device, str] = {"network": "Pxe", "disk": "Hdd", "none": "None"}
 _ENABLED, _TARGET, _MODE = "BootSourceOverrideEnabled", "BootSourceOverrideTarget", "BootSourceOverrideMode"
 _APPLY_TIMES = ("OnReset", "Immediate")  # of settings: when the machine is reset next, or now

@@ -22,8 +22,6 @@ from hpcforge.metal.netboot.configurations import EFI_LABEL
 #
 # On BIOS the first sector names the first sector of GRUB's core, and that one where the rest of it is; grub-bios-
 # setup would write both, and needs the disk. With UEFI a program on a FAT partition is what firmware looks for.
-
-
 CORE_SECTOR = 2048  # where the installer's partition table has the partition for the core
 _KERNEL_SECTOR = 0x5C  # in boot.img (GRUB 2.06, grub-core/boot/i386/pc/boot.S): first sector of the core
 _REST_SECTOR = 512 - 12  # in diskboot.img, the core's first sector: of the rest of it (diskboot.S, blocklist_default)

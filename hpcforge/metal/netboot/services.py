@@ -31,8 +31,6 @@ from hpcforge.metal.netboot.server import Boots
 #
 # It is sent and received as whole Ethernet frames, so that neither the firewall of this machine nor a DHCP client
 # that has the port is in the way.
-
-
 _COOKIE = b"\x63\x82\x53\x63"
 _AT_ONCE = 64  # questions in a round: more could fill a server's queue
 _ROUND_S = 0.25
