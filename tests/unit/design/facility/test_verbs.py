@@ -96,7 +96,7 @@ def test_explain() -> None:
         *software_rules(),
     ]
     result = hpcforge("explain", "POWER-03")
-    assert (result.returncode, "did you mean `power-" in result.stderr) == (3, True)
+    assert (result.returncode, "nearest: POWER-003\n" in result.stderr) == (3, True)
 
 
 def test_the_document_lists_every_rule() -> None:
