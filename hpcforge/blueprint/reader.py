@@ -72,7 +72,6 @@ class Document:
     root: Mapping
     diagnostics: tuple[Diagnostic, ...] = ()
     complete: bool = True  # False: the parser stopped, so that what is missing means nothing
-    file: str | None = None  # which file of `renamed_keys` it is; None: its keys were never renamed
     sha256: str = ""  # of the bytes that were read
 
 

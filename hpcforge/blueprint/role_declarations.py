@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.reader import plain, read_bytes
-from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.services import Offer, ServiceName
 from hpcforge.blueprint.site_folders import Addition
@@ -148,7 +147,7 @@ def _said(folder: Path) -> _RoleFile:
 
 def _yaml(text: str, path: Path) -> Any:
     """What a role.yaml says, every scalar as text until pydantic types it: else YAML reads the key `on` as true."""
-    document = with_new_keys(read_bytes(text.encode(), str(path)), "role.yaml")
+    document = read_bytes(text.encode(), str(path))
     errors = [entry for entry in document.diagnostics if entry.severity == "error"]
     if errors:
         raise DeclarationError(render_all(errors).strip())

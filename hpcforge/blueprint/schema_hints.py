@@ -6,8 +6,11 @@ import re
 import types
 import unicodedata
 from collections.abc import Mapping
+from functools import cache
+from importlib import resources
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -60,15 +63,19 @@ def _required(model: type[BaseModel], value: Any) -> str:
     return "{" + ", ".join(f"{key}: {'...' if place else given}" for place, key in enumerate(keys)) + "}"
 
 
-def unknown_key(
-    model: type[BaseModel], loc: Loc, data: dict[str, Any], old: Mapping[str, str]
-) -> tuple[str | None, str | None]:
-    """Return the hint for a key that there is not, and the key that it was probably meant to be.
+@cache
+def renamed_keys() -> Mapping[str, str]:
+    """Return old names of keys, and their new names."""
+    text = resources.files(__package__).joinpath("renamed_keys.yaml").read_text(encoding="utf-8")
+    files: dict[str, dict[str, str]] = yaml.safe_load(text)
+    return {place.rpartition(".")[2]: new for rows in files.values() for place, new in rows.items()}
 
-    `old` has old names of keys that are accepted there, and their new names, which are the ones to suggest.
-    """
+
+def unknown_key(model: type[BaseModel], loc: Loc, data: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return the hint for a key that there is not, and the key that it was probably meant to be."""
     key, around = str(loc[-1]), _model_at(model, loc[:-1])
     known = list(aliases(around)) if around else []
+    old = {name: new for name, new in renamed_keys().items() if new in known}
     if key in (not_keys := getattr(around, "not_keys", {})):
         return not_keys[key], None
     parent: Any = data

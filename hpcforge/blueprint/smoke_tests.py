@@ -19,7 +19,6 @@ from pydantic import BeforeValidator, Field
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile, did_you_mean, quote
 from hpcforge.blueprint.reader import read_inside_of
-from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.site_folders import Addition
 from hpcforge.blueprint.transports import TransportSection, transport_findings
@@ -369,7 +368,7 @@ def load_smoke_tests(*folders: Path) -> dict[str, SmokeTestFolder]:
     """The smoke tests of folders, by name: what has a `test.yaml`. Raises InvalidInput with all that is wrong."""
     found, wrong = {}, list[Diagnostic]()
     for path in (path for folder in folders for path in having(folder, SMOKE_TESTS.file)):
-        draft, said = validate(SmokeTestSpec, with_new_keys(read_inside_of(path, SMOKE_TESTS.file), "test.yaml"))
+        draft, said = validate(SmokeTestSpec, read_inside_of(path, SMOKE_TESTS.file))
         spec = draft.model if isinstance(draft.model, SmokeTestSpec) else None
         said += [*draft.place(_findings(draft)), *draft.place(_of_imports(path, spec)), *_of_folder(path)]
         errors = [entry for entry in said if entry.severity == "error"]

@@ -26,7 +26,6 @@ from hpcforge.blueprint.diagnostics import (
     quote,
 )
 from hpcforge.blueprint.reader import Document, Loc, Mapping, broken_locs, find, mark_of, plain, values_in_comments
-from hpcforge.blueprint.renamed_keys import old_names
 from hpcforge.blueprint.schema_hints import aliases, bounds, description, rewritten, unknown_key
 from hpcforge.blueprint.suggestions import in_unit
 
@@ -114,10 +113,7 @@ def validate(
         return Draft(document, whole, sections, unread), diagnostics
     except ValidationError as error:
         details = _causes(error.errors(include_url=False, include_input=True))
-    explained = [
-        _explain(detail, model, data, document.file, place < MAX_SHOWN)
-        for place, detail in enumerate(details[:MAX_KEPT])
-    ]
+    explained = [_explain(detail, model, data, place < MAX_SHOWN) for place, detail in enumerate(details[:MAX_KEPT])]
     findings = _without_consequences(explained)
     if document.complete:
         told = [finding for finding in findings if not _under(finding.loc, unread)]  # the YAML's errors say why
@@ -186,7 +182,7 @@ def _without_tags(loc: tuple[str | int, ...]) -> Loc:
     return tuple(step for step in loc if step not in ("[key]", "<path>", "<lab>"))
 
 
-def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, file: str | None, guess: bool) -> Finding:
+def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, guess: bool) -> Finding:
     """Say in our words what pydantic found; `guess` what was meant, which takes longest."""
     loc = _without_tags(detail["loc"])
     context = detail.get("ctx", {})
@@ -196,7 +192,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], data: Data, file: str
     if kind == "missing":
         return Finding(loc, f"{name} is missing", _how(model, loc, None))
     if kind == "extra_forbidden":
-        hint, meant = unknown_key(model, loc, data, old_names(file, loc[:-1])) if guess else (None, None)
+        hint, meant = unknown_key(model, loc, data) if guess else (None, None)
         return Finding(loc, f"unknown key {name}", hint, key=True, meant=meant)
     if kind == "value":
         below = context["message"].endswith(" is below 0")

@@ -19,12 +19,11 @@ from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.includes import with_includes
 from hpcforge.blueprint.inventory import Inventory, InventoryAccess
 from hpcforge.blueprint.public_keys import is_path
-from hpcforge.blueprint.renamed_keys import old_key_warnings, with_new_keys
 from hpcforge.blueprint.role_declarations import ROLES, RoleDeclarations, read_declared
 from hpcforge.blueprint.schema import Blueprint, blueprint_model
 from hpcforge.blueprint.site_folders import OwnFolders, own_folders
 from hpcforge.blueprint.smoke_tests import SMOKE_TESTS, load_smoke_tests
-from hpcforge.blueprint.untrusted_files import OutsideError, files_inside, having, is_inside
+from hpcforge.blueprint.untrusted_files import OutsideError, files_inside
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster.checks import check_addresses, check_catalog, check_inventory
@@ -202,17 +201,16 @@ def load(
     """
     own = _document(blueprint_path, instead, reader.MAX_VALUES)
     included, digests = with_includes(own, blueprint_path), {blueprint_path: own.sha256}
-    document = with_new_keys(included.document, "blueprint")
+    document = included.document
     roles, tests = _own_folders(document, blueprint_path)
     declared, model = _declared(roles.folders, tests.folders)
     draft, diagnostics = validate(model, tests.document)
     diagnostics += draft.place((*roles.findings, *tests.findings))
-    diagnostics += _old_keys(draft, blueprint_path.absolute().parent, roles, tests)
     named = None if inventory_path else _named_inventory(draft, blueprint_path.parent)
     inventory_path = inventory_path or named
     machines: Draft | None = None
     if inventory_path:
-        read = with_new_keys(_document(inventory_path, instead, reader.MAX_MACHINE_VALUES), "inventory")
+        read = _document(inventory_path, instead, reader.MAX_MACHINE_VALUES)
         digests[inventory_path] = read.sha256
         machines, found = validate(Inventory, read)
         if named and named not in instead and not _is_there(named):
@@ -505,16 +503,6 @@ def _repository_key(blueprint: Blueprint, folder: Path) -> str:
     """The text of the key of NVIDIA's repository; "" where the blueprint names none."""
     asked = blueprint.software.sources.nvidia
     return armoured(folder / asked.key) if asked else ""
-
-
-def _old_keys(draft: Draft, folder: Path, roles: OwnFolders, tests: OwnFolders) -> list[Diagnostic]:
-    """Warn of old names of keys in the site's own roles and smoke tests: the shipped ones have none."""
-    own = [path for place in roles.folders[1:] for path in having(place, ROLES.file)]
-    software = draft.sections["software"]
-    ansible = [folder / role.path for role in (software.site_roles if software else ())]
-    own += [path for path in ansible if _is_there(path) and not path.is_symlink() and is_inside(path, ROLES.file)]
-    of_tests = [path for place in tests.folders[1:] for path in having(place, SMOKE_TESTS.file)]
-    return old_key_warnings(own, "role.yaml") + old_key_warnings(of_tests, "test.yaml")
 
 
 def _is_there(path: Path) -> bool:

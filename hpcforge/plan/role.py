@@ -15,7 +15,6 @@ from jinja2 import TemplateSyntaxError
 from hpcforge import bundled
 from hpcforge.blueprint.diagnostics import Diagnostic, Mark, SourceFile, in_order, render_all
 from hpcforge.blueprint.reader import Document, Loc, mark_of, read_inside_of
-from hpcforge.blueprint.renamed_keys import with_new_keys
 from hpcforge.blueprint.role_declarations import ROLES
 from hpcforge.blueprint.untrusted_files import OutsideError, files_inside, having, is_inside, read_inside
 from hpcforge.blueprint.validate import validate
@@ -301,7 +300,7 @@ def _load_code(folder: Path, spec: RoleSpec) -> Code | None:
 
 
 def _read_spec(folder: Path, kind: type[G], context: dict[str, object] | None = None) -> tuple[Document, G]:
-    document = with_new_keys(read_inside_of(folder, ROLES.file), "role.yaml")
+    document = read_inside_of(folder, ROLES.file)
     draft, diagnostics = validate(kind, document, context)
     if not isinstance(draft.model, kind) or any(entry.severity == "error" for entry in diagnostics):
         raise RoleError(in_order(document.source, diagnostics))

@@ -14,7 +14,6 @@ import yaml
 
 from hpcforge.blueprint.diagnostics import Diagnostic, Severity, SourceFile
 from hpcforge.blueprint.reader import Loc, mark_of
-from hpcforge.blueprint.renamed_keys import old_key_warnings
 from hpcforge.blueprint.role_declarations import A_ROLE_NAME, ROLE_NAME, ROLES
 from hpcforge.blueprint.untrusted_files import MAX_YAML, OutsideError, files_inside, is_inside, read_inside
 from hpcforge.cluster.model import Cluster, Service
@@ -76,9 +75,8 @@ def _read(folder: Path) -> Role | CheckedRole:
     try:
         if _is_for_site_roles(folder):
             code = site_role_code(folder)
-            old = old_key_warnings([folder], "role.yaml") if is_inside(folder, ROLES.file) else []
             missing = Diagnostic("warning", _NOT_SAID, SourceFile(str(folder)), hint=_SAY_WHAT_GOES)
-            return CheckedRole(folder, (*old, *([] if code.removes or code.leaves else [missing])))
+            return CheckedRole(folder, () if code.removes or code.leaves else (missing,))
         return load_role(folder)
     except RoleError as error:
         return CheckedRole(folder, error.diagnostics)

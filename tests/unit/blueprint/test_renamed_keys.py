@@ -1,4 +1,4 @@
-"""Keys with a new name: a file with an old one means the same, with a warning at its place.
+"""Keys with a new name: an old one is an unknown key at its place, and the hint is the new one.
 
 Both names stand in the texts here by hand, as `<old|new>`: the table has to agree with them.
 """
@@ -7,36 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 
-from hpcforge import bundled
-from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, render
-from hpcforge.blueprint.reader import plain, read_bytes, read_file
-from hpcforge.blueprint.renamed_keys import (
-    GONE_IN,
-    RENAMED_KEYS,
-    File,
-    RenamedKey,
-    old_key_warnings,
-    old_names,
-    with_new_keys,
-)
+from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.role_declarations import DeclarationError
-from hpcforge.blueprint.smoke_tests import load_smoke_tests
-from hpcforge.blueprint.untrusted_files import having
-from hpcforge.cli.validate import validate
 from hpcforge.cluster import load
 from hpcforge.cluster.load import _declared
-from hpcforge.plan.desired import DesiredRole
 from hpcforge.plan.role import RoleError, load_role
-from hpcforge.plan.role_check import judge
 from hpcforge.run.site import compile_site, load_site_roles
+from tests.support.shipped import ROOT
 
+TABLE: dict[str, dict[str, str]] = yaml.safe_load((ROOT / "hpcforge/blueprint/renamed_keys.yaml").read_text())
 ROLE = """\
 description: A role with every key that has a new name.
 on: "'worker' in node.functions"
@@ -143,7 +129,7 @@ schema: 1
 switches:
   data-leaf-001: {<says|system_name>: sw-r1-u40}
 """
-PATHS: dict[str, tuple[File, str]] = {
+PATHS: dict[str, tuple[str, str]] = {
     "site.yaml": ("blueprint", BLUEPRINT),
     "inventory.yaml": ("inventory", INVENTORY),
     "roles/tried/role.yaml": ("role.yaml", ROLE),
@@ -188,65 +174,10 @@ def lay(folder: Path) -> Path:
     return folder
 
 
-def result(folder: Path) -> dict[str, object]:
-    """What the blueprint and all beside it amount to."""
-    _declared.cache_clear()
-    loaded = load(folder / "site.yaml")
-    desired = compile_site(load_site_roles(loaded), {}, loaded.cluster)
-    assert loaded.inventory is not None
-    return {
-        "blueprint": loaded.blueprint.model_dump(),
-        "inventory": loaded.inventory.model_dump(),
-        "switches": loaded.switch_said,
-        "cluster": loaded.cluster,
-        "nodes": {node: [without_digest(one) for one in wanted] for node, wanted in desired.nodes.items()},
-        "artifacts": desired.artifacts,
-        "roles": [load_role(one).spec for one in having(folder / "roles", "role.yaml")],
-        "tests": {name: one.spec for name, one in load_smoke_tests(folder / "tests").items()},
-    }
-
-
-def without_digest(wanted: DesiredRole) -> DesiredRole:
-    """A site's Ansible role is known by the bytes of all its files, role.yaml among them."""
-    return replace(wanted, opaque=None) if wanted.role == "site_theirs" else wanted
-
-
-def warnings(folder: Path) -> list[Diagnostic]:
-    _declared.cache_clear()
-    return [entry for entry in load(folder / "site.yaml").diagnostics if "is now" in entry.message]
-
-
-def test_the_texts_here_have_every_key_of_the_table() -> None:
-    found: dict[str, set[tuple[str, str]]] = {file: set() for file in RENAMED_KEYS}
-    for case in CASES:
-        found[PATHS[case.path][0]].add((case.old, case.new))
-    assert found == {file: {(row.old, row.new) for row in rows} for file, rows in RENAMED_KEYS.items()}
-    places = [(file, row.place) for file, rows in RENAMED_KEYS.items() for row in rows]
-    assert len(places) == len(set(places))
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
-    folder = lay(tmp_path_factory.mktemp("keys"))
-    assert warnings(folder) == []
-    return folder, result(folder)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.path}:{case.old}:{case.number}")
-def test_an_old_name_means_the_same_and_is_named(case: Case, expected: tuple[Path, dict[str, object]]) -> None:
-    folder, new = expected
-    path, text = folder / case.path, PATHS[case.path][1]
-    path.write_text(written(text, old=case.number))
-    try:
-        assert result(folder) == new
-        [told] = warnings(folder)
-    finally:
-        path.write_text(written(text))
-    before = written(text[: nth(text, case.number)])
-    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    said = f"`{case.old}` is now `{case.new}`; the old name goes in version {GONE_IN}"
-    assert render(told).startswith(f"{path}:{line}:{column}: warning: {said}\n")
-    assert told.hint == f"write `{case.new}`"
+def in_sources(case: Case) -> bool:
+    """Whether the key is below `sources`, which has any names."""
+    text = PATHS[case.path][1]
+    return text[: nth(text, case.number)].endswith("sources: {")
 
 
 def nth(text: str, number: int) -> int:
@@ -254,81 +185,54 @@ def nth(text: str, number: int) -> int:
     return [found.start() for found in _MARKED.finditer(text)][number]
 
 
-ROWS = [(file, row) for file, rows in RENAMED_KEYS.items() for row in rows]
-
-
-@pytest.mark.parametrize(("file", "row"), ROWS, ids=[f"{file}:{row.place}" for file, row in ROWS])
-def test_both_names_at_once_are_an_error(file: File, row: RenamedKey) -> None:
-    for names in ((row.old, row.new), (row.new, row.old)):
-        text = "{" + ", ".join(f"{name}: of {name}" for name in names) + "}"
-        for step in reversed(row.around):
-            text = f"{{{'any' if step == '*' else step}: {text}}}"
-        document = with_new_keys(read_bytes(text.encode(), file), file)
-        [told] = document.diagnostics
-        assert told.severity == "error"
-        assert told.message == f"`{row.old}` is the old name of `{row.new}`, which is here, too"
-        assert told.hint == f"leave out `{row.old}`"
-        assert told.column == text.index(f"{row.old}: of") + 1
-        [value] = leaves(plain(document.root))
-        assert value == f"of {row.new}"
-
-
-def leaves(tree: object) -> Iterator[object]:
-    for value in tree.values() if isinstance(tree, dict) else ():
-        yield from leaves(value) if isinstance(value, dict) else (value,)
-
-
-BOTH = {
-    "site.yaml": ("{canary: 1, max_parallel: 3}", "{canary: 1, max_parallel: 3, at_most: 3}"),
-    "inventory.yaml": ("{system_name: sw-r1-u40}", "{system_name: sw-r1-u40, says: sw-r1-u40}"),
-    "roles/tried/role.yaml": ("affects_jobs: false", "affects_jobs: false\njobs_feel: false"),
-    "ansible/theirs/role.yaml": ("delete_on_removal:", "removes: [/opt/theirs]\ndelete_on_removal:"),
-    "tests/disk/test.yaml": ("format: size", "format: size, shown: size"),
-}
-
-
-@pytest.mark.parametrize("path", BOTH)
-def test_a_file_with_both_names_is_refused(path: str, tmp_path: Path) -> None:
-    file = lay(tmp_path) / path
-    text = file.read_text()
-    file.write_text(text.replace(*BOTH[path]))
-    assert file.read_text() != text
-    with pytest.raises((InvalidInput, RoleError, DeclarationError)) as refused:
-        result(tmp_path)
-    shown = str(refused.value) if isinstance(refused.value, DeclarationError) else refused.value.shown()
-    assert "which is here, too" in shown and f"{file}:" in shown
-
-
-def test_validate_shows_them_and_does_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = lay(tmp_path)
-    lines = {"site.yaml": ("max_parallel", "at_most"), "roles/tried/role.yaml": ("affects_jobs", "jobs_feel"),
-             "tests/disk/test.yaml": ("thresholds", "expectation")}  # fmt: skip
-    for path, (new, old) in lines.items():
-        (folder / path).write_text((folder / path).read_text().replace(new, old))
+def read_all(folder: Path) -> None:
+    """Read the blueprint and all beside it."""
     _declared.cache_clear()
-    assert validate(folder / "site.yaml", None, False) == 0
-    out, err = capsys.readouterr()
-    shown = (out + err).split("\n")
-    for path, (new, old) in lines.items():
-        [line] = [line for line in shown if line.startswith(f"{folder / path}:") and "is now" in line]
-        assert line.endswith(f"warning: `{old}` is now `{new}`; the old name goes in version {GONE_IN}")
+    loaded = load(folder / "site.yaml")
+    compile_site(load_site_roles(loaded), {}, loaded.cluster)
+    load_role(folder / "roles/guarded")
 
 
-def test_role_check_shows_them_and_the_role_is_right(tmp_path: Path) -> None:
-    folder = lay(tmp_path)
-    for path in ("roles/guarded", "ansible/theirs"):
-        role = folder / path / "role.yaml"
-        role.write_text(role.read_text().replace("auto_rollback", "guard").replace("keep_on_removal", "leaves"))
-    cluster = load(folder / "site.yaml").cluster
-    checked = judge([folder / "roles/guarded", folder / "ansible/theirs"], [], cluster)
-    assert [one.right for one in checked] == [True, True]
-    said = [[render(entry).partition("\n")[0] for entry in one.diagnostics] for one in checked]
-    assert said == [
-        [f"{folder}/roles/guarded/role.yaml:3:1: warning: `guard` is now `auto_rollback`; "
-         f"the old name goes in version {GONE_IN}"],
-        [f"{folder}/ansible/theirs/role.yaml:3:1: warning: `leaves` is now `keep_on_removal`; "
-         f"the old name goes in version {GONE_IN}"],
-    ]  # fmt: skip
+def refusal(folder: Path) -> str:
+    with pytest.raises((InvalidInput, RoleError, DeclarationError)) as refused:
+        read_all(folder)
+    return str(refused.value) if isinstance(refused.value, DeclarationError) else refused.value.shown()
+
+
+def test_the_texts_here_have_every_key_of_the_table() -> None:
+    found: dict[str, set[tuple[str, str]]] = {file: set() for file in TABLE}
+    for case in CASES:
+        found[PATHS[case.path][0]].add((case.old, case.new))
+    assert found == {file: {(at.rpartition(".")[2], new) for at, new in rows.items()} for file, rows in TABLE.items()}
+
+
+@pytest.fixture(scope="module")
+def written_new(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = lay(tmp_path_factory.mktemp("keys"))
+    read_all(folder)
+    return folder
+
+
+ELSEWHERE = {"opaque": "'opaque' is none of packages,", "several": "services.tried.several: "}  # checked before
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if not in_sources(case)], ids=lambda case: f"{case.path}:{case.old}:{case.number}"
+)
+def test_an_old_name_is_unknown_and_the_hint_has_the_new_one(case: Case, written_new: Path) -> None:
+    path, text = written_new / case.path, PATHS[case.path][1]
+    path.write_text(written(text, old=case.number))
+    try:
+        shown = refusal(written_new)
+    finally:
+        path.write_text(written(text))
+    if case.old in ELSEWHERE:
+        assert ELSEWHERE[case.old] in shown
+        return
+    before = written(text[: nth(text, case.number)])
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    assert f"{path}:{line}:{column}: error: unknown key `{case.old}`" in shown
+    assert f"hint: did you mean `{case.new}`?" in shown
 
 
 @pytest.mark.parametrize(
@@ -346,33 +250,6 @@ def test_role_check_shows_them_and_the_role_is_right(tmp_path: Path) -> None:
 def test_an_unknown_key_is_told_the_new_name(path: str, new: str, wrong: str, tmp_path: Path) -> None:
     file = lay(tmp_path) / path
     file.write_text(file.read_text().replace(new, wrong))
-    with pytest.raises((InvalidInput, RoleError)) as refused:
-        result(tmp_path)
-    assert f"unknown key `{wrong}`" in refused.value.shown()
-    assert f"hint: did you mean `{new}`?" in refused.value.shown()
-
-
-def test_nothing_that_is_shipped_has_an_old_name() -> None:
-    root = bundled.root()
-    told = old_key_warnings(having(bundled.roles(), "role.yaml"), "role.yaml")
-    told += old_key_warnings(having(root / "docs/examples/roles", "role.yaml"), "role.yaml")
-    told += old_key_warnings(having(bundled.smoke_tests(), "test.yaml"), "test.yaml")
-    blueprints = list((root / "blueprints").glob("*.yaml"))
-    assert len(blueprints) > 5
-    told += [entry for one in blueprints for entry in with_new_keys(read_file(one), "blueprint").diagnostics]
-    told += [
-        entry
-        for one in (root / "inventory").glob("*.yaml")
-        for entry in with_new_keys(read_file(one), "inventory").diagnostics
-    ]
-    assert [render(entry) for entry in told] == []
-
-
-def test_the_names_of_the_user_are_left_alone() -> None:
-    """An old name elsewhere, as the name of a variable, a service or a node, is no key of ours."""
-    text = "vars: {leaves: {type: text, description: Kept.}}\nservices: {guard: {description: A service.}}\n"
-    document = with_new_keys(read_bytes(text.encode(), "role.yaml"), "role.yaml")
-    assert document.diagnostics == ()
-    assert document.root == read_bytes(text.encode(), "role.yaml").root
-    assert old_names("role.yaml", ("vars",)) == {} and old_names(None, ()) == {}
-    assert old_names("role.yaml", ("units", 3))["watches"] == "restart_on"
+    shown = refusal(tmp_path)
+    assert f"unknown key `{wrong}`" in shown
+    assert f"hint: did you mean `{new}`?" in shown
