@@ -44,7 +44,7 @@ DRAINS = """\
 description: Work that jobs must not see.
 on: "'worker' in node.functions"
 needs: ["slurm_controller@cluster"]
-disrupts: {opaque: drain}
+disrupts: {code: drain}
 """
 WORK = """\
 from pyinfra.operations import server

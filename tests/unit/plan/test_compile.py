@@ -141,7 +141,7 @@ def test_a_value_that_looks_like_a_template_stays_text(cluster: Cluster, roles_f
             " signed_by: /usr/share/keyrings/own.gpg}]\non: ",
             "a name or a password in an address would be readable by every user of the node",
         ),
-        ("\non: ", "\nguard: true\ndisrupts: {files: reboot}\non: ", "cannot request a reboot"),
+        ("\non: ", "\nauto_rollback: true\ndisrupts: {files: reboot}\non: ", "cannot request a reboot"),
     ],
 )
 def test_a_wrong_role_is_named(cluster: Cluster, roles_folder: Path, old: str, new: str, said: str) -> None:
