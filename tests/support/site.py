@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).parents[2]
 BECOMES_S = 300
 IN_ANOTHER_STEP = """
 import runpy
-from hpcforge.run import host_certificates
+from hpcforge.secrets import host_certificates
 now = host_certificates.current_step()
 host_certificates.current_step = lambda: now + {steps}
 runpy.run_module("hpcforge", run_name="__main__", alter_sys=True)

@@ -31,7 +31,7 @@ ROLES = ("ground", "relay", "client", "wall")
 # hpcforge with the clock of certificates some steps away, and `tests/support/with_roles.py` run as its file is.
 IN_ANOTHER_STEP = f"""
 import runpy, sys
-from hpcforge.run import host_certificates
+from hpcforge.secrets import host_certificates
 now = host_certificates.current_step()
 host_certificates.current_step = lambda: now + (%d)
 sys.argv[0] = {WITH_ROLES!r}

@@ -163,7 +163,7 @@ def test_a_foreign_dhcp_server_is_named_and_nothing_is_served(records: Records, 
             pass
         assert not (tmp_path / "served").exists()
     macs = list(MACS.values())
-    ask = f"from hpcforge.metal.netboot import foreign_dhcp; print(services.others({THERE!r}, (), {macs}, 2.0))"
+    ask = f"from hpcforge.metal.netboot import services; print(services.others({THERE!r}, (), {macs}, 2.0))"
     assert SERVER in client(MACHINE).run(sys.executable, "-c", ask).decode()  # as another host would see ours
     assert services.others(HERE, (SERVER,), macs, wait_s=1.0) == ()
 

@@ -225,7 +225,7 @@ def test_a_new_authority_is_brought_to_all(here: Here) -> None:
 # hpcforge as it will be or was some steps of host certificates from now.
 IN_ANOTHER_STEP = f"""
 import runpy, sys
-from hpcforge.run import host_certificates
+from hpcforge.secrets import host_certificates
 now = host_certificates.current_step()
 host_certificates.current_step = lambda: now + {{steps}}
 sys.argv[0] = {WITH_ROLES!r}
