@@ -27,16 +27,15 @@ domain: near.example.org
 access: {user: ops}
 nodes:
   head: {functions: [head], hardware: generic-1u}
-  cpu[01-02]: {functions: [worker], hardware: rehearsal-node}
-  gpu[001-072]: {functions: [worker], hardware: gpu-node}
+  cpu[01-02]: {functions: [worker], hardware: rehearsal-node, addresses: "LOW.[41-42]"}
+  gpu[001-072]: {functions: [worker], hardware: gpu-node, addresses: "HIGH.[1-72]"}
 hardware:
   gpu-node: {like: rehearsal-node, ports: [{count: 2, rate_gbps: 400, kind: infiniband}]}
 fabrics:
   compute: {kind: infiniband, rate_gbps: 400, topology: rail-optimised, rails: 2, switch: qm9700,
             nodes: "gpu[001-072]", subnet_manager: external}
-  inband: {kind: ethernet, rate_gbps: 1, topology: fat-tree, switch: sn2201, nodes: head}
 networks:
-  mgmt: {cidr: 10.78.0.0/23, fabric: inband, nodes: all}
+  mgmt: {cidr: LOW.0/23, nodes: all}
 services: {dns: {on: head}, time: {on: head}}
 software: {os: {name: debian, release: "RELEASE"}}
 slurm:
@@ -65,7 +64,10 @@ def head(request: pytest.FixtureRequest, start: Callable[..., Nodes]) -> Nodes:
 def configured(head: Nodes, folder: Path, plugin: str, partition: str = "") -> None:
     """Write what the role wants in /etc/slurm, and start slurmctld afresh."""
     path = folder / "near.yaml"
+    low, high = head.lab.network_address.network_address, head.lab.network_address.network_address + 256
     text = BLUEPRINT.replace("RELEASE", head.lab.release).replace("PLUGIN", plugin)
+    for word, first in (("LOW", low), ("HIGH", high)):
+        text = text.replace(word, str(first).rpartition(".")[0])
     path.write_text(text.replace("\nusers:", f"\n{partition}\nusers:"))
     cluster = load(path, head.lab.inventory, judged=True).cluster
     desired = compile_desired(cluster, load_roles(bundled.root() / "roles"), {"munge_key": None})

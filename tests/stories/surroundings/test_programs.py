@@ -27,11 +27,9 @@ domain: closed.example.org
 access: {user: ops}
 nodes:
   head: {functions: [head, login], hardware: rehearsal-node}
-  w[01-02]: {functions: [worker], hardware: rehearsal-node}
-fabrics:
-  inband: {kind: ethernet, rate_gbps: 1, topology: fat-tree, switch: sn2201, nodes: head}
+  w[01-02]: {functions: [worker], hardware: rehearsal-node, addresses: "LOW.[41-42]"}
 networks:
-  mgmt: {cidr: 10.78.0.0/23, fabric: inband, nodes: all}
+  mgmt: {cidr: LOW.0/23, nodes: all}
 services: {dns: {on: head, forward: [192.0.2.53]}, time: {on: head}, depot: {on: head}}
 software: {os: {name: debian, release: "RELEASE"}}
 slurm:
@@ -87,7 +85,8 @@ def head(request: pytest.FixtureRequest, start: Callable[..., Nodes]) -> Nodes: 
 def written(head: Nodes, folder: Path, *roles: str) -> str:
     """Write the files that roles want on the head; its address."""
     path = folder / "closed.yaml"
-    path.write_text(BLUEPRINT.replace("RELEASE", head.lab.release))
+    low = head.lab.cidr.rpartition(".")[0]
+    path.write_text(BLUEPRINT.replace("RELEASE", head.lab.release).replace("LOW", low))
     cluster = load(path, head.lab.inventory).cluster
     desired = compile_desired(cluster, load_roles(bundled.root() / "roles"), {"munge_key": None})
     for file in (file for node in desired.nodes["head"] if node.role in roles for file in node.of(File)):
