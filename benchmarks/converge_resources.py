@@ -69,7 +69,7 @@ def role_yaml() -> str:
                 for file in FILES
             ],
             "accounts": [{"name": name, "uid": str(uid), "home": f"/home/{name}"} for name, uid in USERS.items()],
-            "units": [{"name": f"{service.name}.service", "watches": [service.file]} for service in SERVICES],
+            "units": [{"name": f"{service.name}.service", "restart_on": [service.file]} for service in SERVICES],
         },
         indent=2,
     )
