@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.reader import plain, read_bytes
+from hpcforge.blueprint.schema_hints import renamed_keys
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.services import Offer, ServiceName
 from hpcforge.blueprint.site_folders import Addition
@@ -139,10 +141,18 @@ def _said(folder: Path) -> _RoleFile:
     except OSError as error:
         raise DeclarationError(f"{path}: the file cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        wrong = (f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors())
+        wrong = (
+            f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}{_new_name(detail)}" for detail in error.errors()
+        )
         raise DeclarationError(f"{path}: {'; '.join(wrong)}") from error
     except ValueError as error:  # it lies elsewhere, or is not UTF-8
         raise DeclarationError(f"{path}: the file cannot be read: {error}") from error
+
+
+def _new_name(detail: ErrorDetails) -> str:
+    """Return where a key that is refused has another name now, and which."""
+    new = renamed_keys().get(str(detail["loc"][-1])) if detail["type"] == "extra_forbidden" else None
+    return f"; did you mean `{new}`?" if new else ""
 
 
 def _yaml(text: str, path: Path) -> Any:

@@ -47,7 +47,7 @@ def explain(code: str | None, as_json: bool) -> int:
 
 
 def _hint(code: str, rules: Collection[str]) -> str:
-    """What may be meant: the nearest codes and shipped smoke tests."""
+    """Return the nearest codes and shipped smoke tests."""
     tests = sorted(path.parent.name for path in bundled.smoke_tests().glob("*/test.yaml"))
     if code in tests:
         return f"it is a smoke test; add the blueprint that has it: hpcforge explain {code} BLUEPRINT"

@@ -81,7 +81,7 @@ def verify(
 
 
 def _ended(verdict: Verdict) -> str:
-    """What a test came to, before its numbers are compared with lines: an interrupted run has shown it."""
+    """Return the result of a test for people, before its numbers are compared with lines."""
     if verdict.passed:
         return f"ended after {verdict.seconds:g} s" + (f": {verdict.headline}" if verdict.headline else "")
     where = f"{verdict.node}: " if verdict.node and not verdict.detail.startswith(verdict.node) else ""

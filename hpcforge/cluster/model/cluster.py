@@ -108,10 +108,6 @@ def declared(cluster: Cluster, node: Node) -> Declared:
     }
 
 
-def _fabric(cluster: Cluster, node: Node, name: str | None) -> FabricOf | None:
-    return next((fabric for fabric in cluster.fabrics if fabric.name == name and name in node.fabrics), None)
-
-
 def _networks(cluster: Cluster, node: Node) -> Iterator[DeclaredLink]:
     for network in cluster.networks or (cluster.network,):
         if is_on(cluster, node, network):

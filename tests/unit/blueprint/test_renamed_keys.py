@@ -213,7 +213,7 @@ def written_new(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-ELSEWHERE = {"opaque": "'opaque' is none of packages,", "several": "services.tried.several: "}  # checked before
+ELSEWHERE = {"opaque": "'opaque' is none of packages,", "several": "did you mean `multiple_nodes`?"}  # checked before
 
 
 @pytest.mark.parametrize(
