@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -40,6 +43,31 @@ def test_it_measures_and_compares() -> None:
     assert (measured["event"], result["event"]) == ("measurement", "result")
     assert 0.05 < measured["copy_gb_per_s"] < 5000
     assert measured["threads"] >= 1
+
+
+def test_a_copy_is_not_fast_because_the_waiting_thread_wakes_late(
+    program: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where cores are busy, the thread that waits for the copy may wake after its parts have ended."""
+    ended, taken = threading.Event(), []
+
+    class LateBarrier(threading.Barrier):
+        def wait(self, timeout: float | None = None) -> int:
+            number = super().wait(timeout)
+            if threading.current_thread() is threading.main_thread():
+                ended.wait()
+            return number
+
+    def memmove(*arguments: int) -> None:
+        start = time.perf_counter()
+        ctypes.memmove(*arguments)
+        taken.append(time.perf_counter() - start)
+        ended.set()
+
+    monkeypatch.setattr(program, "threading", SimpleNamespace(Thread=threading.Thread, Barrier=LateBarrier))
+    monkeypatch.setattr(program, "ctypes", SimpleNamespace(**{**vars(ctypes), "memmove": memmove}))
+    measured = program.Copy(64 * program.MIB, 1).seconds()
+    assert measured >= taken[0]
 
 
 def test_it_knows_the_options_that_a_blueprint_may_choose() -> None:
