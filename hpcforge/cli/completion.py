@@ -182,8 +182,7 @@ def _lab(context: typer.Context) -> Any:
     """What is written down of the rehearsal that the line means; None without one, or without the right to look."""
     from hpcforge.errors import ExpectedError  # noqa: PLC0415
     from hpcforge.lab import state  # noqa: PLC0415
-    from hpcforge.lab.host_paths import lab_names  # noqa: PLC0415
-    from hpcforge.lab.names import default_lab_name  # noqa: PLC0415
+    from hpcforge.lab.names import default_lab_name, lab_names  # noqa: PLC0415
 
     blueprint = _first(context)
     try:

@@ -16,6 +16,7 @@ from hpcforge.cli.site import lab_kind
 from hpcforge.cluster import Loaded, load
 from hpcforge.command_hint import command_line, from_here
 from hpcforge.errors import UsageError
+from hpcforge.host.commands import require_root
 from hpcforge.image import recipe, store
 from hpcforge.image.build import Tell, require_programs
 from hpcforge.image.build import build as build_image
@@ -23,7 +24,6 @@ from hpcforge.image.disk import disk_of, disk_path
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, from_text
 from hpcforge.image.request import KERNELS, ImageRequest, request_of, with_kernel, with_packages
 from hpcforge.lab import state
-from hpcforge.lab.host import require_root
 from hpcforge.lab.kinds import KINDS
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
@@ -53,7 +53,9 @@ def build(blueprint: Path, locked: Path | None, as_json: bool, *, disk: bool, me
     require_programs(disk=disk)
     made_for = MadeFor(str(blueprint.resolve()), hashlib.sha256(blueprint.read_bytes()).hexdigest())
     with beside_document(as_json=as_json) as progress, progress.phase("image"):
-        built = build_image(request, loaded.cluster.name, made_for, Tell(progress.say, progress.tally), lock)
+        built = build_image(
+            request, loaded.cluster.name, made_for, state.lying_on, Tell(progress.say, progress.tally), lock
+        )
         if disk:
             with disk_of(built.manifest, progress.say):
                 built = replace(built, manifest=store.read(built.manifest.name))

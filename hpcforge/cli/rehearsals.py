@@ -14,8 +14,8 @@ from pathlib import Path
 from hpcforge.cli.completion import IN_ENVIRONMENT
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
+from hpcforge.host.commands import require_root
 from hpcforge.lab import lab as labs
-from hpcforge.lab.host import require_root
 from hpcforge.lab.listing import blueprint_of, of_blueprint
 from hpcforge.lab.names import default_lab_name
 

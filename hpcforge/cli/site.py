@@ -25,9 +25,8 @@ from hpcforge.design.facility.placement import moves
 from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import facts_of, planned_facts, subnet_for
-from hpcforge.lab.host_paths import lab_directory
 from hpcforge.lab.kinds import kind_of
-from hpcforge.lab.names import default_lab_name
+from hpcforge.lab.names import default_lab_name, lab_directory
 from hpcforge.rehearsal.lab_facts import LabFacts
 from hpcforge.rehearsal.node_choice import carriers, chosen
 from hpcforge.rehearsal.package_sources import Origins, origins, out_of_reach, passed

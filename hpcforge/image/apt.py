@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from hpcforge.host.commands import run
 from hpcforge.image.errors import ImageError
 from hpcforge.image.long_commands import ensure_room, watched
 from hpcforge.image.manifest import Package
-from hpcforge.lab.commands import run
 
 _INSTALLED = re.compile(r"^Inst (\S+) (?:\[\S*\] )?\((\S+) .*\[(\S+)\]\)", re.MULTILINE)
 _DATE = re.compile(r"^Date: (.*)$", re.MULTILINE)

@@ -14,17 +14,16 @@ from pathlib import Path
 
 from hpcforge import __version__
 from hpcforge.atomic import write_atomically
+from hpcforge.host import package_sources
+from hpcforge.host.commands import run
+from hpcforge.host.package_sources import codename
+from hpcforge.host.paths import Progress, remove_tree
 from hpcforge.image import long_commands, recipe, store
 from hpcforge.image.apt import Apt, preferences
 from hpcforge.image.errors import ImageError
 from hpcforge.image.long_commands import watched
 from hpcforge.image.manifest import Lock, MadeFor, Manifest, Package, name_of, to_text
 from hpcforge.image.request import KERNELS, ImageRequest, LeftPackage
-from hpcforge.lab import host_apt, state
-from hpcforge.lab.commands import run
-from hpcforge.lab.host_paths import Progress
-from hpcforge.lab.sources import codename
-from hpcforge.lab.trees import remove_tree
 from hpcforge.tally import Tallies, silent
 
 # Looking through a root archive for what no image may hold: identities, secrets, traces of how it was made.
@@ -114,18 +113,21 @@ def require_programs(*, disk: bool = False) -> None:
         )
 
 
-def build(request: ImageRequest, cluster: str, made_for: MadeFor, tell: Tell, locked: Lock | None = None) -> Built:
+def build(
+    request: ImageRequest, cluster: str, made_for: MadeFor, users: store.Users, tell: Tell, locked: Lock | None = None
+) -> Built:
     """Have an image of these packages; `locked`: in exactly the versions of this lock, which is of an equal request.
+
 
     Raises ImageError: versions are not to be had any more, there is no room, or the result may not be an image.
     """
     with store.lock(tell.say) as handle:
         store.sweep(tell.say)
-        apt = Apt(store.folder() / f".apt-{request.distribution}-{request.release}", host_apt.options())
+        apt = Apt(store.folder() / f".apt-{request.distribution}-{request.release}", package_sources.options())
         lock = _locked(request, apt, tell, locked)
         for left_package in lock.left:
             tell.say(f"left to the first apply: {left_package.package} ({left_package.why})")
-        if there := _there(lock, made_for, tell.say):
+        if there := _there(lock, made_for, users, tell.say):
             return Built(there, was_there=True)
         ensure_room(store.folder(), lock)
         return Built(_build(name_of(cluster, lock), lock, apt, made_for, tell, handle), was_there=False)
@@ -164,7 +166,7 @@ def _locked(request: ImageRequest, apt: Apt, tell: Tell, locked: Lock | None) ->
 
 def _made(request: ImageRequest) -> tuple[tuple[str, ...], str]:
     """Package sources and recipe of an image of this request."""
-    return tuple(host_apt.sources(request.release).splitlines()), recipe.digest(host_apt.options())
+    return tuple(package_sources.sources(request.release).splitlines()), recipe.digest(package_sources.options())
 
 
 def _chosen(request: ImageRequest, how: str, sources: tuple[str, ...], apt: Apt) -> Lock:
@@ -205,7 +207,7 @@ def _asked(lock: Lock) -> list[str]:
     return [*recipe.ALWAYS, *recipe.BASE, *lock.to_install]
 
 
-def _there(lock: Lock, made_for: MadeFor, say: Progress) -> Manifest | None:
+def _there(lock: Lock, made_for: MadeFor, users: store.Users, say: Progress) -> Manifest | None:
     """The image of these packages if there is one, with its archive whole; it is for this blueprint from now on."""
     found = store.of_lock(lock)
     if found is None:
@@ -213,7 +215,7 @@ def _there(lock: Lock, made_for: MadeFor, say: Progress) -> Manifest | None:
     try:
         store.checked(found)
     except ImageError as error:
-        if labs := state.lying_on(store.directory(found.name)):
+        if labs := users(store.directory(found.name)):
             raise ImageError(f"{error}; {', '.join(labs)} uses it", "remove that rehearsal, then build again") from None
         say(f"built again: {error}")
         return None

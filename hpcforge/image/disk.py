@@ -13,14 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.atomic import write_atomically
-from hpcforge.image import store
+from hpcforge.host.paths import Progress
+from hpcforge.host.resources import available_mib
+from hpcforge.image import node_system, store
 from hpcforge.image.errors import ImageError
 from hpcforge.image.long_commands import ensure_room, watched
 from hpcforge.image.manifest import Disk, Manifest, to_text
 from hpcforge.image.request import KERNELS
-from hpcforge.lab import node_system
-from hpcforge.lab.host_paths import Progress
-from hpcforge.lab.host_resources import available_mib
 
 _FOLDER = "disk"
 _NAMESPACE = uuid.UUID("2b7c5ad5-6a2f-4f0a-9d3b-52a4a5f5b6de")

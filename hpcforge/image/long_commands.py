@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hpcforge.host.commands import WITH_US, environment
 from hpcforge.image.errors import ImageError
-from hpcforge.lab.commands import WITH_US, environment
 
 _LOOK_S = 1.0
 _NO_ROOM = "No space left on device"

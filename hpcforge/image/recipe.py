@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 
-from hpcforge.lab import node_system
+from hpcforge.image import node_system
 
 # As in a base system of labs, and Python 3, without which nothing of hpcforge's runs on a node.
 BASE = (*node_system.PACKAGES, "python3")

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcforge.host.paths import Progress, cache, remove_tree
 from hpcforge.image.errors import ImageError
 from hpcforge.image.manifest import Lock, Manifest, check_name, from_text
 from hpcforge.image.request import ImageRequest
-from hpcforge.lab.host_paths import Progress, cache
-from hpcforge.lab.trees import remove_tree
 from hpcforge.locks import file_lock, held
 
 ARCHIVE, MANIFEST = "root.tar", "manifest.json"
+Users = Callable[[Path], Sequence[str]]  # names of what lies on the images in a folder
 _BUILDING = ".building-"  # no name of an image begins with a dot
 
 
@@ -133,7 +133,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def remove(name: str, used_by: Callable[[Path], Sequence[str]], progress: Progress) -> None:
+def remove(name: str, used_by: Users, progress: Progress) -> None:
     """Remove an image, and what a build that was cut off has left. Call under the lock.
 
     `used_by` tells which labs lie on something in a folder. Raises ImageError where one lies on this image, and

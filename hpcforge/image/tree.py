@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hpcforge.image import store
+from hpcforge.host.paths import Progress
+from hpcforge.image import node_system, store
 from hpcforge.image.long_commands import watched
 from hpcforge.image.manifest import Manifest
-from hpcforge.lab import node_system
-from hpcforge.lab.host_paths import Progress
 
 _TREE = "tree"
 

@@ -1,9 +1,9 @@
 """What goes wrong with a lab."""
 
-from hpcforge.errors import ExpectedError
+from hpcforge.host.commands import HostError
 
 
-class LabError(ExpectedError):
+class LabError(HostError):
     """A lab cannot do what was asked."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from hpcforge.lab.host_resources import controllers, processors, total_mib
+from hpcforge.host.resources import controllers, processors, total_mib
 from hpcforge.lab.kinds import kind_of
 from hpcforge.lab.network import POOL, place
 from hpcforge.lab.state import Lab

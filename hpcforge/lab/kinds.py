@@ -8,13 +8,16 @@ else imports, with its name in `hpcforge.blueprint.lab_kinds` and its row here.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from hpcforge.blueprint.lab_kinds import LabKind
+from hpcforge.host.commands import PATH
+from hpcforge.host.paths import Progress, quiet
 from hpcforge.lab import nspawn, vagrant, vm
-from hpcforge.lab.host_paths import Progress, quiet
+from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.target_state import Trees
 
@@ -99,3 +102,35 @@ KINDS: Mapping[LabKind, LabBackend] = {"nspawn": nspawn, "vm": vm, "vagrant": va
 def kind_of(lab: Lab) -> LabBackend:
     """What a lab is made of."""
     return KINDS[lab.kind]
+
+
+# Package -> a program it brings; of every lab, whatever its nodes are.
+_PACKAGES = {
+    "apt-cacher-ng": "apt-cacher-ng",
+    "iproute2": "ip",
+    "openssh-client": "ssh-keygen",
+    "util-linux": "setpriv",
+}
+
+
+def host_packages(kind: LabBackend) -> dict[str, str]:
+    """The Debian packages that a host of such labs needs, and a program that each brings."""
+    return {**kind.PACKAGES, **_PACKAGES}
+
+
+def missing_host_packages(kind: LabBackend) -> tuple[str, ...]:
+    """Those of them that are not installed here."""
+    return tuple(package for package, brings in host_packages(kind).items() if not _is_installed(brings))
+
+
+def _is_installed(brings: str) -> bool:
+    return Path(brings).exists() if brings.startswith("/") else shutil.which(brings, path=PATH) is not None
+
+
+def require_programs(kind: LabBackend) -> None:
+    """Check the host's programs. Raises `LabError` with the missing packages."""
+    if missing := missing_host_packages(kind):
+        raise LabError(
+            f"this host lacks packages for labs: {', '.join(missing)}",
+            f"apt-get install --no-install-recommends {' '.join(missing)}",
+        )

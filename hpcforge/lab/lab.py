@@ -19,17 +19,24 @@ import yaml
 
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
-from hpcforge.lab import host, packages, saves, state, target_state
+from hpcforge.host.commands import HostError, require_root, run
+from hpcforge.host.paths import Progress, host_lock, remove_tree
 from hpcforge.lab import network as subnets
-from hpcforge.lab.commands import run
+from hpcforge.lab import packages, saves, state, target_state
 from hpcforge.lab.errors import LabError, UnknownKindError
-from hpcforge.lab.host_paths import Progress, forget_lab_lock, host_lock, lab_directory, lab_lock, lab_names
-from hpcforge.lab.kinds import KINDS, kind_of
-from hpcforge.lab.names import check_lab_name, check_save_name, tag_for
+from hpcforge.lab.kinds import KINDS, kind_of, require_programs
+from hpcforge.lab.names import (
+    check_lab_name,
+    check_save_name,
+    forget_lab_lock,
+    lab_directory,
+    lab_lock,
+    lab_names,
+    tag_for,
+)
 from hpcforge.lab.network import choose_subnet, parse_cidr
 from hpcforge.lab.ssh import ssh_argv
 from hpcforge.lab.state import Lab, LabNode, PlacedNode, Save, UnderWay
-from hpcforge.lab.trees import remove_tree
 from hpcforge.tally import Tallies, silent
 
 
@@ -156,8 +163,8 @@ def up(
         tuple(avoid),
     )
     target_state.check(request)
-    host.require_root()
-    host.require_programs(KINDS[kind])
+    require_root()
+    require_programs(KINDS[kind])
     with lab_lock(name, progress):
         with image or nullcontext() as tree:
             lab = _reach(_settle(request, tree, progress), sources, progress)
@@ -232,7 +239,7 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_to
     With `disks_too` the disks of these nodes go, and `up` starts other machines under their names.
     """
     check_lab_name(name)
-    host.require_root()
+    require_root()
     with lab_lock(name, progress):
         if nodes is None:
             _remove(name, progress)
@@ -256,7 +263,7 @@ def runs(lab: Lab, node: str) -> bool:
 def load(name: str) -> Lab | None:
     """The lab of that name, up or not, or None."""
     check_lab_name(name)
-    host.require_root()
+    require_root()
     return state.read(name)
 
 
@@ -472,5 +479,5 @@ def _readable(name: str) -> Lab | None:
         return state.read(name)
     except UnknownKindError:
         raise
-    except LabError:
+    except HostError:
         return None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcforge.lab import host, state
+from hpcforge.host.commands import require_root
+from hpcforge.lab import state
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import lab_names
 from hpcforge.lab.kinds import KINDS
+from hpcforge.lab.names import lab_names
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class ListedRehearsal:
 
 def listed() -> tuple[ListedRehearsal, ...]:
     """Return all rehearsals of this machine, of all users. Raises `LabError` without root."""
-    host.require_root()
+    require_root()
     started_s = {machine: at_s for kind in KINDS.values() for machine, at_s in kind.started_s().items()}
     found = []
     for name in lab_names():

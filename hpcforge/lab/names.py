@@ -1,4 +1,4 @@
-"""Names of labs, their nodes and what they make on the host.
+"""Names of labs, their nodes and what they make on the host; their folders and locks.
 
 A lab is known by its name; its *tag* (`hf` and four hexadecimal digits) prefixes every bridge, machine and cgroup,
 since interface names end at 15 characters.
@@ -11,8 +11,11 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from hpcforge.host import paths
+from hpcforge.host.paths import Progress
 from hpcforge.lab.errors import LabError
 
 _LAB_NAME = re.compile(r"[a-z](?:-?[a-z0-9]){0,31}")
@@ -94,3 +97,26 @@ def machine_name(tag: str, node: str) -> str:
 def segment_bridge(tag: str, segment: str) -> str:
     """The bridge of a further segment of a lab; at most 15 characters."""
     return f"{tag}s{hashlib.sha256(segment.encode()).hexdigest()[:6]}"
+
+
+def lab_directory(name: str) -> Path:
+    """All that a lab keeps: 0700, for it holds private keys."""
+    return paths.STATE / "labs" / check_lab_name(name)
+
+
+def lab_names() -> tuple[str, ...]:
+    """The labs there are on this host, up or not, of any checkout."""
+    labs = paths.STATE / "labs"
+    return tuple(sorted(path.name for path in labs.iterdir())) if labs.is_dir() else ()
+
+
+@contextmanager
+def lab_lock(name: str, progress: Progress) -> Iterator[None]:
+    """One run at a time on one lab."""
+    with paths.run_lock(f"lab-{check_lab_name(name)}", f"another run is active on lab {name}", progress):
+        yield
+
+
+def forget_lab_lock(name: str) -> None:
+    """Remove a lab's lock file; for its holder, when the lab is gone."""
+    (paths.RUN / f"lab-{check_lab_name(name)}.lock").unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv4Interface, IPv4Network, NetmaskValueError
 from pathlib import Path
 
-from hpcforge.lab.commands import run
+from hpcforge.host.commands import run
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab
 

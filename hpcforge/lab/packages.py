@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 
 from hpcforge.atomic import write_atomically
-from hpcforge.lab import processes
-from hpcforge.lab.commands import daemon, run
+from hpcforge.host import processes
+from hpcforge.host.commands import daemon, run
+from hpcforge.host.paths import RUN, cache
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import RUN, cache
 from hpcforge.lab.state import Lab
 
 _USER = "apt-cacher-ng"  # comes with the package; the proxy has no business as root

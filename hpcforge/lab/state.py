@@ -14,8 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.lab.errors import LabError, UnknownKindError
-from hpcforge.lab.host_paths import lab_directory, lab_names
-from hpcforge.lab.names import machine_name, segment_bridge
+from hpcforge.lab.names import lab_directory, lab_names, machine_name, segment_bridge
 from hpcforge.rehearsal.lab_facts import Card
 
 SCHEMA = 3  # raised with the second kind: versions before kinds take every lab for one of nspawn

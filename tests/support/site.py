@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcforge.lab import lab as labs
-from hpcforge.lab.host_paths import lab_directory
+from hpcforge.lab.names import lab_directory
 from tests.support.said import end_of
 
 REPOSITORY = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcforge.host import processes
 from hpcforge.lab import lab as labs
-from hpcforge.lab import processes
 from hpcforge.lab.vm import qemu
 
 REPOSITORY = Path(__file__).parents[2]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hpcforge.lab.host_paths import Progress, quiet
+from hpcforge.host.package_sources import check_distribution
+from hpcforge.host.paths import Progress, quiet
 from hpcforge.lab.nspawn.base import trees
 from hpcforge.lab.nspawn.disks import check as check_disks
 from hpcforge.lab.nspawn.disks import host_key, written
@@ -13,7 +14,6 @@ from hpcforge.lab.nspawn.disks import sizes_kib as disk_sizes_kib
 from hpcforge.lab.nspawn.inotify import raise_limit as prepare_host
 from hpcforge.lab.nspawn.inotify import restore_limit as restore_host
 from hpcforge.lab.nspawn.machines import remove, running, start, started_s, stop
-from hpcforge.lab.sources import check_distribution
 from hpcforge.lab.state import Lab
 
 __all__ = [

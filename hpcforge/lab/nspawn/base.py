@@ -14,13 +14,12 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hpcforge.lab import host_apt, node_system
-from hpcforge.lab.commands import run
-from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import Progress, cache
-from hpcforge.lab.sources import codename, is_testing
+from hpcforge.host import package_sources
+from hpcforge.host.commands import HostError, run
+from hpcforge.host.package_sources import codename, is_testing
+from hpcforge.host.paths import Progress, cache, remove_tree
+from hpcforge.image import node_system
 from hpcforge.lab.target_state import Trees
-from hpcforge.lab.trees import remove_tree
 
 _LISTS_MAX_AGE_S = 24 * 3600
 
@@ -89,7 +88,7 @@ def _home(release: str) -> Path:
     recipe = "\n".join(
         [
             release,
-            host_apt.sources(release),
+            package_sources.sources(release),
             _FINISH,
             _ADD_PYTHON,
             _IN_LAYER,
@@ -103,13 +102,13 @@ def _home(release: str) -> Path:
 def _apt_options(release: str) -> tuple[str, ...]:
     """Options of apt: this host's settings. The lists of testing are valid for a week, and mirrors may be older."""
     expired = ("-oAcquire::Check-Valid-Until=false",) if is_testing(release) else ()
-    return (*host_apt.options(), *expired)
+    return (*package_sources.options(), *expired)
 
 
 def _build_system(release: str, home: Path) -> None:
     building = _fresh(home / "building-system")
     sources, finish = building / "sources.list", building / "finish"
-    sources.write_text(host_apt.sources(release))
+    sources.write_text(package_sources.sources(release))
     finish.write_text(_FINISH)
     run(
         "mmdebstrap",
@@ -143,7 +142,7 @@ def _refresh_lists(home: Path, release: str, progress: Progress) -> None:
     update = ("apt-get", *_apt_options(release), "-qq", "-oAPT::Update::Error-Mode=any", "update")
     try:
         _timed("refreshing package lists older than a day", progress, lambda: _build_layer(home, name, update))
-    except LabError as error:  # old lists still serve what is cached
+    except HostError as error:  # old lists still serve what is cached
         progress(f"package lists stay {_lists_age_s(home) / 86400:.0f} days old: {str(error).splitlines()[-1]}")
 
 

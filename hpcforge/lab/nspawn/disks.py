@@ -14,11 +14,11 @@ from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
-from hpcforge.lab import processes
-from hpcforge.lab.commands import run
+from hpcforge.host import processes
+from hpcforge.host.commands import HostError, run
+from hpcforge.host.paths import remove_tree
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab, PlacedNode
-from hpcforge.lab.trees import remove_tree
 
 
 # Writing files of trees that are being made.
@@ -151,7 +151,7 @@ def _made_on(lab: Lab, node: PlacedNode) -> Path:
 def _try_unmount(path: Path) -> bool:
     try:
         run("umount", path)
-    except LabError:
+    except HostError:
         return False
     return True
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from hpcforge.atomic import write_atomically
-from hpcforge.lab.host_paths import STATE, lab_names
+from hpcforge.host.paths import STATE
+from hpcforge.lab.names import lab_names
 
 # systemd in a node takes about 8 instances, so the kernel's default of 128 ends at the 17th node.
 _INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")

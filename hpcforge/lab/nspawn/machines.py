@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from hpcforge.lab import processes
-from hpcforge.lab.commands import daemon, run, tried
+from hpcforge.host import processes
+from hpcforge.host.commands import daemon, run, tried
+from hpcforge.host.package_sources import takes_cgroup_v2_alone
+from hpcforge.host.paths import Progress, quiet
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import Progress, quiet
 from hpcforge.lab.nspawn import disks
-from hpcforge.lab.sources import takes_cgroup_v2_alone
 from hpcforge.lab.ssh import greets
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.rehearsal.lab_facts import SHARED_FOLDER

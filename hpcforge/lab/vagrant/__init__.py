@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import Progress
+from hpcforge.host.paths import Progress
 from hpcforge.lab.target_state import Trees
-from hpcforge.lab.sources import check_distribution
+from hpcforge.host.package_sources import check_distribution
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.vagrant.libvirt import ensure as prepare_host
 from hpcforge.lab.vagrant.libvirt import release as restore_host

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
-from hpcforge.lab import processes
-from hpcforge.lab.commands import PATH, daemon, run
+from hpcforge.host import processes
+from hpcforge.host.commands import HostError, PATH, daemon, run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import RUN, lab_directory, lab_names
+from hpcforge.host.paths import RUN
+from hpcforge.lab.names import lab_directory, lab_names
 
 LAID_OUT = "vagrant.json"  # what the Vagrantfile reads, in a lab's folder
 _SOCKET = Path("/run/libvirt/libvirt-sock")
@@ -86,7 +87,7 @@ def _answers() -> bool:
         return False
     try:
         run(*_virsh("version"))
-    except LabError:
+    except HostError:
         return False
     return True
 

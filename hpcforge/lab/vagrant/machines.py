@@ -16,15 +16,16 @@ from typing import Any
 
 from hpcforge import bundled
 from hpcforge.atomic import write_atomically
-from hpcforge.lab import processes, node_system
-from hpcforge.lab.commands import environment, run
+from hpcforge.host import processes
+from hpcforge.image import node_system
+from hpcforge.host.commands import environment, run
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import Progress, quiet
-from hpcforge.lab.host_resources import processors, total_mib
+from hpcforge.host.paths import Progress, quiet
+from hpcforge.host.resources import processors, total_mib
 from hpcforge.lab.names import machine_name
 from hpcforge.lab.ssh import greets
 from hpcforge.lab.state import Lab, PlacedNode
-from hpcforge.lab.trees import remove_tree
+from hpcforge.host.paths import remove_tree
 from hpcforge.lab.vagrant import libvirt
 from hpcforge.lab.vm import qemu, seed
 from hpcforge.lab.vm.machines import kvm_works

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from hpcforge.host.package_sources import check_distribution
+from hpcforge.host.paths import Progress, quiet
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import Progress, quiet
-from hpcforge.lab.sources import check_distribution
 from hpcforge.lab.state import Lab
 from hpcforge.lab.target_state import Trees
 from hpcforge.lab.vm.disks import check as check_disks

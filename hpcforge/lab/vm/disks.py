@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from hpcforge.lab import node_system
-from hpcforge.lab.commands import run
+from hpcforge.host.commands import run
+from hpcforge.host.paths import remove_tree
+from hpcforge.image import node_system
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab, PlacedNode
-from hpcforge.lab.trees import remove_tree
 
 _FILE = "disk.qcow2"
 _DRIVE = "drive{number}.qcow2"

@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from hpcforge.lab import processes
-from hpcforge.lab.commands import daemon, run
+from hpcforge.host import processes
+from hpcforge.host.commands import HostError, daemon, run
+from hpcforge.host.paths import RUN, Progress, quiet
+from hpcforge.host.resources import available_mib, processors, total_mib
 from hpcforge.lab.errors import LabError
-from hpcforge.lab.host_paths import RUN, Progress, quiet
-from hpcforge.lab.host_resources import available_mib, processors, total_mib
 from hpcforge.lab.ssh import greets, ssh_argv
 from hpcforge.lab.state import Lab, PlacedNode
 from hpcforge.lab.vm import console, disks, qemu, seed
@@ -320,7 +320,7 @@ def _lets_user_in(lab: Lab, node: PlacedNode) -> bool:
     known.write_text(f"{node.address} {disks.host_key(lab, node)}\n")
     try:
         run(*ssh_argv(lab, node.name, ["true"], known_hosts=known, patience_s=_LOGIN_S))
-    except LabError:
+    except HostError:
         return False
     return True
 

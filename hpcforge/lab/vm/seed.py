@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hpcforge.lab import node_system
+from hpcforge.image import node_system
 
 _MADE = "etc/lab-machine"  # the last thing that is written
 _SCRIPT = "scripts/local-bottom/lab-machine"

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.host import processes
 from hpcforge.lab import lab as labs
-from hpcforge.lab import processes
 from hpcforge.lab.vm import qemu
 
 REPOSITORY = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab.host_paths import lab_directory
+from hpcforge.lab.names import lab_directory
 from hpcforge.rehearsal.lab_facts import SHARED_FOLDER as SHARED
 from tests.support import suites
 from tests.support.site import Site

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import host_paths
+from hpcforge.host import paths as host_paths
 from hpcforge.lab import lab as labs
 
 NODES = (labs.LabNode("head", "10.77.0.10"), labs.LabNode("w01", "10.77.0.11", python=False))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab.trees import remove_tree
+from hpcforge.host.paths import remove_tree
 
 
 @pytest.mark.lab

@@ -14,10 +14,11 @@ import pytest
 
 from hpcforge.cli.image import image_request
 from hpcforge.cluster import load
+from hpcforge.host import package_sources
 from hpcforge.image import recipe, store
-from hpcforge.lab import host_apt, state
 from hpcforge.lab import lab as labs
-from hpcforge.lab.host_paths import lab_directory
+from hpcforge.lab import state
+from hpcforge.lab.names import lab_directory
 from hpcforge.lab.network import bridges_of
 from tests.stories.lab.conftest import left
 from tests.support.images import MANIFEST, put
@@ -133,8 +134,8 @@ def image(here: Here, monkeypatch: pytest.MonkeyPatch) -> Path:
     here.env["HPCFORGE_CACHE_DIR"] = str(here.folder / "cache")
     monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(here.folder / "cache"))
     request = image_request(load(here.blueprint("site")))
-    sources = tuple(host_apt.sources(request.release).splitlines())
-    how = recipe.digest(host_apt.options())
+    sources = tuple(package_sources.sources(request.release).splitlines())
+    how = recipe.digest(package_sources.options())
     return put(replace(MANIFEST, lock=replace(MANIFEST.lock, request=request, sources=sources, recipe=how)))
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import packages, processes, target_state
+from hpcforge.host import processes
+from hpcforge.lab import packages, target_state
 from hpcforge.lab.state import Lab
 from tests.support.tls_server import certificate, serving
 from tests.unit.lab.test_target_state import REQUEST, TREES

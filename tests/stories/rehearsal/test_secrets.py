@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab.host_paths import lab_directory
+from hpcforge.lab.names import lab_directory
 from tests.support.site import Site
 
 pytestmark = pytest.mark.lab

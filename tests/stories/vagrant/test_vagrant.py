@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.lab import lab as labs
-from hpcforge.lab import processes
+from hpcforge.host import processes
 from hpcforge.lab.vagrant import machines
 from tests.support.vm_rehearsal import REPOSITORY, Rehearsal, blueprint, environment, took, with_image
 

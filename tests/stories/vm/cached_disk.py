@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcforge.lab import processes
+from hpcforge.host import processes
 
 WAIT_S = 60
 

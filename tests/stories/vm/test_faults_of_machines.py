@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.host import processes
 from hpcforge.image import store
 from hpcforge.image.manifest import Disk, Manifest, to_text
 from hpcforge.lab import lab as labs
-from hpcforge.lab import processes
 from tests.support.vm_rehearsal import Rehearsal, blueprint, interfaces, machines, sockets, with_image
 
 pytestmark = pytest.mark.vm

@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
+from hpcforge.host import processes
 from hpcforge.lab import lab as labs
-from hpcforge.lab import processes
 from hpcforge.lab.vm import disks, qemu
 from tests.stories.vm.cached_disk import CachedDisk, cached
 from tests.support.vm_rehearsal import REPOSITORY, STEP_S, Rehearsal

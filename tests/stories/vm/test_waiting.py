@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import processes, target_state
+from hpcforge.host import processes
+from hpcforge.lab import target_state
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.state import Lab, LabNode
 from hpcforge.lab.vm import machines, qemu
@@ -25,7 +26,7 @@ PANIC = "[    4.2] Kernel panic - not syncing: VFS: Unable to mount root fs on u
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """A lab of one machine, on an address where nothing listens, that has begun to boot."""
-    monkeypatch.setattr("hpcforge.lab.host_paths.STATE", tmp_path / "state")
+    monkeypatch.setattr("hpcforge.host.paths.STATE", tmp_path / "state")
     monkeypatch.setattr("hpcforge.lab.vm.machines.RUN", tmp_path)
     subnet = IPv4Network("127.77.0.0/24")
     nodes = (LabNode("head", "127.77.0.10"),)

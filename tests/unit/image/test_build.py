@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.host import package_sources
 from hpcforge.image import recipe, store
 from hpcforge.image.apt import file_of, preferences
 from hpcforge.image.build import Tell, build, installed, pack
 from hpcforge.image.errors import ImageError
 from hpcforge.image.long_commands import watched
-from hpcforge.lab import host_apt
 from tests.support.images import LOCK, MANIFEST
 
 EPOCH_S = 1_700_000_000
@@ -73,11 +73,11 @@ def test_a_kernel_that_no_source_has_is_an_error_before_anything_is_fetched(
 ) -> None:
     """By apt itself, with a source of no packages; any other package is left to the first apply."""
     (tmp_path / "Packages").write_text("")
-    monkeypatch.setattr(host_apt, "sources", lambda _release: f"deb [trusted=yes] file:{tmp_path} ./\n")
+    monkeypatch.setattr(package_sources, "sources", lambda _release: f"deb [trusted=yes] file:{tmp_path} ./\n")
     monkeypatch.setenv("HPCFORGE_CACHE_DIR", str(tmp_path / "cache"))
     request = replace(LOCK.request, packages=("linux-image-6.1.0-1-amd64", "munge"))
     with pytest.raises(ImageError, match=r"has the kernel linux-image-6\.1\.0-1-amd64") as caught:
-        build(request, "site", MANIFEST.blueprints[0], Tell(lambda _: None))
+        build(request, "site", MANIFEST.blueprints[0], lambda _: (), Tell(lambda _: None))
     assert "software.preinstalled.kernel" in caught.value.hint
     assert not list((tmp_path / "cache").rglob("*.deb"))
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.host import paths as host_paths
 from hpcforge.image import store
 from hpcforge.image.errors import ImageError
 from hpcforge.image.manifest import Manifest
-from hpcforge.lab import host_paths, state
+from hpcforge.lab import state
 from hpcforge.locks import HeldError
 from tests.support.images import LOCK, MANIFEST, REQUEST, put
 

@@ -116,7 +116,7 @@ def test_a_lab_has_nothing_of_networks_to_avoid_and_its_users_number() -> None:
 
 
 def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcforge.lab.host_paths.STATE", tmp_path / "state")
+    monkeypatch.setattr("hpcforge.host.paths.STATE", tmp_path / "state")
     for one in (lab(), saves.saved(lab(), "first", saved_s=1.5, running={"w01"})):
         state.save(one)
         assert state.read("lab-one") == one
@@ -132,7 +132,7 @@ def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ],
 )  # fmt: skip
 def test_a_broken_record_is_said_to_be_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr("hpcforge.lab.host_paths.STATE", tmp_path / "state")
+    monkeypatch.setattr("hpcforge.host.paths.STATE", tmp_path / "state")
     state.save(lab())
     (lab().directory / "lab.json").write_text(text)
     with pytest.raises(LabError, match="cannot be read") as error:
@@ -148,7 +148,7 @@ def rewritten(change: dict[str, str | None]) -> None:
 
 
 def test_a_record_without_a_kind_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcforge.lab.host_paths.STATE", tmp_path / "state")
+    monkeypatch.setattr("hpcforge.host.paths.STATE", tmp_path / "state")
     state.save(lab())
     rewritten({"kind": None})
     with pytest.raises(LabError, match="does not say what kind of lab it is: an older version") as error:
@@ -159,9 +159,9 @@ def test_a_record_without_a_kind_says_what_to_do(tmp_path: Path, monkeypatch: py
 def test_a_lab_of_an_unknown_kind_is_left_to_the_version_that_knows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpcforge.lab.host_paths.STATE", tmp_path / "state")
-    monkeypatch.setattr("hpcforge.lab.host_paths.RUN", tmp_path / "run")
-    monkeypatch.setattr("hpcforge.lab.host.os.geteuid", lambda: 0)
+    monkeypatch.setattr("hpcforge.host.paths.STATE", tmp_path / "state")
+    monkeypatch.setattr("hpcforge.host.paths.RUN", tmp_path / "run")
+    monkeypatch.setattr("hpcforge.host.commands.os.geteuid", lambda: 0)
     state.save(lab())
     rewritten({"kind": "submarine"})
     before = (lab().directory / "lab.json").read_text()

@@ -12,8 +12,7 @@ from packaging.utils import canonicalize_name
 from hpcforge.blueprint.lab_kinds import DEFAULT
 from hpcforge.downloads.download_store import FetchError
 from hpcforge.frameworks import PinnedWheel
-from hpcforge.lab.host import host_packages
-from hpcforge.lab.kinds import KINDS
+from hpcforge.lab.kinds import KINDS, host_packages
 from tests.conftest import ON_DEMAND
 from tests.support import install_torch
 from tests.support.locks import DEVELOPMENT, FOLDER, differing, pins

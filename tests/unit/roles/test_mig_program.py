@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hpcforge import bundled
-from hpcforge.lab import processes
+from hpcforge.host import processes
 from tests.unit.roles.stand_in_smi import BUSES, MINORS, minor_numbers
 
 PROGRAM = bundled.root() / "roles" / "nvidia_mig" / "mig.py"

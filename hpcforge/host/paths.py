@@ -1,14 +1,46 @@
-"""Removing directory trees, many files at a time."""
+"""Where hpcforge keeps things on this machine, the locks that keep two runs apart, and the removal of trees."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
+from hpcforge.locks import file_lock
+
+STATE = Path("/var/lib/hpcforge")
+RUN = Path("/run/hpcforge")
+
 _AT_ONCE = 32  # measured: 2,000 files in 0.7 s, where one at a time takes 6.9 s and eight 1.2 s
+
+Progress = Callable[[str], None]
+
+
+def quiet(_text: str) -> None:
+    """Ignore a line of progress."""
+
+
+def cache() -> Path:
+    """Base trees and packages, kept between labs; HPCFORGE_CACHE_DIR moves it (to see a cold run, say)."""
+    return Path(os.environ.get("HPCFORGE_CACHE_DIR", "/var/cache/hpcforge")).absolute()
+
+
+@contextmanager
+def host_lock(progress: Progress) -> Iterator[None]:
+    """One run at a time on what labs share: base trees, the choice of subnets, the inotify limit."""
+    with run_lock("host", "another lab is changing what labs share on this host", progress):
+        yield
+
+
+@contextmanager
+def run_lock(name: str, busy: str, progress: Progress) -> Iterator[None]:
+    """Hold the lock of that name; while another run holds it, `progress` gets `busy`."""
+    RUN.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with file_lock(RUN / f"{name}.lock", lambda: progress(f"waiting: {busy}")):
+        yield
 
 
 def remove_tree(directory: Path) -> None:

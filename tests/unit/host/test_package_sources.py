@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.lab.errors import LabError
-from hpcforge.lab.sources import check_distribution, codename, is_testing, sources_for, takes_cgroup_v2_alone
+from hpcforge.host.commands import HostError
+from hpcforge.host.package_sources import check_distribution, codename, is_testing, sources_for, takes_cgroup_v2_alone
 
 DEB822 = """\
 Types: deb
@@ -72,13 +72,13 @@ def test_another_release_than_the_hosts_comes_from_debian(files: dict[str, str])
 def test_unknown_releases_are_refused() -> None:
     assert codename("13") == "trixie"
     assert (codename("14"), is_testing("14"), is_testing("13")) == ("forky", True, False)
-    with pytest.raises(LabError, match="no lab can be built of Debian '7'"):
+    with pytest.raises(HostError, match="no lab can be built of Debian '7'"):
         codename("7")
 
 
 def test_other_distributions_are_refused() -> None:
     check_distribution("debian")
-    with pytest.raises(LabError, match="no lab can be built of ubuntu"):
+    with pytest.raises(HostError, match="no lab can be built of ubuntu"):
         check_distribution("ubuntu")
 
 

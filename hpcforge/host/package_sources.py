@@ -1,19 +1,21 @@
-"""The package sources of a lab's nodes: the operator host's own where they serve the release, else Debian's. Pure."""
+"""The package sources of trees made on this machine: its own where they serve the release, else Debian's."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.lab.errors import LabError
+from hpcforge.host.commands import HostError, run
 
 if TYPE_CHECKING:
     from hpcforge.catalog.distribution import Distribution
 
 _DISTRIBUTION = "debian"
 _KEYRING = "debian-archive"
+_KEYS = ("Acquire::Check-Valid-Until", "Acquire::Check-Date")  # settings of apt that nodes need as well
 
 
 @dataclass(frozen=True)
@@ -33,27 +35,27 @@ class SourceLine:
 
 
 def check_distribution(name: str) -> None:
-    """`LabError` for one that no lab can be built of."""
+    """`HostError` for one that no lab can be built of."""
     if name != _DISTRIBUTION:
-        raise LabError(
+        raise HostError(
             f"no lab can be built of {name}: rehearsals are Debian's", "set `software.os: {name: debian, ...}`"
         )
 
 
 def codename(release: str) -> str:
-    """Debian's code name of a release; `LabError` for one that labs do not know."""
+    """Debian's code name of a release; `HostError` for one that labs do not know."""
     return str(_release(release).suite)
 
 
 def is_testing(release: str) -> bool:
-    """Whether Debian has not released it yet; `LabError` for a release that labs do not know."""
+    """Whether Debian has not released it yet; `HostError` for a release that labs do not know."""
     return _release(release).testing
 
 
 def takes_cgroup_v2_alone(release: str) -> bool:
     """Whether its slurmd starts where this host has cgroup v1, too, and a node v2 alone.
 
-    Slurm before 23.11 has no `CgroupPlugin=disabled`: it reads the host's hierarchies in /proc, and ends. `LabError`
+    Slurm before 23.11 has no `CgroupPlugin=disabled`: it reads the host's hierarchies in /proc, and ends. `HostError`
     for a release that labs do not know.
     """
     slurm = _release(release).slurm
@@ -67,7 +69,7 @@ def _release(release: str) -> Distribution:
     found = known.get((_DISTRIBUTION, release))
     if found is None or found.suite is None:
         releases = ", ".join(version for name, version in known if name == _DISTRIBUTION)
-        raise LabError(f"no lab can be built of Debian {release!r}", f"use one of {releases} in `software.os.release`")
+        raise HostError(f"no lab can be built of Debian {release!r}", f"use one of {releases} in `software.os.release`")
     return found
 
 
@@ -123,3 +125,16 @@ def _debian(name: str) -> list[SourceLine]:
         SourceLine(archive, f"{name}-updates", ("main",)),
         SourceLine(security, f"{name}-security", ("main",)),
     ]
+
+
+def sources(release: str) -> str:
+    """sources.list for a release."""
+    directory = Path("/etc/apt/sources.list.d")
+    paths = [Path("/etc/apt/sources.list"), *sorted(directory.glob("*.sources")), *sorted(directory.glob("*.list"))]
+    return sources_for(codename(release), {str(path): path.read_text() for path in paths if path.is_file()})
+
+
+def options() -> tuple[str, ...]:
+    """Options that give apt the host's own settings."""
+    settings = dict(re.findall(r'^(\S+) "(.*)";$', run("apt-config", "dump", *_KEYS), flags=re.MULTILINE))
+    return tuple(f"-o{key}={settings[key]}" for key in _KEYS if settings.get(key))

@@ -6,13 +6,17 @@ import os
 import subprocess
 from pathlib import Path
 
-from hpcforge.lab.errors import LabError
+from hpcforge.errors import ExpectedError
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT = ("http_proxy", "https_proxy", "no_proxy")  # how this host reaches package archives
 
 # What is started behind this, and all that it starts, ends when we do, however that is; its mounts too. Needs root.
 WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+class HostError(ExpectedError):
+    """This machine cannot do what a lab or an image asks of it."""
 
 
 def environment() -> dict[str, str]:
@@ -22,7 +26,7 @@ def environment() -> dict[str, str]:
 
 
 def run(*argv: str | Path, cwd: Path | None = None, with_us: bool = False) -> str:
-    """Standard output of a program; `LabError` with the end of what it said if it fails. `with_us`: see WITH_US."""
+    """Standard output of a program; `HostError` with the end of what it said if it fails. `with_us`: see WITH_US."""
     words = [str(word) for word in argv]
     done = subprocess.run(
         [*(WITH_US if with_us else ()), *words],
@@ -37,7 +41,7 @@ def run(*argv: str | Path, cwd: Path | None = None, with_us: bool = False) -> st
     )
     if done.returncode:
         said = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-15:])
-        raise LabError(f"`{' '.join(words)}` failed with exit code {done.returncode}\n{said}")
+        raise HostError(f"`{' '.join(words)}` failed with exit code {done.returncode}\n{said}")
     return done.stdout
 
 
@@ -45,9 +49,15 @@ def tried(*argv: str | Path) -> bool:
     """Whether a program succeeded. For removing what may not be there."""
     try:
         run(*argv)
-    except LabError:
+    except HostError:
         return False
     return True
+
+
+def require_root() -> None:
+    """`HostError` unless we are root."""
+    if os.geteuid() != 0:
+        raise HostError("this needs root: it mounts file systems and starts containers", "run the same with sudo")
 
 
 def daemon(argv: list[str], log: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcforge.lab.host_resources import controllers
+from hpcforge.host.resources import controllers
 
 
 def test_controllers_are_those_that_version_1_left_to_version_2(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab.trees import remove_tree
+from hpcforge.host.paths import remove_tree
 
 
 def test_all_of_it_goes_and_nothing_that_links_point_to(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.lab import host_paths
+from hpcforge.host import paths as host_paths
+from hpcforge.lab.names import forget_lab_lock, lab_lock
 
 
 @pytest.fixture(autouse=True)
@@ -20,11 +21,11 @@ def test_one_at_a_time_even_if_the_lock_file_goes() -> None:
     def work() -> None:
         nonlocal most
         for _ in range(20):
-            with host_paths.lab_lock("a", lambda _: None):
+            with lab_lock("a", lambda _: None):
                 inside.append(1)
                 most = max(most, len(inside))
                 inside.pop()
-                host_paths.forget_lab_lock("a")
+                forget_lab_lock("a")
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -39,10 +40,10 @@ def test_who_waits_says_so() -> None:
     said: list[str] = []
 
     def wait() -> None:
-        with host_paths.lab_lock("a", said.append):
+        with lab_lock("a", said.append):
             said.append("in")
 
-    with host_paths.lab_lock("a", said.append):
+    with lab_lock("a", said.append):
         thread = threading.Thread(target=wait)
         thread.start()
         while not said:
