@@ -25,11 +25,11 @@ from hpcforge.metal.bmc.ipmi import Ipmi
 from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.verbs import Wish, carry_out
 from hpcforge.metal.bmc_passwords import read_passwords
-from hpcforge.plan.jobs import SLURM_JOBS_COMMAND, parse_jobs, readable
 from hpcforge.run.records.lease import Lease, LeaseHeldError, ended, look, take
 from hpcforge.run.records.run import begin
 from hpcforge.run.site import Site
 from hpcforge.secrets.secrets import BMC_PASSWORD, read_secrets
+from hpcforge.slurm.jobs import SLURM_JOBS_COMMAND, parse_jobs, readable
 
 # What the others need comes first; off goes the other way.
 ORDER: tuple[Function, ...] = ("storage", "head", "login", "worker")

@@ -14,7 +14,6 @@ from hpcforge.plan.admission import DeclaredWorker, DrainOrder, Shortfall, decla
 from hpcforge.plan.changes import EVERYTHING, Bare, Scope, node_changes
 from hpcforge.plan.clocks import ClockOff, clocks_off
 from hpcforge.plan.desired import Desired, DesiredRole
-from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING, asks_for, parse_jobs, parse_waiting, too_large
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import (
     OLD_STATE,
@@ -27,6 +26,7 @@ from hpcforge.plan.plan import (
     Removal,
     Step,
 )
+from hpcforge.slurm.jobs import SLURM_JOBS, SLURM_WAITING, asks_for, parse_jobs, parse_waiting, too_large
 from hpcforge.slurm.nodes import not_scheduled, parse_slurm_nodes
 
 # Which changes jobs can feel: only those call for smoke tests.

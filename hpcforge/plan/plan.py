@@ -27,10 +27,10 @@ from hpcforge.plan.desired import (
     RoleNeed,
     Shape,
 )
-from hpcforge.plan.jobs import WaitingJob
 from hpcforge.plan.resources import AnyResource
 from hpcforge.plan.test_selection import SmokeRuns, Verify
 from hpcforge.slurm.down_nodes import DownWorker
+from hpcforge.slurm.jobs import WaitingJob
 from hpcforge.wire_types import Action
 
 Reason = Literal[

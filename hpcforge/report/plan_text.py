@@ -12,13 +12,13 @@ from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import ActualState
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
-from hpcforge.plan.jobs import WaitingJob, asked_for
 from hpcforge.plan.plan import Change, Install, Leaving, Obstacle, Plan, Removal
 from hpcforge.plan.resources import TYPES
 from hpcforge.plan.rollout_order import Order
 from hpcforge.report.kept_text import stays_lines
 from hpcforge.report.text import duration, one_line, plural
 from hpcforge.report.unreachable_text import by_reason
+from hpcforge.slurm.jobs import WaitingJob, asked_for
 
 _LONGEST_TEXT = 256 * 1024  # characters: the node program sends no longer one
 # Pairs of equal lines, each of which difflib may look at several times: 12 million took half a minute, these 0.2 s.

@@ -13,6 +13,7 @@ from hpcforge.engines.tasks import Command, Engine, command_failure
 from hpcforge.plan.admission import DeclaredWorker, DrainOrder, Shortfall, drains, judged, shortfalls, unsettled
 from hpcforge.plan.plan import Plan
 from hpcforge.run.result import RunResult
+from hpcforge.slurm.commands import update_nodes
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, down, drained, not_scheduled, parse_slurm_nodes
 
 _TIMEOUT_S = 30.0
@@ -54,8 +55,8 @@ def admit(
     try:
         states = _settled(engine, plan.controller, awaited, settle_s, lost)
         orders = drains(short, judged(workers, states), keep)
-        for (state, *reason), nodes in _together(orders).items():
-            _ask(engine, plan.controller, "scontrol", "update", f"NodeName={fold(nodes)}", state, *reason)
+        for (state, reason), nodes in _together(orders).items():
+            _ask(engine, plan.controller, *update_nodes(fold(nodes), state, reason))
         if orders:
             states = _settled(engine, plan.controller, awaited, settle_s, lost)
     except _SlurmError as error:
@@ -65,13 +66,13 @@ def admit(
     return Admission(short, orders, not_scheduled(known), None)
 
 
-def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, ...], list[str]]:
-    """Slurm's update -> its nodes: a thousand nodes with the same fault need one command."""
-    told: dict[tuple[str, ...], list[str]] = {}
+def _together(orders: Iterable[DrainOrder]) -> dict[tuple[str, str], list[str]]:
+    """State and reason -> the nodes to get them: a thousand nodes with the same fault need one command."""
+    nodes: dict[tuple[str, str], list[str]] = {}
     for order in orders:
-        words = (f"State={order.action.upper()}", *([f"Reason={order.reason}"] if order.action == "drain" else []))
-        told.setdefault(words, []).append(order.node)
-    return told
+        reason = order.reason if order.action == "drain" else ""
+        nodes.setdefault((order.action.upper(), reason), []).append(order.node)
+    return nodes
 
 
 class _SlurmError(Exception):

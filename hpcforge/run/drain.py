@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from hpcforge.engines.tasks import Command, Engine, Event, command_failure
 from hpcforge.plan.admission import MARK
-from hpcforge.plan.jobs import (
+from hpcforge.slurm.commands import show_node, update_nodes
+from hpcforge.slurm.jobs import (
     SLURM_JOBS_COMMAND,
     SLURM_WAITING_COMMAND,
     asked_for,
@@ -58,7 +59,7 @@ class Drain:
     def begin(self) -> None:
         """Check whether another user has drained the node; the plan may be hours old."""
         self._until_s = time.monotonic() + self.limit_s
-        self._ask("look", "scontrol", "--oneliner", "show", "node", self.node)
+        self._ask("look", *show_node(self.node))
 
     def go_on(self) -> None:
         """Look again, if it is time to."""
@@ -91,8 +92,7 @@ class Drain:
         if seen is None:
             self.state, self.detail = "failed", "Slurm does not report the node's state"
         elif not drained(seen[0]):
-            reason = f"Reason={MARK}{self.why}"
-            self._ask("tell", "scontrol", "update", f"NodeName={self.node}", "State=DRAIN", reason)
+            self._ask("tell", *update_nodes(self.node, "DRAIN", f"{MARK}{self.why}"))
 
     def _count_jobs(self, output: str) -> None:
         self.jobs = parse_jobs(output).get(self.node, ())

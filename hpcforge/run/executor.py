@@ -10,7 +10,6 @@ from typing import Any
 
 from hpcforge.engines.tasks import Ansible, Engine, Event, NodeProgram
 from hpcforge.plan.admission import has_to_be_asked_again, shortfalls
-from hpcforge.plan.jobs import asked_for
 from hpcforge.plan.plan import Kept, Plan
 from hpcforge.plan.rollout_order import Order
 from hpcforge.run.drain import Drain
@@ -22,6 +21,7 @@ from hpcforge.run.resume import Resume
 from hpcforge.run.rollout import Rollout, TurnEnd
 from hpcforge.run.stage import FinalCheckStage, FirstContactStage, Stage, removed
 from hpcforge.run.stages import last_look, leaving_stages, stages
+from hpcforge.slurm.jobs import asked_for
 
 # What the roles of nodes need of each other, while a plan is walked.
 Pair = tuple[str, str]  # a role of a node: (node, role)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.engines.tasks import Command, Engine
-from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING
 from hpcforge.run.records.lease import ended
+from hpcforge.slurm.commands import cancel_jobs
+from hpcforge.slurm.jobs import SLURM_JOBS, SLURM_WAITING
 from hpcforge.verify.heartbeat import SILENT_S, OwnedJob, list_command, parse_owned
 
 SLURM_TESTS = "slurm_tests"  # the name under which the controller is asked
@@ -54,7 +55,7 @@ def clear(engine: Engine, cluster: Cluster, say: Callable[[str], None]) -> None:
     for job in waiting:
         say(f"{job.sentence()}: its run has ended; cancelled")
     if waiting:
-        _run(engine, cluster, ("scancel", *(job.number for job in waiting)))
+        _run(engine, cluster, tuple(cancel_jobs(*(job.number for job in waiting))))
     numbers, until = {job.number for job in left}, time.monotonic() + _GONE_S
     while numbers and time.monotonic() < until:
         time.sleep(_POLL_S)

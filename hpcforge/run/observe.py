@@ -16,7 +16,6 @@ from hpcforge.plan.account_numbers import shared_folders
 from hpcforge.plan.clocks import Span
 from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.plan.diff import SLURM_NODES
-from hpcforge.plan.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SLURM_WAITING_COMMAND
 from hpcforge.plan.observation import Accounts, Observation
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover, worker_ports
@@ -25,6 +24,7 @@ from hpcforge.run.requests import wanted
 from hpcforge.run.wait_messages import Waits
 from hpcforge.secrets.secret_files import Contents
 from hpcforge.slurm.down_nodes import FIRST_LIMIT_S, SLURM_REQUESTS, slurm_requests
+from hpcforge.slurm.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SLURM_WAITING_COMMAND
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH
 

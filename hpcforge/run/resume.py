@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hpcforge.engines.tasks import Command, Engine, Event
 from hpcforge.plan.admission import MARK
+from hpcforge.slurm.commands import show_node, update_nodes
 from hpcforge.slurm.nodes import SETTLE_S, drained, parse_slurm_nodes, registering
 
 _TIMEOUT_S = 30.0
@@ -44,7 +45,7 @@ class Resume:
     def go_on(self) -> None:
         """Look how Slurm has it, if it is time to."""
         if not self.over and self._asked is None and time.monotonic() >= self._next_s:
-            self._ask("--oneliner", "show", "node", self.node)
+            self._ask(show_node(self.node))
 
     def give_up(self) -> None:
         """Tell Slurm nothing more: the run is to end, or another has taken its place."""
@@ -71,9 +72,9 @@ class Resume:
             self.over = True
         else:
             self._telling = True
-            self._ask("update", f"NodeName={self.node}", "State=RESUME")
+            self._ask(update_nodes(self.node, "RESUME"))
 
-    def _ask(self, *words: str) -> None:
+    def _ask(self, command: Sequence[str]) -> None:
         self._count += 1
         self._asked = f"back:{self.node}:{self._count}"
-        self.engine.start(Command(self._asked, self.controller, ("scontrol", *words), "", "root", _TIMEOUT_S))
+        self.engine.start(Command(self._asked, self.controller, tuple(command), "", "root", _TIMEOUT_S))

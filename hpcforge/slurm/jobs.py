@@ -1,8 +1,8 @@
-"""Jobs as squeue lists them: the one command line, and the one reader of its lines."""
+"""Jobs as squeue lists them: the one command line, and the one reader of its lines; which wait for certain nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,3 +71,93 @@ def read(output: str, columns: Sequence[Column]) -> Iterator[Job]:
         job = Job(**row)
         if "number" not in columns or job.number.isdecimal():
             yield job
+
+
+# Which jobs run where, and which wait for certain nodes, as Slurm says it.
+
+
+SLURM_JOBS = "slurm_jobs"  # the name under which the controller is asked
+_RUNNING: tuple[Column, ...] = ("number", "nodes")
+SLURM_JOBS_COMMAND = squeue(_RUNNING, "RUNNING,SUSPENDED,COMPLETING,CONFIGURING")
+SLURM_WAITING = "slurm_waiting"
+_PENDING: tuple[Column, ...] = ("number", "user", "count", "partitions", "asked_for")
+# A queue may be long, and an answer is 4 MiB: of jobs that name no node only those of several, and of all so many.
+SLURM_WAITING_COMMAND = (
+    "sh", "-c",
+    f'all=$(squeue --noheader --states=PENDING --format="{shown(_PENDING)}") && '
+    'printf "%s\\n" "$all" | awk -F"|" "$1"',
+    "sh", '($3 > 1 || $5 != "") && length($0) < 1000 && ++count <= 4000',
+)  # fmt: skip
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class WaitingJob:
+    """A job that has not begun. `nodes`: those that it asks for by name."""
+
+    number: str
+    user: str
+    at_least: int  # nodes
+    partitions: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+
+
+def parse_jobs(output: str) -> dict[str, tuple[str, ...]]:
+    """Ids of the jobs on each node that has some, from the output of `SLURM_JOBS_COMMAND`; skips other lines."""
+    found: dict[str, list[str]] = {}
+    for job in read(output, _RUNNING):
+        for node in job.holds:
+            found.setdefault(node, []).append(job.number)
+    return {node: tuple(numbers) for node, numbers in found.items()}
+
+
+def readable(output: str) -> bool:
+    """Return whether each line of `SLURM_JOBS_COMMAND` is a job whose nodes can be read."""
+    found = list(read(output, _RUNNING))
+    return len(found) == sum(bool(line.strip()) for line in output.splitlines()) and all(
+        job.holds or not job.nodes for job in found
+    )
+
+
+def parse_waiting(output: str) -> tuple[WaitingJob, ...]:
+    """The jobs in the output of `SLURM_WAITING_COMMAND`, each once (an array may have several lines); skips others."""
+    return tuple(dict.fromkeys(_waiting(output)))
+
+
+def _waiting(output: str) -> Iterator[WaitingJob]:
+    for job in read(output, _PENDING):
+        if not job.count.isdecimal():
+            continue
+        try:
+            nodes = tuple(hostlist.expand(job.asked_for)) if job.asked_for not in ("", "(null)") else ()
+        except hostlist.HostlistError:
+            continue
+        yield WaitingJob(job.number, job.user, int(job.count), tuple(job.partitions.split(",")), nodes)
+
+
+def asks_for(node: str, waiting: Collection[WaitingJob]) -> tuple[WaitingJob, ...]:
+    """The jobs that ask for a node by name: once Slurm does not know it any more it ends them, held ones, too."""
+    return tuple(job for job in waiting if node in job.nodes)
+
+
+def too_large(waiting: Collection[WaitingJob], sizes: Mapping[str, int], leaving: int) -> tuple[WaitingJob, ...]:
+    """Return the jobs that need more nodes than their partitions have after the removal of nodes."""
+    found = []
+    for job in waiting:
+        largest = max((sizes[name] for name in job.partitions if name in sizes), default=None)
+        if largest is not None and largest < job.at_least <= largest + leaving:
+            found.append(job)
+    return tuple(found)
+
+
+def asked_for(node: str, asking: Collection[WaitingJob]) -> str:
+    """Why a node does not leave, and what would let it: `job 17 of ada asks for w02 ...`."""
+    first_few = [f"job {job.number} of {job.user}" for job in list(asking)[:_SHOWN]]
+    more = f" and {len(asking) - _SHOWN} more" if len(asking) > _SHOWN else ""
+    first = next(iter(asking)).number
+    ask, end = ("asks", "ends it") if len(asking) == 1 else ("ask", "ends them")
+    return (
+        f"{', '.join(first_few)}{more} {ask} for {node} by name and {'has' if len(asking) == 1 else 'have'} not begun; "
+        f"when Slurm forgets {node} it {end}. To go on: scontrol update JobId={first} ReqNodeList= "
+        f"(it runs elsewhere) or scancel {first}"
+    )

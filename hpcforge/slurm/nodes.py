@@ -23,7 +23,6 @@ _FIELDS = (
 SLURM_NODES_COMMAND = (
     "sh", "-c", 'all=$(scontrol --oneliner show node) && printf "%s\\n" "$all" | awk "$1"', "sh", _FIELDS,
 )  # fmt: skip
-SINFO_FORMAT = "%N|%T|%E"
 _NAME = re.compile(r"NodeName=(\S+) ")
 _STATE = re.compile(r" State=(\S+)")
 # Who set a reason and when, as both 22.05 and 24.11 print it: ` Reason=Not responding [slurm@2026-11-28T10:02:41]`.
@@ -157,7 +156,7 @@ def reason_setters(output: str) -> dict[str, tuple[str, str]]:
 
 
 def parse_sinfo(output: str) -> dict[str, tuple[str, str]]:
-    """State and reason by node, from the output of `sinfo --Node` with `SINFO_FORMAT`; skips other lines."""
+    """State and reason by node, from the output of `commands.list_nodes`; skips other lines."""
     found = rows(output, ("node", "state", "reason"))
     return {row["node"]: (row["state"], "" if row["reason"] == "none" else row["reason"]) for row in found}
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.errors import ExpectedError
+from hpcforge.slurm.commands import cancel_jobs, comment_job, list_nodes
 from hpcforge.slurm.job_end import never_starts
 from hpcforge.slurm.jobs import Column, read, squeue
-from hpcforge.slurm.nodes import SINFO_FORMAT, parse_sinfo, reserved, responding, usable
+from hpcforge.slurm.nodes import parse_sinfo, reserved, responding, usable
 from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.heartbeat import BEAT_S, POLL_S, SILENT_S, stamped
 from hpcforge.verify.step_output import clean
@@ -73,7 +74,7 @@ class HeldAllocation:
             raise StoppedError
         if time.monotonic() >= self.due_s:
             self.due_s = time.monotonic() + BEAT_S
-            beat = stamped("scontrol", "update", f"JobId={self.number}", f"Comment={self.head.owner.comment()}")
+            beat = stamped(*comment_job(self.number, self.head.owner.comment()))
             self.head.tell(beat, timeout_s=QUERY_S)
 
     def waiting(self, what: str, limit_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
@@ -107,7 +108,7 @@ def allocation(head: Head, job: Launch, progress: Callable[[str], None]) -> Iter
         raise
     finally:
         try:
-            head.run(["scancel", job_id], user=job.user, timeout_s=QUERY_S, aside=True)
+            head.run(cancel_jobs(job_id), user=job.user, timeout_s=QUERY_S, aside=True)
         except KeyboardInterrupt:
             within_s = SILENT_S + 2 * POLL_S
             progress(f"job {job_id} may still be there: it ends within {within_s} s, or on the head: scancel {job_id}")
@@ -188,9 +189,7 @@ def unusable(head: Head, names: Iterable[str], *, unreserved: bool = False) -> d
     wanted = list(names)
     if not wanted:
         return {}
-    answer = head.run(
-        ["sinfo", "--noheader", "--Node", f"--nodes={fold(wanted)}", f"--format={SINFO_FORMAT}"], timeout_s=QUERY_S
-    )
+    answer = head.run(list_nodes(wanted), timeout_s=QUERY_S)
     found = {}
     for node, (state, reason) in parse_sinfo(answer.stdout).items():
         if node in wanted and (not usable(state) or (unreserved and reserved(state))):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.errors import ExpectedError
+from hpcforge.slurm.commands import create_reservation, delete_reservation, update_nodes
 from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.jobs import QUERY_S
 from hpcforge.verify.step_output import clean
@@ -46,7 +47,8 @@ def reserved(
     name = f"{NAME}{head.owner.run_id[:8]}"
     made, drained = False, True
     try:
-        answer = head.run(create(name, nodes, run_as, minutes, purge=purge), timeout_s=QUERY_S)
+        command = create_reservation(name, nodes, run_as, minutes, PURGE_MIN if purge else 0)
+        answer = head.run(command, timeout_s=QUERY_S)
         _told(answer, f"reserve {fold(nodes)}")
         made = True
         progress(f"{fold(nodes)} reserved in Slurm as {name}")
@@ -62,33 +64,24 @@ def reserved(
 
 def _remove(head: Head, name: str, minutes: int, progress: Callable[[str], None], *, purge: bool, made: bool) -> None:
     """Remove a reservation; one that Slurm refused, or made too late to say so, may not be there."""
-    removed = head.run(["scontrol", "delete", f"ReservationName={name}"], timeout_s=QUERY_S, aside=True)
+    removed = head.run(delete_reservation(name), timeout_s=QUERY_S, aside=True)
     if made and removed.rc != 0 and "Requested reservation is invalid" not in removed.stderr:
         ends = f"{PURGE_MIN} minutes after the last job" if purge else f"after {minutes} minutes"
-        command = f"scontrol delete ReservationName={name}"
+        command = " ".join(delete_reservation(name))
         progress(f"reservation {name} may still be there: Slurm removes it {ends}, or on the head: {command}")
-
-
-def create(name: str, nodes: Sequence[str], run_as: str, minutes: int, *, purge: bool = True) -> list[str]:
-    """The command that makes the reservation, from now on."""
-    return [
-        *("scontrol", "create", "reservation", f"ReservationName={name}", "StartTime=now", f"Duration={minutes}"),
-        *(f"Nodes={fold(nodes)}", f"Users={run_as}", *([f"Flags=PURGE_COMP={PURGE_MIN}"] if purge else [])),
-    ]
 
 
 def drain(head: Head, node: str, names: Collection[str], reason: str) -> None:
     """Have Slurm start no more jobs on a node, which must be one of these. Raises ReservationError."""
     if node not in names:
         raise ReservationError(f"{clean(node, 64)!r} is not drained: it is not a node of the test")
-    said = clean(reason, _REASON)
-    command = ["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={said}"]
+    command = update_nodes(node, "DRAIN", clean(reason, _REASON))
     _told(head.run(command, timeout_s=QUERY_S, aside=True), f"drain {node}")
 
 
 def resume(head: Head, node: str) -> None:
     """Put a node back into service. Raises ReservationError."""
-    _told(head.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"], timeout_s=QUERY_S), f"resume {node}")
+    _told(head.run(update_nodes(node, "RESUME"), timeout_s=QUERY_S), f"resume {node}")
 
 
 @contextmanager
@@ -102,7 +95,7 @@ def drained_unless_passed(head: Head, node: str, reason: str, limit_s: int) -> I
     unit, said = f"hpcforge-gate-{node}", [reason]
     timer = [
         *("systemd-run", f"--unit={unit}", f"--on-active={limit_s}", "--timer-property=AccuracySec=1s", "--collect"),
-        *("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={clean(reason, _REASON)}"),
+        *update_nodes(node, "DRAIN", clean(reason, _REASON)),
     ]
     head.run(["systemctl", "stop", f"{unit}.timer"], timeout_s=QUERY_S)  # of a run that was killed
     _told(head.run(timer, timeout_s=QUERY_S), f"set a timer that drains {node} again")
@@ -115,7 +108,7 @@ def drained_unless_passed(head: Head, node: str, reason: str, limit_s: int) -> I
                 drain(head, node, (node,), said[0])
             except BaseException as error:  # a second Ctrl-C, too: the timer and the reservation stay
                 raise NotDrainedError(
-                    f"{node} is not drained: {error}", f"on the head: scontrol update NodeName={node} State=DRAIN"
+                    f"{node} is not drained: {error}", f"on the head: {' '.join(update_nodes(node, 'DRAIN'))}"
                 ) from error
         stop = ["systemctl", "stop", f"{unit}.timer"]
         if head.run(stop, timeout_s=QUERY_S, aside=True).rc != 0 and not said[0]:

@@ -17,7 +17,12 @@ from hpcforge.plan.changes import Scope
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Artifact, Check, Collection, Desired
 from hpcforge.plan.diff import SLURM_NODES, diff
-from hpcforge.plan.jobs import (
+from hpcforge.plan.observation import Observation
+from hpcforge.plan.plan import Change, Leaving, OwnedResources, Plan, Removal
+from hpcforge.plan.role import load_roles
+from hpcforge.plan.stale import drop_nodes, stale_nodes
+from hpcforge.report.plan_text import plan_text
+from hpcforge.slurm.jobs import (
     SLURM_JOBS,
     SLURM_WAITING,
     SLURM_WAITING_COMMAND,
@@ -26,11 +31,6 @@ from hpcforge.plan.jobs import (
     parse_waiting,
     too_large,
 )
-from hpcforge.plan.observation import Observation
-from hpcforge.plan.plan import Change, Leaving, OwnedResources, Plan, Removal
-from hpcforge.plan.role import load_roles
-from hpcforge.plan.stale import drop_nodes, stale_nodes
-from hpcforge.report.plan_text import plan_text
 
 FACTS = {"memory_kib": 8 << 20, "cpus": 2, "gpus": {"fake": 2, "nvidia": 0}}
 RECEIPT = {"run": 4, "cluster": "small", "surplus": {}, "unowned": [], "trouble": None}

@@ -12,9 +12,9 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.engines.tasks import Command, Event, Task, result
-from hpcforge.plan.jobs import SLURM_JOBS, SLURM_WAITING
 from hpcforge.run import leftover
 from hpcforge.run.records.lease import _started, this_process
+from hpcforge.slurm.jobs import SLURM_JOBS, SLURM_WAITING
 from hpcforge.verify.heartbeat import OwnedJob, Owner
 
 

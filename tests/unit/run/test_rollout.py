@@ -11,10 +11,10 @@ import pytest
 from hpcforge.cluster.model import Rollout
 from hpcforge.engines.tasks import Command, NodeProgram, Task, result
 from hpcforge.plan.admission import DeclaredWorker
-from hpcforge.plan.jobs import WaitingJob
 from hpcforge.plan.plan import Change, Leaving, OwnedResources, Plan, Removal, RoleNeed
 from hpcforge.run.executor import execute
 from hpcforge.run.result import RunResult
+from hpcforge.slurm.jobs import WaitingJob
 from tests.unit.run.test_executor import FACTS, RUN, Answer, Engine, all_well, plan, secret_file, unit
 
 WORKERS = tuple(f"w{index}" for index in range(1, 7))
