@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.mig import MigProfile, MigShape
+from hpcforge.blueprint.gpus import MigProfile, MigShape
 from hpcforge.blueprint.section import Section
 
 GUESS = "guess: "  # how the source of an unpublished number begins; its reason follows

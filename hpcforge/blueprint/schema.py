@@ -13,13 +13,11 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.accounting import AccountSection, Billing, Qos
-from hpcforge.blueprint.amd import AmdSection
 from hpcforge.blueprint.fabrics import FabricSection
+from hpcforge.blueprint.gpus import AmdSection, GpuSet, Instances, MigProfile, NvidiaSection, Shards, Sources
 from hpcforge.blueprint.hardware import GpusSection, Parts, Server
 from hpcforge.blueprint.lab_kinds import LabKind
-from hpcforge.blueprint.mig import GpuSet, Instances, MigProfile, Shards
 from hpcforge.blueprint.networks import NetworkSection
-from hpcforge.blueprint.nvidia import NvidiaSection, Sources
 from hpcforge.blueprint.preinstalled import Present
 from hpcforge.blueprint.public_keys import HostKey, UserKey
 from hpcforge.blueprint.reservations import ReservationSection

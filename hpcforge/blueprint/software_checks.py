@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import quote
-from hpcforge.blueprint.nvidia import NvidiaSection
+from hpcforge.blueprint.gpus import NvidiaSection
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.variables import Roles
 

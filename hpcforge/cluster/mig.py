@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from hpcforge.blueprint.diagnostics import quote
-from hpcforge.blueprint.mig import MigShape, gpus_named
+from hpcforge.blueprint.gpus import MigShape, gpus_named
 from hpcforge.blueprint.overrides import gpus_of
 from hpcforge.blueprint.validate import Draft, Finding
 

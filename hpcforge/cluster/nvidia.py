@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from hpcforge.blueprint import nvidia as nv
+from hpcforge.blueprint import gpus as nv
 from hpcforge.blueprint import schema as s
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.nvidia import Archive, Packages, archive_name, load_archives, named

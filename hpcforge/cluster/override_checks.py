@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.gpus import gpus_named
 from hpcforge.blueprint.hardware import GpusSection
-from hpcforge.blueprint.mig import gpus_named
 from hpcforge.blueprint.overrides import alike, gpus_of
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog

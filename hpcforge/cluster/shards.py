@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.accounting import Tres
-from hpcforge.blueprint.mig import gpus_named
+from hpcforge.blueprint.gpus import gpus_named
 from hpcforge.blueprint.overrides import gpus_of
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.section import Section

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from hpcforge.isolation.cover import across, inside, unmet
 from hpcforge.isolation.evidence import Evidence, Low
 from hpcforge.isolation.explain import PairReading, explain
-from hpcforge.isolation.judging import judged
+from hpcforge.isolation.judging import excesses, judged, symptoms_again
 from hpcforge.isolation.lines import AGREEING, median, needed, surprise
 from hpcforge.isolation.state import (
     Alone,
@@ -35,7 +35,6 @@ from hpcforge.isolation.state import (
     State,
     Why,
 )
-from hpcforge.isolation.symptoms import excesses, symptoms_again
 from hpcforge.isolation.unsteady import PATIENCE, SUSPECT, UNSTEADY
 from hpcforge.isolation.wiring import NodeWiring
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hpcforge.engines.tasks import Event
-from hpcforge.run.drain import Drain
 from hpcforge.run.reboot import Reboot
-from hpcforge.run.resume import Resume
+from hpcforge.run.rollout import Drain, Resume
 from hpcforge.run.stage import Stage
 
 

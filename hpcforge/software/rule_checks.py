@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.nvidia import NvidiaSection
+from hpcforge.blueprint.gpus import NvidiaSection
 from hpcforge.blueprint.overrides import alike, gpus_of
 from hpcforge.blueprint.reader import Loc
 from hpcforge.catalog import Catalog

@@ -17,7 +17,7 @@ from hpcforge.starter.machines import (
     StarterError,
     functions_by_name,
 )
-from hpcforge.starter.readers import group_functions, host_names, ssh_arguments
+from hpcforge.starter.readers import host_names, ssh_arguments
 from hpcforge.starter.readers.inventory_text import HostGroup, HostGroups, HostVariable, parse
 from hpcforge.starter.readers.words import NO_NAME, SECRET, Beside, accepts, at_most, domains, is_address, is_plain
 
@@ -69,7 +69,7 @@ def read_ansible(text: str, beside: Beside | None = None) -> SiteFile:
     left_out = groups.left_out
     hosts = _hosts(groups)
     members = _members(groups, hosts)
-    functions = group_functions.stated(members)
+    functions = host_names.stated(members)
     machines, jumps = _sorted_out(groups, hosts, functions, left_out)
     access = _access(groups, machines, jumps, left_out)
     left_out += [*_variables(groups, hosts), *domains((host.line, host.name) for host in machines if host.short)]
@@ -429,7 +429,7 @@ def _groups(
 ) -> Iterator[LeftOut]:
     """Each group that says more of the machines than what they are for, and children that are no groups."""
     above = _above(groups)
-    for name in group_functions.silent(members, {host.name: functions.get(host.name, ()) for host in machines}):
+    for name in host_names.silent(members, {host.name: functions.get(host.name, ()) for host in machines}):
         yield LeftOut(groups.by_name[name].line, f"the group {name}", "its nodes have no feature or partition for it")
     for name, group in groups.by_name.items():
         for child, line in group.children.items():

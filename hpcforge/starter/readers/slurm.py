@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from hpcforge.blueprint import values as v
 from hpcforge.starter.machines import LeftOut, SiteFile, SiteMachine, StarterError
-from hpcforge.starter.readers import slurm_gres
+from hpcforge.starter.readers import slurm_partitions
 from hpcforge.starter.readers.slurm_partitions import NAME as PARTITION
 from hpcforge.starter.readers.slurm_partitions import partitions
 from hpcforge.starter.readers.slurm_settings import HEADS, Settings, cluster_settings, problem
@@ -67,8 +67,8 @@ def read_slurm(text: str, beside: Beside | None) -> SiteFile:
     gres = beside("gres.conf") if beside and not is_shown(text) else None
     apart = statements(gres, None, ledger, "gres.conf") if gres else []
     _name_nodes(main, ledger)
-    lines = slurm_gres.gres_lines([each for each in (*main, *apart) if each.kind == "name"], ledger)
-    machines = list(_machines(main, slurm_gres.by_node(lines), names, ledger))
+    lines = slurm_partitions.gres_lines([each for each in (*main, *apart) if each.kind == "name"], ledger)
+    machines = list(_machines(main, slurm_partitions.by_node(lines), names, ledger))
     machines = _in_one_network(_with_head(machines, main, names, ledger), names, ledger)
     domain = _domain(names, ledger)
     cluster = _cluster_name(main, ledger)
@@ -109,7 +109,7 @@ def _name_nodes(main: Sequence[Statement], ledger: Ledger) -> None:
 def _reason(word: Word, shown: bool) -> str:
     key = word.key.lower()
     if word.kind == "name":
-        return slurm_gres.reason(word)
+        return slurm_partitions.reason(word)
     if word.kind == "nodename":
         own = next((reason for keys, reason in _NODE_REASONS.items() if re.fullmatch(keys, key)), None)
         return own or (STATE if shown else "Slurm has no such parameter of a node")
@@ -119,7 +119,10 @@ def _reason(word: Word, shown: bool) -> str:
 
 
 def _machines(
-    main: Sequence[Statement], gres: Mapping[str | None, Sequence[slurm_gres.GresLine]], names: _Names, ledger: Ledger
+    main: Sequence[Statement],
+    gres: Mapping[str | None, Sequence[slurm_partitions.GresLine]],
+    names: _Names,
+    ledger: Ledger,
 ) -> Iterator[SiteMachine]:
     """Nodes in their order; `NodeName=DEFAULT` is for those after it, and adds to the defaults before it."""
     usual: dict[str, Word] = {}
@@ -150,7 +153,7 @@ def _machines(
 def _of_record(
     fields: Fields,
     own: Mapping[str, int],
-    gres: Mapping[str | None, Sequence[slurm_gres.GresLine]],
+    gres: Mapping[str | None, Sequence[slurm_partitions.GresLine]],
     names: _Names,
 ) -> Iterator[SiteMachine]:
     """The nodes of a record; `own` has their numbers in its list of names."""
@@ -158,7 +161,7 @@ def _of_record(
     addresses = _addresses(fields, own, names)
     sockets, cores, threads, guesses = _processors(fields)
     mib = fields.whole("realmemory", _MOST["mib"])
-    in_slurm_conf = slurm_gres.gpus(fields.get("gres"), fields.ledger)
+    in_slurm_conf = slurm_partitions.gpus(fields.get("gres"), fields.ledger)
     features = _features(fields)
     weight = fields.whole("weight", _MOST["weight"])
     host = fields.words.get("nodehostname")
@@ -171,7 +174,7 @@ def _of_record(
         else:
             names.shown.setdefault(partition, []).extend(own)
     for each in own:
-        gpus = slurm_gres.with_gres_conf(in_slurm_conf, [*gres.get(each, ()), *gres.get(None, ())], fields.ledger)
+        gpus = slurm_partitions.with_gres_conf(in_slurm_conf, [*gres.get(each, ()), *gres.get(None, ())], fields.ledger)
         yield SiteMachine(
             each,
             addresses.get(each),

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.simulated_cluster import fabric_of
+from hpcforge.isolation.judging import FLOORS, excesses, symptoms_again
 from hpcforge.isolation.state import Conclusion, NodeValues, Part, Quantity, Results, Round, State, Symptom
 from hpcforge.isolation.step import begin, step
-from hpcforge.isolation.symptoms import FLOORS, excesses, symptoms_again
 from hpcforge.isolation.wiring import NodeWiring
 
 Value = Callable[[int, int, int], float]  # of a round and a pair

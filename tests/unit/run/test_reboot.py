@@ -27,7 +27,7 @@ DRIVER = Change(packages=("driver",), units=unit("d"), checks=CHECK, reboot=("pa
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcforge.run.drain._POLL_S", 0.0)
+    monkeypatch.setattr("hpcforge.run.rollout._POLL_S", 0.0)
     monkeypatch.setattr("hpcforge.run.reboot._POLL_S", 0.0)
 
 

@@ -51,8 +51,7 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("drain", "resume"):
-        monkeypatch.setattr(f"hpcforge.run.{module}._POLL_S", 0.0)
+    monkeypatch.setattr("hpcforge.run.rollout._POLL_S", 0.0)
 
 
 def three(**more: Any) -> Plan:
@@ -94,7 +93,7 @@ def test_its_daemon_is_waited_for() -> None:
 
 
 def test_a_daemon_that_does_not_register_is_left_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcforge.run.resume.SETTLE_S", 0.0)
+    monkeypatch.setattr("hpcforge.run.rollout.SETTLE_S", 0.0)
     cluster = Cluster()
     cluster.registers_after = 99
     assert go(cluster, three()) == [*of("w1"), *of("w2"), *of("w3")]

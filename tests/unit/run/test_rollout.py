@@ -165,7 +165,7 @@ DRAINING = Change(units=unit("c"), disruption="drain")
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcforge.run.drain._POLL_S", 0.0)
+    monkeypatch.setattr("hpcforge.run.rollout._POLL_S", 0.0)
 
 
 def one_worker(rollout: Rollout, **more: Any) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.starter.readers.group_functions import function_of, level, silent, stated
+from hpcforge.starter.readers.host_names import function_of, level, silent, stated
 
 
 @pytest.mark.parametrize(
