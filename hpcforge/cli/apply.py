@@ -23,11 +23,11 @@ from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.apply_text import next_steps, nodes_table, phases_line
 from hpcforge.report.event_stream import Stream
-from hpcforge.report.kept_text import stays_text
+from hpcforge.report.plan_text import stays_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.verdicts_text import verdicts_text
 from hpcforge.run.apply import ApplyResult
-from hpcforge.run.plan_files import read_plan
+from hpcforge.run.make_plan import read_plan
 from hpcforge.run.session import ApplyOptions, apply_site, expected_time_s
 from hpcforge.run.site import Site, goal
 from hpcforge.run.smoke_tests import Verified

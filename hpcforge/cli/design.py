@@ -13,7 +13,7 @@ from hpcforge.cluster.blueprint_design import designed
 from hpcforge.cluster.design import Design, to_json
 from hpcforge.design.facility.training import TrainingRun
 from hpcforge.errors import UsageError
-from hpcforge.report import design_csv, design_text, fabric_csv, printing
+from hpcforge.report import design_csv, design_text, printing
 
 
 def design(
@@ -59,9 +59,9 @@ def _results(
 ) -> Iterator[str]:
     """What goes to stdout, piece by piece. Without `whole` only tables of cables and ports can be asked for."""
     if csv == "cables":
-        yield from fabric_csv.cables(loaded.cables)
+        yield from design_csv.cables(loaded.cables)
     elif csv == "ports":
-        yield from fabric_csv.ports(loaded.cables)
+        yield from design_csv.ports(loaded.cables)
     elif whole is None:
         return
     elif csv:

@@ -27,8 +27,7 @@ from hpcforge.plan.plan import Install, Plan
 from hpcforge.report import printing
 from hpcforge.report.event_stream import installed
 from hpcforge.report.plan_text import installs_text
-from hpcforge.report.text import one_line, table
-from hpcforge.report.unreachable_text import by_reason
+from hpcforge.report.text import by_reason, one_line, table
 from hpcforge.run.site import Site
 
 

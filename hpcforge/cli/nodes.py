@@ -24,7 +24,7 @@ from hpcforge.metal.machine_list import MOST_BYTES, listed_machines
 from hpcforge.metal.netboot import Records, folder
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, plural
-from hpcforge.run.site_files import site_lock, write_texts
+from hpcforge.run.site import site_lock, write_texts
 
 SCHEMA_VERSION = 1
 _MOST_NAMED = 20  # lines of a list that are left out, each with its reason

@@ -10,7 +10,7 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.run.site_files import site_lock, write_texts
+from hpcforge.run.site import site_lock, write_texts
 
 
 def pin(blueprint: Path, inventory: Path | None) -> int:

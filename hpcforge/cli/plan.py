@@ -21,8 +21,7 @@ from hpcforge.report import printing
 from hpcforge.report.plan_markdown import plan_markdown
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.text import one_line
-from hpcforge.run.make_plan import compare_unseen, look
-from hpcforge.run.plan_files import write_plan
+from hpcforge.run.make_plan import compare_unseen, look, write_plan
 from hpcforge.run.site import goal, keep_revoked
 
 _LONGEST = 80  # lines of one file's diff on a terminal

@@ -27,8 +27,7 @@ from hpcforge.lab.facts import subnet_for
 from hpcforge.lab.kinds import KINDS
 from hpcforge.lab.listing import ListedRehearsal, listed
 from hpcforge.lab.names import default_lab_name
-from hpcforge.rehearsal.machine_parts import cards, drives
-from hpcforge.rehearsal.node_choice import chosen
+from hpcforge.rehearsal.node_choice import cards, chosen, drives
 from hpcforge.rehearsal.package_sources import every
 from hpcforge.rehearsal.stand_in_rules import login_user
 from hpcforge.report import printing

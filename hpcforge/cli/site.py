@@ -30,9 +30,8 @@ from hpcforge.lab.names import default_lab_name, lab_directory
 from hpcforge.rehearsal.lab_facts import LabFacts
 from hpcforge.rehearsal.node_choice import carriers, chosen
 from hpcforge.rehearsal.package_sources import Origins, origins, out_of_reach, passed
-from hpcforge.rehearsal.roles import left_out
 from hpcforge.rehearsal.stand_in_rules import RULES, login_user
-from hpcforge.rehearsal.stand_ins import rehearsed
+from hpcforge.rehearsal.stand_ins import left_out, rehearsed
 from hpcforge.report import printing
 from hpcforge.report.rehearsal_text import not_rehearsed
 from hpcforge.run.site import Site, compile_site, load_site_roles

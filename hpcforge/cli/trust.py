@@ -19,8 +19,7 @@ from hpcforge.cli.site import open_site
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.text import one_line, table
-from hpcforge.report.unreachable_text import by_reason
+from hpcforge.report.text import by_reason, one_line, table
 from hpcforge.run.site import Site
 from hpcforge.run.trust import MachineKeys, confirm, enrolled, new_keys, record
 from hpcforge.secrets.host_certificates import fingerprint

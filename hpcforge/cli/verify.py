@@ -29,13 +29,12 @@ from hpcforge.design.fabric.port_numbering import PortFacts, possible_lanes
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
-from hpcforge.report.blamed_parts import blamed_parts, node_identities
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.event_stream import beside_document
 from hpcforge.report.junit import junit
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import one_line
-from hpcforge.report.verdicts_text import baseline_lines, verdicts_text
+from hpcforge.report.verdicts_text import baseline_lines, blamed_parts, node_identities, verdicts_text
 from hpcforge.report.verification import (
     SCHEMA_VERSION,
     Report,

@@ -11,10 +11,11 @@ from hpcforge.blueprint import gpus as nv
 from hpcforge.blueprint import schema as s
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.nvidia import Archive, Packages, archive_name, load_archives, named
-from hpcforge.software.ranges import numbers, within
+from hpcforge.software.solve import numbers, within
 
 if TYPE_CHECKING:
     from hpcforge.cluster.model.node import Node
+
 
 _CUDA_13 = ">=580"  # the drivers that bring CUDA 13 (docs.nvidia.com/deploy/cuda-compatibility)
 
@@ -176,3 +177,24 @@ def _home(known: Iterable[Packages], version: str) -> str:
     major, minor = (*numbers(version), 0)[:2]
     found = next((packages.home for packages in known if within(version, packages.version)), "")
     return found.format(major=major, minor=minor)
+
+
+# What hpcforge installs of AMD's, and on which nodes. Pure.
+
+
+@dataclass(frozen=True)
+class Amd:
+    """What hpcforge installs of AMD's."""
+
+    rocm: str  # its version, as the HIP runtime has it
+    models: tuple[str, ...]  # of GPUs whose nodes get it
+    kernel: str | None  # that nodes have, where the blueprint says it
+
+    def on(self, node: Node) -> bool:
+        """Whether a node gets it."""
+        return node.gpus is not None and node.gpus.model in self.models
+
+
+def amd(software: s.Software, models: tuple[str, ...]) -> Amd | None:
+    """What is installed on nodes with GPUs of these `models`."""
+    return Amd(software.amd.rocm, models, software.preinstalled.kernel) if software.amd else None

@@ -24,11 +24,10 @@ from hpcforge.blueprint.values import counted, limit_s, minutes
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import Distribution
 from hpcforge.cluster import model as m
-from hpcforge.cluster.amd import amd
 from hpcforge.cluster.checks import Shape, gpu_models, has_driver, pytorch_device, shape
 from hpcforge.cluster.mig import layout
 from hpcforge.cluster.networks import Networks, networks
-from hpcforge.cluster.nvidia import nvidia
+from hpcforge.cluster.nvidia import amd, nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.select import words, worker_words
 from hpcforge.cluster.shards import shards

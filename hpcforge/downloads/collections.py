@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from hpcforge.downloads.download_store import FetchError
+from hpcforge.downloads.artifacts import FetchError
 from hpcforge.locks import folder_lock
 from hpcforge.plan.desired import Collection
 

@@ -15,8 +15,7 @@ from hpcforge.metal.bmc.read_machine import read_machine, read_service
 from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.machine_matching import Machine, MachineMatches, additions
 from hpcforge.metal.power import password_of, side_by_side
-from hpcforge.run.site import Site
-from hpcforge.run.site_files import Values, add_values
+from hpcforge.run.site import Site, Values, add_values
 from hpcforge.tally import Tallies, silent
 
 MOST = 4096  # addresses of one search

@@ -23,8 +23,7 @@ from hpcforge.metal.netboot.configurations import BootHost, BootNetwork
 from hpcforge.metal.netboot.decide import Need, Record, renewed
 from hpcforge.metal.netboot.installer import installer
 from hpcforge.metal.netboot.server import Boots, identity
-from hpcforge.run.site import Site
-from hpcforge.run.site_files import add_values
+from hpcforge.run.site import Site, add_values
 
 # Where nginx, as an ordinary user, reaches the socket: a folder of state may be below the home of root.
 _SERVED = Path("/run/hpcforge-netboot")

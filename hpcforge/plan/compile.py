@@ -30,9 +30,13 @@ from hpcforge.plan.contributions import (
     Contributions,
     Item,
     Kind,
+    all_needs,
     contributed_names,
+    in_order,
     kinds_of,
     merged,
+    the_depot,
+    the_scheduler,
 )
 from hpcforge.plan.desired import (
     Artifact,
@@ -63,7 +67,6 @@ from hpcforge.plan.render import (
 )
 from hpcforge.plan.resources import TYPES, rendered
 from hpcforge.plan.role import Code, Role, RoleError, declared_secrets
-from hpcforge.plan.role_order import all_needs, in_order, the_depot, the_scheduler
 from hpcforge.plan.role_spec import (
     AcceptSpec,
     ArtifactSpec,

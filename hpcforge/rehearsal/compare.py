@@ -19,8 +19,7 @@ from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.plan.role import Role
 from hpcforge.rehearsal.lab_facts import LabFacts, as_elsewhere, elsewhere
 from hpcforge.rehearsal.package_sources import origins, out_of_reach, passed
-from hpcforge.rehearsal.roles import left_out, rehearsed_roles
-from hpcforge.rehearsal.stand_ins import StandIn, StandInRule, rehearsed, steps
+from hpcforge.rehearsal.stand_ins import StandIn, StandInRule, left_out, rehearsed, rehearsed_roles, steps
 
 Compile = Callable[[Sequence[Role], Cluster], Desired]  # without secrets: no real one is read
 Key = tuple[str, str]  # node, and path or role

@@ -15,8 +15,7 @@ from hpcforge.cluster.model import Cluster, Node, SmokeTest, Threshold
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
-from hpcforge.report.text import plural
-from hpcforge.report.unreachable_text import nodes_by_reason
+from hpcforge.report.text import nodes_by_reason, plural
 from hpcforge.run.commit import Commit
 from hpcforge.run.records.history import Past
 from hpcforge.slurm.nodes import drained, parse_slurm_nodes

@@ -8,8 +8,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.plan import Kept, Plan
-from hpcforge.report.text import duration, table
-from hpcforge.report.unreachable_text import same_words
+from hpcforge.report.text import duration, same_words, table
 from hpcforge.run.admit import Admission
 from hpcforge.run.result import RunResult
 from hpcforge.slurm.down_nodes import DownWorker

@@ -24,12 +24,11 @@ from hpcforge.design.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.design.fabric.design import FabricDesign, Loss, SwitchPlace
 from hpcforge.design.fabric.ports import PortMap, PortMaps, PortRun, SwitchPort
 from hpcforge.design.facility.design import FeedLoad, RackDesign, Remark, Severity
-from hpcforge.report import design_svg, fabric_svg, fabric_words, storage_text
+from hpcforge.report import design_svg, design_words, fabric_svg, storage_text
 from hpcforge.report import design_words as words
-from hpcforge.report.design_words import amps, names, plain, power, share
-from hpcforge.report.fabric_words import CABLES, group_said
+from hpcforge.report.design_svg import Alike, alike, in_row_order
+from hpcforge.report.design_words import CABLES, amps, group_said, names, plain, power, share
 from hpcforge.report.pages import page_environment
-from hpcforge.report.similar_racks import Alike, alike, in_row_order
 from hpcforge.report.text import clean, plural
 
 # What the page of a design shows of its fabrics: drawings, port maps, and a table of cables that can be searched.
@@ -403,12 +402,12 @@ def environment() -> Environment:
         "marked": _marked,
         "contents": design_svg.contents,
         "group_name": design_svg.summary,
-        "rate": fabric_words.rate,
-        "nodes_said": fabric_words.nodes_said,
-        "cables_said": fabric_words.cables_said,
-        "cut_said": fabric_words.cut_said,
-        "ratios_said": fabric_words.ratios_said,
-        "ways_said": fabric_words.ways_said,
+        "rate": design_words.rate,
+        "nodes_said": design_words.nodes_said,
+        "cables_said": design_words.cables_said,
+        "cut_said": design_words.cut_said,
+        "ratios_said": design_words.ratios_said,
+        "ways_said": design_words.ways_said,
         "run_said": run_said,
         "made_of": storage_text.made_of,
         "holds": storage_text.holds,

@@ -10,14 +10,16 @@ from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.design import FabricDesign
 from hpcforge.design.facility.design import PartPower, RackDesign, Remark, Training, UpsDesign
 from hpcforge.design.facility.units import kw
-from hpcforge.report.design_words import names, one_lost, tons
-from hpcforge.report.fabric_words import (
+from hpcforge.report.design_words import (
     cables_said,
     cut_said,
     loss_said,
+    names,
     nodes_said,
+    one_lost,
     rate,
     ratios_said,
+    tons,
     ways_said,
 )
 from hpcforge.report.storage_text import storage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.kinds import TABLE
@@ -12,13 +12,46 @@ from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import ActualState
 from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import DISRUPTIONS
-from hpcforge.plan.plan import Change, Install, Leaving, Obstacle, Plan, Removal
+from hpcforge.plan.plan import Change, Install, Kept, Leaving, Obstacle, Plan, Removal
 from hpcforge.plan.resources import TYPES
 from hpcforge.plan.rollout_order import Order
-from hpcforge.report.kept_text import stays_lines
-from hpcforge.report.text import duration, one_line, plural
-from hpcforge.report.unreachable_text import by_reason
+from hpcforge.report.text import by_reason, duration, one_line, plural
 from hpcforge.slurm.jobs import WaitingJob, asked_for
+
+# What stays on nodes of what was taken away, in words.
+
+
+_WORDS = {
+    ("directory", True): "directories",
+    ("kernel arguments", True): "kernel arguments",
+    ("work", False): "work of",
+    ("work", True): "work of",
+}
+
+
+def stays_lines(stays: Iterable[Kept]) -> Iterator[str]:
+    """A line for those of a kind that stay for the same reason."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    for remnant in stays:
+        names.setdefault((remnant.kind, remnant.why), {}).update(dict.fromkeys(remnant.names))
+    for (kind, why), several in names.items():
+        many = len(several) > 1
+        what = "" if kind == "path" else _WORDS.get((kind, many), f"{kind}s" if many else kind) + " "
+        yield f"{what}{' '.join(several)}: {why}"
+
+
+def stays_text(stays: Mapping[str, Iterable[Kept]]) -> str:
+    """What stays on each node, nodes with the same folded together; nothing for those where nothing does."""
+    nodes: dict[tuple[str, ...], list[str]] = {}
+    for node, left in stays.items():
+        nodes.setdefault(tuple(stays_lines(left)), []).append(node)
+    lines = (line for body, names in nodes.items() if body for line in (f"stays on {fold(names)}:", *_indented(body)))
+    return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def _indented(body: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in body)
+
 
 _LONGEST_TEXT = 256 * 1024  # characters: the node program sends no longer one
 # Pairs of equal lines, each of which difflib may look at several times: 12 million took half a minute, these 0.2 s.

@@ -17,8 +17,7 @@ from jinja2 import Environment
 from hpcforge import bundled
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.report.pages import page_environment
-from hpcforge.report.text import clean, moment, plural
-from hpcforge.report.unreachable_text import by_reason
+from hpcforge.report.text import by_reason, clean, moment, plural
 from hpcforge.run.status import NodeStatus, Status
 
 _OPEN = 64  # nodes up to which racks are not folded

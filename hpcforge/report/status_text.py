@@ -9,8 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.report.text import duration, one_line, plural, table
-from hpcforge.report.unreachable_text import same_words
+from hpcforge.report.text import duration, one_line, plural, same_words, table
 from hpcforge.run.records.history import History, Past
 from hpcforge.run.status import NodeStatus, Status
 from hpcforge.secrets.certificate_expiry import Certificate

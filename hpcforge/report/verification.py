@@ -15,7 +15,7 @@ from typing import Literal
 
 from hpcforge.blueprint.smoke_tests import Level
 from hpcforge.cluster.model import SmokeTest
-from hpcforge.report.blamed_parts import NodeIdentity
+from hpcforge.report.verdicts_text import NodeIdentity
 from hpcforge.run.smoke_tests import Verified, waits
 from hpcforge.verify.baselines import PastVerification
 from hpcforge.verify.measurements import Numbers, numbers

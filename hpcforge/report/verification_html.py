@@ -18,11 +18,10 @@ from typing import TypeGuard
 from jinja2 import Environment
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.report.blamed_parts import blamed_parts
 from hpcforge.report.junit import bound
 from hpcforge.report.pages import page_environment, put_text, px
-from hpcforge.report.text import clean, duration, moment, plural
-from hpcforge.report.unreachable_text import by_reason
+from hpcforge.report.text import by_reason, clean, duration, moment, plural
+from hpcforge.report.verdicts_text import blamed_parts
 from hpcforge.report.verification import PartReport, Report, ReportedVerdict
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.verify.verdicts import Line

@@ -13,9 +13,9 @@ from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
 from hpcforge.run import worker_ports
+from hpcforge.run.fanout import Waits
 from hpcforge.run.observe import ask, probe_asks
 from hpcforge.run.requests import wanted
-from hpcforge.run.wait_messages import Waits
 from hpcforge.secrets.secret_files import Contents
 from hpcforge.slurm.down_causes import (
     WorkerAnswers,

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hpcforge import __version__
+from hpcforge.atomic import write_atomically
 from hpcforge.blueprint.reader import find, mark_of
+from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.command_hint import command_line
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
 from hpcforge.plan.changes import Scope
+from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.observation import Observation, taken_back
 from hpcforge.plan.plan import Obstacle, Plan
+from hpcforge.plan.plan_file import dump_plan, load_plan
 from hpcforge.plan.roster import KnownMachine, Roster, gone_keys, renamed, without
+from hpcforge.plan.secrets import PLAN_KEY
 from hpcforge.plan.test_selection import Verify
 from hpcforge.run import down_workers, leftover
 from hpcforge.run.commit import Commit, commit_of, descends
@@ -186,3 +192,29 @@ def remark(site: Site, found: Survey, say: Callable[[str], None]) -> Commit | No
         for reversal in (reversal for reversal in seen.reverted if reversal["role"] in seen.differs):
             say(f"{name}: {taken_back(reversal)}")
     return commit
+
+
+# Plan files: written by `plan -o`, read by `apply --plan`.
+
+
+_MOST_BYTES = 1 << 30  # plans of many nodes are large
+
+
+def write_plan(path: Path, plan: Plan, desired: Desired, secrets: Mapping[str, bytes]) -> None:
+    """Write a plan, sealed with the cluster's own key."""
+    write_atomically(path, dump_plan(replace(plan, desired=desired.digest), secrets[PLAN_KEY]))
+
+
+def read_plan(path: Path, desired: Desired, secrets: Mapping[str, bytes], again: str) -> Plan:
+    """A plan that was written for this very blueprint and these roles; `again` is how to make one.
+
+    Raises:
+        PlanFileError, UsageError: it must not be applied.
+    """
+    plan = load_plan(read_named(path, _MOST_BYTES), secrets[PLAN_KEY])
+    if plan.desired != desired.digest:
+        raise UsageError(
+            f"{path} was made for another state of the blueprint, its secrets or hpcforge's roles",
+            f"make a new one: {again}",
+        )
+    return plan

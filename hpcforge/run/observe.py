@@ -19,9 +19,8 @@ from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Accounts, Observation
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover, worker_ports
-from hpcforge.run.fanout import ask_all
+from hpcforge.run.fanout import Waits, ask_all
 from hpcforge.run.requests import wanted
-from hpcforge.run.wait_messages import Waits
 from hpcforge.secrets.secret_files import Contents
 from hpcforge.slurm.down_nodes import FIRST_LIMIT_S, SLURM_REQUESTS, slurm_requests
 from hpcforge.slurm.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SLURM_WAITING_COMMAND

@@ -15,10 +15,9 @@ from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import Command, Engine, Target
 from hpcforge.errors import UsageError
 from hpcforge.plan.observation import Observation
-from hpcforge.run.fanout import ask_all
+from hpcforge.run.fanout import Waits, ask_all
 from hpcforge.run.observe import observe_machines
 from hpcforge.run.trust import ask_for_keys
-from hpcforge.run.wait_messages import Waits
 from hpcforge.starter.accounts import SiteAccounts, accounts_of, questions, usual_accounts
 from hpcforge.starter.description import SCRIPT, Description, clones, parsed, second_addresses
 from hpcforge.starter.machines import SiteMachine, StarterError, checked, distinct, of_facts

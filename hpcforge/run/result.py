@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from hpcforge.plan.plan import Kept
+from hpcforge.engines.tasks import Event
+from hpcforge.plan.plan import Kept, Plan
+from hpcforge.tally import Parts, Tally
 
 Status = Literal["done", "failed", "skipped", "unreachable", "interrupted", "deferred"]
 
@@ -58,3 +61,41 @@ class RunResult:
             for outcome in roles.values()
             if outcome.status == "deferred"
         }
+
+
+# The listener of a run's events.
+
+
+class Listener(Protocol):
+    """A listener of events."""
+
+    def say(self, text: str) -> None:
+        """Something worth a line."""
+
+    def detail(self, text: str) -> None:
+        """What is being done just now."""
+
+    def nodes(self, names: Collection[str]) -> None:
+        """Which nodes are about to be worked on."""
+
+    def event(self, event: Event) -> None:
+        """An engine's event, or one of the walk's."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Time what happens inside, under a name."""
+
+    def tally(self, name: str, parts: Parts) -> AbstractContextManager[Tally]:
+        """Count the parts of what happens inside."""
+
+
+class Operator(Listener, Protocol):
+    """Who is shown what will be done as well."""
+
+    def plan(self, plan: Plan, moved: Mapping[str, str]) -> None:
+        """What will be done, and the nodes that are left out since they have changed, with why."""
+
+    def warn_moved(self, moved: Mapping[str, str]) -> None:
+        """More such nodes."""
+
+    def waits(self, name: str) -> AbstractContextManager[None]:
+        """Time a wait for others, under a name; for people only."""

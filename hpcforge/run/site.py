@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hpcforge.atomic import rewrite_all
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, Mark, Severity, SourceFile
+from hpcforge.blueprint.edit import with_values
 from hpcforge.blueprint.reader import Loc, find, mark_of
 from hpcforge.blueprint.validate import Finding
-from hpcforge.cluster import Loaded
+from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.input_files import inputs
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.command_hint import command_line
@@ -19,14 +21,14 @@ from hpcforge.design.fabric.labels import Labels
 from hpcforge.engines import Engines
 from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import Target
-from hpcforge.errors import ExpectedError
+from hpcforge.errors import ChangedFileError, ExpectedError, UsageError
+from hpcforge.locks import folder_lock
 from hpcforge.plan.compile import compile_desired, nodes_of
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import Role, RoleError, UnfitError, declared_secrets, load_roles, site_role_code
 from hpcforge.plan.roster import Enrolled
 from hpcforge.plan.secrets import uses
-from hpcforge.rehearsal.roles import rehearsed_roles
-from hpcforge.rehearsal.stand_ins import StandIn
+from hpcforge.rehearsal.stand_ins import StandIn, rehearsed_roles
 from hpcforge.secrets.host_certificates import AUTHORITY, REVOKED, current_step, with_derived, with_revoked
 from hpcforge.secrets.secret_files import digests, unfit
 from hpcforge.secrets.secrets import SecretKinds, ensure_secrets, kinds_of, made_up, read_secrets, store_revoked
@@ -257,3 +259,55 @@ def target(site: Site, name: str, machine: Node | Enrolled) -> Target:
 def add_leaving(site: Site, engines: Engines, nodes: Mapping[str, Enrolled]) -> None:
     """Have nodes of the roster that the blueprint no longer names."""
     engines.add(target(site, name, enrolled) for name, enrolled in nodes.items())
+
+
+# Changes of a site's blueprint and inventory: one process at a time, and only of files that are as they were read.
+
+
+Values = Mapping[tuple[str, str], object]  # by node and key
+
+
+@contextmanager
+def site_lock(loaded: Loaded) -> Iterator[None]:
+    """Hold the folders of a site's blueprint and inventory. Raises `OSError`."""
+    with folder_lock(*(path.resolve().parent for path in loaded.digests)):
+        yield
+
+
+def current(loaded: Loaded) -> Loaded:
+    """Return the site, read again if a file has changed. Call under the lock. Raises InvalidInput."""
+    try:
+        loaded.require_unchanged()
+    except ChangedFileError:
+        return load(loaded.blueprint_path, loaded.inventory_path)
+    return loaded
+
+
+def write_texts(loaded: Loaded, texts: Mapping[Path, str]) -> None:
+    """Write texts that were made from `loaded`, all or none. Call under the lock.
+
+    Raises `ChangedFileError` if a file of the site is not the one that was read; nothing is written then.
+    """
+    loaded.require_unchanged()
+    rewrite_all(texts)
+
+
+def add_values(loaded: Loaded, values_of: Callable[[Loaded], Values]) -> Values:
+    """Write values into the inventory, all or nothing; return them. `values_of` makes them from the files of now.
+
+    Raises:
+        UsageError: the blueprint names no inventory.
+        InvalidInput: with them the inventory would be wrong; nothing is written then.
+        ChangedFileError: another program changed a file meanwhile; nothing is written then.
+    """
+    path = loaded.inventory_path
+    if path is None:
+        raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
+    with site_lock(loaded):
+        now = current(loaded)
+        values = values_of(now)
+        if values:
+            text = with_values(now.text(path), "nodes", values)
+            load(now.blueprint_path, path, instead={path: text})
+            write_texts(now, {path: text})
+    return values

@@ -19,9 +19,9 @@ from hpcforge.engines.tasks import Engine
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.test_selection import DeferredTests, PassedNodes, SmokeRun, SmokeRuns, Verify, smoke_runs
-from hpcforge.run.listener import Listener
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.records.verdict_store import store_verdicts
+from hpcforge.run.result import Listener
 from hpcforge.tally import Tally
 from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Head

@@ -16,10 +16,10 @@ from hpcforge.plan.gpus import remarks
 from hpcforge.plan.observation import Observation, taken_back
 from hpcforge.plan.roster import Enrolled, Roster, leaving
 from hpcforge.run import down_workers
+from hpcforge.run.fanout import Waits
 from hpcforge.run.observe import observe
 from hpcforge.run.records.history import History, Past, last_changed, read_log
 from hpcforge.run.records.lease import LeaseHolder, ended, look
-from hpcforge.run.wait_messages import Waits
 from hpcforge.secrets.certificate_expiry import Certificate, certificate_paths, certificates
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import parse_slurm_nodes

@@ -16,10 +16,10 @@ from hpcforge.plan.plan import Leaving
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, KnownMachine, Roster, leaving, parse_roster, strangers
 from hpcforge.run import leftover
+from hpcforge.run.fanout import Waits
 from hpcforge.run.observe import NO_SECRETS, observe, observe_leaving
 from hpcforge.run.preflight import distrusted, other_releases
 from hpcforge.run.records.history import Copy
-from hpcforge.run.wait_messages import Waits
 from hpcforge.secrets.host_certificates import fingerprint
 from hpcforge.slurm.nodes import parse_slurm_nodes
 from hpcforge.verify.heartbeat import OwnedJob

@@ -22,8 +22,7 @@ from hpcforge.errors import UsageError
 from hpcforge.plan.roster import Enrolled
 from hpcforge.run.fanout import ask_all
 from hpcforge.run.records.history import Copy, read_log
-from hpcforge.run.site import Site, jump_host, open_engines, target
-from hpcforge.run.site_files import current, site_lock, write_texts
+from hpcforge.run.site import Site, current, jump_host, open_engines, site_lock, target, write_texts
 
 
 @dataclass(frozen=True)

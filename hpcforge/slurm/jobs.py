@@ -7,7 +7,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hpcforge.blueprint import hostlist
-from hpcforge.slurm.columns import rows
+
+# Lines of columns between bars, as squeue and sinfo print them with a --format of ours.
+
+
+FREE_TEXT = frozenset({"name", "reason", "comment"})  # of a user's, which may hold a bar itself: one in a row at most
+
+
+def rows(output: str, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
+    """Yield what each line has in these columns; a line that has fewer or more is skipped."""
+    free = next((index for index, name in enumerate(columns) if name in FREE_TEXT), len(columns) - 1)
+    after = len(columns) - free - 1
+    for line in output.splitlines():
+        cells = line.strip().split("|", free)
+        cells = [*cells[:-1], *cells[-1].rsplit("|", after)] if after else cells
+        if len(cells) == len(columns) and (columns[free] in FREE_TEXT or "|" not in cells[free]):
+            yield dict(zip(columns, cells, strict=True))
+
 
 Column = Literal[
     "number", "id", "user", "name", "state", "reason", "nodes", "count", "partitions", "asked_for", "comment", "ends"

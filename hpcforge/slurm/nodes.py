@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from hpcforge.slurm.columns import rows
+from hpcforge.slurm.jobs import rows
 
 # How long a slurmd may take to register: seconds after its own start; after slurmctld's one ping (SlurmdTimeout / 3,
 # which is 40 s), or two where a busy machine missed one.

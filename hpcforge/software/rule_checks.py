@@ -14,9 +14,8 @@ from hpcforge.catalog.distribution import Distribution
 from hpcforge.catalog.nvidia import archive_name
 from hpcforge.design.facility.rules import Breach, not_checked
 from hpcforge.frameworks import FRAMEWORKS
-from hpcforge.software.ranges import numbers
 from hpcforge.software.rules import NAMES
-from hpcforge.software.solve import MATCHED, Broken, StatedComponent, changes, is_error, judge, nearest
+from hpcforge.software.solve import MATCHED, Broken, StatedComponent, changes, is_error, judge, nearest, numbers
 
 _PRESENT, _NVIDIA, _AMD = ("software", "preinstalled"), ("software", "nvidia"), ("software", "amd")
 _ONE: tuple[Component, ...] = (

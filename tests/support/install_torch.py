@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hpcforge.catalog import load_catalog
-from hpcforge.downloads.artifacts import fetch
-from hpcforge.downloads.download_store import FetchError
+from hpcforge.downloads.artifacts import FetchError, fetch
 from hpcforge.frameworks import PinnedWheel
 from hpcforge.plan.desired import Artifact
 

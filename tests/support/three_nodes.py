@@ -37,8 +37,7 @@ from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, LastRun, Roster, roster_document
 from hpcforge.report.apply_text import nodes_table
 from hpcforge.report.event_stream import Stream
-from hpcforge.report.kept_text import stays_text
-from hpcforge.report.plan_text import plan_text
+from hpcforge.report.plan_text import plan_text, stays_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.status_text import history_table, status_json, status_text
 from hpcforge.report.verdicts_text import verdicts_text

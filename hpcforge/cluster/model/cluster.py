@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, TypedDict
 
-from hpcforge.cluster.amd import Amd
 from hpcforge.cluster.collectives import Collectives, collectives, rdma_fabric
 from hpcforge.cluster.interfaces import Interface, interfaces, is_on
 from hpcforge.cluster.model.acceptance import Acceptance, ImportedModule, SmokeTestProgram
@@ -26,7 +25,7 @@ from hpcforge.cluster.model.software import (
     SiteRole,
     Wheel,
 )
-from hpcforge.cluster.nvidia import Nvidia
+from hpcforge.cluster.nvidia import Amd, Nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import Brick, FileSystem
 from hpcforge.design.facility.limits import PowerFeed

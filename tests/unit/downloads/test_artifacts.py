@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from hpcforge.downloads import artifacts
-from hpcforge.downloads.artifacts import fetch
-from hpcforge.downloads.download_store import FetchError
+from hpcforge.downloads.artifacts import FetchError, fetch
 from hpcforge.kinds.downloads import Download
 from hpcforge.node.events import EventReporter, NodeError
 from hpcforge.node.kinds import downloads as on_node

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.downloads.artifacts import FetchError
 from hpcforge.downloads.collections import unpack
-from hpcforge.downloads.download_store import FetchError
 from hpcforge.plan.desired import Artifact, Collection
 
 FILES = {"plugins/modules/thing.py": b"print()\n", "README.md": b"read me\n"}

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from hpcforge.blueprint.lab_kinds import DEFAULT
-from hpcforge.downloads.download_store import FetchError
+from hpcforge.downloads.artifacts import FetchError
 from hpcforge.frameworks import PinnedWheel
 from hpcforge.lab.kinds import KINDS, host_packages
 from tests.conftest import ON_DEMAND

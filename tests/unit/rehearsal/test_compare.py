@@ -13,8 +13,8 @@ from hpcforge.cli.site import lab_facts
 from hpcforge.cluster import Loaded, load
 from hpcforge.rehearsal.compare import Compared, compare
 from hpcforge.rehearsal.lab_facts import as_elsewhere
-from hpcforge.rehearsal.roles import left_out, rehearsed_roles
 from hpcforge.rehearsal.stand_in_rules import RULES
+from hpcforge.rehearsal.stand_ins import left_out, rehearsed_roles
 from hpcforge.report.rehearsal_text import compared_text
 from hpcforge.run.site import Site, compile_site, load_site_roles, site_roles
 from tests.support.shipped import anywhere

@@ -11,9 +11,8 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.rehearsal.compare import Compared, compare
 from hpcforge.rehearsal.lab_facts import LabFacts
 from hpcforge.rehearsal.package_sources import every, out_of_reach, passed
-from hpcforge.rehearsal.roles import rehearsed_roles
 from hpcforge.rehearsal.stand_in_rules import RULES
-from hpcforge.rehearsal.stand_ins import rehearsed
+from hpcforge.rehearsal.stand_ins import rehearsed, rehearsed_roles
 from hpcforge.report.rehearsal_text import compared_text
 from hpcforge.run.site import compile_site, load_site_roles
 from tests.support.shipped import ROOT, anywhere

@@ -17,7 +17,7 @@ from hpcforge.report.text import one_line, table
 ROOT = Path(hpcforge.__file__).parent
 PRINTS = {"report/printing.py"}
 DRAWS = {"report/progress.py"}  # rich needs the stream itself; what it is given is cleaned: test_live.py
-WATCHES = {"report/watch.py"}  # a whole screen: what it cleans is tested in test_watch.py
+WATCHES = {"report/live.py"}  # a whole screen: what it cleans is tested in test_watch.py
 LOGS = {"engines/child.py"}  # its standard error is a file of the engine's
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
 

@@ -16,8 +16,8 @@ from hpcforge.kinds.files import File
 from hpcforge.plan.admission import declared
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import load_roles
-from hpcforge.rehearsal.roles import left_out
 from hpcforge.rehearsal.stand_in_rules import RULES
+from hpcforge.rehearsal.stand_ins import left_out
 
 SITE = load(Path(__file__).parent / "blueprints" / "amd.yaml").cluster
 VERSION = "the HIP runtime is of the version"

@@ -16,7 +16,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, DesiredRole
 from hpcforge.rehearsal.stand_in_rules import RULES
-from hpcforge.software.ranges import within
+from hpcforge.software.solve import within
 from tests.support.nvidia_repository import (
     DCGM,
     NEW,

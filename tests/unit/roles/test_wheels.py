@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.downloads.artifacts import fetch
-from hpcforge.downloads.download_store import FetchError
+from hpcforge.downloads.artifacts import FetchError, fetch
 from hpcforge.plan.desired import Artifact
 
 

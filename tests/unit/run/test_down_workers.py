@@ -26,13 +26,13 @@ from hpcforge.report.status_text import status_json, status_text
 from hpcforge.run import down_workers
 from hpcforge.run.admit import Admission
 from hpcforge.run.apply import ApplyResult, _Workers, left_out
+from hpcforge.run.fanout import Waits
 from hpcforge.run.observe import observe
 from hpcforge.run.records.run import Run
 from hpcforge.run.result import RunResult
 from hpcforge.run.smoke_tests import Reached, Verified
 from hpcforge.run.status import status
 from hpcforge.run.verify import Verification
-from hpcforge.run.wait_messages import Waits
 from hpcforge.run.worker_ports import SLURMD_PORTS, slurmd
 from hpcforge.slurm.down_nodes import COMPLETING, SLURM_REQUESTS, DownWorker
 from hpcforge.verify.verdicts import Verdict

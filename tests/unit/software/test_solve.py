@@ -10,8 +10,7 @@ from typing import cast
 import pytest
 
 from hpcforge.catalog.compatibility import Compatibility, Component, load_compatibility
-from hpcforge.software.ranges import within
-from hpcforge.software.solve import StatedComponent, changes, is_error, judge, nearest
+from hpcforge.software.solve import StatedComponent, changes, is_error, judge, nearest, within
 
 TABLE = load_compatibility()
 FACTS = ("gpu", "nvswitch", "secure_boot", "pytorch_cuda", "slurm", "slurm_oldest", "source", "rocm_source")

@@ -14,7 +14,7 @@ import pytest
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine, Event, Task
 from hpcforge.report.progress import Progress
-from hpcforge.run.listener import Listener
+from hpcforge.run.result import Listener
 from hpcforge.run.smoke_tests import TimeLimitError, Verified, asked, chosen, launches, own_lines, run_tests
 from hpcforge.tally import silent
 from hpcforge.verify.lines import of_two_runs

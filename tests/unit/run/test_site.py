@@ -19,8 +19,7 @@ from hpcforge.metal import discover
 from hpcforge.metal.machine_matching import Machine, MachineMatches
 from hpcforge.metal.serve import record_keys, records_of, want
 from hpcforge.run import trust
-from hpcforge.run.site import Site
-from hpcforge.run.site_files import add_values, write_texts
+from hpcforge.run.site import Site, add_values, write_texts
 from tests.support.fake_bmc import Serving
 from tests.support.metal_site import NAMES, MetalSite, metal_site
 

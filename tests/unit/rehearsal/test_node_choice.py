@@ -11,7 +11,7 @@ from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.lab.facts import planned_facts
 from hpcforge.rehearsal.lab_facts import Card
-from hpcforge.rehearsal.machine_parts import cards, drives
+from hpcforge.rehearsal.node_choice import cards, drives
 from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.rehearsal.stand_ins import rehearsed
 

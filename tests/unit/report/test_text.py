@@ -7,7 +7,7 @@ import errno
 from hpcforge.engines.connect_errors import classify
 from hpcforge.engines.host_keys import UnreachableError, host_keys
 from hpcforge.engines.tasks import Target
-from hpcforge.report.unreachable_text import by_reason, nodes_by_reason, same_words
+from hpcforge.report.text import by_reason, nodes_by_reason, same_words
 
 
 def targets(*names: str) -> list[Target]:

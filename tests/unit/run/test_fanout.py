@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hpcforge.run.wait_messages import Waits
+from hpcforge.run.fanout import Waits
 
 HINT = "; --exclude w[02-03] leaves out what does not answer"
 
