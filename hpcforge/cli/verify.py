@@ -34,13 +34,15 @@ from hpcforge.report.event_stream import beside_document
 from hpcforge.report.junit import junit
 from hpcforge.report.progress import Progress
 from hpcforge.report.text import one_line
-from hpcforge.report.verdicts_text import baseline_lines, blamed_parts, node_identities, verdicts_text
+from hpcforge.report.verdicts_text import baseline_lines, verdicts_text
 from hpcforge.report.verification import (
     SCHEMA_VERSION,
     Report,
     ReportedVerdict,
     Source,
+    blamed_parts,
     document,
+    node_identities,
     not_tested,
     reported_verdict,
 )

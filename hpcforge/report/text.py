@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 
-from hpcforge.blueprint.hostlist import fold
-
 # Why nodes cannot be reached, in the same words where it is the same: so that it is printed once, with a hostlist.
 
 
@@ -45,6 +43,8 @@ def nodes_by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
 
 def by_reason(reasons: Mapping[str, str]) -> list[tuple[str, int, str]]:
     """Nodes as a hostlist, how many they are, and the reason that all of them have."""
+    from hpcforge.blueprint.hostlist import fold  # noqa: PLC0415 - help has no hostlists
+
     return [(fold(names), len(names), why) for why, names in nodes_by_reason(reasons).items()]
 
 

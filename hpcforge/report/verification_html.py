@@ -21,8 +21,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.report.junit import bound
 from hpcforge.report.pages import page_environment, put_text, px
 from hpcforge.report.text import by_reason, clean, duration, moment, plural
-from hpcforge.report.verdicts_text import blamed_parts
-from hpcforge.report.verification import PartReport, Report, ReportedVerdict
+from hpcforge.report.verification import PartReport, Report, ReportedVerdict, blamed_parts
 from hpcforge.run.observe import UNREACHABLE
 from hpcforge.verify.verdicts import Line
 

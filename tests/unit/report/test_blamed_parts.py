@@ -9,7 +9,7 @@ import pytest
 from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.node.answer_types import Facts
-from hpcforge.report.verdicts_text import blamed_parts, node_identities
+from hpcforge.report.verification import blamed_parts, node_identities
 from hpcforge.verify.verdicts import Verdict
 from tests.unit.report.verifications import report
 

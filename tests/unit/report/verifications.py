@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpcforge.cluster.model import Measure, SmokeTest, SmokeTestProgram, Threshold
-from hpcforge.report.verdicts_text import NodeIdentity
-from hpcforge.report.verification import NotTested, Report, ReportedVerdict, Source, reported_verdict
+from hpcforge.report.verification import NodeIdentity, NotTested, Report, ReportedVerdict, Source, reported_verdict
 from hpcforge.verify.baselines import PastVerification
 from hpcforge.verify.lines import DerivedValue, References, weighed
 from hpcforge.verify.verdicts import Assertion, Isolation, MeasuredRound, NamedPart, Verdict
