@@ -52,11 +52,12 @@ def runs(role: str, on: str, cluster: Cluster) -> bool:
 
     from jinja2 import TemplateError  # noqa: PLC0415 - few blueprints have something missing
 
-    from hpcforge.plan.render import begin, evaluate, forbidden  # noqa: PLC0415
+    from hpcforge.plan import sandbox  # noqa: PLC0415
+    from hpcforge.plan.render import evaluate, forbidden  # noqa: PLC0415
 
-    begin(len(cluster.nodes))
     try:
-        return any(evaluate(on, {**role_context(cluster, role), "node": node}) for node in cluster.nodes)
+        with sandbox.counted(len(cluster.nodes)):
+            return any(evaluate(on, {**role_context(cluster, role), "node": node}) for node in cluster.nodes)
     except (TemplateError, TypeError, ValueError) as error:
         if forbidden(error):
             raise ValueError(str(error)) from error

@@ -58,7 +58,6 @@ from hpcforge.plan.localize import localize
 from hpcforge.plan.render import (
     Context,
     Template,
-    begin,
     evaluate,
     hint_of,
     line_of,
@@ -119,7 +118,13 @@ def compile_desired(
     `secret_digests` are HMACs by secret name, None for one that is not there yet; `site_code` is the code of
     each of the cluster's `site_roles` by name. Raises `RoleError` where a role cannot be rendered for this cluster.
     """
-    begin(len(cluster.nodes))
+    with sandbox.counted(len(cluster.nodes)):
+        return _compile(cluster, roles, secret_digests, site_code or {})
+
+
+def _compile(
+    cluster: Cluster, roles: Sequence[Role], secret_digests: Mapping[str, str | None], site_code: Mapping[str, Code]
+) -> Desired:
     texts = _Texts()
     needs, secrets = all_needs(roles), declared_secrets(roles)
     ordered = in_order(roles, needs)
@@ -142,7 +147,7 @@ def compile_desired(
     for node in cluster.nodes:
         here = compilers[node.name]
         wanted = [compiler.wanted(node, needed) for compiler, needed in here]
-        nodes[node.name] = (*wanted, *_site_roles(cluster, node, here, site_code or {}))
+        nodes[node.name] = (*wanted, *_site_roles(cluster, node, here, site_code))
     names = (*(role.name for role in ordered), *(_site_name(site_role) for site_role in cluster.site_roles))
     return Desired(
         names,
@@ -587,7 +592,7 @@ def _old_state(cluster: str, spec: OldStateSpec, context: Context) -> OldState:
 
 def _plain(value: Any) -> Any:
     """Dataclasses and tuples as the dictionaries and lists of JSON."""
-    sandbox.METER.spend(1)  # a list may hold another one many times
+    sandbox.spend(1)  # a list may hold another one many times
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

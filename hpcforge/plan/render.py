@@ -209,7 +209,8 @@ def _syntax(source: str) -> Iterator[None]:
     if len(source) > sandbox.MAX_SOURCE:
         raise TemplateSyntaxError(f"the template is larger than {sandbox.MAX_SOURCE >> 10} KiB", 1)
     try:
-        yield
+        with sandbox.counted(0):  # Jinja works out what is constant
+            yield
     except TemplateError:
         raise
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError, AssertionError) as error:
@@ -239,27 +240,20 @@ def _compiled(tree: nodes.Expr) -> TemplateExpression:
     return TemplateExpression(_ENVIRONMENT.from_string(nodes.Template(body, lineno=1)), undefined_to_none=False)
 
 
-def begin(nodes: int) -> None:
-    """Count the steps of all rendering from here on, for a cluster of this size."""
-    sandbox.METER.allow(nodes)
-
-
 def render(source: str, context: Context) -> str:
     """Render a template. Raises `jinja2.TemplateError` for a name it does not know, and what is out of bounds."""
     return _rendered(_template(source), context) if "{" in source else source
 
 
 def _rendered(template: jinja2.Template, context: Context) -> str:
-    sandbox.METER.begin()
     try:
-        try:
-            return sandbox.joined(template.root_render_func(template.new_context(context)), sandbox.MAX_TEXT)
-        except Exception:  # as Template.render ends
-            template.environment.handle_exception()
+        with sandbox.Rendering():
+            try:
+                return sandbox.joined(template.root_render_func(template.new_context(context)), sandbox.MAX_TEXT)
+            except Exception:  # as Template.render ends
+                template.environment.handle_exception()
     except _ENDS as error:
         raise _as_role_error(error) from error
-    finally:
-        sandbox.METER.end()
 
 
 def evaluate(source: str, context: Context) -> Any:
@@ -274,20 +268,19 @@ def evaluate_tree(tree: nodes.Expr, context: Context) -> object:
 
 def attribute(of: object, name: str) -> object:
     """Return an attribute as a template gets it; a `jinja2.Undefined` where it may not have it."""
-    return _ENVIRONMENT.getattr(of, name)
+    with sandbox.Rendering():
+        return _ENVIRONMENT.getattr(of, name)
 
 
 def _evaluated(expression: TemplateExpression, context: Context) -> Any:
-    sandbox.METER.begin()
     try:
-        found = expression(**context)
-        if isinstance(found, StrictUndefined):
-            str(found)  # raises what is wrong with it
-        return list(found) if isinstance(found, Iterator) else found
+        with sandbox.Rendering():
+            found = expression(**context)
+            if isinstance(found, StrictUndefined):
+                str(found)  # raises what is wrong with it
+            return list(found) if isinstance(found, Iterator) else found
     except _ENDS as error:
         raise _as_role_error(error) from error
-    finally:
-        sandbox.METER.end()
 
 
 _ENDS = (ArithmeticError, AttributeError, LookupError, RecursionError, MemoryError)  # errors of what a role writes

@@ -13,6 +13,8 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import MappingProxyType, MethodType, ModuleType
 from typing import Any
 
@@ -66,14 +68,10 @@ class TooMuchError(TemplateRuntimeError):
     hint = "a role renders what a cluster of this size needs: loop over less, or make smaller texts"
 
 
-class _Meter:
-    """The steps that are left: of one rendering, and of all that are counted together."""
+class Meter:
+    """The steps that are left of one rendering, and of all that a compile does for a cluster of so many nodes."""
 
-    def __init__(self) -> None:
-        self.allow(0)
-
-    def allow(self, nodes: int) -> None:
-        """Start to count the steps of rendering, for a cluster of this size."""
+    def __init__(self, nodes: int = 0) -> None:
         self.singular, self.of_all = _ONE + _ONE_A_NODE * nodes, _ALL + _ALL_A_NODE * nodes
         self.begin()
 
@@ -94,11 +92,37 @@ class _Meter:
 
 
 _TOO_MUCH_IN_ALL = "with this, all roles together take more steps than a cluster of this size allows"
-METER = _Meter()
+_METER: ContextVar[Meter] = ContextVar("meter")
 
 
-def _spend(steps: int) -> bool:
-    METER.spend(steps)
+@contextmanager
+def counted(nodes: int) -> Iterator[Meter]:
+    """Count the steps of all rendering in this block together, for a cluster of this size."""
+    meter = Meter(nodes)
+    token = _METER.set(meter)
+    try:
+        yield meter
+    finally:
+        _METER.reset(token)
+
+
+class Rendering:
+    """One rendering: a part of what is `counted`; outside of that it has a meter of its own."""
+
+    def __enter__(self) -> None:
+        meter = _METER.get(None)
+        self._token = _METER.set(Meter()) if meter is None else None
+        _METER.get().begin()
+
+    def __exit__(self, *_: object) -> None:
+        _METER.get().end()
+        if self._token is not None:
+            _METER.reset(self._token)
+
+
+def spend(steps: int) -> bool:
+    """Count steps of this rendering; true, so that it stands in expressions. Raises TooMuchError."""
+    _METER.get().spend(steps)
     return True
 
 
@@ -112,7 +136,7 @@ def size_of(value: Any) -> int:
     for part in (*value, *value.values()) if isinstance(value, Mapping) else value:
         if type(part) in _DEEP:
             size += size_of(part)
-            if size > METER.left:
+            if size > _METER.get().left:
                 break
     return size
 
@@ -121,9 +145,9 @@ def _looked_at(value: Any) -> Any:
     """The value, with the steps counted that it takes to look through it once."""
     kind = type(value)
     if kind is str:
-        METER.spend(len(value) // _CHARACTERS_A_STEP)
+        spend(len(value) // _CHARACTERS_A_STEP)
     elif kind not in _SCALARS:
-        METER.spend(size_of(value))
+        spend(size_of(value))
     return value
 
 
@@ -131,7 +155,7 @@ def _held(size: int) -> None:
     """Refuse a value of that size before it is made, and count it."""
     if size > MAX_VALUE:
         raise TooMuchError(f"a value of more than {MAX_VALUE:,} characters or entries")
-    METER.spend(size // _CHARACTERS_A_STEP)
+    spend(size // _CHARACTERS_A_STEP)
 
 
 def _text(value: Any) -> str:
@@ -171,7 +195,7 @@ def joined(parts: Iterable[str], most: int = MAX_VALUE) -> str:
         if size > most:
             raise TooMuchError(f"a text of more than {most:,} characters")
         kept.append(part)
-    METER.spend(size // _CHARACTERS_A_STEP)
+    spend(size // _CHARACTERS_A_STEP)
     return "".join(kept)
 
 
@@ -181,7 +205,7 @@ def _join(of: Sandbox, value: Iterable[Any], d: str = "", attribute: str | int |
     texts: list[str] = []
     for place, part in enumerate(found):
         texts += (_text(d), _text(part)) if place else (_text(part),)
-        METER.spend(1)
+        spend(1)
     return joined(texts)
 
 
@@ -194,7 +218,7 @@ def _part(of: Sandbox, value: Any, name: str | int) -> Any:
 
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
     whole, before, after = _text(text), _text(old), _text(new)
-    METER.spend(len(whole) // _CHARACTERS_A_STEP)
+    spend(len(whole) // _CHARACTERS_A_STEP)
     times = whole.count(before) if count is None or count < 0 else min(count, whole.count(before))
     _held(len(whole) + times * max(0, len(after) - len(before)))
     return whole.replace(before, after, -1 if count is None else count)
@@ -241,7 +265,7 @@ def _binary(sign: str, left: Any, right: Any) -> Any:
         bits = {"*": left.bit_length() + right.bit_length(), "**": left.bit_length() * max(0, right)}
         if bits.get(sign, 0) > _MAX_BITS:
             raise TooMuchError(f"a number of more than {_MAX_BITS} bits")
-    METER.spend(1)
+    spend(1)
     return SandboxedEnvironment.default_binop_table[sign](left, right)
 
 
@@ -265,7 +289,7 @@ def _range(*of: int) -> range:
     found = range(*of)
     if len(found) > MAX_VALUE:
         raise TooMuchError(f"a range of more than {MAX_VALUE:,} numbers")
-    METER.spend(len(found))
+    spend(len(found))
     return found
 
 
@@ -275,12 +299,12 @@ def _counted(function: Any) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def counted(*args: Any, **named: Any) -> Any:
-        METER.spend(1)
+        spend(1)
         for arg in args[skipped:]:
             if type(arg) not in _SCALARS or type(arg) is str:
-                METER.spend(size_of(arg))
+                spend(size_of(arg))
         for value in named.values():
-            METER.spend(size_of(value))
+            spend(size_of(value))
         return function(*args, **named)
 
     return counted
@@ -329,7 +353,7 @@ class Sandbox(SandboxedEnvironment):
     def getitem(self, obj: Any, argument: Any) -> Any:
         """An entry, or an attribute of that name."""
         if type(argument) not in _SCALARS:
-            METER.spend(size_of(argument))
+            spend(size_of(argument))
         return super().getitem(obj, argument)
 
     def wrap_str_format(self, value: Any) -> None:
@@ -342,11 +366,11 @@ class Sandbox(SandboxedEnvironment):
     def call(__self, __context: Any, __obj: Any, *args: Any, **named: Any) -> Any:  # noqa: N805
         """A call, counted."""
         owner = getattr(__obj, "__self__", None)
-        METER.spend(1 + sum(map(size_of, (*args, *named.values()))))
+        spend(1 + sum(map(size_of, (*args, *named.values()))))
         if isinstance(owner, str | list | tuple) and __obj.__name__ != "append":
-            METER.spend(size_of(owner))
+            spend(size_of(owner))
         elif type(owner).__module__.startswith(_OF_CLUSTER) and not any(isinstance(arg, Node) for arg in args):
-            METER.spend(len(getattr(owner, "nodes", ())))  # what is asked about a node goes through no other nodes
+            spend(len(getattr(owner, "nodes", ())))  # what is asked about a node goes through no other nodes
         return super().call(__context, __obj, *args, **named)
 
 
@@ -427,7 +451,7 @@ def environment(
         optimized=False,  # to look for constants at every level of every expression takes longer than it saves
     )
     known = {**{name: FILTERS[name] for name in _FILTERS.split()}, **_OURS, **filters}
-    made.filters = {**{name: _counted(function) for name, function in known.items()}, _LOOK: _looked_at, _SPEND: _spend}
+    made.filters = {**{name: _counted(function) for name, function in known.items()}, _LOOK: _looked_at, _SPEND: spend}
     made.tests = {name: _counted(test) for name, test in TESTS.items()}
     made.globals = {"range": _range, "dict": dict, "namespace": made.globals["namespace"]}
     return made

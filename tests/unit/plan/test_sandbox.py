@@ -8,6 +8,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan import sandbox
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.render import Expression, Template, begin, evaluate, line_of, render, render_filled
+from hpcforge.plan.render import Expression, Template, evaluate, line_of, render, render_filled
 from hpcforge.plan.role import load_roles, site_role_code
 from hpcforge.plan.role_check import judge, role_folders
 from hpcforge.plan.role_spec import ROLE_SPEC
@@ -134,15 +135,15 @@ def _two_nodes() -> Cluster:
 
 
 @pytest.fixture
-def context() -> dict[str, Any]:
+def context() -> Iterator[dict[str, Any]]:
     cluster = _two_nodes()
-    begin(len(cluster.nodes))
-    return {
-        "cluster": cluster,
-        "node": cluster.nodes[0],
-        "vars": SimpleNamespace(word="x"),
-        "path": Path("/etc/passwd"),
-    }
+    with sandbox.counted(len(cluster.nodes)):
+        yield {
+            "cluster": cluster,
+            "node": cluster.nodes[0],
+            "vars": SimpleNamespace(word="x"),
+            "path": Path("/etc/passwd"),
+        }
 
 
 @pytest.mark.parametrize(
@@ -309,11 +310,23 @@ def test_what_templates_need_goes_on(context: dict[str, Any], text: str, rendere
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "blueprints").glob("*.yaml")), ids=lambda path: path.stem)
-def test_the_shipped_roles_take_a_quarter_of_the_bounds(path: Path) -> None:
+def test_the_shipped_roles_take_a_quarter_of_the_bounds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load(path)
+    meters: list[sandbox.Meter] = []
+
+    @contextmanager
+    def counted(nodes: int) -> Iterator[sandbox.Meter]:
+        with real(nodes) as meter:
+            if nodes:
+                meters.append(meter)
+            yield meter
+
+    real = sandbox.counted
+    monkeypatch.setattr(sandbox, "counted", counted)
     compile_desired(loaded.cluster, load_roles(ROOT / "roles"), {}, _no_code(loaded.cluster.site_roles))
-    all_of_it = sandbox._ALL_A_NODE * len(loaded.cluster.nodes)
-    assert sandbox._ALL + all_of_it - sandbox.METER.of_all < (sandbox._ALL + all_of_it) / 4
+    whole = sandbox.Meter(len(loaded.cluster.nodes)).of_all
+    (meter,) = meters
+    assert whole - meter.of_all < whole / 4
 
 
 @pytest.mark.parametrize("text", ["cluster.bricks(node)", "cluster.file_systems(node)", "cluster.interfaces(node)"])
@@ -321,10 +334,22 @@ def test_a_question_about_one_node_is_no_walk_through_all(context: dict[str, Any
     node, *_ = context["cluster"].nodes
     many = tuple(replace(node, name=f"n{number}") for number in range(5_000))
     cluster = replace(context["cluster"], nodes=many)
-    begin(len(many))
-    left = sandbox.METER.of_all
-    evaluate(text, {**context, "cluster": cluster, "node": many[0]})
-    assert left - sandbox.METER.of_all < 500
+    with sandbox.counted(len(many)) as meter:
+        left = meter.of_all
+        evaluate(text, {**context, "cluster": cluster, "node": many[0]})
+    assert left - meter.of_all < 500
+
+
+def test_what_is_counted_together_has_a_meter_of_its_own(context: dict[str, Any]) -> None:
+    with sandbox.counted(1) as first:
+        render("{{ node.name }}", context)
+        with sandbox.counted(1) as second:
+            render("{{ node.name }}", context)
+        spent = sandbox.Meter(1).of_all - second.of_all
+        assert spent == sandbox.Meter(1).of_all - first.of_all > 0
+        render("{{ node.name }}", context)
+    render("{{ node.name }}", context)
+    assert sandbox.Meter(1).of_all - first.of_all == 2 * spent
 
 
 def _no_code(roles: Any) -> Any:
