@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from hpcforge.cluster.design import Design
 from hpcforge.cluster.load import Loaded
-from hpcforge.design.fabric.bom import bom
-from hpcforge.design.fabric.summary import fabric_design
+from hpcforge.design.fabric.summary import bom, fabric_design
 from hpcforge.design.facility import design_of_room
 from hpcforge.design.facility.training import TrainingRun, training
 from hpcforge.design.storage.design import file_system_design

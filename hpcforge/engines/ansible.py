@@ -22,9 +22,8 @@ from pathlib import Path
 from hpcforge.engines.ansible_events import NodeEvent, PlayListener
 from hpcforge.engines.ansible_jump import JumpConnection, ends_with_us
 from hpcforge.engines.ansible_play import Host, PlayRole, environment, read_role, refusal, write
-from hpcforge.engines.host_keys import UnreachableError, host_keys
+from hpcforge.engines.host_keys import UnreachableError, host_keys, private_folder
 from hpcforge.engines.node_output import split_lines
-from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import Ansible, Event, Target, result
 
 # Which nodes an Ansible play takes: those that wait for the same role, as many as memory allows. No clock of its own.

@@ -16,9 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcforge.engines.host_keys import UnreachableError, host_keys, known_hosts
+from hpcforge.engines.host_keys import UnreachableError, host_keys, known_hosts, private_folder
 from hpcforge.engines.node_output import last_line
-from hpcforge.engines.private_folders import private_folder
 from hpcforge.engines.tasks import HANDSHAKE_S, Target
 
 

@@ -20,9 +20,9 @@ from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.executor import execute
 from hpcforge.run.node_state import Arrive
 from hpcforge.run.observe import UNREACHABLE
+from hpcforge.run.records.history import store_verdicts
 from hpcforge.run.records.lease import Lease, watched
 from hpcforge.run.records.run import Run
-from hpcforge.run.records.verdict_store import store_verdicts
 from hpcforge.run.result import Listener, RunResult
 from hpcforge.run.smoke_tests import Verified, after, run_tests
 from hpcforge.run.survey import Survey

@@ -11,7 +11,7 @@ from typing import Literal
 from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.catalog import load_catalog
 from hpcforge.engines import Engines
-from hpcforge.engines.private_folders import private_folder
+from hpcforge.engines.host_keys import private_folder
 from hpcforge.engines.tasks import Command, Engine, Target
 from hpcforge.errors import UsageError
 from hpcforge.plan.observation import Observation

@@ -19,7 +19,7 @@ from hpcforge.cluster.model import Cluster, Node
 from hpcforge.command_hint import command_line
 from hpcforge.design.fabric.labels import Labels
 from hpcforge.engines import Engines
-from hpcforge.engines.private_folders import private_folder
+from hpcforge.engines.host_keys import private_folder
 from hpcforge.engines.tasks import Target
 from hpcforge.errors import ChangedFileError, ExpectedError, UsageError
 from hpcforge.locks import folder_lock

@@ -20,13 +20,12 @@ from hpcforge.errors import ExpectedError
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.test_selection import DeferredTests, PassedNodes, SmokeRun, SmokeRuns, Verify, smoke_runs
 from hpcforge.run.observe import UNREACHABLE
-from hpcforge.run.records.verdict_store import store_verdicts
+from hpcforge.run.records.history import store_verdicts
 from hpcforge.run.result import Listener
 from hpcforge.tally import Tally
-from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Head
 from hpcforge.verify.isolate import Plans, no_plans
-from hpcforge.verify.jobs import unusable
+from hpcforge.verify.jobs import busy, unusable
 from hpcforge.verify.lines import SECOND_RUN_S, References, needs_second_run, of_two_runs, weighed
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Verdict

@@ -16,7 +16,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Access, Cluster
 from hpcforge.engines import Engines
-from hpcforge.engines.private_folders import private_folder
+from hpcforge.engines.host_keys import private_folder
 from hpcforge.engines.tasks import HostKey, Target
 from hpcforge.errors import UsageError
 from hpcforge.plan.roster import Enrolled

@@ -21,17 +21,17 @@ from hpcforge.run import down_workers, leftover
 from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.expectations import Expectations
 from hpcforge.run.observe import UNREACHABLE, find_usable
+from hpcforge.run.records.history import store_verifications
 from hpcforge.run.records.run import Run, begin
-from hpcforge.run.records.verdict_store import store_verifications
 from hpcforge.run.result import Listener
 from hpcforge.run.smoke_tests import Verified, asked, chosen, limit_s, run_tests
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import drained, parse_slurm_nodes
 from hpcforge.verify.baselines import VERIFICATIONS_PATH, PastVerification, Verifications
 from hpcforge.verify.baselines import load as load_kept
-from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Head
 from hpcforge.verify.isolate import Plans
+from hpcforge.verify.jobs import busy
 from hpcforge.verify.reservation import ReservationError, drain, drained_unless_passed, reserved
 from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 from hpcforge.verify.verdicts import Verdict

@@ -16,7 +16,7 @@ from hpcforge.slurm.nodes import parse_sinfo, reserved, responding, usable
 from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.heartbeat import BEAT_S, POLL_S, SILENT_S, stamped
 from hpcforge.verify.step_output import clean
-from hpcforge.verify.submit import SCRIPT, Launch, sbatch
+from hpcforge.verify.submit import JOB_NAME, SCRIPT, Launch, sbatch
 
 EACH_S = 30.0  # between two messages about the same wait
 QUERY_S = 30.0  # slurmctld answers at once or is in trouble
@@ -209,3 +209,31 @@ def describe(causes: Mapping[str, str], limit: int = 3) -> str:
     """The first few of some named causes, on one line."""
     shown = [f"{name} {why}" for name, why in list(causes.items())[:limit]]
     return "; ".join(shown) + (f"; and {len(causes) - limit} more" if len(causes) > limit else "")
+
+
+# Which nodes users' jobs hold, so that no test can start there.
+
+
+_BUSY: tuple[Column, ...] = ("number", "user", "name", "nodes")
+
+
+def busy(head: Head, names: Iterable[str], run_as: str) -> dict[str, str]:
+    """The nodes among these on which users' jobs run, each with one of them: "job 20, ada's train".
+
+    All of them if Slurm does not list its jobs. `run_as` is the account of test jobs, which are no user's; other users
+    may use their names.
+
+    Tests take whole nodes, so one job of any size is enough. A job that only completes is waited for.
+    """
+    wanted = set(names)
+    answer = head.run(squeue(_BUSY, "RUNNING,SUSPENDED,CONFIGURING"), timeout_s=QUERY_S)
+    if answer.rc != 0:
+        why = clean(answer.stderr or answer.stdout) or "no answer"
+        return dict.fromkeys(sorted(wanted), f"a job that squeue may not list: {why}")
+    found: dict[str, str] = {}
+    for job in read(answer.stdout, _BUSY):
+        if not (job.user == run_as and job.name.startswith(JOB_NAME)):
+            for node in job.holds:
+                if node in wanted:
+                    found.setdefault(node, clean(f"job {job.number}, {job.user}'s {job.name}"))
+    return found

@@ -12,11 +12,10 @@ from itertools import chain, product
 
 from hpcforge.design.fabric import dragonfly
 from hpcforge.design.fabric.graph import Fabric, PortBlock
-from hpcforge.design.fabric.own_ports import reserve
 from hpcforge.design.fabric.sizes import Leaf, chunks, leaf, spine_down
 from hpcforge.design.fabric.spec import Ask, CannotBuildError
 from hpcforge.design.fabric.tree import Places, tree
-from hpcforge.design.fabric.wiring import Port, Wiring, end_port, switches, up_port
+from hpcforge.design.fabric.wiring import Port, Wiring, end_port, reserve, switches, up_port
 
 
 def build(ask: Ask) -> Fabric:

@@ -29,10 +29,14 @@ from hpcforge.blueprint import values as v
 from hpcforge.engines.tasks import Engine, NodeProgram
 from hpcforge.locks import folder_lock
 from hpcforge.node import requests
+from hpcforge.node.requests import KeepVerdictsRequest, KeepVerificationsRequest
 from hpcforge.plan.roster import Enrolled, KnownMachine, Roster, parse_roster, roster_document, without
 from hpcforge.run.fanout import exchange
 from hpcforge.run.records.run import Run
 from hpcforge.run.result import RunResult
+from hpcforge.verify import baselines
+from hpcforge.verify.baselines import Verifications
+from hpcforge.verify.verdict_records import Recorded, dump
 from hpcforge.verify.verdicts import Verdict
 
 SCHEMA_VERSION = 1
@@ -308,3 +312,23 @@ def _parsed(line: str) -> Past | None:
         return _PAST.validate_python(document)
     except (ValidationError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+
+
+# Verdicts and baselines are kept on the head, where every operator finds them.
+
+
+def store_verdicts(engine: Engine, controller: str, recorded: Recorded) -> str | None:
+    """Write them. Returns why not, if that failed."""
+    request: KeepVerdictsRequest = {"verb": "log", "do": "verdicts", "text": dump(recorded)}
+    return _kept(engine, controller, request)
+
+
+def store_verifications(engine: Engine, controller: str, kept: Verifications) -> str | None:
+    """Write baselines and past verifications. Returns why not, if that failed."""
+    request: KeepVerificationsRequest = {"verb": "log", "do": "verifications", "text": baselines.dump(kept)}
+    return _kept(engine, controller, request)
+
+
+def _kept(engine: Engine, controller: str, request: KeepVerdictsRequest | KeepVerificationsRequest) -> str | None:
+    data = engine.run(NodeProgram(f"{request['do']}:{controller}", controller, request, _TIMEOUT_S)).data
+    return None if data["ok"] else str(data["error"])

@@ -14,9 +14,9 @@ import pytest
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.design.fabric.topology_conf import SlurmSwitch, Topology
 from hpcforge.verify import jobs, launches
-from hpcforge.verify.busy_nodes import busy
 from hpcforge.verify.head import Completed
 from hpcforge.verify.heartbeat import Owner, stamped
+from hpcforge.verify.jobs import busy
 from hpcforge.verify.launches import watched
 from hpcforge.verify.submit import PORTS
 from hpcforge.verify.verify import verify

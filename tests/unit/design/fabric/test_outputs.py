@@ -21,10 +21,10 @@ from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
 from hpcforge.cluster.blueprint_design import designed
 from hpcforge.cluster.design import to_json
-from hpcforge.design.fabric.bom import bom, transceivers
 from hpcforge.design.fabric.cabling import cabled
 from hpcforge.design.fabric.ports import PortMaps
 from hpcforge.design.fabric.rules import markdown
+from hpcforge.design.fabric.summary import bom, transceivers
 from hpcforge.report import fabric_svg
 from hpcforge.report.design_html import run_said
 from hpcforge.report.fabric_svg import cable_lines, picture

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.engines.private_folders import private_folder
+from hpcforge.engines.host_keys import private_folder
 
 _RUN = """
 import sys, time
-from hpcforge.engines.private_folders import private_folder
+from hpcforge.engines.host_keys import private_folder
 with private_folder() as folder:
     (folder / "inputs.yml").write_text("token: secret")
     print(folder, flush=True)
