@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,68 +19,17 @@ from typing import Any
 from hpcforge.kinds import KINDS
 from hpcforge.node.contact import FIRST_CONTACT
 from hpcforge.node.obstacles import SUBJECTS
-from hpcforge.node.verbs import VERBS
-
-MODULES = (
-    "hpcforge.schemas",
-    "hpcforge.node.start",
-    "hpcforge.node.main",
-    "hpcforge.node.verbs",
-    "hpcforge.node.schemas",
-    "hpcforge.node.events",
-    "hpcforge.node.commands",
-    "hpcforge.node.disk_sync",
-    "hpcforge.node.facts",
-    "hpcforge.node.nvml",
-    "hpcforge.node.amdgpu",
-    "hpcforge.node.user_ids",
-    "hpcforge.node.account_numbers",
-    "hpcforge.node.paths",
-    "hpcforge.node.unix",
-    "hpcforge.node.written_files",
-    "hpcforge.node.files",
-    "hpcforge.node.receipt",
-    "hpcforge.node.lock",
-    "hpcforge.node.detached",
-    "hpcforge.node.running_tasks",
-    "hpcforge.node.backups",
-    "hpcforge.node.trees",
-    "hpcforge.node.kept_on_removal",
-    "hpcforge.node.ownership",
-    "hpcforge.node.disk_space",
-    "hpcforge.node.guard",
-    "hpcforge.node.remove",
-    "hpcforge.node.dpkg",
-    "hpcforge.node.apt_simulation",
-    "hpcforge.node.package_pins",
-    "hpcforge.node.package_source_files",
-    "hpcforge.node.apt",
-    "hpcforge.node.service_starts",
-    "hpcforge.node.package_lists",
-    "hpcforge.node.packages",
-    "hpcforge.node.units",
-    "hpcforge.node.unit_files",
-    "hpcforge.node.checks",
-    "hpcforge.node.sshd_settings",
-    "hpcforge.node.observe",
-    "hpcforge.node.converge",
-    "hpcforge.node.reboot",
-    "hpcforge.node.head_records",
-    "hpcforge.node.logs",
-    "hpcforge.node.lease",
-    "hpcforge.kinds",
-    "hpcforge.node.kinds",
-    *(f"hpcforge.node.kinds.{kind}" for kind in KINDS),
-    "hpcforge.node.obstacles",
-    *(f"hpcforge.node.obstacles.{subject}" for subject in SUBJECTS),
-)
+from hpcforge.node.verbs import VERBS, Verb
 
 _ROOT = Path(__file__).parent.parent.parent
 _PACKAGE = "hpcforge.node."
 _FORMS = "hpcforge.node.schemas"
 # Packages whose modules are imported by names in a table.
 _TABLES = {"hpcforge.node.kinds": tuple(KINDS), "hpcforge.node.obstacles": SUBJECTS}
+# Of a package without code of its own, the loader makes an empty one.
+_EMPTY = "hpcforge.node"
 _IMPORT = re.compile(r"^ *from (hpcforge\.\S+) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
+_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+", re.MULTILINE)
 
 # Without line breaks, so that any login shell passes it on.
 LOADER = (
@@ -92,24 +41,36 @@ LOADER = (
 
 
 @cache
+def modules() -> tuple[str, ...]:
+    """Return the names of the modules that travel: what the program imports for any of its verbs."""
+    return tuple(sorted(_reached(VERBS.values())))
+
+
+@cache
 def sources() -> Mapping[str, str]:
     """Sources of the modules that travel, by their full name."""
-    return {name: _forms() if name == _FORMS else _file(name).read_text("utf-8") for name in MODULES}
+    return {name: _forms() if name == _FORMS else _source(name) for name in modules()}
 
 
 @cache
 def needed(verb: str) -> Mapping[str, str]:
     """Return the modules that a request of this verb may import."""
     rows = [row for (known, _), row in VERBS.items() if known == verb]
-    roots = {_PACKAGE + row.module for row in rows} or set(MODULES)
-    found: set[str] = set()
-    lasting = any(row.lasting for row in rows)
-    left = {_PACKAGE + "start", _PACKAGE + "main", *roots, *((_PACKAGE + "detached",) if lasting else ())}
-    while left:
-        name = left.pop()
-        found.add(name)
-        left |= _imports(name) - found
-    return {name: text for name, text in sources().items() if name in found}
+    names = _reached(rows) if rows else modules()
+    return {name: text for name, text in sources().items() if name in names}
+
+
+def _reached(rows: Iterable[Verb]) -> set[str]:
+    """Return the modules that the program imports to answer with these rows of its table."""
+    rows = list(rows)
+    lasting = [_PACKAGE + "detached"] if any(row.lasting for row in rows) else []
+    ahead = {_PACKAGE + "start", *(_PACKAGE + row.module for row in rows), *lasting}
+    reached: set[str] = set()
+    while ahead:
+        name = ahead.pop()
+        reached.add(name)
+        ahead |= _imports(name) - reached
+    return reached
 
 
 def _forms() -> str:
@@ -123,12 +84,22 @@ def _file(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def _imports(name: str) -> set[str]:
-    found = {f"{name}.{module}" for module in _TABLES.get(name, ())}
-    for module, several in _IMPORT.findall(sources()[name]):
-        found |= {module, *(f"{module}.{word}" for word in re.findall(r"\w+", several))}
-    # What main imports for another verb is left out; other modules that it may ask for stand in its table.
-    return found & set(MODULES) - ({_PACKAGE + "detached"} if name == _PACKAGE + "main" else set())
+@cache
+def _source(module: str) -> str:
+    return _file(module).read_text("utf-8")
+
+
+@cache
+def _imports(module: str) -> frozenset[str]:
+    """Return the modules that one imports, at once or within a function; of a table, those of all its rows."""
+    if module == _FORMS:
+        return frozenset()  # it travels as JSON
+    imported = {f"{module}.{name}" for name in _TABLES.get(module, ())}
+    for package, names in _IMPORT.findall(_FOR_TYPES.sub("", _source(module))):
+        imported |= {package, *(f"{package}.{name}" for name in re.findall(r"\w+", names))}
+    # What main imports for a verb that lasts is left out; other modules that it may need stand in its table.
+    ignored = {_EMPTY, *((_PACKAGE + "detached",) if module == _PACKAGE + "main" else ())}
+    return frozenset(name for name in imported - ignored if _file(name).is_file())
 
 
 def payload(request: Mapping[str, Any]) -> str:

@@ -1,26 +1,18 @@
-"""The program as it travels: what is sent, how it starts, and that `done` always comes."""
+"""The program as it travels: how it starts, and that `done` always comes."""
 
-import ast
 import contextlib
 import json
 import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpcforge import node
 from hpcforge.node import backups, bundle, contact, events, facts, files, main, observe, ownership, receipt
-from hpcforge.node.obstacles import SUBJECTS
 from tests.support.node_program import put_file, taken
 
-FOLDER = Path(node.__file__).parent
-STAY = {f"hpcforge.node.{name}" for name in ("__init__", "bundle", "contact", "requests", "answer_types")}
-BESIDE = {"hpcforge.schemas", "hpcforge.kinds", "hpcforge.node.kinds"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the node program runs as root")
 
 
@@ -35,52 +27,6 @@ def answers(request: dict[str, Any]) -> list[dict[str, Any]]:
     )
     assert (end.returncode, end.stderr) == (0, "")
     return taken(end.stdout)
-
-
-def test_every_module_travels():
-    there = {f"hpcforge.node.{path.stem}" for path in FOLDER.glob("*.py")} - STAY
-    kinds = {path.stem for path in FOLDER.glob("kinds/[!_]*.py")}
-    of_kinds = {f"hpcforge.node.kinds.{kind}" for kind in kinds}
-    obstacles = {path.stem for path in FOLDER.glob("obstacles/[!_]*.py")}
-    of_obstacles = {"hpcforge.node.obstacles", *(f"hpcforge.node.obstacles.{subject}" for subject in obstacles)}
-    assert set(bundle.MODULES) == {*there, *of_kinds, *of_obstacles, *BESIDE}
-    assert set(SUBJECTS) == obstacles
-
-
-class Unannotated(ast.NodeTransformer):
-    """The same functions with nothing said of what they take and return."""
-
-    def visit_arg(self, at: ast.arg) -> ast.arg:
-        at.annotation = None
-        return at
-
-    def visit_FunctionDef(self, at: ast.FunctionDef) -> ast.AST:
-        at.returns = None
-        return self.generic_visit(at)
-
-
-@pytest.mark.parametrize("name", bundle.MODULES)
-def test_what_travels_is_the_source_without_annotations_of_functions(name):
-    source = bundle.sources()[name]
-    travels = bundle.bare(source)
-    assert ast.dump(ast.parse(travels)) == ast.dump(Unannotated().visit(ast.parse(source)))
-    assert travels.count("\n") == source.count("\n")
-
-
-def is_for_types(at: ast.stmt) -> bool:
-    """What only the type checker reads may name what does not travel."""
-    return isinstance(at, ast.If) and isinstance(at.test, ast.Name) and at.test.id == "TYPE_CHECKING"
-
-
-@pytest.mark.parametrize("name", bundle.MODULES)
-def test_python_3_9_and_standard_library_only(name):
-    tree = ast.parse(bundle.sources()[name], feature_version=(3, 9))
-    tree.body = [at for at in tree.body if not is_for_types(at)]
-    imported = {alias.name for at in ast.walk(tree) if isinstance(at, ast.Import) for alias in at.names}
-    imported |= {str(at.module) for at in ast.walk(tree) if isinstance(at, ast.ImportFrom)}
-    for module in imported:
-        own = module == "hpcforge.node" or module in bundle.MODULES
-        assert own or module.split(".")[0] in sys.stdlib_module_names
 
 
 @as_root
@@ -289,35 +235,9 @@ def test_sudo_that_says_no_is_quoted(bare):
     assert (answer["event"], answer["error"]) == ("no_root", "sudo: a 'password' is required")
 
 
-@pytest.mark.parametrize("become", [True, False])
-def test_first_command_survives_any_login_shell(become):
-    command = bundle.first_command(become)
-    assert "\n" not in command
-    assert "!" not in command  # csh expands it even between single quotes
-
-
 def test_bootstrap_is_idempotent_and_plain_sh():
     end = subprocess.run(
         ["sh"], input=contact.bootstrap_script(), capture_output=True, text=True, timeout=60, check=False
     )
     assert (end.returncode, end.stderr) == (0, "")
     assert json.loads(end.stdout)["changed"] == 0
-
-
-def test_all_that_a_travelling_module_imports_travels_too() -> None:
-    """What is imported for types only stays at home; all else would be missing on the node."""
-    for name, text in bundle.sources().items():
-        for found in _imports_at_run_time(ast.parse(text)):
-            assert found in bundle.MODULES or found.rpartition(".")[0] in bundle.MODULES, f"{name}: {found}"
-            assert found in bundle.MODULES or not (FOLDER.parents[1] / f"{found.replace('.', '/')}.py").exists()
-
-
-def _imports_at_run_time(tree: ast.AST) -> Iterator[str]:
-    """The modules and names of ours that are imported when the module is."""
-    for one in ast.iter_child_nodes(tree):
-        if isinstance(one, ast.If) and "TYPE_CHECKING" in ast.dump(one.test):
-            continue
-        if isinstance(one, ast.ImportFrom) and (one.module or "").startswith("hpcforge."):
-            yield from (f"{one.module}.{alias.name}" for alias in one.names)
-        elif not isinstance(one, (ast.FunctionDef, ast.ClassDef)):
-            yield from _imports_at_run_time(one)
