@@ -50,7 +50,8 @@ TABLE = (
     ResourceKind("reservations", "reservation", "name", late=True),
 )
 ARRAYS: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # the fewest drives of each level of volumes that is made (mdadm(8))
-PACKAGE_MANAGERS = ("apt",)  # that the node program has, see `hpcforge.node.packages`
+# Modules of `hpcforge.node.package_manager`, with the program by which a node shows that it has this one.
+PACKAGE_MANAGERS: Mapping[str, str] = {"apt": "/usr/bin/apt-get"}
 KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in TABLE}
 
 

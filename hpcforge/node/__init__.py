@@ -44,9 +44,9 @@ dead or has been silent for `stale_s`, leaves a line in the history that that ru
 GPUs (`nvml`, and of AMD's `amdgpu`) by observe alone, since it may take long. Its `error` says why not all was told, or
 nothing; a GPU's `error` that it cannot be used, its `troubles` which of its facts could not be had.
 
-*Answers.* A difference has under each key only what is not as wanted, and all keys. Its `removes` are packages that apt
-would remove to install what is missing; `unforeseen` are missing packages of which apt cannot say yet, as its lists do
-not have them; `obstacles` are resources that converge would refuse to put, as things are now. `surplus` is only told
+*Answers.* A difference has under each key only what is not as wanted, and all keys. Its `removes` are packages that
+would be removed to install what is missing; `unforeseen` are missing packages of which that is not known yet, as no
+list has them; `obstacles` are resources that converge would refuse to put, as things are now. `surplus` is only told
 where something is wanted or asked for, `unowned` are wanted roles that the receipt does not have in full, `reverted` is
 told until the role is worked on again. Errors and details are plain text without control characters. Where a request as
 a whole could not be done, `done` counts all its roles as failed. Instead of all this, one `no_python` or `no_root` line

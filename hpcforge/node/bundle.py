@@ -16,16 +16,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hpcforge.kinds import KINDS
+from hpcforge.kinds import KINDS, PACKAGE_MANAGERS
 from hpcforge.node.contact import FIRST_CONTACT
-from hpcforge.node.obstacles import SUBJECTS
+from hpcforge.node.obstacles import OF_PACKAGES, SUBJECTS
 from hpcforge.node.verbs import VERBS, Verb
 
 _ROOT = Path(__file__).parent.parent.parent
 _PACKAGE = "hpcforge.node."
 _FORMS = "hpcforge.node.schemas"
 # Packages whose modules are imported by names in a table.
-_TABLES = {"hpcforge.node.kinds": tuple(KINDS), "hpcforge.node.obstacles": SUBJECTS}
+_TABLES = {
+    "hpcforge.node.kinds": tuple(KINDS),
+    "hpcforge.node.obstacles": tuple(subject for subject in SUBJECTS if subject not in OF_PACKAGES),
+    "hpcforge.node.package_manager": tuple(PACKAGE_MANAGERS),
+}
 # Of a package without code of its own, the loader makes an empty one.
 _EMPTY = "hpcforge.node"
 _IMPORT = re.compile(r"^ *from (hpcforge\.\S+) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)

@@ -10,17 +10,16 @@ from hpcforge.node import (
     checks,
     disk_space,
     disk_sync,
-    dpkg,
     guard,
     lock,
     obstacles,
     ownership,
-    packages,
+    package_manager,
     receipt,
-    service_starts,
     units,
 )
 from hpcforge.node.events import EventReporter, LaterError, NodeError
+from hpcforge.node.inspection import Inspection
 from hpcforge.node.kinds import handler, resources
 from hpcforge.node.obstacles import old_state
 from hpcforge.node.receipt import Receipt
@@ -55,10 +54,11 @@ def prepare(request: PrepareRequest, report: EventReporter) -> None:
         remembered = remembered.with_reboots(role["role"] for role in work if role.get("reboot"))
         remembered = ownership.intend(remembered, work, lacking)
         receipt.save(remembered)  # before the first change, so that a run that is cut off leaves nothing unowned
-        service_starts.release()  # what a killed run may have left
+        package_manager.of_node().release()  # what a killed run may have left
         _refuse_obstructed(work, remembered, report)
         changed = _put(work, report, early=True)
-        fresh = any(kind.sources or name.startswith("/etc/apt/") for kind, name in changed)
+        settings = package_manager.of_node().settings_folder
+        fresh = any(kind.sources or name.startswith(settings) for kind, name in changed)
         absent = _install(work, lacking, fresh, report)
         remembered = ownership.without_packages(remembered, absent)
         receipt.save(remembered)
@@ -80,7 +80,7 @@ def finish(request: FinishRequest, report: EventReporter) -> None:
         fresh = [role for role in work if not taken_back[role["role"]]]
         remembered = guard.forget_reverted(ownership.intend(remembered, work), fresh)
         receipt.save(remembered)
-        service_starts.release()
+        package_manager.of_node().release()
         if any(role.get("units") for role in work):
             units.reload()
         for role in work:
@@ -112,7 +112,7 @@ def _is_fit(
     packages_of = {role["role"]: [name for name in role.get("packages", ()) if name in lacking] for role in work}
     differences = {role["role"]: {**role, "packages": packages_of[role["role"]]} for role in work}
     roles = cast("Sequence[DesiredRoleRequest]", work)
-    host = obstacles.Inspection(roles, differences, remembered, roles)
+    host = Inspection(roles, differences, remembered, roles)
     _refuse(report, *(obstacle for obstacle in obstacles.search(host, report) if obstacle["kind"] not in allowed))
     for role in work if report.failures else ():
         report.skipped(role["role"], next(iter(report.failures)))
@@ -206,7 +206,7 @@ def _lacking(work: Sequence[WorkRequest], report: EventReporter) -> list[str]:
     """Packages that these roles want and that are not installed."""
     roles = [role for role in work if role.get("packages") and report.goes_on(role)]
     try:
-        return dpkg.missing([name for role in roles for name in role["packages"]]) if roles else []
+        return package_manager.of_node().missing([name for role in roles for name in role["packages"]]) if roles else []
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)
@@ -221,13 +221,14 @@ def _install(
     names = [name for name in lacking if any(name in role["packages"] for role in roles)]
     if not names:
         return frozenset()
+    manager = package_manager.of_node()
     try:
         removes = {name: role["role"] for role in roles for name in role.get("removes", ())}
-        there = removes.keys() - set(dpkg.missing(list(removes)))
-        result = packages.install(names, fresh_lists, removes, report)
-        disk_sync.system()  # dpkg syncs what it unpacks, and nothing that maintainer scripts write
-        after = frozenset(dpkg.missing(names))
-        for name in dpkg.missing(list(there)):
+        there = removes.keys() - set(manager.missing(list(removes)))
+        result = manager.install(names, fresh_lists, removes, report)
+        disk_sync.system()  # what packages unpack may be synced, and nothing that their scripts write
+        after = frozenset(manager.missing(names))
+        for name in manager.missing(list(there)):
             report.changed(removes[name], "package", name, "removed")
     except Exception as error:
         for role in roles:
@@ -244,10 +245,11 @@ def _install(
     return after
 
 
-def _why_missing(name: str, result: packages.TransactionResult) -> str:
+def _why_missing(name: str, result: package_manager.TransactionResult) -> str:
     if name in result.unknown:
         return f"no package source of this node has a package {name!r}" + (f": {result.error}" if result.error else "")
-    return result.error or f"apt-get succeeded, but {name!r} is not installed: a virtual package? name a real one"
+    succeeded = f"{package_manager.of_node().installer} succeeded"
+    return result.error or f"{succeeded}, but {name!r} is not installed: a virtual package? name a real one"
 
 
 def _finish_role(role: WorkRequest, remembered: Receipt, report: EventReporter, taken_back: str | None) -> Receipt:

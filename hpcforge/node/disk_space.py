@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.kinds import TABLE
-from hpcforge.node import commands, receipt
+from hpcforge.node import package_manager, receipt
 from hpcforge.node.events import NodeError
 from hpcforge.node.kinds import SpaceNeed, handler, mounts, resources
 
@@ -17,15 +16,7 @@ if TYPE_CHECKING:
     from hpcforge.node.requests import WorkRequest
 
 _OWN_BYTES = 128 * 1024  # for receipt and lock, each of them twice while it is replaced
-_DPKG_BYTES = 4 * 1024**2  # its status, which is written beside the one that is there, and lists of files
-_PLENTY_BYTES, _PLENTY_INODES = 10 * 1024**3, 200_000  # with more than this, apt is not asked first what it needs
-_ARCHIVES = "/var/cache/apt/archives"
-_PACKAGE_INODES = 100  # files of an average Debian package
-_APT_S = 120
-_SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
-_SIZE = r"([\d.,]+) (B|kB|MB|GB)"
-_DOWNLOAD = re.compile(rf"^Need to get {_SIZE}(?:/\S+ \w+)? of archives", re.MULTILINE)
-_INSTALLED = re.compile(rf"^After this operation, {_SIZE} of additional disk space", re.MULTILINE)
+_PLENTY_BYTES, _PLENTY_INODES = 10 * 1024**3, 200_000  # with more, packages are installed without a question
 
 
 class Shortage(NamedTuple):
@@ -42,7 +33,7 @@ def check(work: Sequence[WorkRequest]) -> None:
     needs = own_needs()
     for role in work:
         needs += [need for kind in TABLE for item in resources(role, kind) for need in handler(kind.name).room(item)]
-        needs += dpkg_needs() if role.get("packages") else []
+        needs += package_manager.of_node().base_needs if role.get("packages") else []
     refuse(needs)
 
 
@@ -56,29 +47,12 @@ def own_needs() -> list[SpaceNeed]:
     return [SpaceNeed(str(receipt.FOLDER), _OWN_BYTES, 4)]
 
 
-def dpkg_needs() -> list[SpaceNeed]:
-    """Return what installing any package takes."""
-    return [SpaceNeed("/usr", 0, 1), SpaceNeed("/etc", 0, 1), SpaceNeed("/var/lib/dpkg", _DPKG_BYTES, 4)]
-
-
 def package_needs(names: Sequence[str]) -> list[SpaceNeed]:
     """Return what these packages and what they need take; nothing where there is plenty of room, without a question."""
-    if not names or all(_plenty(existing(place)) for place in ("/usr", _ARCHIVES)):
+    manager = package_manager.of_node()
+    if not names or all(_plenty(existing(place)) for place in manager.growing):
         return []
-    options = ["-q", "-o", "Debug::NoLocking=1", "--assume-no", "--download-only", "--no-install-recommends"]
-    outcome = commands.run(["apt-get", *options, "install", "--", *names], _APT_S, merge=True)
-    download, installed = sizes(outcome.whole("apt-get install"))
-    new = len(names) * _PACKAGE_INODES
-    return [SpaceNeed(_ARCHIVES, download, len(names)), SpaceNeed("/usr", installed, new)]
-
-
-def sizes(text: str) -> tuple[int, int]:
-    """Bytes to download and to install, out of what apt-get says before it asks; 0 where it says nothing."""
-    found = (pattern.search(text) for pattern in (_DOWNLOAD, _INSTALLED))
-    download, installed = (
-        int(float(match.group(1).replace(",", "")) * _SIZES[match.group(2)]) if match else 0 for match in found
-    )
-    return download, installed
+    return manager.needs(names)
 
 
 def refuse(needs: Sequence[SpaceNeed]) -> None:

@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.kinds import TABLE, ResourceKind
-from hpcforge.node import dpkg, units
+from hpcforge.node import package_manager, units
 from hpcforge.node.events import Json
 from hpcforge.node.kinds import KeepsOnRemoval, KeptItem, handler
 
-PACKAGES = "packages stay installed, since others may need them; `apt-get purge` removes them"
+PACKAGES = "packages stay installed, since others may need them; `{}` removes them"
 CODE = "the node's record does not list what the role's code created"
 RAN = "it ran before hpcforge and still runs"
 BEFORE = "it existed before hpcforge, and may have been changed by its role's code"
@@ -34,8 +34,9 @@ def expected(role: str, entry: Json, going: Mapping[str, Sequence[str]], whole: 
     said = list(_kept(role, entry, going, words) if keeps else _by_kind(entry, going))
     if whole:
         packages = list(going.get("packages", ())) if entry["on_remove"] != "purge" else []
-        lacking = dpkg.missing(packages)
-        said += [("package", name, PACKAGES) for name in packages if name not in lacking]
+        manager = package_manager.of_node()
+        lacking = manager.missing(packages)
+        said += [("package", name, PACKAGES.format(manager.purger)) for name in packages if name not in lacking]
         others = [path for path in words if not keeps or path not in _names(going)]
         said += [("path", path, words[path]) for path in others if os.path.lexists(path)]
         said += [("work", role, CODE)] if coded and not (entry["trees"] or entry["leaves"]) else []
@@ -46,7 +47,7 @@ def found(stays: Iterable[Json], files: Iterable[str], directories: Iterable[str
     """What of this is there indeed; with `files` and `directories` that were to go, and are there still."""
     said = [(remnant["kind"], name, remnant["why"]) for remnant in stays for name in remnant["names"]]
     packages = [name for kind, name, _ in said if kind == "package"]
-    there = set(packages) - set(dpkg.missing(packages))
+    there = set(packages) - set(package_manager.of_node().missing(packages))
     running = {name for name, unit in units.query([n for kind, n, _ in said if kind == "unit"]).items() if unit.runs}
     looks: dict[str, Callable[[str], bool]] = {"package": there.__contains__, "unit": running.__contains__}
     kinds = {remnant[0] for remnant in said}

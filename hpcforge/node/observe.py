@@ -10,8 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcforge.kinds import TABLE, ResourceKind
-from hpcforge.node import amdgpu, checks, dpkg, facts, files, lock, obstacles, ownership, receipt, units, user_ids
+from hpcforge.node import (
+    amdgpu,
+    checks,
+    facts,
+    files,
+    lock,
+    obstacles,
+    ownership,
+    package_manager,
+    receipt,
+    units,
+    user_ids,
+)
 from hpcforge.node.events import EventReporter, Json, NodeError, explain
+from hpcforge.node.inspection import Inspection
 from hpcforge.node.kinds import handler, resources
 from hpcforge.node.receipt import Receipt
 
@@ -144,12 +157,12 @@ class _Commands(threading.Thread):
         return [{"name": check["name"], "detail": detail} for (index, check), detail in pairs if index == role_index]
 
 
-def _host(request: ObserveRequest, differences: Sequence[Json], remembered: Receipt) -> obstacles.Inspection:
+def _host(request: ObserveRequest, differences: Sequence[Json], remembered: Receipt) -> Inspection:
     """Return what is searched for obstacles: the roles with something to change, or all where that is asked for."""
     by_role = {difference["role"]: difference for difference in differences}
     all_roles = request.get("inspect", False)
     roles = [role for role in request["wanted"] if all_roles or role["role"] in by_role]
-    return obstacles.Inspection(roles, by_role, remembered, request["wanted"])
+    return Inspection(roles, by_role, remembered, request["wanted"])
 
 
 def _conflicts(
@@ -192,30 +205,30 @@ def _compare(role: DesiredRoleRequest, kind: ResourceKind, remembered: Receipt, 
 
 def _packages(wanted: Sequence[DesiredRoleRequest], report: EventReporter) -> frozenset[str]:
     names = [name for role in wanted for name in role.get("packages", ())]
+    manager = package_manager.of_node()
     try:
-        return frozenset(dpkg.missing(names))
+        return frozenset(manager.missing(names))
     except Exception as error:
         for role in wanted:
             if role.get("packages"):
-                report.failed(role["role"], "package", "dpkg", error)
+                report.failed(role["role"], "package", manager.database, error)
         return frozenset(names)
 
 
 def _foreseen(wanted: Sequence[DesiredRoleRequest], lacking: frozenset[str]) -> Json:
-    """What would go if what is lacking were installed: `removes`, and `unforeseen` where apt cannot say."""
+    """What would go if what is lacking were installed: `removes`, and `unforeseen` where that is not known yet."""
     if not lacking:
         return {"removes": {}, "unforeseen": frozenset()}
-    from hpcforge.node import apt_simulation  # noqa: PLC0415 - compiled on the node each time, and seldom needed
-
+    manager = package_manager.of_node()
     try:
-        found = apt_simulation.foresee(lacking)._asdict()
-        # What a role says itself that it replaces goes, too, where apt does not know the role's packages yet.
+        found = manager.foresee(lacking)._asdict()
+        # What a role says itself that it replaces goes, too, where no source has the role's packages yet.
         late = [role for role in wanted if set(role.get("packages", ())) & found["unforeseen"]]
         replaced = {name: role for role in late for name in role.get("replaces", ())}
-        for name in replaced.keys() - set(dpkg.missing(list(replaced))):
+        for name in replaced.keys() - set(manager.missing(list(replaced))):
             found["removes"].setdefault(name, sorted(set(replaced[name]["packages"]) & found["unforeseen"]))
         return found
-    except NodeError:  # there is no apt, or dpkg does not answer, which is told as such
+    except NodeError:  # the package manager does not answer, which is reported as such
         return {"removes": {}, "unforeseen": lacking}
 
 

@@ -21,10 +21,9 @@ from hpcforge.node import (
     kept_on_removal,
     lock,
     ownership,
-    packages,
+    package_manager,
     paths,
     receipt,
-    service_starts,
     trees,
     units,
 )
@@ -57,7 +56,7 @@ def remove(request: RemoveRequest, report: EventReporter) -> None:
         _refuse_blind(leave)
         remembered = guard.forget_reverted(receipt.begin(request, report), request["work"])
         receipt.save(remembered)
-        service_starts.release()
+        package_manager.of_node().release()
         asked = _everything(remembered, request["work"]) if leave else request["work"]
         work = _in_order(asked, remembered, report)
         _arm(work, remembered, report)
@@ -219,7 +218,7 @@ def _purge(work: Sequence[LessRequest], report: EventReporter) -> None:
     if not names:
         return
     try:
-        gone = packages.purge(names, report)
+        gone = package_manager.of_node().purge(names, report)
     except Exception as error:
         for role in roles:
             report.failed(role["role"], "package", " ".join(role["packages"]), error)

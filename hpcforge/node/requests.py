@@ -160,7 +160,7 @@ class _WorkRequest(TodoRequest):
     packages: NotRequired[list[Word]]
     programs: NotRequired[list[Word]]  # these and the next are searched for obstacles
     listens: NotRequired[list[ListenRequest]]
-    removes: NotRequired[list[Word]]  # packages that may go for these; where apt would remove others, nothing is done
+    removes: NotRequired[list[Word]]  # packages that may go for these; where others would be removed, nothing is done
     units: NotRequired[list[UnitRequest]]
     checks: NotRequired[list[CheckRequest]]
     trees: NotRequired[list[TreeRequest]]

@@ -39,7 +39,7 @@ def stop(request: StopRequest, report: EventReporter) -> None:
         raise NodeError("an unidentified hpcforge process is active on this node; try again")
     with contextlib.suppress(ProcessLookupError):
         if b"hpcforge.node" in Path(f"/proc/{pid}/cmdline").read_bytes():  # its number may be another's by now
-            os.kill(pid, signal.SIGTERM)  # it alone: apt and dpkg beside it are let finish
+            os.kill(pid, signal.SIGTERM)  # it alone: the package manager beside it may finish
     report.progress(None, f"stopping: {lock.describe(who)}")
     left = _wait(request.get("timeout_s", _STOP_S), pid)
     if left is not None:

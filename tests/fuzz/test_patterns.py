@@ -36,7 +36,7 @@ MOST_GROWTH = 9  # of the time for four times the text: 4 is linear, 16 quadrati
 # What is put together where it is used: examples of it, by the expression in the source.
 MADE_THERE = {
     "self.pattern": (),  # each `Matches(...)` is found by itself
-    "pattern": (),  # of node/apt.py: _KINDS, of metal/bmc/makes.py, of slurm_settings.py: below; of values.py: as above
+    "pattern": (),  # of apt_transactions.py, of metal/bmc/makes.py, of slurm_settings.py: below; of values.py: as above
     "f'[{comments}]'": ("[#]", "[#;]"),
     "form": (),  # of catalog/slurm.py: below
     "keys": (),  # of readers/slurm.py: below
@@ -64,8 +64,9 @@ def expressions() -> Iterator[tuple[str, str, str, int]]:
         text = path.read_text()
         if re.search(r"\bre\.|Matches\(", text):
             yield from _of_module(path, list(ast.walk(ast.parse(text))))
-    apt = import_module("hpcforge.node.apt")
-    yield from ((f"hpcforge/node/apt.py: {name}", pattern, "search", 0) for name, pattern in apt._KINDS)
+    module = "hpcforge/node/package_manager/apt_transactions.py"
+    kinds = import_module("hpcforge.node.package_manager.apt_transactions")._KINDS
+    yield from ((f"{module}: {name}", pattern, "search", 0) for name, pattern in kinds)
     for place, patterns in TABLES.items():
         yield from ((place, pattern, "fullmatch", re.IGNORECASE) for pattern in patterns)
     for path in sorted((ROOT / "roles").glob("*/role.yaml")):

@@ -14,9 +14,9 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpcforge.node import disk_space
+from hpcforge.node import disk_space, package_manager
+from hpcforge.node.inspection import Conflict, Inspection
 from hpcforge.node.kinds import mounts
-from hpcforge.node.obstacles import Conflict, Inspection
 from hpcforge.node.obstacles.space import role_needs
 from hpcforge.node.unit_files import FOLDER, escaped
 
@@ -27,11 +27,8 @@ _GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS of linux/fs.h on 64 bits
 _FLAGS = ((0x10, "i", "immutable"), (0x20, "a", "append-only"))  # FS_IMMUTABLE_FL, FS_APPEND_FL
 _ACCOUNTS = tuple(f"/etc/{name}" for name in ("passwd", "shadow", "group", "gshadow", "subuid", "subgid"))
 _KINDS_OF_ACCOUNTS = ("accounts", "groups", "memberships")
-# Folders of nearly every package, and what dpkg and apt keep.
-_OF_PACKAGES = (
-    "/usr", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/share", "/usr/share/doc", "/etc", "/var/lib",
-    "/var/lib/dpkg", "/var/lib/dpkg/info", "/var/lib/dpkg/status", "/var/cache/apt/archives", "/var/lib/apt/lists",
-)  # fmt: skip
+# Folders of nearly every package.
+_OF_PACKAGES = ("/usr", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/share", "/usr/share/doc", "/etc", "/var/lib")
 
 
 class _Obstruction(NamedTuple):
@@ -66,7 +63,7 @@ def _written(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[str]:
     yield from (need.path for need in role_needs(role, inspection))
     packages = inspection.differences.get(role["role"], {}).get("packages")
     if packages:
-        yield from _OF_PACKAGES
+        yield from (*_OF_PACKAGES, *package_manager.of_node().folders)
     if packages or any(kind.name in _KINDS_OF_ACCOUNTS for kind, _ in inspection.resources(role)):
         yield from _ACCOUNTS
 

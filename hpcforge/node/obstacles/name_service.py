@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpcforge.kinds import KINDS
 from hpcforge.node import files
+from hpcforge.node.inspection import Conflict, Inspection
 from hpcforge.node.kinds import resources
-from hpcforge.node.obstacles import Conflict, Inspection
 
 if TYPE_CHECKING:
     from hpcforge.node.requests import DesiredRoleRequest

@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpcforge.node import commands
-from hpcforge.node.obstacles import Conflict, Inspection
+from hpcforge.node import commands, package_manager
+from hpcforge.node.inspection import Conflict, Inspection
 
 if TYPE_CHECKING:
     from hpcforge.node.requests import DesiredRoleRequest, ListenRequest
@@ -85,9 +85,8 @@ def _going(inspection: Inspection) -> Iterator[str]:
     """Yield the units of packages that go for those of roles, as ntpsec for chrony."""
     differences = inspection.differences.values()
     for name in [removal["name"] for difference in differences for removal in difference.get("removes", ())]:
-        with contextlib.suppress(OSError):
-            paths = Path(f"/var/lib/dpkg/info/{name}.list").read_text("utf-8", "replace").splitlines()
-            yield from (path.rpartition("/")[2] for path in paths if path.endswith(".service"))
+        paths = package_manager.of_node().files(name)
+        yield from (path.rpartition("/")[2] for path in paths if path.endswith(".service"))
 
 
 def _listeners(proc: Path, needs: Sequence[tuple[str, ListenRequest]]) -> Iterator[_Listener]:

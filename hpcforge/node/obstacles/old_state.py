@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from hpcforge.node import commands, paths
 from hpcforge.node.events import EventReporter, NodeError
-from hpcforge.node.obstacles import Conflict, Inspection
+from hpcforge.node.inspection import Conflict, Inspection
 
 if TYPE_CHECKING:
     from hpcforge.node.requests import OldStateRequest, WorkRequest

@@ -11,7 +11,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hpcforge.node.obstacles import Conflict, Inspection, aside
+from hpcforge.node import package_manager
+from hpcforge.node.inspection import Conflict, Inspection
+from hpcforge.node.obstacles import aside
 
 # What comes before a package's units, as far as people and other programs write there.
 _FIRST = (
@@ -106,7 +108,9 @@ def _in_place(role: str, unit: str, path: str, root: Path) -> Iterator[Conflict]
         return
     starts = _starts(root, target)
     packaged = next(filter(None, (_starts(root, f"{folder}/{Path(path).name}") for folder in _PACKAGED)), [])
-    if (_read(root, target) or "").startswith(_MARK) or (starts and starts == packaged) or _is_packaged(path, root):
+    if (_read(root, target) or "").startswith(_MARK) or (starts and starts == packaged):
+        return
+    if package_manager.of_node().is_packaged(path, root):  # some packages put their units where a site does
         return
     # What disables a unit also removes a link to its file, so that there is nothing left to move.
     away = f"rm -f {shlex.quote(path)}" if target != path else aside(path)
@@ -114,12 +118,6 @@ def _in_place(role: str, unit: str, path: str, root: Path) -> Iterator[Conflict]
     does = f"starts {_program(starts)}" if starts else "starts no program"
     commands = (f"systemctl disable --now {shlex.quote(unit)}", away, _RELOAD)
     yield Conflict(role, "unit", unit, f"{path} {which} {does}", commands)
-
-
-def _is_packaged(path: str, root: Path) -> bool:
-    """Return whether dpkg has installed this file: some packages put their units where a site does."""
-    lists = root.glob("var/lib/dpkg/info/*.list")
-    return any(f"\n{path}\n" in place.read_text("utf-8", "replace") for place in lists)
 
 
 def _starts(root: Path, path: str) -> list[str]:

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hpcforge.node.obstacles import Conflict, Inspection, aside
+from hpcforge.node.inspection import Conflict, Inspection
+from hpcforge.node.obstacles import aside
 
 _PACKAGED = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
 _LIBRARIES = ("/lib", "/usr/lib")  # with what is below them

@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hpcforge.node import disk_space
+from hpcforge.node import disk_space, package_manager
+from hpcforge.node.inspection import Conflict, Inspection
 from hpcforge.node.kinds import BLOCK, SpaceNeed, handler
-from hpcforge.node.obstacles import Conflict, Inspection
 from hpcforge.node.unit_files import FOLDER
 
 if TYPE_CHECKING:
@@ -71,6 +71,6 @@ def role_needs(role: DesiredRoleRequest, inspection: Inspection) -> Iterator[Spa
     if difference.get("opaque"):
         yield from (SpaceNeed(tree["path"], BLOCK, 1) for tree in role.get("trees", ()))
     if difference.get("packages"):
-        yield from disk_space.dpkg_needs()
+        yield from package_manager.of_node().base_needs
     if difference.get("units"):
         yield SpaceNeed(FOLDER, BLOCK, 1)

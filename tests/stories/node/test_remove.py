@@ -234,7 +234,7 @@ def test_what_code_made_goes_and_the_node_says_what_stays(node, wanted, before):
         "site_ntp": kept_on_removal.CODE,
         "ssh.service": kept_on_removal.RAN,
         "/opt/was-there": kept_on_removal.BEFORE,
-        "less": kept_on_removal.PACKAGES,
+        "less": kept_on_removal.PACKAGES.format("apt-get purge"),
         "/var/state": "its state",
         "/etc/kept.d/x": "role base keeps everything",
         "/etc/new/full": kept_on_removal.NOT_EMPTY,

@@ -128,4 +128,4 @@ def test_what_has_a_file_is_not_said_to_have_none() -> None:
 
 @pytest.mark.parametrize("name", PACKAGE_MANAGERS)
 def test_the_node_program_has_what_is_said_to_be_there(name: str) -> None:
-    assert find_spec(f"hpcforge.node.{name}")
+    assert find_spec(f"hpcforge.node.package_manager.{name}")

@@ -11,15 +11,19 @@ from pathlib import Path
 import pytest
 
 from hpcforge import node
-from hpcforge.kinds import KINDS
+from hpcforge.kinds import KINDS, PACKAGE_MANAGERS
 from hpcforge.node import bundle
-from hpcforge.node.obstacles import SUBJECTS
+from hpcforge.node.obstacles import OF_PACKAGES, SUBJECTS
 from hpcforge.node.verbs import VERBS
 
 FOLDER = Path(node.__file__).parent
 STAY = {f"hpcforge.node.{name}" for name in ("bundle", "contact", "requests", "answer_types")}
 BESIDE = {"hpcforge.schemas", "hpcforge.kinds"}
-TABLES = {"hpcforge.node.kinds": set(KINDS), "hpcforge.node.obstacles": set(SUBJECTS)}
+TABLES = {
+    "hpcforge.node.kinds": set(KINDS),
+    "hpcforge.node.obstacles": set(SUBJECTS) - set(OF_PACKAGES),
+    "hpcforge.node.package_manager": set(PACKAGE_MANAGERS),
+}
 # Imports each module in a Python that has nothing of hpcforge but what came.
 IMPORTER = """\
 import importlib, json, sys

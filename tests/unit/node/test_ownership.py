@@ -108,7 +108,7 @@ def test_surplus_is_what_nobody_wants_any_more(tmp_path, kept, wanted):
     two = {"role": "two", "files": [wanted.file(b)], "directories": [wanted.directory(tmp_path / "d")]}
     owned = ownership.intend(EMPTY, [one, two], lacking=["dpkg"])
     assert ownership.surplus(owned, [one, two]) == {}
-    packages = {"kind": "package", "names": ["dpkg"], "why": kept_on_removal.PACKAGES}
+    packages = {"kind": "package", "names": ["dpkg"], "why": kept_on_removal.PACKAGES.format("apt-get purge")}
     assert ownership.surplus(owned, [two]) == {"one": {"files": [a], "on_remove": "stop", "stays": [packages]}}
     assert ownership.surplus(owned, [{**one, "files": one["files"][:1]}]) == {
         "two": {"files": [b], "directories": [str(tmp_path / "d")], "on_remove": "stop"}

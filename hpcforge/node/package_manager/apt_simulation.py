@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from hpcforge.node import commands
+from hpcforge.node.package_manager import Foreseen
 
 _LIMIT_S = 20
 _INSTALLED = re.compile(
@@ -17,13 +18,6 @@ _GOES = re.compile(r"^(?:Purg|Remv) ([^\s:]+)", re.MULTILINE)
 _REMOVED = re.compile(r"^The following packages will be REMOVED:\n((?:  .*\n)+)", re.MULTILINE)
 _URI = re.compile(r"^'([^']+)' \S+ (\d+)", re.MULTILINE)
 _UNKNOWN = re.compile(r"Unable to locate package (\S+)|Package '?([^\s']+)'? has no installation candidate")
-
-
-class Foreseen(NamedTuple):
-    """`removes`: what would go, and the wanted packages that it goes for; `unforeseen`: those that apt cannot judge."""
-
-    removes: dict[str, list[str]]
-    unforeseen: frozenset[str]
 
 
 class Simulation(NamedTuple):

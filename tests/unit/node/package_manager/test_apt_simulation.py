@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from hpcforge.node import apt_simulation, observe
-from hpcforge.node.apt_simulation import Foreseen
+from hpcforge.node import observe
+from hpcforge.node.package_manager import Foreseen, apt_simulation
 
 SAYS = """\
 The following packages will be REMOVED:
@@ -27,6 +27,11 @@ time.sleep(60)
 def test_what_goes_by_what_apt_says():
     assert apt_simulation.leaving(SAYS) == {"systemd-timesyncd", "old"}
     assert apt_simulation.leaving("Inst chrony (4.3)\n") == frozenset()
+
+
+def test_names_of_unknown_packages():
+    lines = ["E: Unable to locate package nonexistent-foo", "E: Package 'slurm-llnl' has no installation candidate"]
+    assert apt_simulation.unknown(lines) == {"nonexistent-foo", "slurm-llnl"}
 
 
 def test_a_package_that_no_source_has_is_not_judged():

@@ -2,8 +2,9 @@
 
 import pytest
 
-from hpcforge.node import apt_simulation, commands, obstacles, package_pins, receipt
-from hpcforge.node.obstacles import Conflict, packages
+from hpcforge.node import commands, receipt
+from hpcforge.node.inspection import Conflict, Inspection
+from hpcforge.node.package_manager import apt_files, apt_obstacles, apt_simulation, dpkg
 from tests.support.apt_root import apt_root
 
 # The kinds as administrators report them: apt-get refuses with "Held packages were changed", "has no installation
@@ -22,19 +23,19 @@ def root(tmp_path, monkeypatch):
     with apt_root(tmp_path, {**depends, "libmunge2": "", "chrony": "", "needed": ""}) as made:
         for name, value in made.environment().items():
             monkeypatch.setitem(commands.ENVIRONMENT, name, value)
-        monkeypatch.setattr(packages, "_JOURNAL", made.status.parent / "updates")
-        monkeypatch.setattr(packages, "_TERMINAL", tmp_path / "term.log")
-        monkeypatch.setattr(packages, "_CONFIGURATION", (tmp_path / "none", made.configuration.parent / "conf.d"))
-        negative = package_pins.negative
-        monkeypatch.setattr(package_pins, "negative", lambda: negative(tmp_path / "none", made.preferences))
+        monkeypatch.setattr(dpkg, "JOURNAL", made.status.parent / "updates")
+        monkeypatch.setattr(apt_obstacles, "_TERMINAL", tmp_path / "term.log")
+        monkeypatch.setattr(apt_obstacles, "_CONFIGURATION", (tmp_path / "none", made.configuration.parent / "conf.d"))
+        negative = apt_files.negative_pins
+        monkeypatch.setattr(apt_files, "negative_pins", lambda: negative(tmp_path / "none", made.preferences))
         yield made
 
 
 def search(*names: str, entries: dict[str, object] | None = None) -> list[Conflict | str]:
     work = {"role": "munge", "packages": list(names)}
-    host = obstacles.Inspection([work], {"munge": work}, receipt.EMPTY._replace(roles=entries or {}))
+    host = Inspection([work], {"munge": work}, receipt.EMPTY._replace(roles=entries or {}))
     apt_simulation.foresee(names)
-    return list(packages.search(host))
+    return list(apt_obstacles.search_packages(host))
 
 
 def test_a_healthy_host_has_none(root):
@@ -107,7 +108,7 @@ APT::NeverAutoRemove:: "^firmware-linux.*";
 
 def test_hooks_are_read_from_what_apt_config_prints():
     pairs = [("DPkg::Pre-Invoke", "/opt/a --all"), ("dpkg::post-invoke", '/opt/b "c"')]
-    assert list(packages.hooks(DUMP)) == [*pairs, ("DPkg::Pre-Install-Pkgs", "/opt/d || true")]
+    assert list(apt_obstacles.hooks(DUMP)) == [*pairs, ("DPkg::Pre-Install-Pkgs", "/opt/d || true")]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_hooks_are_read_from_what_apt_config_prints():
     ],
 )
 def test_a_hook_that_apt_outlives_is_no_obstacle(command):
-    assert packages.dead_program(command) == ""
+    assert apt_obstacles.dead_program(command) == ""
 
 
 def test_a_failed_configuration_is_named_where_the_plan_needs_the_package(root, tmp_path):
@@ -165,6 +166,6 @@ def test_a_package_without_its_dependencies_is_named(root):
 
 def test_settings_that_apt_cannot_read_are_named():
     text = "Reading...\nE: Malformed entry 3 in list file /etc/apt/sources.list.d/x.list (Suite)\nE: The list could\n"
-    [conflict] = packages._settings("base", text)
+    [conflict] = apt_obstacles._settings("base", text)
     assert conflict.name == "/etc/apt/sources.list.d/x.list"
     assert conflict.commands == ("mv /etc/apt/sources.list.d/x.list /etc/apt/sources.list.d/x.list.disabled",)

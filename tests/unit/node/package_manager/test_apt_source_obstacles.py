@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.node import apt_simulation, commands, obstacles, package_source_files, receipt
-from hpcforge.node.obstacles import Conflict, package_sources
+from hpcforge.node import commands, receipt
+from hpcforge.node.inspection import Conflict, Inspection
+from hpcforge.node.package_manager import apt_files, apt_obstacles, apt_simulation
 from tests.support.apt_root import AptRoot, apt_root
 
 DEAD = "deb http://127.0.0.2:9/debian bookworm main\n"  # nothing listens on the port of `discard`
@@ -18,18 +19,16 @@ def root(tmp_path, monkeypatch):
     with apt_root(tmp_path, {"munge": "", "jq": ""}) as made:
         for name, value in made.environment().items():
             monkeypatch.setitem(commands.ENVIRONMENT, name, value)
-        entries = package_source_files.entries
-        monkeypatch.setattr(package_sources, "entries", lambda: entries(made.sources, tmp_path / "none"))
-        monkeypatch.setattr(
-            package_sources, "_CONFIGURATION", (made.configuration, made.configuration.parent / "conf.d")
-        )
+        entries = apt_files.sources
+        monkeypatch.setattr(apt_files, "sources", lambda: entries(made.sources, tmp_path / "none"))
+        monkeypatch.setattr(apt_obstacles, "_CONFIGURATION", (made.configuration, made.configuration.parent / "conf.d"))
         yield made
 
 
 def search(*names: str, sources: tuple[str, ...] = ()) -> list[Conflict | str]:
     work = {"role": "munge", "packages": list(names), "sources": [{"name": name} for name in sources]}
     apt_simulation.foresee(names)
-    return list(package_sources.search(obstacles.Inspection([work], {"munge": work}, receipt.EMPTY)))
+    return list(apt_obstacles.search_sources(Inspection([work], {"munge": work}, receipt.EMPTY)))
 
 
 def add(root: AptRoot, text: str) -> None:
@@ -90,9 +89,9 @@ def test_a_dead_proxy_is_named_with_its_line_and_without_its_password(root):
 def test_a_failure_that_does_not_come_twice_is_no_obstacle(tmp_path):
     answer = r'printf "Err:1 http://a.example.org b\n  timed out\n"'
     script = f"test -e {tmp_path}/tried || {{ : >{tmp_path}/tried; {answer}; }}"
-    assert package_sources._attempt(["sh", "-c", script]) == [("http://a.example.org b", "timed out")]
+    assert apt_obstacles._attempt(["sh", "-c", script]) == [("http://a.example.org b", "timed out")]
     (tmp_path / "tried").unlink()
-    assert package_sources._apt(["sh", "-c", script]) == []
+    assert apt_obstacles._apt(["sh", "-c", script]) == []
 
 
 def test_a_proxy_that_answers_is_not_blamed_for_a_source(root):
@@ -127,5 +126,5 @@ def test_a_proxy_that_answers_is_not_blamed_for_a_source(root):
 )
 def test_proxies_of_apts_settings(tmp_path, text, found):
     (tmp_path / "10proxy").write_text(text)
-    read = list(package_sources.proxies(Path("/nonexistent"), tmp_path))
+    read = list(apt_obstacles.proxies(Path("/nonexistent"), tmp_path))
     assert [(line, place) for _, line, place in read] == found

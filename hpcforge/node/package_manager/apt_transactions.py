@@ -1,4 +1,7 @@
-"""apt-get and dpkg as programs: run to their end, with progress, and their words understood."""
+"""Transactions of apt's: apt-get and dpkg as programs, with progress, and their words understood.
+
+One transaction installs what is not there, and one removes what is to go.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,18 @@ import re
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcforge.node import commands
-from hpcforge.node.events import EventReporter, readable
+from hpcforge.node import commands, disk_space
+from hpcforge.node.events import EventReporter, NodeError, readable
+from hpcforge.node.package_manager import TransactionResult, apt_files, apt_simulation, dpkg, service_starts
 
 LOCK_WAIT_S = 300  # for another apt or dpkg to end; its lock is never broken
 _PROGRESS_S = 2.0
 _KEPT_LINES = 60
-_PAUSE_S = 2.0
+_LOCK_PAUSE_S = 2.0
 _COMMAND_LENGTH = 100  # of the holder of a lock, characters: the beginning names the program
 
 _ENVIRONMENT = {
@@ -55,6 +59,10 @@ _KINDS = (
 )
 _HOLDER = re.compile(r"(?:held by process|by another process with pid) (\d+)")
 _INTERESTING = re.compile(r"^(?:E:|W:|dpkg: error|dpkg: unrecoverable| *subprocess )|No space left")
+_PURGE_S = 60
+_NETWORK_TRIES = 3
+_NETWORK_PAUSE_S = 5
+_CONFIGURE = "dpkg --configure -a: "
 
 
 class AptResult(NamedTuple):
@@ -123,7 +131,7 @@ def _patiently(once: Callable[[], AptResult], report: EventReporter) -> AptResul
         if text != reported:
             report.progress(None, f"waiting: {text}")
         reported = text
-        time.sleep(_PAUSE_S)
+        time.sleep(_LOCK_PAUSE_S)
 
 
 def _once(argv: list[str], report: EventReporter, status: bool = True) -> AptResult:
@@ -177,3 +185,124 @@ def _limited(report: EventReporter) -> Callable[[str], None]:
             report.progress(None, text)
 
     return say
+
+
+def install(
+    names: Sequence[str], fresh_lists: bool, removes: Collection[str], report: EventReporter
+) -> TransactionResult:
+    """Install in one transaction, starting no service that does not run yet.
+
+    `removes`: what may go for it; where apt would remove anything else, nothing is done. `fresh_lists`: sources
+    changed, so read them again first. Network failures are tried again, bad signatures never.
+    """
+    with service_starts.held():
+        error = _finish_interrupted(report)
+        if error:
+            return TransactionResult(frozenset(), error)
+        return _install(list(names), fresh_lists or not _lists_there(), frozenset(removes), report)
+
+
+def purge(names: Sequence[str], report: EventReporter) -> frozenset[str]:
+    """Remove packages and their configuration; those that are gone now. NodeError where others would have to go too."""
+    known = dpkg.known(names)
+    if not known:
+        return frozenset()
+    error = _finish_interrupted(report)
+    if error:
+        raise NodeError(error)
+    plan = commands.succeed(["apt-get", "-s", "-q", "purge", "--", *known], _PURGE_S)
+    others = sorted(apt_simulation.leaving(plan) - set(known))
+    if others:
+        raise NodeError(
+            f"purging {', '.join(known)} would also remove {', '.join(others)}: nothing was purged; do it by hand"
+        )
+    end = run("purge", ["--", *known], report)
+    if end.rc != 0:
+        raise NodeError(f"apt-get purge: {essence(end.output)}")
+    return frozenset(known)
+
+
+def _install(names: list[str], refresh: bool, removes: frozenset[str], report: EventReporter) -> TransactionResult:
+    unknown: frozenset[str] = frozenset()
+    failures, refreshed, forbidden, trouble = 0, False, False, ""
+    while names:
+        if refresh:
+            trouble, refresh, refreshed = _update(report), False, True
+        goes = apt_simulation.install(names) if removes or forbidden else None
+        if goes and goes - removes:
+            return TransactionResult(unknown, _would_go(names, goes - removes))
+        disk_space.check_packages(names)
+        end = run("install", ["--no-install-recommends", *([] if goes else ["--no-remove"]), "--", *names], report)
+        if end.rc == 0:  # of what no source has, the reason may be a source that was not believed
+            return TransactionResult(unknown, trouble or None if unknown else None)
+        failure = kind(end.output)
+        lacking = apt_simulation.unknown(end.output) & set(names)
+        if apt_simulation.refused(end.output) and not forbidden:
+            forbidden = True  # once more, to name what would go
+        elif not refreshed and (failure in ("unknown", "stale") or any(apt_files.damaged())):
+            refresh = True
+        elif lacking:
+            unknown, names = unknown | lacking, [name for name in names if name not in lacking]
+        elif failure == "network" and failures < _NETWORK_TRIES - 1:
+            failures += 1
+            report.progress(None, f"cannot fetch packages, trying again ({failures}/{_NETWORK_TRIES - 1})")
+            time.sleep(_NETWORK_PAUSE_S * failures)
+        else:
+            error = f"apt-get install: {essence(end.output)}"
+            return TransactionResult(unknown, f"{error}\nand before it, {trouble}" if trouble else error)
+    return TransactionResult(unknown, trouble or None)
+
+
+def _would_go(names: Sequence[str], others: Collection[str]) -> str:
+    return (
+        f"apt would remove {', '.join(sorted(others))} to install {' '.join(names)}, which was not in the plan: "
+        "nothing was installed; plan again to see it, and apply if you agree"
+    )
+
+
+def _update(report: EventReporter) -> str:
+    """Read the package lists again; what went wrong (it may not matter), or nothing."""
+    gone = apt_files.drop_damaged()
+    if gone:
+        report.progress(None, f"package lists are damaged, fetching them again: {' '.join(gone)}")
+    for attempt in range(_NETWORK_TRIES):
+        end = run("update", [], report)
+        failure = kind(end.output)
+        if failure != "network" or attempt == _NETWORK_TRIES - 1:
+            break
+        time.sleep(_NETWORK_PAUSE_S)
+    bad = end.rc != 0 or failure in ("network", "signature")  # apt calls some failures warnings and returns 0
+    return f"apt-get update: {essence(end.output)}" if bad else ""
+
+
+def _finish_interrupted(report: EventReporter) -> str | None:
+    """Finish what an interrupted dpkg left; why that is not possible, or None.
+
+    A package whose configuration fails stops no other: apt reports it, and installs the rest.
+    """
+    if dpkg.was_interrupted():
+        report.progress(None, "dpkg was interrupted: dpkg --configure -a")
+        end = configure(report)  # also takes in what dpkg had yet to write down, whatever its exit status
+        if end.rc != 0 and kind(end.output) == "lock":
+            return _CONFIGURE + essence(end.output)
+    names = dpkg.half_unpacked()
+    return _unpack_again(names, report) if names else None
+
+
+def _unpack_again(names: Sequence[str], report: EventReporter) -> str | None:
+    """Reinstall packages whose unpacking was cut off, since nothing else makes them whole; why not, or None."""
+    what = f"apt-get install --reinstall {' '.join(names)}"
+    report.progress(None, f"dpkg was interrupted while it unpacked: {what}")
+    arguments = ["--reinstall", "--fix-broken", "--no-remove", "--no-install-recommends", "--", *names]
+    end = run("install", arguments, report)
+    if end.rc != 0:  # the archive of that version may be gone, or the lists
+        trouble = _update(report)
+        end = run("install", arguments, report)
+        if end.rc != 0:
+            return "\n".join(filter(None, [f"{what}: {essence(end.output)}", trouble]))
+    end = configure(report)
+    return None if end.rc == 0 else _CONFIGURE + essence(end.output)
+
+
+def _lists_there() -> bool:
+    return any(apt_files.LISTS.glob("*_Packages*"))
