@@ -1,4 +1,4 @@
-"""apt's files: package sources, pins and package lists.
+"""apt's files: package sources, pins, proxies and package lists.
 
 Formats: sources.list(5) with one line for each source, and deb822 stanzas; apt_preferences(5);
 https://wiki.debian.org/DebianRepository/Format.
@@ -35,6 +35,7 @@ _PIN_FIELD = re.compile(r"(Package|Pin-Priority):(.*)", re.IGNORECASE)
 _PIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # of a resource; with a dot in it apt might pass it over
 _PIN = re.compile(r"(?:version|release|origin) \S.*")
 _PACKAGE = re.compile(r"\S+")
+_PROXY = re.compile(r"(?:https?://)?(?:[^\s/@]*@)?([^\s/:]+)(?::(\d+))?")  # the whole value of a setting
 _CHUNK = 1 << 20
 _SIGNED = "-----BEGIN PGP SIGNED MESSAGE-----", "-----END PGP SIGNATURE-----"
 
@@ -152,6 +153,18 @@ def pins_of(path: Path, text: str) -> Iterator[NegativePin]:
             if re.fullmatch(r"-\d+", priority):
                 yield NegativePin(path, first, line, number - 1, tuple(packages.split()), int(priority))
             first, packages, line, priority = 0, "", 0, ""
+
+
+def proxies(file: Path, folder: Path) -> Iterator[tuple[Path, int, str]]:
+    """Return file, line and `host:port` of each proxy in apt's configuration."""
+    for path in (file, *sorted(folder.glob("*"))):
+        if path.is_file():
+            for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), start=1):
+                name, _, value = line.partition('"')
+                is_proxy = "proxy" in name.lower() and not name.lstrip().startswith(("//", "#"))
+                match = _PROXY.match(value.partition('"')[0]) if is_proxy else None
+                if match:
+                    yield path, number, ":".join(filter(None, match.groups()))
 
 
 def drop_damaged(folder: Path = LISTS) -> list[str]:

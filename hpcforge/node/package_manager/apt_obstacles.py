@@ -44,7 +44,6 @@ _FAILED = re.compile(r"^Err:\d+ ([^\n]*)\n  ([^\n]*)$", re.MULTILINE)
 _UNSIGNED = re.compile(r"^E: The repository '([^'\n]*)' ([^\n]*)$", re.MULTILINE)
 _TARGET = re.compile(r"^Acquire::IndexTargets::(deb(?:-src)?::[^:\s]+) ", re.MULTILINE)
 _STATUS = re.compile(r"\d{3} ")
-_PROXY = re.compile(r"(?:https?://)?(?:[^\s/@]*@)?([^\s/:]+)(?::(\d+))?")  # the whole value of a setting
 
 
 def search_packages(host: Inspection) -> Iterator[Conflict | str]:
@@ -283,14 +282,8 @@ def _unread(host: Inspection, here: Sequence[SourceEntry], lacking: set[str], fo
     settings = folder / "apt.conf"
     settings.write_text(_NO_HOOKS)
     (folder / "lists/partial").mkdir(parents=True)
-    private = (
-        "-o",
-        f"Dir::State::lists={folder}/lists",
-        "-o",
-        "Dir::Cache::pkgcache=",
-        "-o",
-        "Dir::Cache::srcpkgcache=",
-    )
+    places = (f"Dir::State::lists={folder}/lists", "Dir::Cache::pkgcache=", "Dir::Cache::srcpkgcache=")
+    private = [word for place in places for word in ("-o", place)]
     update = ["apt-get", "-q", "-c", str(settings), *private, *_IMPATIENT]
     targets = set(_TARGET.findall(commands.run(["apt-config", "dump"], _LIMIT_S).stdout))
     failures = _failures(here, _apt([*update, *_targets_off(targets), "update"]))
@@ -339,7 +332,7 @@ def _conflicts(role: str, failures: Sequence[SourceFailure], why: str) -> Collec
 
 def _conflict(role: str, failure: SourceFailure, why: str) -> Conflict:
     """Return the conflict of a source, or of the proxy that does not let apt reach it."""
-    for path, number, place in proxies(*_CONFIGURATION):
+    for path, number, place in apt_files.proxies(*_CONFIGURATION):
         # A status of HTTP is the answer of a proxy that works.
         if place.partition(":")[0] in failure.error and not _STATUS.match(failure.error):
             text = f"line {number} sends apt to the proxy {place}: {failure.error}"
@@ -348,18 +341,6 @@ def _conflict(role: str, failure: SourceFailure, why: str) -> Conflict:
     return Conflict(
         role, "package source", str(entry), f"{plain(' '.join(entry.uris))}: {failure.error}; {why}", (entry.disable,)
     )
-
-
-def proxies(file: Path, folder: Path) -> Iterator[tuple[Path, int, str]]:
-    """Return file, line and `host:port` of each proxy in apt's configuration."""
-    for path in (file, *sorted(folder.glob("*"))):
-        if path.is_file():
-            for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), start=1):
-                name, _, value = line.partition('"')
-                is_proxy = "proxy" in name.lower() and not name.lstrip().startswith(("//", "#"))
-                match = _PROXY.match(value.partition('"')[0]) if is_proxy else None
-                if match:
-                    yield path, number, ":".join(filter(None, match.groups()))
 
 
 SUBJECTS = {"packages": search_packages, "package_sources": search_sources}

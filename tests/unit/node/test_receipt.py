@@ -236,3 +236,36 @@ def test_kinds_that_are_not_known_here_are_left_to_who_knows_them(folder):
     (folder / "receipt.json").write_text(json.dumps(document))
     with pytest.raises(NodeError, match="another hpcforge, which added quotas"):
         receipt.load_for_change(folder)
+
+
+RECORDED = Path(__file__).parent / "receipts/schema_3.json"  # by hpcforge before package managers had a seam
+OF_APT = {
+    "role": "driver",
+    "packages": ["munge", "jq"],
+    "sources": [
+        {
+            "name": "hpcforge-record",
+            "uris": ["https://repo.example.org/debian"],
+            "suites": ["bookworm"],
+            "components": ["main"],
+            "architectures": ["amd64"],
+            "signed_by": "/usr/share/keyrings/example.gpg",
+        }
+    ],
+    "pins": [{"name": "hpcforge-record", "packages": ["munge"], "pin": "version 0.5*", "priority": 600}],
+    "holds": [{"name": "munge"}],
+    "files": [],
+    "owns": {"on_remove": "purge"},
+}
+
+
+def test_a_receipt_of_packages_sources_pins_and_holds_is_the_same_as_before(folder):
+    folder.mkdir()
+    (folder / "receipt.json").write_bytes(RECORDED.read_bytes())
+    before = receipt.load(folder)
+    assert before.trouble is None
+    owned = ownership.written(ownership.intend(receipt.EMPTY, [OF_APT], ["munge", "jq"]), [OF_APT])
+    assert owned.roles == before.roles
+    again = folder.with_name("again")
+    receipt.save(owned, again)
+    assert (again / "receipt.json").read_bytes() == RECORDED.read_bytes()

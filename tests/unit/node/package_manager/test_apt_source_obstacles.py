@@ -126,5 +126,5 @@ def test_a_proxy_that_answers_is_not_blamed_for_a_source(root):
 )
 def test_proxies_of_apts_settings(tmp_path, text, found):
     (tmp_path / "10proxy").write_text(text)
-    read = list(apt_obstacles.proxies(Path("/nonexistent"), tmp_path))
+    read = list(apt_files.proxies(Path("/nonexistent"), tmp_path))
     assert [(line, place) for _, line, place in read] == found

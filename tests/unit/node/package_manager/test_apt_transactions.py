@@ -63,7 +63,7 @@ def test_a_lock_is_waited_for_and_who_holds_it_is_said_once(monkeypatch, report,
 def test_a_lock_is_waited_for_with_an_end(monkeypatch, report):
     now = iter(range(0, 10_000, 100))
     monkeypatch.setattr(
-        apt_transactions, "_once", lambda argv, report: transactions.AptResult(100, tuple(RECORDED["lock"]))
+        transactions, "_once", lambda argv, report: transactions.AptResult(100, tuple(RECORDED["lock"]))
     )
     monkeypatch.setattr(transactions.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(transactions.time, "sleep", lambda seconds: None)
