@@ -24,11 +24,11 @@ from hpcforge.node.verbs import VERBS, Verb
 _ROOT = Path(__file__).parent.parent.parent
 _PACKAGE = "hpcforge.node."
 _FORMS = "hpcforge.node.schemas"
-# Packages whose modules are imported by names in a table.
-_TABLES = {
-    "hpcforge.node.kinds": tuple(KINDS),
-    "hpcforge.node.obstacles": tuple(subject for subject in SUBJECTS if subject not in OF_PACKAGES),
-    "hpcforge.node.package_manager": tuple(PACKAGE_MANAGERS),
+# Modules that are imported by their names in a table, by the import from which they follow.
+_ROWS = {
+    "hpcforge.node.kinds.handler": [f"hpcforge.node.kinds.{kind}" for kind in KINDS],
+    "hpcforge.node.obstacles": [f"hpcforge.node.obstacles.{name}" for name in SUBJECTS if name not in OF_PACKAGES],
+    "hpcforge.node.package_manager": [f"hpcforge.node.package_manager.{name}" for name in PACKAGE_MANAGERS],
 }
 # Of a package without code of its own, the loader makes an empty one.
 _EMPTY = "hpcforge.node"
@@ -95,12 +95,13 @@ def _source(module: str) -> str:
 
 @cache
 def _imports(module: str) -> frozenset[str]:
-    """Return the modules that one imports, at once or within a function; of a table, those of all its rows."""
+    """Return the modules that one imports, at once or within a function, and those of the tables that it uses."""
     if module == _FORMS:
         return frozenset()  # it travels as JSON
-    imported = {f"{module}.{name}" for name in _TABLES.get(module, ())}
+    imported = set()
     for package, names in _IMPORT.findall(_FOR_TYPES.sub("", _source(module))):
-        imported |= {package, *(f"{package}.{name}" for name in re.findall(r"\w+", names))}
+        of_package = [f"{package}.{name}" for name in re.findall(r"\w+", names)]
+        imported |= {package, *of_package, *(row for name in of_package for row in _ROWS.get(name, ()))}
     # What main imports for a verb that lasts is left out; other modules that it may need stand in its table.
     ignored = {_EMPTY, *((_PACKAGE + "detached",) if module == _PACKAGE + "main" else ())}
     return frozenset(name for name in imported - ignored if _file(name).is_file())

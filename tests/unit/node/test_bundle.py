@@ -74,6 +74,19 @@ def test_each_module_that_is_sent_for_a_verb_can_be_imported_there(verb: str) ->
     assert (end.returncode, end.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("verb", sorted({verb for verb, _ in VERBS}))
+def test_a_table_travels_with_the_modules_that_use_it(verb: str) -> None:
+    texts = {name: text for name, text in bundle.needed(verb).items() if name not in TABLES}
+    for table, call in {
+        "kinds": "handler(",
+        "obstacles": "obstacles.search(",
+        "package_manager": "package_manager.of_node(",
+    }.items():
+        if any(call in text for text in texts.values()):
+            name = f"hpcforge.node.{table}"
+            assert {f"{name}.{row}" for row in TABLES[name]} <= bundle.needed(verb).keys()
+
+
 class Unannotated(ast.NodeTransformer):
     """The same functions without the types of their arguments and results."""
 
