@@ -11,7 +11,6 @@ from hpcforge.cli.options import DesignTable
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.blueprint_design import designed
 from hpcforge.cluster.design import Design, to_json
-from hpcforge.design.facility.training import TrainingRun
 from hpcforge.errors import UsageError
 from hpcforge.report import design_csv, design_text, printing
 
@@ -25,15 +24,12 @@ def design(
     labels: Path | None,
     svg: str | None,
     csv: DesignTable | None,
-    train: list[str] | None,
-    price_per_kwh: float | None,
 ) -> int:
     """Run `hpcforge design`. Returns the exit status."""
-    runs = [_run(text, price_per_kwh) for text in train or ()]
     if as_json + (csv is not None) + (svg is not None) > 1:
         raise UsageError("--json, --csv and --svg all write to standard output", "use one of them at a time")
     loaded = load(blueprint, inventory)
-    whole = None if csv in ("cables", "ports") and html is None else designed(loaded, str(loaded.blueprint_path), runs)
+    whole = None if csv in ("cables", "ports") and html is None else designed(loaded, str(loaded.blueprint_path))
     if html is not None and whole is not None:
         from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for
 
@@ -85,14 +81,3 @@ def _drawing(loaded: Loaded, whole: Design, svg: str) -> str:
         return fabric_svg.drawing(fabrics[name])
     hint = "--svg rack:NAME, with a rack of site.racks, or fabric:NAME, with one of `fabrics`"
     raise UsageError(f"there is no {svg} to draw", hint)
-
-
-def _run(text: str, price_per_kwh: float | None) -> TrainingRun:
-    """Read `70e9:2e12:0.4`."""
-    try:
-        parameters, tokens, utilisation = map(float, text.split(":"))
-    except ValueError:
-        parameters = tokens = utilisation = 0.0
-    if not (0 < parameters < 1e18 and 0 < tokens < 1e21 and 0 < utilisation <= 1):
-        raise UsageError(f"invalid training run: {text!r}", "parameters:tokens:utilisation, as in 70e9:2e12:0.4")
-    return TrainingRun(parameters, tokens, utilisation, price_per_kwh)

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter
 
 from hpcforge.design.fabric.design import FabricDesign
-from hpcforge.design.facility.design import FacilityDesign, Remark, Training, about
+from hpcforge.design.facility.design import FacilityDesign, Remark, about
 from hpcforge.design.storage.design import FileSystemDesign
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,6 @@ class Design(FacilityDesign):
 
     fabrics: Annotated[tuple[FabricDesign, ...], about("Fabrics: switches, cables, and what they carry.")]
     storage: Annotated[tuple[FileSystemDesign, ...], about("File systems that nodes serve.")]
-    training: Annotated[tuple[Training, ...], about("Requested training runs.")]
     diagnostics: Annotated[tuple[Remark, ...], about("What rules say.")]
 
 

@@ -396,7 +396,6 @@ def environment() -> Environment:
         "tons": words.tons,
         "thousands": "{:,}".format,
         "share": words.share,
-        "magnitude": words.magnitude,
         "names": words.names,
         "counted": plural,
         "marked": _marked,

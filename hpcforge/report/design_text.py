@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.design import FabricDesign
-from hpcforge.design.facility.design import PartPower, RackDesign, Remark, Training, UpsDesign
+from hpcforge.design.facility.design import PartPower, RackDesign, Remark, UpsDesign
 from hpcforge.design.facility.units import kw
 from hpcforge.report.design_words import (
     cables_said,
@@ -95,7 +95,6 @@ def summary(design: Design, columns: int | None = None) -> str:
         _section("Fabrics", fabrics(design.fabrics, columns)),
         _section("Storage", storage(design.storage, columns)),
         _section("Bill of materials", _bom(design, columns)),
-        *map(_training, design.training),
         *_remarks(design.diagnostics),
         _verdict(design.diagnostics),
     ]
@@ -199,17 +198,6 @@ def _cells(rack: RackDesign, survive: str) -> tuple[str, ...]:
 def _bom(design: Design, columns: int | None) -> str:
     rows = [[f"{b.count:,}", b.kind, b.model, "included" if b.included else "", b.description] for b in design.bom]
     return table(("count", "kind", "model", "", ""), rows, "  ", columns) if rows else ""
-
-
-def _training(training: Training) -> str:
-    energy = "energy not known: no pue is given" if training.energy_kwh is None else f"{training.energy_kwh:,.0f} kWh"
-    cost = "" if training.energy_cost is None else f", which cost {training.energy_cost:,.0f}"
-    return (
-        f"Training {training.parameters:.3g} parameters on {training.tokens:.3g} tokens\n"
-        f"  {training.days:,.1f} days on {plural(training.gpus, 'GPU')} at {training.utilisation:.0%} of "
-        f"{training.peak_tflops:,.0f} TFLOPS"
-        f"; {energy}{cost}\n  = {training.formula}\n"
-    )
 
 
 def _remarks(remarks: tuple[Remark, ...]) -> Iterator[str]:

@@ -56,14 +56,6 @@ def share(part: float, limit: float | None) -> str:
     return f"{100 * part / limit:,.0f} %" if limit else ""
 
 
-def magnitude(value: float) -> str:
-    """A large count: `70 billion`."""
-    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        if value >= size:
-            return f"{plain(value / size)} {word}"
-    return plain(value)
-
-
 def one_lost(design: Design) -> str:
     """What was asked and found of the loss of a feed: `any one may be lost` only where all of it was checked."""
     if design.power.survive == "none":

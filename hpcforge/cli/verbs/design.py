@@ -37,18 +37,6 @@ def design(
         options.DesignTable | None,
         typer.Option("--csv", help="Print a table: PDU power, bill of materials, cables or switch ports."),
     ] = None,
-    train: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--train",
-            help="Estimate a training run: parameters, tokens and the fraction of peak speed. Repeatable.",
-            metavar="N:D:PART",
-            show_default=False,
-        ),
-    ] = None,
-    price_per_kwh: Annotated[
-        float | None, typer.Option(help="Price of a kWh, for the cost of a training run.", min=0, show_default=False)
-    ] = None,
 ) -> int:
     """Compute racks, power, cooling, fabrics and cables; check rules.
 
@@ -64,6 +52,4 @@ def design(
         labels=labels,
         svg=svg,
         csv=csv,
-        train=train,
-        price_per_kwh=price_per_kwh,
     )

@@ -199,24 +199,6 @@ class BomLine:
 
 
 @dataclass(frozen=True)
-class Training:
-    """How long one training run takes, by 6 N D floating-point operations, and the energy it takes."""
-
-    parameters: Annotated[float, about("Parameters of the model, N.")]
-    tokens: Annotated[float, about("Tokens it is trained on, D.")]
-    utilisation: Annotated[float, about("Part of the peak that is reached.")]
-    gpus: Annotated[int, about("GPUs of all workers.")]
-    peak_tflops: Annotated[float, about("BF16 peak without sparsity of all GPUs together, TFLOPS.")]
-    operations: Annotated[float, about("Floating-point operations, 6 N D.")]
-    days: Annotated[float, about("How long it takes, days.")]
-    energy_kwh: Annotated[
-        float | None, about("The site's total_w for all of that time, kWh: an upper bound; null: not known.")
-    ]
-    energy_cost: Annotated[float | None, about("Cost in the currency of the price that was given; null: none was.")]
-    formula: Annotated[str, about("The formula, in words.")]
-
-
-@dataclass(frozen=True)
 class FacilityDesign:
     """What stands in racks, and what it needs."""
 

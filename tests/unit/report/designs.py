@@ -26,7 +26,6 @@ from hpcforge.design.facility.design import (
     Power,
     RackDesign,
     Remark,
-    Training,
     UpsDesign,
 )
 from hpcforge.design.storage.design import DriveLot, FileSystemDesign, Throughput
@@ -97,8 +96,6 @@ def _site(name: str, racks: tuple[RackDesign, ...], row: tuple[str, ...]) -> Des
     feeds = tuple(_feed(feed, racks) for feed in "ABC")
     nodes = sum(position.model == "dgx-h100" for rack in racks for position in rack.elevation)
     total_w = diverse_w * 1.35
-    operations = 6 * 70e9 * 2e12
-    days = operations / (8 * max(nodes, 1) * 989e12 * 0.4) / 86400
     return Design(
         name=name,
         blueprint=f"blueprints/{name}.yaml",
@@ -128,11 +125,6 @@ def _site(name: str, racks: tuple[RackDesign, ...], row: tuple[str, ...]) -> Des
         ),
         fabrics=(),
         storage=(),
-        training=(
-            Training(70e9, 2e12, 0.4, 8 * nodes, 8 * nodes * 989, operations, days, days * 24 * total_w / 1e3,
-                     days * 24 * total_w / 1e3 * 0.2,
-                     "days = 6 x 70e9 parameters x 2e12 tokens / (256 GPUs x 989 TFLOPS x 0.4 x 86,400 s)"),
-        ),
         diagnostics=(
             Remark("POWER-007", "warning", "Feed C has no UPS", None, "give feed C a UPS, or accept that jobs stop",
                    f"blueprints/{name}.yaml", 23, 5),
@@ -206,7 +198,7 @@ def unlike() -> Design:
 
 def without_site() -> Design:
     """A blueprint that describes no room."""
-    return replace(_site("lab", (), ()), has_site=False, feeds=(), diagnostics=(), training=())
+    return replace(_site("lab", (), ()), has_site=False, feeds=(), diagnostics=())
 
 
 def hostile_fabric() -> Cabled:

@@ -12,7 +12,7 @@ import pytest
 
 from hpcforge.cluster.design import Design, json_schema, to_json
 from hpcforge.report import design_html, design_text
-from tests.unit.design.facility.designs import CASES, ROOT, RUN, SHIPPED, altered, design_of, shipped
+from tests.unit.design.facility.designs import CASES, ROOT, SHIPPED, altered, design_of, shipped
 
 GOLDEN = Path(__file__).parent / "golden"
 EVERY = [*(shipped(name) for name in SHIPPED), *sorted(CASES.glob("*.yaml"))]
@@ -20,7 +20,7 @@ EVERY = [*(shipped(name) for name in SHIPPED), *sorted(CASES.glob("*.yaml"))]
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_golden(name: str, golden: Callable[[Path, str], None]) -> None:
-    design = design_of(shipped(name), RUN)
+    design = design_of(shipped(name))
     remarks = tuple(replace(remark, file=f"{name}.yaml") for remark in design.diagnostics)
     design = replace(design, diagnostics=remarks)
     golden(GOLDEN / f"{name}.json", json.dumps(to_json(design), indent=1) + "\n")
@@ -117,7 +117,7 @@ def test_diversity_counts_for_feeds_and_site_only(tmp_path: Path) -> None:
 
 def test_the_contract_of_json() -> None:
     data = to_json(design_of(shipped("dgx-h100-unit")))
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert set(data["power"]) >= {"it_w", "total_w"}
     assert set(data["feeds"][0]) >= {"name", "load_w", "limit_w", "load_w_one_lost"}
     assert set(data["racks"][0]) >= {"name", "power_w", "heat_btu_h", "weight_kg", "used_u", "free_u"}
@@ -132,7 +132,7 @@ def test_the_published_schema_is_current(golden: Callable[[Path, str], None]) ->
 
 
 def test_every_field_of_a_design_is_described_with_its_unit() -> None:
-    units = {"_w": " W", "_a": " A", "_kg": "kg", "_btu_h": "BTU/h", "_m3_h": "m3/h", "_kwh": "kWh", "_k": " K"}
+    units = {"_w": " W", "_a": " A", "_kg": "kg", "_btu_h": "BTU/h", "_m3_h": "m3/h", "_k": " K"}
     for section in (json_schema(), *json_schema()["$defs"].values()):
         for name, field in section["properties"].items():
             assert field.get("description", "").endswith("."), name
@@ -143,7 +143,7 @@ def test_every_field_of_a_design_is_described_with_its_unit() -> None:
 
 def test_what_is_written_is_what_the_schema_says() -> None:
     """Every key of the data is a property of the schema, and every property is there."""
-    schema, data = json_schema(), to_json(design_of(shipped("dgx-h100-unit"), RUN))
+    schema, data = json_schema(), to_json(design_of(shipped("dgx-h100-unit")))
     for section, entry in (
         (schema, data),
         (schema["$defs"]["Power"], data["power"]),
@@ -167,12 +167,6 @@ def test_rehearsals_are_exempt_and_said_so() -> None:
     design = design_of(ROOT / "blueprints" / "rehearsal.yaml")
     assert design.exempt == ("head,w[01-03]",)
     assert {remark.code for remark in design.diagnostics} == {"NODE-009"}
-
-
-def test_training_is_six_n_d() -> None:
-    [run] = design_of(shipped("dgx-h100-unit"), RUN).training
-    assert isclose(run.days, 6 * 70e9 * 2e12 / (256 * 989e12 * 0.4) / 86_400)
-    assert run.energy_kwh and run.energy_cost and isclose(run.energy_cost, 0.2 * run.energy_kwh)
 
 
 def test_delta_lines_carry_two_loads(tmp_path: Path) -> None:

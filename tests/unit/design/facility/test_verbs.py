@@ -72,13 +72,6 @@ def test_one_thing_on_stdout_at_a_time() -> None:
     assert (result.returncode, result.stdout) == (3, "")
 
 
-@pytest.mark.parametrize("run", ["70e9", "a:b:c", "0:1:1", "70e9:2e12:2", "nan:1:0.5", "1e9:inf:0.5"])
-def test_training_runs_that_are_none(run: str) -> None:
-    result = hpcforge("design", str(shipped("two-node-lab")), "--train", run)
-    assert result.returncode == 3
-    assert "as in 70e9:2e12:0.4" in result.stderr
-
-
 def test_page_and_elevation(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     result = hpcforge("design", str(shipped("two-node-lab")), "--html", str(page), "--svg", "rack:r1")
