@@ -21,7 +21,6 @@ def design(
     inventory: Path | None,
     as_json: bool,
     html: Path | None,
-    labels: Path | None,
     svg: str | None,
     csv: DesignTable | None,
 ) -> int:
@@ -34,20 +33,10 @@ def design(
         from hpcforge.report import design_html  # noqa: PLC0415 - pages are large, and seldom asked for
 
         printing.page(html, design_html.page(whole, loaded.cables))
-    if labels is not None:
-        _write_labels(loaded, labels)
     data = as_json or csv is not None or svg is not None
     for text in _results(loaded, whole, as_json, csv, svg):
         printing.result(text, None if data else "design")
     return Exit.INVALID if any(remark.severity == "error" for remark in loaded.remarks) else Exit.DONE
-
-
-def _write_labels(loaded: Loaded, file: Path) -> None:
-    from hpcforge.report import fabric_labels  # noqa: PLC0415
-
-    if not loaded.cables:
-        raise UsageError("there are no cables to label", "the blueprint has no fabric that can be built")
-    printing.page(file, "".join(fabric_labels.sheet(loaded.blueprint.name, loaded.cables)))
 
 
 def _results(

@@ -25,10 +25,6 @@ def design(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write the design as one self-contained HTML page.", metavar="FILE")
     ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option("--labels", help="Write a printable page of labels, two for each cable.", metavar="FILE"),
-    ] = None,
     svg: Annotated[
         str | None,
         typer.Option("--svg", help="Print a drawing of one rack or one fabric.", metavar="rack:NAME|fabric:NAME"),
@@ -49,7 +45,6 @@ def design(
         inventory=inventory,
         as_json=as_json,
         html=html,
-        labels=labels,
         svg=svg,
         csv=csv,
     )

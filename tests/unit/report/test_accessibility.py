@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.report import design_html, fabric_labels
+from hpcforge.report import design_html
 from hpcforge.report.acceptance import acceptance_report
 from hpcforge.report.acceptance_html import acceptance_page
 from hpcforge.report.verification_html import verification_page
@@ -25,10 +25,9 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None and not os.environ.get("CI"), reason="chromium is not installed (Debian: apt-get install chromium)"
 )
 
-PAGES = ("design", "fabric", "labels", "not_accepted", "verification", "status", "live")
+PAGES = ("design", "fabric", "not_accepted", "verification", "status", "live")
 WIDTHS = (390, 1280, 2560)
 SCHEMES = {"light": ("1", 390), "dark": ("0", 1280)}  # Chromium's number, and how wide the frame is that axe reads
-DRAWN_LIGHT = {"labels"}  # a sheet of paper
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')  # keeps axe out, too
 PLAIN = '<style>[role="group"] { background: none !important }</style>'  # axe judges no colour on a gradient
 CONTROL = """<!DOCTYPE html><html><body><img src="data:,"><p style="color:#ccc;background:#fff">faint</p>
@@ -62,7 +61,6 @@ def made() -> dict[str, str]:
     return {
         "design": design_html.page(designs.unit()),
         "fabric": design_html.page(*fabric),
-        "labels": "".join(fabric_labels.sheet("labels", fabric[1])),
         "not_accepted": acceptance_page(acceptance_report(broken), broken.cluster),
         "verification": verification_page(verifications.report()),
         "status": statuses.page(),
@@ -136,7 +134,7 @@ def test_a_page_is_dark_where_its_reader_wants_that(checked: tuple[str, dict[str
     page = pages[f"{name}-1280"]
     assert page["dark"] == (scheme == "dark")
     red, green, blue = map(int, re.findall(r"\d+", page["background"])[:3])
-    assert (red + green + blue < 200) == (scheme == "dark" and name not in DRAWN_LIGHT)
+    assert (red + green + blue < 200) == (scheme == "dark")
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name != "live"])

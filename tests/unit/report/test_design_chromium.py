@@ -13,7 +13,7 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.cluster.blueprint_design import designed
-from hpcforge.report import design_html, fabric_labels
+from hpcforge.report import design_html
 from hpcforge.report.acceptance import acceptance_report
 from hpcforge.report.acceptance_html import acceptance_page
 from tests.unit.report import acceptances, designs
@@ -26,8 +26,7 @@ pytestmark = pytest.mark.skipif(
 BLUEPRINTS = sorted((Path(__file__).parents[3] / "blueprints").glob("*.yaml"))
 MADE = {"unit": designs.unit, "hostile": designs.hostile, "large": designs.large, "without_site": designs.without_site}
 ACCEPTED = {"accepted": acceptances.whole, "not_accepted": acceptances.broken}
-PAGES = (*MADE, *ACCEPTED, "hostile_fabric", "labels", *(path.name for path in BLUEPRINTS))
-LABELLED = next(path for path in BLUEPRINTS if path.stem == "dgx-h100-site")
+PAGES = (*MADE, *ACCEPTED, "hostile_fabric", *(path.name for path in BLUEPRINTS))
 WIDTHS = (1280, 390)
 CONTROL = """<!DOCTYPE html><html lang="en"><title>all that must be noticed</title><body style="margin:0">
 <svg class="rack" viewBox="0 0 100 50" width="100" height="50"><text x="5" y="20">one</text>
@@ -50,7 +49,6 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
         basis = made()
         pages[name] = acceptance_page(acceptance_report(basis), basis.cluster)
     pages["hostile_fabric"] = design_html.page(*designs.with_hostile_fabric())
-    pages["labels"] = "".join(fabric_labels.sheet("labels", load(LABELLED, judged=False).cables))
     pages |= {path.name: _page(path) for path in BLUEPRINTS}
     frames = [_frame(f"{name}-{width}", text, width) for name, text in pages.items() for width in WIDTHS]
     script = Path(__file__).with_name("measure.js").read_text(encoding="utf-8")

@@ -211,26 +211,6 @@ def test_adapters_are_in_the_bill() -> None:
     assert counts == {("cable", "dac-25g"): 4, ("adapter", "qsa28"): 4}
 
 
-def test_labels_are_two_for_each_cable(tmp_path: Path) -> None:
-    sheet = tmp_path / "labels.html"
-    result = hpcforge("design", str(SITE), "--labels", str(sheet))
-    assert result.returncode == 0
-    text = sheet.read_text(encoding="utf-8")
-    assert text.count("<li>") == 2 * (768 + 74 + 36)
-    assert "<script" not in text
-    first = re.search(r"<li><b>(.*?)</b><p>(.*?)</p><p>to (.*?)</p>", text)
-    assert first
-    assert f"<b>{first[1]}</b><p>{first[3]}</p><p>to {first[2]}</p>" in text
-
-
-def test_labels_without_a_fabric_are_refused(tmp_path: Path) -> None:
-    result = hpcforge(
-        "design", str(ROOT / "blueprints" / "two-node-lab.yaml"), "--labels", str(tmp_path / "labels.html")
-    )
-    assert result.returncode == 3
-    assert not (tmp_path / "labels.html").exists()
-
-
 def test_a_fabric_as_a_file_is_well_formed_svg() -> None:
     result = hpcforge("design", str(SITE), "--svg", "fabric:compute")
     svg = ET.fromstring(result.stdout)
