@@ -116,8 +116,7 @@ test-monitoring: host-test develop
 test-nvidia: host-test develop
 	$(BIN)/python -m pytest -s tests/stories/nvidia/test_stubs.py tests/stories/nvidia/test_rollout.py tests/stories/jobs/test_compilers.py --nvidia
 
-# Storage that nodes really share: minutes, for GlusterFS of the site's and of ours, an object server and many applies. docs/operations.md has
-# what it last printed.
+# examples/ on nodes: minutes, for GlusterFS of the site and of nodes, an object server and many applies.
 test-shared-storage: host-test develop
 	$(BIN)/python -m pytest -s tests/stories/storage/test_shared_storage.py tests/stories/storage/test_served_glusterfs.py --shared-storage
 

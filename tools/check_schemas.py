@@ -24,7 +24,7 @@ SHIPPED = {
     "blueprint": ("blueprints/*.yaml", "tests/unit/blueprint/cases/valid*.yaml"),
     "inventory": ("inventory/*.yaml",),
     "smoke-test": ("smoke_tests/*/test.yaml",),
-    "role": ("roles/*/role.yaml", "blueprints/campus_roles/*/role.yaml"),
+    "role": ("roles/*/role.yaml", "examples/*/roles/*/role.yaml", "blueprints/campus_roles/*/role.yaml"),
 }
 DESIGNED = ("air-cooled-16", "campus", "dgx-h100-unit", "roce-pair-16")
 

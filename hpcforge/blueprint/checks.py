@@ -83,7 +83,7 @@ def _private_tmp(draft: Draft, declared: NamedNodes, folder: str) -> Findings:
                 message = f"jobs cannot have a private /tmp below `{folder}`: `storage.{name}` is there"
                 yield Finding(loc, message, f"choose a folder of it, as {file_system.mount}/jobs")
             continue
-        of_worker = file_system.path if {*file_system.keepers} & {*declared.with_function("worker")} else None
+        of_worker = file_system.path if file_system.server in declared.with_function("worker") else None
         path = next((path for path in (file_system.mount, of_worker) if path and _meet(folder, path)), None)
         if path:
             message = f"jobs cannot have a private /tmp below `{folder}`: nodes share `{path}` of `storage.{name}`"

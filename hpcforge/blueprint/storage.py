@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
 
@@ -48,23 +47,10 @@ class FileSystemSection(Section):
     kind: Annotated[v.SectionName, v.OfCatalog("file_systems")] = Field(
         description="Kind of file system, such as nfs or lustre; the catalog lists the kinds."
     )
-    server: v.NodeHostlist | None = Field(
-        None,
-        description="The node that serves the files; several nodes, such as stor[01-02], for kinds that support it.",
-    )
-    replicas: Annotated[Literal[1, 2, 3], BeforeValidator(v.whole)] | None = Field(
-        None,
-        description="Number of servers that store each file: with 2 and stor[01-04], the first two store the "
-        "same files.",
-    )
-    arbiter: v.NodeName | None = Field(
-        None,
-        description="With 2 `replicas`, a node that stores only names of files. With it any server may be down, and "
-        "no file gets two versions.",
-    )
+    server: v.NodeName | None = Field(None, description="The node that serves the files.")
     path: Folder | None = Field(
         None,
-        description="The folder on `server` and on `arbiter`. All users may create files there and delete their own, "
+        description="The folder on `server`. All users may create files there and delete their own, "
         "as in /tmp; with `homes`, each user only in the own home.",
     )
     network: v.SectionName | None = Field(
@@ -110,14 +96,3 @@ class FileSystemSection(Section):
         "all nodes.",
     )
     needs: StorageNeedsSection | None = Field(None, description="Required capacity and speed.")
-
-    @property
-    def servers(self) -> tuple[str, ...]:
-        """The nodes of `server`, in their order."""
-        return hostlist.expand(self.server) if self.server else ()
-
-    @property
-    def keepers(self) -> tuple[str, ...]:
-        """The nodes that have something of it at `path`."""
-        others = (self.arbiter,) if self.arbiter and self.arbiter not in self.servers else ()
-        return (*self.servers, *others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
@@ -37,7 +37,7 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
     """Yield what is wrong with servers, with the nodes that mount, and with the places that are mounted or served."""
     systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
     mounts: list[tuple[str, str, frozenset[str] | None]] = []
-    served: list[tuple[str, tuple[str, ...], str]] = []
+    served: list[tuple[str, str, str]] = []
     yield from _homes_said(systems)
     for name, file_system in systems.items():
         loc = ("storage", name)
@@ -48,11 +48,11 @@ def storage_findings(draft: Draft, declared: NamedNodes, reference: Reference) -
         yield from _hides((*loc, "mount"), file_system.mount, "mounted", draft)
         yield from _beside((*loc, "mount"), name, file_system.mount, nodes, mounts)
         mounts.append((name, file_system.mount, nodes))
-        if file_system.path and file_system.keepers:
+        if file_system.path and file_system.server:
             yield from _hides((*loc, "path"), file_system.path, "served", draft)
-            yield from _served(loc, file_system.keepers, file_system.path, served)
-            yield from _at_home(loc, file_system.keepers, file_system.path, file_system.mount, nodes)
-            served.append((name, file_system.keepers, file_system.path))
+            yield from _served(loc, file_system.server, file_system.path, served)
+            yield from _at_home(loc, file_system.server, file_system.path, file_system.mount, nodes)
+            served.append((name, file_system.server, file_system.path))
     yield from _of_volumes(systems, declared, draft)
     yield from _outside_volumes(systems, declared, draft)
 
@@ -68,10 +68,9 @@ def _source(draft: Draft, name: str, file_system: FileSystemSection, reference: 
         hint = "server and path: a node serves it; external: the site serves it; drives: each node's own drives"
         yield Finding(loc, f"`{name}` needs one of `server`, `external` and `drives`, not {many}", hint, key=True)
     elif file_system.server is not None:
-        yield from reference((*loc, "server"), file_system.servers)
-        yield from reference((*loc, "arbiter"), (file_system.arbiter,) if file_system.arbiter else ())
+        yield from reference((*loc, "server"), (file_system.server,))
         if file_system.path is None:
-            hint = f"the folder of {file_system.servers[0]} that has the files, for example path: /srv/{name}"
+            hint = f"the folder of {file_system.server} that has the files, for example path: /srv/{name}"
             yield Finding((*loc, "server"), "`server` without `path`", hint)
     elif file_system.path is not None:
         hint = (
@@ -80,9 +79,6 @@ def _source(draft: Draft, name: str, file_system: FileSystemSection, reference: 
             else "remove it; `mount` is the place on the node"
         )
         yield Finding((*loc, "path"), "`path` is a folder of `server`", hint)
-    for key in () if file_system.server else ("replicas", "arbiter"):
-        if getattr(file_system, key) is not None:
-            yield Finding((*loc, key), f"`{key}` needs several nodes in `server`", "leave it out", key=True)
     yield from _of_drives(loc, file_system)
 
 
@@ -125,7 +121,7 @@ def _network(
             loc, f"`{file_system.network}` {whose}: nodes serve nothing there", "take a network of the nodes' own"
         )
     elif network:
-        yield from _not_on(draft, declared, loc, file_system.network, {*file_system.keepers, *(nodes or ())})
+        yield from _not_on(draft, declared, loc, file_system.network, {file_system.server, *(nodes or ())})
 
 
 def _not_on(draft: Draft, declared: NamedNodes, loc: Loc, network: str, nodes: set[str]) -> Findings:
@@ -228,12 +224,10 @@ def _beside(
             yield Finding(loc, message, "use another mount point")
 
 
-def _at_home(loc: Loc, servers: Sequence[str], path: str, mount: str, nodes: frozenset[str] | None) -> Findings:
+def _at_home(loc: Loc, server: str, path: str, mount: str, nodes: frozenset[str] | None) -> Findings:
     """A server that is to find its own folder at a second place."""
-    both = [server for server in servers if server in (nodes or ())]
-    if both and (_within(path, mount) or _within(mount, path)):
-        verbs = "also mounts it, and has" if len(both) == 1 else "also mount it, and have"
-        message = f"{hostlist.fold(both)} {verbs} it at `{path}`: one folder is inside the other"
+    if server in (nodes or ()) and (_within(path, mount) or _within(mount, path)):
+        message = f"{server} also mounts it, and has it at `{path}`: one folder is inside the other"
         yield Finding((*loc, "mount"), message, f"take other folders, as path: /srv/{loc[1]} and mount: /{loc[1]}")
 
 
@@ -244,26 +238,17 @@ def _of_volumes(systems: Mapping[str, FileSystemSection], declared: NamedNodes, 
         for volume, below in volumes.items():
             if not (file_system.path and _within(file_system.path, below.mount)):
                 continue
-            there = _nodes(draft, declared, volume, below)[0] or ()
-            having = [server for server in file_system.servers if server in there]
-            lacking = [server for server in file_system.servers if server not in there]
-            which = hostlist.fold(having)
-            if having and file_system.path.rpartition("/")[0] != below.mount:
+            server = file_system.server
+            if server is None or server not in (_nodes(draft, declared, volume, below)[0] or ()):
+                continue
+            if file_system.path.rpartition("/")[0] != below.mount:
                 message = (
-                    f"`{file_system.path}` must be a direct child of `{below.mount}`, the volume `{volume}` of {which}"
+                    f"`{file_system.path}` must be a direct child of `{below.mount}`, the volume `{volume}` of {server}"
                 )
                 yield Finding(("storage", name, "path"), message, f"as {below.mount}/{name}")
-            elif having and lacking:
-                message = f"`{file_system.path}` is on the volume `{volume}` of {which}, and on the system disk of "
-                hint = f"add them to `on` of `{volume}`, or use another path"
-                yield Finding(("storage", name, "path"), message + hostlist.fold(lacking), hint)
-            elif (
-                having
-                and not below.keep_after_jobs
-                and any(declared.functions(server) == ("worker",) for server in having)
-            ):
+            elif not below.keep_after_jobs and declared.functions(server) == ("worker",):
                 message = (
-                    f"files of a user on `{volume}` are deleted after the user's last job on {which}, which serves it"
+                    f"files of a user on `{volume}` are deleted after the user's last job on {server}, which serves it"
                 )
                 yield Finding(("storage", volume), message, "keep_after_jobs: true", key=True)
 
@@ -275,23 +260,19 @@ def _outside_volumes(systems: Mapping[str, FileSystemSection], declared: NamedNo
         for node in (_nodes(draft, declared, volume, file_system)[0] or ()) if file_system.drives else ():
             mounts.setdefault(node, []).append(file_system.mount)
     for name, file_system in systems.items():
-        path, servers = file_system.path, [server for server in file_system.servers if server in mounts]
-        if path is None or not servers or any(_within(path, mount) for mount in mounts[servers[0]]):
+        path, there = file_system.path, mounts.get(file_system.server or "", [])
+        if path is None or not there or any(_within(path, mount) for mount in there):
             continue
-        there = mounts[servers[0]]
-        message = f"`{path}` is on the system disk of {hostlist.fold(servers)}, and on none of its volumes"
+        message = f"`{path}` is on the system disk of {file_system.server}, and on none of its volumes"
         near = closest("/" + path.split("/")[1], there)
         hint = f"did you mean `{near}/{path.rpartition('/')[2]}`?" if near else f"volumes: {', '.join(there)}"
         yield Finding(("storage", name, "path"), message, hint, severity="warning")
 
 
-def _served(
-    loc: Loc, servers: Sequence[str], path: str, others: Iterable[tuple[str, tuple[str, ...], str]]
-) -> Findings:
-    for other, hosts, where in others:
-        both = [server for server in servers if server in hosts]
-        if both and (_within(path, where) or _within(where, path)):
-            message = f"`{path}` and `{where}` of `{other}` are nested on {hostlist.fold(both)}"
+def _served(loc: Loc, server: str, path: str, others: Iterable[tuple[str, str, str]]) -> Findings:
+    for other, host, where in others:
+        if server == host and (_within(path, where) or _within(where, path)):
+            message = f"`{path}` and `{where}` of `{other}` are nested on {server}"
             hint = "nodes that mount one could reach the other's files; use separate folders"
             yield Finding((*loc, "path"), message, hint)
 

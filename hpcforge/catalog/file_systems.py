@@ -36,16 +36,10 @@ class FileSystemKind(_FileSystemEntry):
     description: str
     type: _Words  # for mount(8)
     address: Addressed | None = None  # None: it is made on drives of each node's own
-    served: str = ""  # what others mount where a role makes a node a server: {address} and {path} there, its own {name}
-    spread: bool = False  # several nodes may serve one together, and mount it as any other does
-    options_of_several: tuple[_Words, ...] = ()  # beside `options`, of several servers; {others}: all but the first
+    served: str = ""  # what others mount where a role makes a node a server: {address} and {path} there
     packages: tuple[_Words, ...] = ()  # of Debian 12: a distribution's own names are in its file
-    try_s: int = 0  # how long a try to mount may take where that is longer than of others, seconds
-    fuse: bool = False  # a program on the node serves it
     mounted_by: str = ""  # what mounts it instead of hpcforge, which then looks after it alone
     options: tuple[_Words, ...] = ()
     refused: Mapping[_Words, str] = {}  # options, with or without a value, and why nobody may choose them
-    without_homes: str = ""  # why homes of users are never on it
-    served_without_homes: str = ""  # why they are not where a node of ours serves it
     rehearsed: Mounted | None = None  # what a rehearsal has instead; None: the same
     sources: Mapping[str, str] = Field(min_length=1)  # where each fact is published, by its name; *: the rest

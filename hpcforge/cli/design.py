@@ -9,8 +9,7 @@ from pathlib import Path
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.options import DesignTable
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.blueprint_design import designed
-from hpcforge.cluster.design import Design, to_json
+from hpcforge.cluster.design import Design, designed, to_json
 from hpcforge.errors import UsageError
 from hpcforge.report import design_csv, design_text, printing
 

@@ -10,9 +10,12 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter
 
+from hpcforge.cluster.load import Loaded
 from hpcforge.design.fabric.design import FabricDesign
+from hpcforge.design.fabric.summary import bom, fabric_design
+from hpcforge.design.facility import design_of_room
 from hpcforge.design.facility.design import FacilityDesign, Remark, about
-from hpcforge.design.storage.design import FileSystemDesign
+from hpcforge.design.storage.design import FileSystemDesign, file_system_design
 
 SCHEMA_VERSION = 2
 
@@ -24,6 +27,18 @@ class Design(FacilityDesign):
     fabrics: Annotated[tuple[FabricDesign, ...], about("Fabrics: switches, cables, and what they carry.")]
     storage: Annotated[tuple[FileSystemDesign, ...], about("File systems that nodes serve.")]
     diagnostics: Annotated[tuple[Remark, ...], about("What rules say.")]
+
+
+def designed(loaded: Loaded, blueprint: str) -> Design:
+    """Return racks, power, cooling, fabrics and storage as one design; `blueprint` is the path that it shows."""
+    racks, room = design_of_room.design(loaded.facility, blueprint), loaded.facility.room
+    cables = bom(loaded.cables, room.catalog.cables)
+    return Design(
+        **(vars(racks) | {"bom": (*racks.bom, *cables)}),
+        fabrics=tuple(map(fabric_design, loaded.cables)),
+        storage=tuple(map(file_system_design, loaded.served)),
+        diagnostics=loaded.remarks,
+    )
 
 
 def to_json(design: Design) -> dict[str, Any]:

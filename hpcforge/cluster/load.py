@@ -374,8 +374,7 @@ def _loaded(
 def _designed(cluster: Cluster, floor: Room, layout: Layout, built: Mapping[str, Fabric]) -> Cluster:
     """The cluster with what the design allows: nodes that may work at once, and each client's share of storage."""
     turns = working(budgets(floor, layout), [node.name for node in cluster.workers]).turns
-    alone = [system for system in served(cluster, floor, built) if len(system.servers) == 1]
-    shares = {system.name: (system.each("read"), system.each("write")) for system in alone}
+    shares = {system.name: (system.each("read"), system.each("write")) for system in served(cluster, floor, built)}
     return replace(cluster, power_turns=turns, storage_shares=shares)
 
 

@@ -160,14 +160,12 @@ def _file_system(
 ) -> FileSystem:
     kind = catalog.file_systems[file_system.kind]
     at = {node.name: node.addresses.get(file_system.network or "", node.address) for node in nodes}
-    addresses = [at[name] for name in file_system.keepers]
     chosen = {option.partition("=")[0] for option in file_system.options}
-    of_several = [option.format(others=":".join(addresses[1:])) for option in kind.options_of_several]
-    known_options = (*kind.options, *(of_several if len(addresses) > 1 else ()))
-    usual = (option for option in known_options if option.partition("=")[0] not in chosen)
+    usual = (option for option in kind.options if option.partition("=")[0] not in chosen)
     functions = {"worker", *(() if file_system.drives else ("login",))}
     users = tuple(node.name for node in nodes if file_system.homes or {*node.functions} & functions)
-    own = kind.served.format(address=addresses[0], path=file_system.path, name=name) if addresses else ""
+    server = file_system.server
+    own = kind.served.format(address=at[server], path=file_system.path) if server else ""
     return FileSystem(
         name=name,
         kind=file_system.kind,
@@ -176,15 +174,10 @@ def _file_system(
         options=",".join((*usual, *file_system.options)) or "defaults",
         mount=file_system.mount,
         on=sure(file_system.on, known) if file_system.on else users,
-        servers=file_system.servers,
+        server=server,
         path=file_system.path,
         network=file_system.network,
-        replicas=file_system.replicas or 1,
-        arbiter=file_system.arbiter,
-        spread=kind.spread,
         packages=kind.packages,
-        try_s=kind.try_s,
-        fuse=kind.fuse,
         mounted_by=kind.mounted_by,
         drives=_drives(f"{cluster}/{name}", file_system, file_system.drives, catalog) if file_system.drives else None,
         homes=file_system.homes,

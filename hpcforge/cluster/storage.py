@@ -33,19 +33,14 @@ class FileSystem:
     options: str  # of mount(8), with commas between
     mount: str  # where nodes find it
     on: tuple[str, ...] = field(hash=False)  # the nodes that do
-    servers: tuple[str, ...] = ()  # the nodes that have the files; none: the site has them
-    path: str | None = None  # where they are on them
-    network: str | None = None  # over which they serve it; None: that of nodes' addresses, or the site serves it
-    replicas: int = 1  # servers that have each file
-    arbiter: str | None = None  # the node that keeps names of files, and says which copies count; None: none does
-    spread: bool = False  # of a kind that several nodes serve together, as clients of it like any
+    server: str | None = None  # the node that has the files; None: the site has them
+    path: str | None = None  # where they are on it
+    network: str | None = None  # over which it serves them; None: that of nodes' addresses, or the site serves it
     packages: tuple[str, ...] = ()  # that a node needs for it, by Debian 12's names
-    try_s: int = 0  # how long a try to mount may take where that is longer than of others, seconds
-    fuse: bool = False  # a program on each node serves it
     mounted_by: str = ""  # what mounts it on nodes; "": hpcforge
     drives: LocalDrives | None = None  # None: it is elsewhere
     homes: bool = False  # homes of users are there, which its server makes, ours or the site's
-    volume: str | None = None  # the file system of drives that has them on its servers; None: their system disk
+    volume: str | None = None  # the file system of drives that has them on its server; None: the system disk
     quota_gib: int | None = None  # of each user, on that volume; None: none
 
     @cached_property
@@ -54,55 +49,21 @@ class FileSystem:
         return frozenset(self.on)
 
     @property
-    def server(self) -> str | None:
-        """The node that has the files, the first of several; None: the site has them."""
-        return self.servers[0] if self.servers else None
-
-    @property
-    def bricks(self) -> tuple[Brick, ...]:
-        """The placement of a distributed file system: groups of `replicas` servers with the same files, then the
-        arbiter."""
-        if not self.spread or self.path is None:
-            return ()
-        found: list[Brick] = []
-        for first in range(0, len(self.servers), self.replicas):
-            alike = self.servers[first : first + self.replicas]
-            found += (Brick(node, f"{self.path}/brick", self) for node in alike)
-            if self.arbiter:
-                number = first // self.replicas + 1
-                found.append(Brick(self.arbiter, f"{self.path}/arbiter-{number}", self))
-        return tuple(found)
-
-    @property
     def unit(self) -> str:
         """The systemd unit that mounts it."""
         return f"{self.mount[1:].replace('-', chr(92) + 'x2d').replace('/', '-')}.mount"
 
     def at(self, node: str) -> FileSystem:
-        """As a node mounts it: the one server binds its own folder, since it is not to be its own client.
+        """As a node mounts it: the server binds its own folder, since it is not to be its own client.
 
         Of drives each node has an identifier of its own: one that was moved here from another is not taken for its own.
         """
         if self.drives is not None:
             uuid = str(uuid5(UUID(self.drives.uuid), node))
             return replace(self, what=f"/dev/disk/by-uuid/{uuid}", drives=replace(self.drives, uuid=uuid))
-        if self.spread or node != self.server or self.path is None:
+        if node != self.server or self.path is None:
             return self
         return replace(self, what=self.path, type="none", options="bind,nosuid,nodev", packages=())
-
-
-@dataclass(frozen=True)
-class Brick:
-    """A part of a file system that several nodes serve together."""
-
-    node: str
-    path: str  # the folder there that is it
-    system: FileSystem
-
-    @property
-    def on_volume(self) -> bool:
-        """Whether it is on mounted drives, not on the system disk."""
-        return self.system.volume is not None and self.node in self.system.servers
 
 
 def on_volumes(systems: Sequence[FileSystem]) -> tuple[FileSystem, ...]:
@@ -113,7 +74,7 @@ def on_volumes(systems: Sequence[FileSystem]) -> tuple[FileSystem, ...]:
 def _on_volume(system: FileSystem, others: Sequence[FileSystem]) -> FileSystem:
     for other in others:
         if other.drives and system.server in other.on and f"{system.path}/".startswith(f"{other.mount}/"):
-            return replace(system, volume=other.name, quota_gib=None if system.spread else other.drives.quota_gib)
+            return replace(system, volume=other.name, quota_gib=other.drives.quota_gib)
     return system
 
 

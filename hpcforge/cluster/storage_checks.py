@@ -30,11 +30,11 @@ from hpcforge.kinds import spare
 
 # The file systems that nodes serve, in numbers, and the findings of rules.
 def served(cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> tuple[ServedFileSystem, ...]:
-    """The file systems that nodes of the blueprint serve, with each of their servers; `built`: its fabrics, by name."""
+    """The file systems that nodes of the blueprint serve, with their servers; `built`: its fabrics, by name."""
     return tuple(
-        _served(file_system, name, cluster, room, built)
+        _served(file_system, file_system.server, cluster, room, built)
         for file_system in cluster.storage
-        for name in file_system.servers
+        if file_system.server
     )
 
 
@@ -77,10 +77,7 @@ def _served(
         link=_link(server, network, fabric, own.get(server)),
         clients=len(clients),
         client_link=min(known, key=lambda each: each.gb_per_s) if known and len(known) == len(links) else None,
-        needs=_needs(room.blueprint.storage[file_system.name].needs, len(file_system.servers), file_system.replicas),
-        servers=file_system.servers,
-        replicas=file_system.replicas,
-        arbiter=file_system.arbiter is not None,
+        needs=_needs(room.blueprint.storage[file_system.name].needs),
         path=file_system.path,
         volume=file_system.volume,
         level=(below.raid or 0) if below and sum(each.count for each in drives) > 1 else None,
@@ -88,15 +85,8 @@ def _served(
     )
 
 
-def _needs(said: Said | None, servers: int, replicas: int) -> StorageNeeds:
-    """One server's part: each file is on `replicas` of them, written to each of these, and read from one."""
-    if said is None:
-        return StorageNeeds()
-    capacity, read, write = (
-        None if need is None else need * copies / servers
-        for need, copies in ((said.capacity_tib, replicas), (said.read_gb_per_s, 1), (said.write_gb_per_s, replicas))
-    )
-    return StorageNeeds(capacity, read, write)
+def _needs(said: Said | None) -> StorageNeeds:
+    return StorageNeeds() if said is None else StorageNeeds(said.capacity_tib, said.read_gb_per_s, said.write_gb_per_s)
 
 
 def _server_drives(server: Server, catalog: Catalog) -> tuple[ServerDrives, ...]:
@@ -132,6 +122,8 @@ def _link(node: str, network: Network, fabric: Fabric | None, own: OwnLinks | No
 
 Findings = Iterator[Finding]
 
+_EXAMPLES = {"glusterfs": "examples/glusterfs", "s3": "examples/object_storage"}  # kinds that are roles of a site now
+
 _OURS = {  # options by which whoever mounts is told when, and by whom
     "_netdev": "hpcforge mounts it after the network is up",
     "auto": "hpcforge mounts it at every start",
@@ -152,70 +144,27 @@ def storage_kind_findings(draft: Draft, catalog: Catalog) -> Findings:
         kind = catalog.file_systems.get(file_system.kind)
         if kind is None:
             message = f"unknown kind of file system {quote(file_system.kind)}"
-            yield Finding((*loc, "kind"), message, did_you_mean(file_system.kind, catalog.file_systems))
+            yield Finding((*loc, "kind"), message, _kind_hint(file_system.kind, catalog))
             continue
         yield from _where(loc, file_system, kind)
         yield from _options(loc, file_system, kind)
         if file_system.drives is not None:
             yield from _drives(draft, loc, file_system, file_system.drives, catalog)
-        if file_system.homes and kind.without_homes:
-            message = f"homes cannot be on {file_system.kind}: {kind.without_homes}"
-            yield Finding((*loc, "homes"), message, _homes_elsewhere(catalog), key=True)
         if kind.address is None:
             continue
         if file_system.server is not None and not kind.served:
             served = ", ".join(name for name, each in catalog.file_systems.items() if each.served)
             hint = f'external: "{kind.address.example}"; a node of this blueprint may serve {served}'
             yield Finding((*loc, "server"), f"no role serves {file_system.kind}", hint)
-        if draft.intact(*loc):
-            yield from _several(loc, file_system, kind, catalog)
         if file_system.external is not None and not re.fullmatch(kind.address.pattern, file_system.external):
             message = f"{quote(file_system.external)} is not an address of {file_system.kind}: {kind.address.form}"
             yield Finding((*loc, "external"), message, f'for example "{kind.address.example}"')
 
 
-def _several(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind, catalog: Catalog) -> Findings:
-    """Check several servers, their copies and the arbiter."""
-    count, replicas = len(file_system.servers), file_system.replicas or 1
-    if not kind.served or not count:
-        return
-    if file_system.homes and kind.served_without_homes:
-        message = f"homes cannot be on {file_system.kind} that nodes serve: {kind.served_without_homes}"
-        yield Finding((*loc, "homes"), message, _homes_elsewhere(catalog), key=True)
-    if not kind.spread:
-        if count > 1:
-            yield Finding(
-                (*loc, "server"), f"{file_system.kind} is served by one node, not {count}", "take one of them"
-            )
-        for key in ("replicas", "arbiter"):
-            if getattr(file_system, key) is not None:
-                yield Finding((*loc, key), f"{file_system.kind} is served by one node", "leave it out", key=True)
-    elif file_system.arbiter is not None and (replicas != 2 or file_system.arbiter in file_system.servers):
-        message = (
-            f"{file_system.arbiter} already stores the files" if replicas == 2 else f"with {replicas} it has no effect"
-        )
-        hint = "name another node, as the head" if replicas == 2 else "remove it, or replicas: 2"
-        yield Finding((*loc, "arbiter"), f"an arbiter needs two copies: {message}", hint)
-    elif count > 1 and file_system.replicas is None:
-        hint = "replicas: 3; or 2 with an `arbiter`; 1: a failed server loses its files"
-        yield Finding(
-            (*loc, "server"), f"`replicas` is missing: the number of the {count} servers that store each file", hint
-        )
-    elif count % replicas:
-        message = (
-            f"the number of servers ({hostlist.fold(file_system.servers)}) must be a multiple of `replicas`, {replicas}"
-        )
-        yield Finding((*loc, "replicas"), message, f"{count + replicas - count % replicas} servers, or other replicas")
-
-
-def _homes_elsewhere(catalog: Catalog) -> str:
-    """Where homes of users may be instead: each node's own, made by a node, or the site's."""
-    kinds = {name: kind for name, kind in catalog.file_systems.items() if kind.address and not kind.without_homes}
-    served = ", ".join(name for name, kind in kinds.items() if kind.served and not kind.served_without_homes)
-    return (
-        f"remove it for homes on each node; or set it on another kind of file system: one that a node serves "
-        f"({served}), or the site's (`external`: {', '.join(kinds)})"
-    )
+def _kind_hint(kind: str, catalog: Catalog) -> str | None:
+    if kind in _EXAMPLES:
+        return f"copy the roles of {_EXAMPLES[kind]}, and name them in `role_folders`"
+    return did_you_mean(kind, catalog.file_systems)
 
 
 def _where(loc: Loc, file_system: FileSystemSection, kind: FileSystemKind) -> Findings:

@@ -31,17 +31,17 @@ _OF_SYSTEMD = "systemd-"  # its accounts may differ, as may those that it makes 
 
 def shared_folders(cluster: Cluster, node: str) -> list[str]:
     """Return the folders of a node in which the owners of files matter to other nodes."""
-    served = [system.path for system in cluster.storage if node in system.servers and system.path and not system.spread]
+    served = [system.path for system in cluster.storage if node == system.server and system.path]
     mounted = [system.mount for system in cluster.storage if not system.drives and node == _looks(cluster, system)]
     return [*served, *mounted]
 
 
 def _looks(cluster: Cluster, system: FileSystem) -> str | None:
-    """Return the node that looks at a mounted file system: the head, else the first where no node serves it alone."""
+    """Return the node that looks at a mounted file system: the head, else the first where no node serves it."""
     head = cluster.slurm.controller
     if head in system.known:
-        return head if head != system.server or system.spread else None
-    return next(iter(system.on), None) if system.server is None or system.spread else None
+        return head if head != system.server else None
+    return next(iter(system.on), None) if system.server is None else None
 
 
 def number_conflicts(
@@ -122,7 +122,7 @@ def _role_with(cluster: Cluster, node: str, roles: Sequence[DesiredRole], accoun
 
 def _role_with_files(cluster: Cluster, node: str, roles: Sequence[DesiredRole]) -> str | None:
     """Return the first role of a node that mounts or serves a shared folder."""
-    systems = [s for s in cluster.storage if not s.drives and (node in s.known or node in s.servers)]
+    systems = [s for s in cluster.storage if not s.drives and (node in s.known or node == s.server)]
     paths = {path for system in systems for path in (system.mount, system.path)}
     found = (role.role for role in roles if any(item.named in paths for item in (*role.of(Mount), *role.of(Directory))))
     return next(found, None)

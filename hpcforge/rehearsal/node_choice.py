@@ -28,7 +28,7 @@ def chosen(cluster: Cluster, wanted: str | None) -> tuple[str, ...]:
 
 def carriers(cluster: Cluster) -> set[str]:
     """The nodes that carry a service, or have files of others, Slurm's controller among them."""
-    servers = {name for file_system in cluster.storage for name in (*file_system.servers, file_system.arbiter) if name}
+    servers = {file_system.server for file_system in cluster.storage if file_system.server}
     return {cluster.slurm.controller, *servers, *(name for service in cluster.services.values() for name in service.on)}
 
 

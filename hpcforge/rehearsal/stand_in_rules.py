@@ -267,8 +267,7 @@ def _storage(cluster: Cluster, lab: LabFacts) -> Cluster:
         )
         options = ",".join(mounted.options)
         here = replace(file_system, what=mounted.what, type=mounted.type, options=options, packages=(), mounted_by="")
-        ours = replace(here, servers=(), path=None, replicas=1, arbiter=None, spread=False, try_s=0, fuse=False)
-        ours = replace(ours, network=None)
+        ours = replace(here, server=None, path=None, network=None)
         return replace(ours, drives=None, homes=False, volume=None, quota_gib=None)
 
     users = tuple(replace(user, homes=User.homes) for user in cluster.users)  # what is in memory is no place for them

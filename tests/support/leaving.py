@@ -8,8 +8,8 @@ from tests.support.site import Site
 
 # What goes, and where else it is named.
 _LEAVE = (
-    (r"^ +(bob|hpc|directory|large|urgent|projects): .*\n", ""),
-    (r"^(groups|storage):\n", ""),
+    (r"^ +(bob|hpc|directory|large|urgent|glusterfs_client): .*\n", ""),
+    (r"^groups:\n", ""),
     (r", groups: \[hpc\]", ""),
     (r", bob: {max_jobs: 4}", ""),
     (r", urgent\]", "]"),

@@ -27,7 +27,7 @@ from hpcforge.cluster.model.software import (
 )
 from hpcforge.cluster.nvidia import Amd, Nvidia
 from hpcforge.cluster.people import User, UserGroup
-from hpcforge.cluster.storage import Brick, FileSystem
+from hpcforge.cluster.storage import FileSystem
 from hpcforge.design.facility.limits import PowerFeed
 
 
@@ -303,17 +303,9 @@ class Cluster:
 
     def clients(self, system: FileSystem) -> tuple[str, ...]:
         """The addresses of those that mount a file system over the network, put together to subnets where all are."""
-        others = map(ipaddress.IPv4Network, self.client_addresses(system))
+        clients = (name for name in system.on if name != system.server)  # the server binds its own folder
+        others = (ipaddress.IPv4Network(self.address(name, system)) for name in clients)
         return tuple(str(subnet).removesuffix("/32") for subnet in ipaddress.collapse_addresses(others))
-
-    def client_addresses(self, system: FileSystem) -> tuple[str, ...]:
-        """The address of each that mounts a file system over the network."""
-        itself = None if system.spread else system.server  # which binds its own folder
-        return tuple(self.address(name, system) for name in system.on if name != itself)
-
-    def bricks(self, node: Node) -> tuple[Brick, ...]:
-        """What a node has of file systems that several serve together."""
-        return tuple(brick for file_system in self.storage for brick in file_system.bricks if brick.node == node.name)
 
     def collectives(self, fabrics: Collection[str]) -> Collectives:
         """NCCL and UCX settings for nodes on these fabrics, by name."""

@@ -74,7 +74,7 @@ class StorageNeeds:
 
 @dataclass(frozen=True)
 class ServedFileSystem:
-    """A file system and a node that has files of it: all, or of several servers a part."""
+    """A file system and the node that has its files."""
 
     name: str
     kind: str
@@ -86,10 +86,7 @@ class ServedFileSystem:
     link: NodeLink | None  # None: no fabric that can be built is said to carry that network to it
     clients: int  # that mount it over the network
     client_link: NodeLink | None  # the least of theirs; None: not known of all
-    needs: StorageNeeds = StorageNeeds()  # of this server
-    servers: tuple[str, ...] = ()  # all that have it
-    replicas: int = 1  # of those that have each file
-    arbiter: bool = False  # somebody else decides which of two copies count
+    needs: StorageNeeds = StorageNeeds()
     path: str | None = None  # of the files on the server
     volume: str | None = None  # what of `storage` has them there, built by apply; None: what the site has at `path`
     level: int | None = None  # RAID of that volume; None: one drive

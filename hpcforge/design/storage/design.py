@@ -41,15 +41,11 @@ class Throughput:
 
 @dataclass(frozen=True)
 class FileSystemDesign:
-    """One file system that a node serves, or its part of one that several serve. Those of one server share its drives
-    and links.
-    """
+    """One file system that a node serves. Those of one server share its drives and links."""
 
     name: Annotated[str, about("Its name in the blueprint.")]
     kind: Annotated[str, about("How nodes reach it.")]
-    server: Annotated[str, about("The node that has the files, or of several one: each has an entry.")]
-    servers: Annotated[int, about("How many nodes serve it together.")]
-    replicas: Annotated[int, about("How many of those have each file.")]
+    server: Annotated[str, about("The node that has the files.")]
     hardware: Annotated[str, about("The server's model.")]
     drives: Annotated[tuple[DriveLot, ...], about("The server's drives; none: not said.")]
     volume: Annotated[
@@ -73,8 +69,6 @@ def file_system_design(file_system: ServedFileSystem) -> FileSystemDesign:
         name=file_system.name,
         kind=file_system.kind,
         server=file_system.server,
-        servers=len(file_system.servers),
-        replicas=file_system.replicas,
         hardware=file_system.hardware,
         drives=tuple(DriveLot(each.model, each.count, each.groups, each.capacity_gb) for each in file_system.drives),
         volume=file_system.volume,

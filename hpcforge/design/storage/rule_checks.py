@@ -29,8 +29,6 @@ def judge(served: Sequence[ServedFileSystem], loc_of_hardware: Callable[[str], L
     """
     places: dict[tuple[str, str | None], list[ServedFileSystem]] = {}
     for file_system in served:
-        if file_system.server == file_system.servers[0]:
-            yield from _copies(file_system)
         places.setdefault((file_system.server, file_system.volume), []).append(file_system)
     for (server, volume), systems in places.items():
         loc = loc_of_hardware(server)
@@ -48,23 +46,6 @@ def not_served(name: str, needs: Sequence[str]) -> Breaches:
     for need in needs:
         message = f"`{name}` is served by no node of the blueprint, so that its drives and links are not known"
         yield breach(codes[need], ("storage", name, "needs", need), message, severity="not-checked")
-
-
-def _copies(file_system: ServedFileSystem) -> Breaches:
-    """What becomes of files when one of several servers is away."""
-    if len(file_system.servers) < 2:
-        return
-    loc, sums = (
-        ("storage", file_system.name, "replicas"),
-        f"each file is on {file_system.replicas} of {len(file_system.servers)} servers",
-    )
-    if file_system.replicas == 1:
-        message = f"`{file_system.name}`: files of a server are unavailable while it is down"
-        yield breach("STORAGE-006", loc, message, sums, "replicas: 3; or 2 and an `arbiter`")
-    elif file_system.replicas == 2 and not file_system.arbiter:
-        firsts = " and ".join(file_system.servers[::2])
-        message = f"`{file_system.name}`: no arbiter decides between two copies, so writes stop while {firsts} is down"
-        yield breach("STORAGE-007", loc, message, sums, "arbiter: a third node, as the head; or replicas: 3")
 
 
 def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
@@ -91,10 +72,10 @@ def _volume(systems: Sequence[ServedFileSystem], loc: Loc) -> Breaches:
             else f"leave `raid` out of {file_system.hardware}"
         )
         yield breach("STORAGE-008", loc, message, sums, hint)
-    elif file_system.raid.parity == 0 and any(each.replicas == 1 for each in systems):
-        alone = " and ".join(f"`{each.name}`" for each in systems if each.replicas == 1)
+    elif file_system.raid.parity == 0:
+        lost = " and ".join(f"`{each.name}`" for each in systems)
         which = f"first of {count} drives" if count > 1 else "drive"
-        message = f"{file_system.server}: the {which} that fails takes all files of {alone} with it"
+        message = f"{file_system.server}: the {which} that fails takes all files of {lost} with it"
         sums = (
             f"`{file_system.volume}` is RAID 0 of {count} drives"
             if count > 1
@@ -142,7 +123,7 @@ def _capacity(systems: Sequence[ServedFileSystem]) -> Breaches:
     most = file_system.capacity_tib
     if most is not None and _over(need, most):
         sums = f"{_compared(write_tib, need, most)} = {_drives(file_system)}: {_excess(write_tib, need, most)}"
-        message = f"{file_system.server} holds less than {_names(systems, needing)} {_verb(needing)}"
+        message = f"{file_system.server} holds less than {_names(needing)} {_verb(needing)}"
         yield breach("STORAGE-001", loc, message, sums, "more or larger drives")
     elif most is None or file_system.raid is None:
         yield _unknown("STORAGE-001", loc, file_system, "capacity_gb")
@@ -179,7 +160,7 @@ def _slow(
     file_system, need = systems[0], sum(needing.values())
     terms = file_system.link.terms if file_system.link and bound == "links" else _rates(file_system, direction)
     sums = f"{_compared(write_rate, need, most)} = {terms}: {_excess(write_rate, need, most)}"
-    message = f"{file_system.server} is {_DONE[direction]} slower than {_names(systems, needing)} {_verb(needing)}"
+    message = f"{file_system.server} is {_DONE[direction]} slower than {_names(needing)} {_verb(needing)}"
     hint = "faster links, or more of them in a bond" if bound == "links" else "more or faster drives"
     return breach(_RATES[direction], _loc(needing, f"{direction}_gb_per_s"), message, sums, hint)
 
@@ -245,10 +226,8 @@ def _excess(write: Write, need: float, there: float) -> str:
     return f"{write(need - there, 1)} ({100 * (need - there) / there:.0f} %) too much" if there else "too much"
 
 
-def _names(systems: Sequence[ServedFileSystem], needing: dict[str, float]) -> str:
-    """Those that need something; of one that several servers have, its part here."""
-    parts = {file_system.name for file_system in systems if len(file_system.servers) > 1}
-    return " and ".join(f"this part of `{name}`" if name in parts else f"`{name}`" for name in needing)
+def _names(needing: dict[str, float]) -> str:
+    return " and ".join(f"`{name}`" for name in needing)
 
 
 def _verb(needing: dict[str, float]) -> str:

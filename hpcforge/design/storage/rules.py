@@ -50,21 +50,6 @@ _ALL = (
         "Smaller groups or fewer, or more drives under `nvme`.",
     ),
     DesignRule(
-        "STORAGE-006",
-        "warning",
-        "a server may be down",
-        "`replicas` of a file system on several nodes against one: no other server has the files of a lost server.",
-        "replicas: 3; or replicas: 2 and an `arbiter`.",
-    ),
-    DesignRule(
-        "STORAGE-007",
-        "warning",
-        "an arbiter decides between two copies",
-        "`replicas: 2` without an `arbiter`: two servers that do not see each other could take different writes for "
-        "one file (split-brain). To prevent this, writes stop while the first is down.",
-        "arbiter: a third node, which stores only names; or replicas: 3.",
-    ),
-    DesignRule(
         "STORAGE-008",
         "error",
         "apply builds the array that is promised",

@@ -1,8 +1,9 @@
-"""GlusterFS that two nodes serve and a third arbitrates, from nothing to gone."""
+"""examples/glusterfs: two nodes serve and a third arbitrates, from nothing to gone."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 
@@ -10,37 +11,12 @@ import pytest
 
 from hpcforge.lab import lab as labs
 from hpcforge.lab.kinds import kind_of
-from tests.support.site import Site
+from tests.support.site import REPOSITORY, Site
 
 pytestmark = [pytest.mark.lab, pytest.mark.shared_storage]
 
-TOGETHER = 'kind: glusterfs, server: "s[01-02]", replicas: 2, arbiter: head'
-PROJECTS = f"projects: {{{TOGETHER}, path: /srv/projects, mount: /projects}}"
-SECOND = f"second: {{{TOGETHER}, path: /srv/second, mount: /second}}"
-OPTIONS = "roles: {glusterfs_volumes: {ping_timeout_s: 10}}"
-BLUEPRINT = f"""
-schema: 1
-name: served
-domain: served.example.org
-inventory: {{lab: nspawn}}
-access: {{user: ops}}
-nodes:
-  head: {{functions: [head], hardware: rehearsal-node, addresses: 10.79.0.10}}
-  s[01-02]: {{functions: [storage], hardware: rehearsal-node, addresses: "10.79.0.[11-12]"}}
-  w[01-02]: {{functions: [worker], hardware: rehearsal-node, addresses: "10.79.0.[14-15]"}}
-networks: {{mgmt: {{cidr: 10.79.0.0/24}}}}
-services: {{dns: {{on: head}}, time: {{on: head}}}}
-software: {{os: {{name: debian, release: "12"}}}}
-slurm:
-  controller: head
-  reserve: {{cores: 0, memory_gib: 1}}
-  enforce: []
-  partitions: {{main: {{nodes: all, default: true}}}}
-storage:
-  {PROJECTS}
-{OPTIONS}
-users: {{ada: {{uid: 2001}}}}
-"""
+BLUEPRINT = (REPOSITORY / "examples" / "glusterfs" / "blueprint.yaml").read_text()
+TOGETHER = "volumes: [projects]"
 VOLUME = "sudo gluster --mode=script volume info projects"
 STOP = "stop projects force 2>&1 || :"
 # GlusterFS's handshake (RPC), with nothing in it: whom a brick takes for nobody gets no answer.
@@ -59,8 +35,8 @@ HEALED = "sudo gluster --mode=script volume heal projects info | grep -c '^Numbe
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("served")
-    (folder / "blueprints").mkdir()
-    (folder / "blueprints" / "rehearsal.yaml").write_text(BLUEPRINT)
+    shutil.copytree(REPOSITORY / "examples" / "glusterfs", folder / "blueprints")
+    (folder / "blueprints" / "blueprint.yaml").rename(folder / "blueprints" / "rehearsal.yaml")
     here = Site(folder, f"test-served-{os.getpid()}")
     try:
         assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
@@ -136,7 +112,7 @@ def test_a_server_is_lost_and_comes_back(site: Site) -> None:
 
 def test_a_folder_with_other_files_is_left_alone(site: Site) -> None:
     site.ssh("s02", "sudo install -d -m 755 /srv/second && echo theirs | sudo tee /srv/second/theirs >/dev/null")
-    site.blueprint.write_text(BLUEPRINT.replace(PROJECTS, f"{PROJECTS}\n  {SECOND}"))
+    site.blueprint.write_text(BLUEPRINT.replace(TOGETHER, "volumes: [projects, second]"))
     planned = site.cli("plan", "BLUEPRINT")
     assert "/srv/second has other files: theirs" in planned.stdout + planned.stderr
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 5
@@ -146,7 +122,9 @@ def test_a_folder_with_other_files_is_left_alone(site: Site) -> None:
 
 
 def test_it_leaves_the_blueprint_and_keeps_its_files(site: Site) -> None:
-    site.blueprint.write_text(BLUEPRINT.replace(f"storage:\n  {PROJECTS}\n{OPTIONS}\n", ""))
+    site.blueprint.write_text(
+        BLUEPRINT.replace(TOGETHER, "volumes: []").replace("{mounts: [/projects]}", "{mounts: []}")
+    )
     done = site.cli("apply", "BLUEPRINT", "--yes")
     assert done.returncode == 0
     assert "/srv/projects" in done.stdout

@@ -1,4 +1,4 @@
-"""Storage that nodes really share, of kinds that containers can show (FUSE): GlusterFS and buckets, of the site."""
+"""Storage that nodes really share, by roles of examples/: GlusterFS and buckets, of the site."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from hpcforge.lab import lab as labs
 from hpcforge.run.records.history import Copy
 from tests.support import object_server
+from tests.support.file_server import copy_roles
 from tests.support.site import BECOMES_S, Site
 
 pytestmark = [pytest.mark.lab, pytest.mark.shared_storage]
@@ -36,10 +37,13 @@ slurm:
   reserve: {cores: 0, memory_gib: 1}
   enforce: []
   partitions: {main: {nodes: all, default: true}}
-storage:
-  projects: {kind: glusterfs, external: "head:/projects", mount: /projects}
+role_folders: [glusterfs, object_storage]
+roles:
+  glusterfs_client: {external: ["head:/projects"]}
+  slurm_health: {mounts: [/projects]}
 users: {ada: {uid: 2001}}
 """
+MOUNTS = BLUEPRINT[BLUEPRINT.index("roles:\n") : BLUEPRINT.index("users:")]
 # The site's server is one of the nodes, since a lab has no other: hpcforge does not know of it.
 INSTALLS = "sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive apt-get install -y -qq glusterfs-server"
 SERVES = """
@@ -53,6 +57,8 @@ sudo gluster --mode=script volume start projects
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("shared")
     (folder / "blueprints").mkdir()
+    for example in ("glusterfs", "object_storage"):
+        copy_roles(example, folder / "blueprints")
     (folder / "blueprints" / "rehearsal.yaml").write_text(BLUEPRINT)
     here = Site(folder, f"test-shared-{os.getpid()}")
     try:
@@ -67,8 +73,8 @@ def test_a_server_that_is_away_is_named_and_holds_nobody_up(site: Site) -> None:
     done = site.cli("apply", "BLUEPRINT", "--yes")
     print(f"apply without the server: {time.monotonic() - begun:.0f} s")
     assert done.returncode == 5
-    assert "failed      storage_client: " in done.stdout
-    assert site.ssh("w01", "systemctl is-active slurmd.service || :") != "active\n"  # no job before its files are there
+    assert "failed      glusterfs_client: " in done.stdout
+    site.becomes("head", "sinfo -h -o '%t %D'", "drain 2\n")  # no job before its files are there
     assert "/projects" not in site.ssh("w01", "cat /proc/self/mounts")
 
     site.ssh("head", INSTALLS)
@@ -91,7 +97,7 @@ def test_the_server_goes_away_and_comes_back(site: Site) -> None:
     away = site.cli("plan", "BLUEPRINT")
     print(f"plan without the server: {time.monotonic() - begun:.0f} s")
     assert away.returncode == 2
-    assert "storage_client" in away.stdout
+    assert "glusterfs_client" in away.stdout
     assert site.ssh("w01", "id -un") == "ops\n"
     site.ssh("w02", "sudo umount -l /projects")
     site.ssh("head", "sudo systemctl start glusterd && sudo gluster --mode=script volume start projects")
@@ -102,19 +108,23 @@ def test_the_server_goes_away_and_comes_back(site: Site) -> None:
 
 
 def test_a_mount_that_leaves_the_blueprint_leaves_the_nodes(site: Site) -> None:
-    line = next(line for line in BLUEPRINT.splitlines() if line.startswith("  projects:"))
-    site.blueprint.write_text(BLUEPRINT.replace(f"storage:\n{line}\n", ""))
+    site.blueprint.write_text(BLUEPRINT.replace(MOUNTS, ""))
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
     assert site.ssh("w01", "ls -d /projects /etc/systemd/system/*projects.* 2>/dev/null || :") == ""
     assert site.ssh("head", "sudo cat /srv/brick/of_ada") == "w01\n"
 
 
-BUCKET = f"storage:\n  objects: {{kind: s3, external: '{object_server.ADDRESS}', mount: /objects}}\n"
-MOUNTED = "mountpoint -q /objects && echo mounted || echo not"
+BUCKET = f"""roles:
+  slurm_health: {{mounts: [/objects/datasets]}}
+  object_storage:
+    folder: /objects
+    buckets: ['{object_server.ADDRESS}']
+"""
+MOUNTED = "mountpoint -q /objects/datasets && echo mounted || echo not"
 IDLE = ("sinfo -h -o '%T %D'", "idle 2\n")
-READS = ("sudo -u ada cat /objects/of_ada 2>/dev/null || :", "w01\n")
+READS = ("sudo -u ada cat /objects/datasets/of_ada 2>/dev/null || :", "w01\n")
 BOOT = "cat /proc/sys/kernel/random/boot_id"
-ORDER = """systemctl show -P ActiveEnterTimestampMonotonic objects.mount
+ORDER = """systemctl show -P ActiveEnterTimestampMonotonic objects-datasets.mount
 systemctl show -P ExecMainStartTimestampMonotonic slurmd.service"""  # microseconds since the start
 
 
@@ -140,9 +150,8 @@ def restarted(site: Site, node: str) -> None:
 def test_a_wrong_key_is_named_and_the_right_one_mounts_the_bucket(site: Site) -> None:
     authority = object_server.install(site)
     object_server.asked(site, "datasets -X PUT")
-    head, _, users = BLUEPRINT.partition("storage:\n")
-    trusted = f"roles:\n  object_storage:\n    ca: |\n{textwrap.indent(authority, ' ' * 6)}"
-    site.blueprint.write_text(f"{head}{BUCKET}{trusted}{users.partition(chr(10))[2]}")
+    trusted = f"    ca: |\n{textwrap.indent(authority, ' ' * 6)}"
+    site.blueprint.write_text(BLUEPRINT.replace(MOUNTS, f"{BUCKET}{trusted}"))
     wrong = object_server.KEYS.replace(object_server.KEY, "not-the-key")
     assert site.cli("secrets", "set", "BLUEPRINT", "s3_keys", said=wrong).returncode == 0
     done = site.cli("apply", "BLUEPRINT", "--yes")
@@ -158,9 +167,9 @@ def test_a_wrong_key_is_named_and_the_right_one_mounts_the_bucket(site: Site) ->
 
 def test_an_object_of_a_job_is_read_on_another_node_and_is_its_user_s(site: Site) -> None:
     site.becomes("head", *IDLE)
-    site.ssh("head", "cd / && sudo -u ada srun -w w01 sh -c 'umask 077; hostname >/objects/of_ada'")
-    site.becomes("head", "cd / && sudo -u ada srun -w w02 cat /objects/of_ada || :", "w01\n")
-    assert site.ssh("w02", "sudo -u ada stat -c '%U %a' /objects/of_ada") == "ada 600\n"
+    site.ssh("head", "cd / && sudo -u ada srun -w w01 sh -c 'umask 077; hostname >/objects/datasets/of_ada'")
+    site.becomes("head", "cd / && sudo -u ada srun -w w02 cat /objects/datasets/of_ada || :", "w01\n")
+    assert site.ssh("w02", "sudo -u ada stat -c '%U %a' /objects/datasets/of_ada") == "ada 600\n"
     assert object_server.asked(site, "datasets/of_ada") == "w01\n"  # as it is to any tool of S3
 
 
@@ -177,7 +186,9 @@ def test_a_node_that_starts_has_its_bucket_before_slurmd(site: Site) -> None:
 def test_a_node_that_starts_without_the_server_takes_no_jobs_until_it_is_back(site: Site) -> None:
     site.ssh("head", "sudo systemctl stop swift-proxy")
     restarted(site, "w02")
-    site.becomes("head", "sinfo -hn w02 -o '%T %E'", "drained hpcforge-health: nothing is mounted at /objects\n")
+    site.becomes(
+        "head", "sinfo -hn w02 -o '%T %E'", "drained hpcforge-health: nothing is mounted at /objects/datasets\n"
+    )
     assert site.ssh("w02", f"systemctl is-active slurmd.service; {MOUNTED}") == "active\nnot\n"
     site.ssh("head", "sudo systemctl start swift-proxy")
     site.becomes("w02", *READS)  # by itself
@@ -185,7 +196,7 @@ def test_a_node_that_starts_without_the_server_takes_no_jobs_until_it_is_back(si
 
 
 def test_an_s3fs_that_was_killed_is_begun_again(site: Site) -> None:
-    site.ssh("w01", "sudo pkill -9 -x s3fs && ! ls /objects")
+    site.ssh("w01", "sudo pkill -9 -x s3fs && ! ls /objects/datasets")
     site.becomes("w01", *READS)
 
 
@@ -224,9 +235,9 @@ def test_a_bucket_s_server_does_not_answer_and_holds_nobody_up(site: Site) -> No
 
 
 def test_a_bucket_that_leaves_the_blueprint_keeps_its_objects(site: Site) -> None:
-    site.blueprint.write_text(site.blueprint.read_text().replace(BUCKET, ""))
+    site.blueprint.write_text(BLUEPRINT.replace(MOUNTS, ""))
     assert site.cli("apply", "BLUEPRINT", "--yes").returncode == 0
-    what = "/objects /etc/systemd/system/*objects.* /etc/hpcforge/s3_* /usr/sbin/mount.hpcforge_s3"
+    what = "/objects/datasets /etc/systemd/system/*objects.* /etc/hpcforge/s3_* /usr/sbin/mount.hpcforge_s3"
     for worker in ("w01", "w02"):
         site.becomes(worker, f"ls -d {what} 2>/dev/null; pgrep -a s3fs; sudo systemctl list-units -q '*objects*'", "")
     site.becomes("head", *IDLE)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.file_server import STORAGE, serve
+from tests.support.file_server import ROLES, copy_roles, serve
 from tests.support.leaving import all_of_it_leaves
 from tests.support.people import (
     KNOWN,
@@ -90,12 +90,13 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     (folder / "blueprints").mkdir()
     # Nobody looks at a worker's health by himself before the test of it says so.
     full = (REPOSITORY / "blueprints" / "full-lab.yaml").read_text().replace("interval_s: 60", "interval_s: 3600")
-    full = full.replace("groups:\n", f"{STORAGE}groups:\n")
+    full = full.replace("roles:\n", ROLES)
+    copy_roles("glusterfs", folder / "blueprints")
     (folder / "blueprints" / "rehearsal.yaml").write_text({"12": full, "13": SMALL}[request.param])
     here = Site(folder, f"test-around{request.param}-{os.getpid()}")
     try:
         assert here.cli("rehearse", "up", "BLUEPRINT").returncode == 0
-        if STORAGE in here.blueprint.read_text():
+        if ROLES in here.blueprint.read_text():
             serve(here)
         assert here.cli("apply", "BLUEPRINT", "--yes").returncode == 0
         _, own = addresses(here)

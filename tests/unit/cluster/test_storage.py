@@ -14,7 +14,6 @@ from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.node import unit_files
 from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine
-from hpcforge.rehearsal.node_choice import chosen
 from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.rehearsal.stand_ins import rehearsed
 from hpcforge.yaml_folder import Folder
@@ -80,42 +79,6 @@ def test_exports_are_for_clients_alone(cluster: Cluster) -> None:
     projects, apps, *_ = cluster.storage
     assert cluster.clients(projects) == ("10.1.0.2", "10.1.0.12/30")  # not for the head, nor for the server itself
     assert cluster.clients(apps) == ("10.1.0.12/30",)
-
-
-@pytest.fixture(scope="module")
-def together() -> Cluster:
-    return load(BLUEPRINT.with_name("glusterfs.yaml")).cluster
-
-
-def test_bricks_with_the_same_files_are_in_a_row(together: Cluster) -> None:
-    projects, tools, scratch = (one for one in together.storage if one.spread)
-    assert [(brick.node, brick.path) for brick in projects.bricks] == [
-        ("s01", "/disks/projects/brick"), ("s02", "/disks/projects/brick"), ("head", "/disks/projects/arbiter-1"),
-        ("s03", "/disks/projects/brick"), ("s04", "/disks/projects/brick"), ("head", "/disks/projects/arbiter-2"),
-    ]  # fmt: skip
-    assert [brick.on_volume for brick in projects.bricks] == [True, True, False] * 2  # the arbiter has no drives
-    assert [brick.node for brick in tools.bricks] == ["s02", "s03", "s04"]
-    assert [brick.node for brick in scratch.bricks] == ["s04"]
-    assert [brick.system.name for brick in together.bricks(together.by_name["s04"])] == ["projects", "tools", "scratch"]
-
-
-def test_servers_together_mount_as_any_other_does(together: Cluster) -> None:
-    here = next(
-        file_system for file_system in together.file_systems(together.by_name["s02"]) if file_system.name == "tools"
-    )
-    assert (here.what, here.type, here.packages) == ("10.1.0.6:/tools", "glusterfs", ("glusterfs-client",))
-    assert here.options == "nosuid,nodev,backup-volfile-servers=10.1.0.7:10.1.0.8,ro"
-    assert together.client_addresses(here) == ("10.1.0.12", "10.1.0.13", "10.1.0.6")
-    alone = next(one for one in together.storage if one.name == "scratch")
-    assert alone.options == "nosuid,nodev"  # there is nobody else to ask
-
-
-def test_a_rehearsal_takes_all_servers_and_the_arbiter_along(together: Cluster) -> None:
-    assert {"head", "s01", "s02", "s03", "s04"} <= set(chosen(together, "w01"))
-    machines = {name: LabMachine(node.address, node.host_keys) for name, node in together.by_name.items()}
-    lab = LabFacts(machines, "10.1.0.0/24", "ops", None, 1, 2, 1, 1024, boots=False)
-    inside, _ = rehearsed(together, lab, RULES)
-    assert not any(one.bricks or one.servers or one.arbiter for one in inside.storage)
 
 
 @pytest.mark.parametrize("mount", ["/projects", "/usr/local/our-apps", "/a.b/c_d/e-f"])

@@ -38,8 +38,6 @@ storage:
   homes:    {kind: nfs, server: s01, network: files, path: /srv/homes, mount: /homes, homes: true}
   projects: {kind: nfs, server: s01, network: files, path: /srv/projects, mount: /projects}
   apps:     {kind: nfs, server: s01, path: /srv/apps, mount: /apps}
-  scratch:
-    {kind: glusterfs, server: "s[01-02]", replicas: 2, arbiter: head, network: files, path: /srv/s, mount: /scratch}
 """
 
 
@@ -66,9 +64,7 @@ def test_clients_mount_it_from_the_servers_address_there(desired: Desired) -> No
     mounts = {one.path: one for role in desired.nodes["w01"] for one in role.of(Mount)}
     assert {path: mount.what for path, mount in mounts.items()} == {
         "/homes": "10.2.0.5:/srv/homes", "/projects": "10.2.0.5:/srv/projects", "/apps": "10.1.0.5:/srv/apps",
-        "/scratch": "10.2.0.5:/scratch",
     }  # fmt: skip
-    assert "backup-volfile-servers=10.2.0.6:10.2.0.1" in mounts["/scratch"].options
 
 
 def test_servers_let_in_addresses_of_that_network_alone(desired: Desired) -> None:
@@ -80,19 +76,11 @@ def test_servers_let_in_addresses_of_that_network_alone(desired: Desired) -> Non
     assert "elements = { 10.1.0.0/24, 10.2.0.0/24 }" in text(desired, "s01", "/etc/nftables.d/hpcforge.nft")
 
 
-def test_bricks_know_each_other_by_their_addresses_there(desired: Desired) -> None:
-    said = text(desired, "s01", "/etc/hpcforge/glusterfs.json")
-    assert '"address": "10.2.0.5"' in said
-    assert [word for word in said.split('"') if word.startswith("10.")] == [
-        "10.2.0.5", "10.2.0.12", "10.2.0.13", "10.2.0.5", "10.2.0.6", "10.2.0.1",
-    ]  # fmt: skip
-
-
 def test_a_nodes_own_interface_is_there_before_it_serves_or_mounts(desired: Desired) -> None:
     for node in ("s01", "w01"):
         order = [role.role for role in desired.nodes[node]]
         needs = {role.role: {need.role for need in role.needs} for role in desired.nodes[node]}
-        for role in {"nfs_server", "glusterfs_server", "storage_client"} & {*order}:
+        for role in {"nfs_server", "storage_client"} & {*order}:
             assert "networks" in needs[role]
 
 

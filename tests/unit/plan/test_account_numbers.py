@@ -27,7 +27,7 @@ from hpcforge.run.observe import _numbers, _taken
 
 CONTROLLER = DesiredRole("controller", packages=("slurmctld", "munge"))
 COMPUTE = DesiredRole("compute", packages=("slurmd", "munge"))
-HOMES = FileSystem("homes", "nfs", "head:/srv", "nfs", "rw", "/home", ("head", "w1"), ("head",), "/srv/homes")
+HOMES = FileSystem("homes", "nfs", "head:/srv", "nfs", "rw", "/home", ("head", "w1"), "head", "/srv/homes")
 PACKAGES = Accounts({"slurm": 64030, "munge": 107}, {"slurm": 64030, "munge": 114})
 NONE = Accounts()
 
@@ -170,7 +170,7 @@ def test_a_local_account_on_the_head_does_not_hide_the_directorys(cluster: Clust
 
 
 def test_a_node_cannot_speak_for_another(cluster: Cluster) -> None:
-    served = replace(HOMES, servers=("w2",), on=("head", "w1", "w2"))
+    served = replace(HOMES, server="w2", on=("head", "w1", "w2"))
     sharing = replace(cluster, storage=(served,))
     liar = replace(PACKAGES, owner_users={"ops": 0, "eve": 77}, users={"slurm": 1, "eve": 77})
     answers = seen(head=replace(PACKAGES, users={"eve": 5001}), w1=replace(PACKAGES, users={"eve": 5001}), w2=liar)
@@ -180,7 +180,7 @@ def test_a_node_cannot_speak_for_another(cluster: Cluster) -> None:
 
 
 def test_the_server_and_the_head_are_asked_for_owners(cluster: Cluster) -> None:
-    outside = replace(HOMES, name="site", servers=(), path=None, mount="/site", on=("head", "w1"))
+    outside = replace(HOMES, name="site", server=None, path=None, mount="/site", on=("head", "w1"))
     sharing = replace(cluster, storage=(HOMES, outside))
     assert [shared_folders(sharing, name) for name in ("head", "w1", "w2")] == [["/srv/homes", "/site"], [], []]
     without_head = replace(cluster, storage=(replace(outside, on=("w2", "w1")),))
@@ -188,7 +188,7 @@ def test_the_server_and_the_head_are_asked_for_owners(cluster: Cluster) -> None:
 
 
 def test_files_without_a_name_on_the_node_that_looks_are_the_heads(cluster: Cluster) -> None:
-    outside = replace(HOMES, servers=(), path=None, on=("w1", "w2"))
+    outside = replace(HOMES, server=None, path=None, on=("w1", "w2"))
     head = replace(PACKAGES, users={"eve": 5001})
     answers = seen(head=head, w1=replace(PACKAGES, owner_users={"5001": 5001}), w2=Accounts({"eve": 4001}))
     sharing = replace(cluster, storage=(outside,))

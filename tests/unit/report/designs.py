@@ -168,7 +168,7 @@ def hostile() -> Design:
     feeds = tuple(replace(feed, limit_w=3_000.0, name=f"{feed.name}{SCRIPT}") for feed in design.feeds)
     through = Throughput(1e6, None, None, "drives", None, 2e6)
     lots = (DriveLot(SCRIPT, 24, 2, None), DriveLot(long, 1, 0, 1e6))
-    files = FileSystemDesign(SCRIPT, SCRIPT, SCRIPT, 2, 1, long, lots, SCRIPT, None, 1, None, None, 1e7, SCRIPT, 10_000,
+    files = FileSystemDesign(SCRIPT, SCRIPT, SCRIPT, long, lots, SCRIPT, None, 1, None, None, 1e7, SCRIPT, 10_000,
                              through, through)  # fmt: skip
     return replace(design, name=SCRIPT, storage=(files, replace(files, server=long, drives=())),
                    blueprint=SCRIPT, diagnostics=(broken, *design.diagnostics), feeds=feeds,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hpcforge.cluster import load
-from hpcforge.cluster.blueprint_design import designed
+from hpcforge.cluster.design import designed
 from hpcforge.report import design_html
 from hpcforge.report.acceptance import acceptance_report
 from hpcforge.report.acceptance_html import acceptance_page

@@ -19,8 +19,7 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
-from hpcforge.cluster.blueprint_design import designed
-from hpcforge.cluster.design import to_json
+from hpcforge.cluster.design import designed, to_json
 from hpcforge.design.fabric.cabling import cabled
 from hpcforge.design.fabric.ports import PortMaps
 from hpcforge.design.fabric.rules import markdown

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.blueprint_design import designed
-from hpcforge.cluster.design import Design
+from hpcforge.cluster.design import Design, designed
 from tests.support.shipped import anywhere
 
 ROOT = Path(__file__).parents[4]

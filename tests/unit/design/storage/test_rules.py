@@ -14,8 +14,7 @@ import pytest
 from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.hardware import Raid
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.blueprint_design import designed
-from hpcforge.cluster.design import to_json
+from hpcforge.cluster.design import designed, to_json
 from hpcforge.design.storage import sizes
 from hpcforge.design.storage.capacity import grouped
 from hpcforge.design.storage.rules import RULES, markdown
@@ -29,7 +28,6 @@ NEEDS = "needs: {capacity_tib: 60, read_gb_per_s: 40, write_gb_per_s: 30}"
 DRIVES = "nvme: 24 x samsung-pm9a3-3840"
 RAID = "raid: {data: 10, parity: 2}"
 OF_ONE = "kind: nfs\n    server: stor01"
-OF_TWO = 'kind: glusterfs\n    server: "stor01,head01"\n    replicas: '
 OWN = "STORAGE-009"  # said of each array that the site builds, as all here that are on no volume
 _NEEDS_LESS = "needs: {capacity_tib: 29, read_gb_per_s: 40, write_gb_per_s: 30}"
 
@@ -63,10 +61,6 @@ CASES: dict[str, Changes] = {
     "STORAGE-004": ((RAID, "raid: {data: 12, parity: 0}"),),
     "STORAGE-005": ((RAID, "raid: {data: 30, parity: 2}"),),
     "STORAGE-005_groups": ((RAID, "raid: {data: 6, parity: 2, groups: 4}"), (NEEDS, "needs: {capacity_tib: 1}")),
-    "STORAGE-001_copies": ((OF_ONE, f"{OF_TWO}2\n    arbiter: w01"), ("capacity_tib: 60", "capacity_tib: 66")),
-    "STORAGE-002_parts": ((OF_ONE, f"{OF_TWO}2\n    arbiter: w01"), ("read_gb_per_s: 40", "read_gb_per_s: 99.2")),
-    "STORAGE-006": ((OF_ONE, f"{OF_TWO}1"), ("capacity_tib: 60", "capacity_tib: 120")),
-    "STORAGE-007": ((OF_ONE, f"{OF_TWO}2"),),
     "volume": _on_volume(12, 6),
     "STORAGE-004_volume": _on_volume(12, 0, raid=""),
     "STORAGE-004_one_drive": _on_volume(1, None, raid=""),
@@ -130,18 +124,6 @@ def test_figures_by_hand(tmp_path: Path) -> None:
     assert one.clients == 8
     assert one.each("read") == pytest.approx((one.of_link or 0) / 8)
     assert (other.capacity_tib, other.gives("write")) == (one.capacity_tib, one.gives("write"))  # they share them
-
-
-def test_each_of_several_servers_has_its_part(tmp_path: Path) -> None:
-    """Of 60 TiB, 40 GB/s read and 30 GB/s written: with both copies each server has and takes all, and gives half."""
-    one, other, apps = loaded(tmp_path, (OF_ONE, f"{OF_TWO}2\n    arbiter: w01")).served
-    assert [(each.name, each.server) for each in (one, other, apps)] == [
-        ("projects", "stor01"), ("projects", "head01"), ("apps", "stor01")
-    ]  # fmt: skip
-    assert one.needs == other.needs
-    assert (one.needs.capacity_tib, one.needs.read_gb_per_s, one.needs.write_gb_per_s) == (60, 20, 30)
-    alone = loaded(tmp_path, (OF_ONE, f"{OF_TWO}1")).served[0].needs
-    assert (alone.capacity_tib, alone.read_gb_per_s, alone.write_gb_per_s) == (30, 20, 15)
 
 
 def test_a_client_gets_no_more_than_its_own_links_carry(tmp_path: Path) -> None:
