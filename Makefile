@@ -20,7 +20,7 @@ UV := uv==0.13.9
 # Where it is set, as in many containers, every start of hpcforge would compile its modules again: a third of the time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-suites test-all test-debian-14 test-faults test-gpu test-hosts test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-metal bench-quick simulate-isolation
+.PHONY: rehearse full-lab full-lab-13 full-lab-14 software-lab pictures test test-stories test-suites test-all test-debian-14 test-faults test-gpu test-hosts test-landing landing test-every-kill test-kills test-metal test-monitoring test-newest test-nvidia test-shared-storage test-templates test-training test-vagrant test-vm fuzz break-roles references check house install develop lock host host-test host-vagrant host-vm host-vm-test bench bench-metal bench-quick simulate-isolation
 
 rehearse: install
 	$(BIN)/hpcforge rehearse up $(BLUEPRINT)
@@ -163,6 +163,13 @@ fuzz: develop
 # Each shipped role is broken in each of its lines: golden files must show every break. Minutes.
 break-roles: develop
 	$(BIN)/python tools/break_roles.py
+
+# The pages of docs/ that are generated. The last part of docs/smoke-tests.md is `python -m tools.blueprint_reference smoke-test`.
+references: develop
+	$(BIN)/python -m tools.blueprint_reference > docs/blueprint.md
+	$(BIN)/python -m tools.blueprint_reference inventory > docs/inventory.md
+	$(BIN)/python -m tools.role_reference > docs/roles.md
+	$(BIN)/python -m tools.disruption_table > docs/disruption.md
 
 CHECK = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python tools/house.py && $(BIN)/lint-imports && $(BIN)/mypy && $(BIN)/python -m tools.check_schemas
 check: develop

@@ -1,4 +1,4 @@
-"""`hpcforge schema`: JSON Schemas of hpcforge's files, and a table of what changing a blueprint field disrupts."""
+"""`hpcforge schema`: JSON Schemas of hpcforge's files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,8 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     of: Annotated[
-        Literal["blueprint", "inventory", "design", "smoke-test", "disruption", "role", "verification"],
-        typer.Argument(
-            help="Blueprints, inventories, design --json, smoke tests, role.yaml, verify --json, or what changing a "
-            "field disrupts."
-        ),
+        Literal["blueprint", "inventory", "design", "smoke-test", "role", "verification"],
+        typer.Argument(help="Blueprints, inventories, design --json, smoke tests, role.yaml or verify --json."),
     ] = "blueprint",
     blueprint: Annotated[
         Path | None,
@@ -33,14 +30,11 @@ def schema(
             autocompletion=completion.blueprints,
         ),
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a reference for people instead.")] = False,
 ) -> int:
-    """Print JSON Schemas for editors, and reference tables.
+    """Print JSON Schemas for editors.
 
     Schemas: blueprint, inventory, `design --json`, smoke tests, role.yaml, `verify --json`.
-
-    `disruption` is a table: what changing a field of the blueprint disrupts.
     """
     from hpcforge.cli import schema as work
 
-    return work.schema(of, blueprint, markdown)
+    return work.schema(of, blueprint)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from hpcforge import bundled
-from hpcforge.blueprint.reference import reference
 from hpcforge.blueprint.role_declarations import DeclarationError, read_declared
 from hpcforge.blueprint.schema import json_schema
 from hpcforge.cluster import load
@@ -17,6 +16,7 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.role import RoleError, load_roles
 from tests.support.shipped import ROOT
+from tools.blueprint_reference import reference
 
 CASE = ROOT / "tests" / "unit" / "blueprint" / "cases" / "valid.yaml"
 MOTD = """\

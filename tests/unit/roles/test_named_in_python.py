@@ -25,7 +25,6 @@ OTHER_WORDS = {
         "cluster/subordinate_checks.py",
         "kinds/reservations.py",  # a word of scontrol's
         "node/user_ids.py",  # accounts of a node, in its answers
-        "report/disruption_table.py",
         "report/show_text.py",  # a row of the page
         "run/make_plan.py",
         "run/observe.py",

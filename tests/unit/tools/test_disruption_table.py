@@ -10,8 +10,8 @@ import pytest
 
 from hpcforge.plan.diff import diff
 from hpcforge.plan.role import load_roles
-from hpcforge.report import disruption_table as module
-from hpcforge.report.disruption_table import (
+from tools import disruption_table as module
+from tools.disruption_table import (
     NOT_MEASURED,
     RELEASES,
     Effect,
@@ -32,7 +32,7 @@ def found(request: pytest.FixtureRequest) -> dict[str, Effect]:
 
 def test_the_published_table_is_current() -> None:
     published = (REPOSITORY / "docs" / "disruption.md").read_text(encoding="utf-8")
-    assert published == disruption_table(ROLES), "write it anew: hpcforge schema disruption > docs/disruption.md"
+    assert published == disruption_table(ROLES), "write it: python -m tools.disruption_table > docs/disruption.md"
 
 
 def test_it_speaks_of_every_field() -> None:

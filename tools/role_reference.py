@@ -1,23 +1,35 @@
-"""The reference of roles: what role.yaml may say, and what expressions, templates and Ansible tasks know."""
+"""Print docs/roles.md: the keys of role.yaml, and the names in expressions, templates and Ansible tasks.
+
+python -m tools.role_reference
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from hpcforge.blueprint.reference import reference
+from hpcforge import bundled
+from hpcforge.cluster import load
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node
-from hpcforge.plan.role import Role
+from hpcforge.plan.role import Role, load_roles
 from hpcforge.plan.role_spec import json_schema
+from tools.blueprint_reference import reference
 
-_MADE_BY = "hpcforge schema role --markdown"
-_PAGE = Path(__file__).with_name("templates") / "roles.md"
+_MADE_BY = "python -m tools.role_reference"
+_PAGE = Path(__file__).with_name("roles.md")
 _FIELD = re.compile(r"    (\w+): [^#\n]*?(?:  # (.*))?")
+
+
+def page() -> str:
+    """Return the page, with a worker of the shipped rehearsal as the example."""
+    rehearsal = load(bundled.root() / "blueprints" / "rehearsal.yaml").cluster
+    return role_reference(rehearsal, rehearsal.workers[0], load_roles(bundled.roles()))
 
 
 def role_reference(cluster: Cluster, node: Node, roles: Iterable[Role]) -> str:
@@ -68,3 +80,7 @@ def _rows(model: type[Any]) -> Iterator[tuple[str, str, str]]:
         if code is not None:
             kind = inspect.signature(code).return_annotation
             yield name, f"`{kind}`".replace("|", "\\|"), inspect.cleandoc(value.__doc__ or "").partition("\n")[0]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

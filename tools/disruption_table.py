@@ -1,16 +1,20 @@
 """Which field of a blueprint, when it is changed, disrupts what: found by changing it and comparing the two `Desired`s.
 
-The table is `docs/disruption.md`; `hpcforge schema disruption` writes it, and a test keeps it so.
+It prints docs/disruption.md, and a test compares that:
+
+    python -m tools.disruption_table
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hpcforge import bundled
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
@@ -24,7 +28,7 @@ from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Difference, Observation, absent, nothing_there
 from hpcforge.plan.plan import Change, Plan, Removal
 from hpcforge.plan.resources import TYPES
-from hpcforge.plan.role import Role
+from hpcforge.plan.role import Role, load_roles
 
 RELEASES = ("12", "13")
 _PATH = Path("/disruption.yaml")  # there is no such file: its text is given
@@ -35,9 +39,9 @@ _WORDS = {"enable": "enables", "start": "starts", "restart": "**restarts**", "re
 _PAGE = """\
 # What changing a field of the blueprint disrupts
 
-Made by `hpcforge schema disruption`; a test keeps it so. Each row was found by making the change in the blueprint below
-and comparing what nodes should have before and after, by the same code that makes a plan. *Disruption* is the worst of
-what happens to nodes that are configured already: `none`, `restart` of a service, `drain` of jobs, `reboot`,
+Made by `python -m tools.disruption_table`; a test keeps it so. Each row was found by making the change in the blueprint
+below and comparing what nodes should have before and after, by the same code that makes a plan. *Disruption* is the
+worst of what happens to nodes that are configured already: `none`, `restart` of a service, `drain` of jobs, `reboot`,
 `destroys-data`. `hpcforge plan` says the same for your own change, on your own nodes.
 
 | field | change | disruption | nodes touched | what happens |
@@ -430,3 +434,7 @@ def _parts(change: Change) -> Iterator[str]:
         yield f"runs its {change.opaque.opaque.engine} code"
     for unit in change.units:
         yield f"{' and '.join(_WORDS[action] for action in unit.actions)} {unit.name}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(disruption_table(load_roles(bundled.roles())))
