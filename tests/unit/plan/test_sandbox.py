@@ -329,7 +329,7 @@ def test_the_shipped_roles_take_a_quarter_of_the_bounds(path: Path, monkeypatch:
     assert whole - meter.of_all < whole / 4
 
 
-@pytest.mark.parametrize("text", ["cluster.bricks(node)", "cluster.file_systems(node)", "cluster.interfaces(node)"])
+@pytest.mark.parametrize("text", ["cluster.file_systems(node)", "cluster.interfaces(node)"])
 def test_a_question_about_one_node_is_no_walk_through_all(context: dict[str, Any], text: str) -> None:
     node, *_ = context["cluster"].nodes
     many = tuple(replace(node, name=f"n{number}") for number in range(5_000))

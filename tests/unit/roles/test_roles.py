@@ -58,7 +58,7 @@ def test_the_rehearsal_runs_every_role_but_those_of_login_nodes_and_fabrics(
     there = {wanted.role for wanteds in compiled(rehearsal).nodes.values() for wanted in wanteds}
     for_what_it_lacks = {"slurm_client"}
     of_cluster = (
-        "services|storage|bricks|homes|file_systems|collectives|nvidia|amd|interfaces|container_runtimes|frameworks"
+        "services|storage|homes|file_systems|collectives|nvidia|amd|interfaces|container_runtimes|frameworks"
         "|slurm[.](?:ssh|private_tmp|reservations)"
     )
     lacked = f"cluster[.](?:{of_cluster})|vars[.]|[.]fabrics|gpus[.](?:model|mig)"
