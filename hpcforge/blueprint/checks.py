@@ -1,28 +1,25 @@
 """What the parts of a blueprint say about each other: names, addresses, references. Pure.
 
-Each check yields findings. A check that depends on a part that could not be typed says nothing: a cause is reported,
-its consequences are not.
+Each check yields findings, and has its row in `hpcforge.cluster.check_table`. A check that depends on a part that could
+not be typed says nothing: a cause is reported, its consequences are not.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.acceptance_checks import acceptance_findings
-from hpcforge.blueprint.accounting_checks import accounting_findings, directory_findings
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, fabric_findings
 from hpcforge.blueprint.network_checks import network_findings, primary
-from hpcforge.blueprint.people_checks import people_findings
 from hpcforge.blueprint.reader import Loc, mark_of
 from hpcforge.blueprint.reservation_checks import overlapping, reservation_findings
 from hpcforge.blueprint.services import Offer, Services
-from hpcforge.blueprint.site_checks import site_findings, unknown_racks
-from hpcforge.blueprint.software_checks import software_findings, variable_findings
+from hpcforge.blueprint.site_checks import unknown_racks
 from hpcforge.blueprint.storage import FileSystemSection
 from hpcforge.blueprint.storage_checks import storage_findings
 from hpcforge.blueprint.validate import Draft, Finding
@@ -112,39 +109,8 @@ def _within(path: str, folder: str) -> bool:
 Findings = Iterator[Finding]
 
 
-def check(draft: Draft) -> Iterator[Finding]:
-    """Yield everything that parts of the blueprint say wrongly about each other."""
-    declared = NamedNodes(draft)
-    checks: tuple[Callable[[Draft, NamedNodes], Findings], ...] = (
-        _names,
-        _access,
-        _addresses,
-        _services,
-        _site_roles,
-        lambda draft, _: software_findings(draft),
-        lambda draft, _: variable_findings(draft),
-        _controller,
-        _partitions,
-        lambda draft, _: accounting_findings(draft),
-        lambda draft, _: directory_findings(draft),
-        _keys_of_workers,
-        _reservations,
-        job_findings,
-        _idle_workers,
-        lambda draft, _: people_findings(draft),
-        _storage,
-        _overrides,
-        _acceptance,
-        _racks,
-        site_findings,
-        _fabrics,
-        _networks,
-    )
-    for rule in checks:
-        yield from rule(draft, declared)
-
-
-def _names(_: Draft, declared: NamedNodes) -> Findings:
+def node_name_findings(_: Draft, declared: NamedNodes) -> Findings:
+    """Yield nodes that are named twice, and too many of them."""
     for key, names in declared.twice.items():
         elsewhere = ",".join(sorted({declared.group_of[name] for name in names} - {key}))
         yield Finding(("nodes", key), f"{hostlist.fold(names)} is named twice", f"also under `{elsewhere}`", key=True)
@@ -152,7 +118,8 @@ def _names(_: Draft, declared: NamedNodes) -> Findings:
         yield Finding(("nodes",), f"more than {hostlist.MAX_NAMES:,} nodes", key=True)
 
 
-def _access(draft: Draft, declared: NamedNodes) -> Findings:
+def jump_host_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield settings of a jump host that is a node."""
     access: s.AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access"):
         yield from node_as_jump_host(access.via, declared)
@@ -177,7 +144,8 @@ def node_network(draft: Draft) -> str | None:
     return primary(draft.sections["networks"] or {}, draft.sections["fabrics"] or {})
 
 
-def _addresses(draft: Draft, declared: NamedNodes) -> Findings:
+def address_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield addresses that are not one for each node, or not on the network of nodes."""
     network = node_network(draft)
     owner: dict[str, str] = {}
     for key, group in declared.groups.items():
@@ -235,7 +203,8 @@ def _reference(declared: NamedNodes, loc: Loc, names: Iterable[str], *, key: boo
         )
 
 
-def _services(draft: Draft, declared: NamedNodes) -> Findings:
+def service_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield services that lack another one, a node, or a choice between node and site."""
     services: Services | None = draft.sections["services"]
     chosen = services.by_name() if services else {}
     for name, service in chosen.items():
@@ -283,7 +252,8 @@ def service_findings(name: str, offer: Offer, loc: Loc, names: Sequence[str]) ->
         yield Finding(loc, message, "name one of them")
 
 
-def _site_roles(draft: Draft, declared: NamedNodes) -> Findings:
+def site_role_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield roles of a site whose names are equal, and their nodes where there are none."""
     software: s.Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "site_roles"):
         return
@@ -307,7 +277,8 @@ def _site_roles(draft: Draft, declared: NamedNodes) -> Findings:
             )
 
 
-def _controller(draft: Draft, declared: NamedNodes) -> Findings:
+def controller_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield a controller of Slurm that is not a head."""
     slurm: s.SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "controller"):
         return
@@ -319,7 +290,8 @@ def _controller(draft: Draft, declared: NamedNodes) -> Findings:
         yield Finding(loc, f"the controller {quote(slurm.controller)} is not a head", hint)
 
 
-def _partitions(draft: Draft, declared: NamedNodes) -> Findings:
+def partition_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield nodes of partitions that are not workers, and a missing or second default."""
     slurm: s.SlurmSection | None = draft.sections["slurm"]
     defaults: list[str] = []
     for name, partition in (slurm.partitions if slurm else {}).items():
@@ -358,7 +330,7 @@ def _submit_hosts(declared: NamedNodes, loc: Loc, settings: Mapping[str, str]) -
             yield Finding((*loc, key), message, did_you_mean(unknown[0], declared.group_of), severity="warning")
 
 
-def _keys_of_workers(_: Draft, declared: NamedNodes) -> Findings:
+def worker_key_findings(_: Draft, declared: NamedNodes) -> Findings:
     """Yield keys for Slurm's line of a node that has no such line."""
     for name, group in declared.groups.items():
         given = {"features": bool(group.features), "weight": group.weight is not None}
@@ -367,7 +339,8 @@ def _keys_of_workers(_: Draft, declared: NamedNodes) -> Findings:
             yield Finding(("nodes", name, key), message, "remove it", severity="warning", key=True)
 
 
-def _reservations(draft: Draft, declared: NamedNodes) -> Findings:
+def reservation_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield reservations of wrong nodes, times, users or accounts, and those that overlap."""
     yield from reservation_findings(draft, lambda loc, text: _workers(draft, declared, loc, text))
     yield from overlapping(draft, lambda text: declared.named(draft, (), text, workers=True)[0])
 
@@ -401,7 +374,8 @@ def _partition_nodes(draft: Draft, declared: NamedNodes) -> dict[str, tuple[str,
     return {name: declared.named(draft, (), partition.nodes, workers=True)[0] for name, partition in partitions.items()}
 
 
-def _idle_workers(draft: Draft, declared: NamedNodes) -> Findings:
+def idle_worker_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield workers that are in no partition."""
     slurm: s.SlurmSection | None = draft.sections["slurm"]
     workers = declared.with_function("worker")
     if declared.names_known and draft.intact("nodes") and not workers:
@@ -426,11 +400,13 @@ def _idle_workers(draft: Draft, declared: NamedNodes) -> Findings:
         )
 
 
-def _storage(draft: Draft, declared: NamedNodes) -> Findings:
+def storage_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield file systems with wrong servers, paths, networks or nodes."""
     yield from storage_findings(draft, declared, lambda loc, names: _reference(declared, loc, names))
 
 
-def _overrides(draft: Draft, declared: NamedNodes) -> Findings:
+def override_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield overrides of unknown nodes, and reasons that a comment cuts off."""
     for name, override in (draft.sections["overrides"] or {}).items():
         yield from _reference(declared, ("overrides", name), (name,), key=True)
         yield from _cut_by_comment(draft, ("overrides", name, "reason"), override.reason)
@@ -446,7 +422,8 @@ def _cut_by_comment(draft: Draft, loc: Loc, text: str) -> Findings:
         yield Finding(loc, f"{quote(text)} ends at ` #`, which starts a comment", hint, severity="warning")
 
 
-def _acceptance(draft: Draft, declared: NamedNodes) -> Findings:
+def acceptance_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield smoke tests that cannot run, by their nodes, options and times."""
     workers = declared.with_function("worker")
     sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
     slurm: s.SlurmSection | None = draft.sections["slurm"]
@@ -461,7 +438,7 @@ def _acceptance(draft: Draft, declared: NamedNodes) -> Findings:
     yield from acceptance_findings(draft, words if sure else None, workers, limits if all_known else {})
 
 
-def _racks(draft: Draft, declared: NamedNodes) -> Findings:
+def rack_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Check the racks that nodes are put into."""
     if not draft.keys_intact("site", "racks"):
         return
@@ -474,11 +451,13 @@ def _racks(draft: Draft, declared: NamedNodes) -> Findings:
             yield Finding(("nodes", key, "u"), "`u` without `rack`", "add `rack`: the racks of these units", key=True)
 
 
-def _fabrics(draft: Draft, declared: NamedNodes) -> Findings:
+def fabric_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield fabrics with wrong keys, nodes, racks or subnet manager."""
     yield from fabric_findings(draft, lambda loc, names: _reference(declared, loc, names), _sets(draft, declared))
 
 
-def _networks(draft: Draft, declared: NamedNodes) -> Findings:
+def network_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
+    """Yield networks that overlap, or that their fabric or purpose does not fit."""
     yield from network_findings(draft, lambda loc, names: _reference(declared, loc, names), _sets(draft, declared))
 
 

@@ -13,7 +13,7 @@ from hpcforge.blueprint.validate import Draft, Finding
 Findings = Iterator[Finding]
 
 
-def site_findings(draft: Draft, _: object) -> Findings:
+def site_findings(draft: Draft) -> Findings:
     """Yield what a site says wrongly of its own parts."""
     site: SiteSection | None = draft.sections["site"]
     if site is None:

@@ -7,10 +7,10 @@ as *broken*. Checks that compare parts of a file run on what is left and say not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, cast
+from typing import Any, Generic, ParamSpec, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -30,6 +30,7 @@ from hpcforge.blueprint.schema_hints import aliases, bounds, description, rewrit
 from hpcforge.blueprint.suggestions import in_unit
 
 Data = dict[str, Any]
+Given = ParamSpec("Given")
 _AND_MORE = "more errors follow: fix these first"
 
 
@@ -47,6 +48,16 @@ class Finding:
     def place(self, root: Mapping, source: SourceFile) -> Diagnostic:
         """Turn the location into line and column."""
         return Diagnostic(self.severity, self.message, source, mark_of(root, self.loc, key=self.key), self.hint)
+
+
+@dataclass(frozen=True)
+class InputCheck(Generic[Given]):
+    """A check of input files: a row of `hpcforge.cluster.check_table`, and what `hpcforge explain CODE` prints."""
+
+    code: str  # words with hyphens, which no rule and no smoke test has; a code is never given to another check
+    title: str  # what has to hold
+    reads: str  # the sections or keys that it compares
+    function: Callable[Given, Iterator[Finding]]
 
 
 @dataclass(frozen=True)

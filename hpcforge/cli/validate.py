@@ -18,11 +18,10 @@ from hpcforge.blueprint.diagnostics import (
     to_json,
     within_limits,
 )
-from hpcforge.blueprint.reservation_checks import over
 from hpcforge.blueprint.role_declarations import ROLES
 from hpcforge.blueprint.untrusted_files import MAX_YAML, having, read_inside
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cluster import Loaded, load
+from hpcforge.cluster import Loaded, check_table, load
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
 
@@ -57,7 +56,7 @@ def validate(blueprint: Path, inventory: Path | None, as_json: bool, every: bool
 
 def _further(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """Return what a clock shows, and what roles and secrets do."""
-    past = over(loaded.blueprint.slurm.reservations, _earliest_now())
+    past = check_table.run(check_table.TIME, loaded.blueprint.slurm.reservations, _earliest_now())
     return (*loaded.draft.place(past), *_of_roles(loaded))
 
 

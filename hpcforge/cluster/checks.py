@@ -1,87 +1,26 @@
-"""What a blueprint says against the hardware catalog and against an inventory. Pure.
-
-The findings of `check_catalog` are about the blueprint, those of `check_inventory` about the inventory.
-"""
+"""Check a blueprint against the catalog: models, facts of workers, systems and frameworks. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.checks import node_as_jump_host, node_network, outside
+from hpcforge.blueprint.checks import no_node, no_worker, service_findings
 from hpcforge.blueprint.diagnostics import closest_or_all, did_you_mean, quote
-from hpcforge.blueprint.inventory import InventoryNode, InventorySwitch
-from hpcforge.blueprint.network_checks import is_bmc
 from hpcforge.blueprint.overrides import FACTS, alike, hardware_of
-from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.services import Services
 from hpcforge.blueprint.validate import Draft, Finding
-from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import ELSEWHERE, Distribution
-from hpcforge.cluster.gpu_checks import example, gpu_findings, unknown_gpus
-from hpcforge.cluster.hardware_checks import hardware_findings
-from hpcforge.cluster.mig import mig_findings
-from hpcforge.cluster.networks import Placed, few_outside, mostly_outside
-from hpcforge.cluster.override_checks import override_findings
-from hpcforge.cluster.release_checks import unknown_releases
-from hpcforge.cluster.shards import shard_findings
-from hpcforge.cluster.slurm_checks import slurm_findings
-from hpcforge.cluster.storage_checks import storage_kind_findings
+from hpcforge.cluster.gpu_checks import example, unknown_gpus
+from hpcforge.cluster.model import Cluster
 from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.kinds import PACKAGE_MANAGERS
 
-
-# Addresses and serial numbers in an inventory that two machines or two ports share.
-def identity_findings(inventory: Draft, blueprint: Draft) -> Findings:
-    """Yield what two machines share although only one can have it; addresses on networks are judged with those."""
-    machines: dict[str, InventoryNode] = inventory.sections["nodes"] or {}
-    on_network = any(is_bmc(name, network) for name, network in (blueprint.sections["networks"] or {}).items())
-    owner = {machine.address: name for name, machine in machines.items() if machine.address}
-    for name, machine in machines.items():
-        at = machine.bmc.address if machine.bmc and not on_network else None
-        for key, value in ((("bmc", "address"), at), (("serial",), machine.serial)):
-            if value is not None and owner.setdefault(value, name) != name:
-                yield Finding(("nodes", name, *key), f"{value} of {name} already belongs to {owner[value]}")
-    yield from _shared_macs(machines, inventory.sections["switches"] or {})
-
-
-def _shared_macs(machines: Mapping[str, InventoryNode], switches: Mapping[str, InventorySwitch]) -> Findings:
-    """Yield MAC addresses of two ports; `mac` may be one of `ports`, where a fabric carries the nodes' network."""
-    owner: dict[str, list[Loc]] = {}
-    for loc, mac in _macs(machines, switches):
-        before = owner.setdefault(mac, [])
-        first = next((place for place in before if not _may_be_one_port(place, loc)), None)
-        if first and first[1] != loc[1]:
-            yield Finding(loc, f"{mac} of {loc[1]} already belongs to {first[1]}")
-        elif first:
-            key = ".".join(str(step) for step in first[2:] if isinstance(step, str))
-            yield Finding(loc, f"{mac} of {loc[1]} is also its `{key}`", "each port has a MAC address of its own")
-        before.append(loc)
-
-
-def _may_be_one_port(place: Loc, loc: Loc) -> bool:
-    return place[:2] == loc[:2] and place[2] == "mac" and loc[2] == "ports"
-
-
-def _macs(machines: Mapping[str, InventoryNode], switches: Mapping[str, InventorySwitch]) -> Iterator[tuple[Loc, str]]:
-    """Yield all MAC addresses: that of a node's address before those of its other ports."""
-    for name, machine in machines.items():
-        loc: Loc = ("nodes", name)
-        own: list[tuple[Loc, str | None]] = [((*loc, "mac"), machine.mac)]
-        own += [((*loc, "bmc", "mac"), machine.bmc.mac)] if machine.bmc else []
-        for fabric, macs in machine.ports.items():
-            own += (((*loc, "ports", fabric, index), mac) for index, mac in enumerate(macs))
-        yield from ((place, mac) for place, mac in own if mac)
-    yield from ((("switches", name, "mac"), switch.mac) for name, switch in switches.items() if switch.mac)
-
-
 Findings = Iterator[Finding]
 
-_MAX_GUESSES = 20  # of the word that was meant: each takes tens of milliseconds among 10,000 names
 _EXAMPLE = {"sockets": 2, "cores_per_socket": 32, "threads_per_core": 2, "memory_gib": 256}
 
 
@@ -105,22 +44,8 @@ def shape(group: s.NodeGroup, override: s.Override | None, catalog: Catalog) -> 
     return Shape(**facts, gpu_model=gpus.model if gpus else None, gpu_count=gpus.count if gpus else 0)
 
 
-def check_catalog(draft: Draft, catalog: Catalog) -> Findings:
-    """Yield what the catalog does not know, and what it knows to be impossible."""
-    yield from _models(draft, catalog)
-    yield from hardware_findings(draft, catalog)
-    yield from gpu_findings(draft, catalog)
-    yield from mig_findings(draft, catalog)
-    yield from shard_findings(draft, catalog)
-    yield from override_findings(draft, catalog)
-    yield from _facts(draft, catalog)
-    yield from _software(draft, catalog)
-    yield from storage_kind_findings(draft, catalog)
-    yield from slurm_findings(draft, catalog)
-    yield from unknown_releases(draft, catalog)
-
-
-def _models(draft: Draft, catalog: Catalog) -> Findings:
+def model_findings(draft: Draft, catalog: Catalog) -> Findings:
+    """Yield hardware and GPU models that the catalog does not have."""
     for key, group in (draft.sections["nodes"] or {}).items():
         own = group.hardware in draft.keys("hardware")  # what is wrong there was said
         if group.hardware not in catalog.servers and not own and draft.intact("nodes", key, "hardware"):
@@ -140,7 +65,7 @@ def _unknown_gpu(loc: tuple[str, ...], model: str, catalog: Catalog) -> Finding:
     return Finding(loc, f"unknown GPU model {quote(model)}", closest_or_all(model, catalog.gpus))
 
 
-def _facts(draft: Draft, catalog: Catalog) -> Findings:
+def worker_fact_findings(draft: Draft, catalog: Catalog) -> Findings:
     """Check that workers are known well enough to be scheduled, and larger than what is reserved of them."""
     if not draft.intact("overrides"):
         return
@@ -192,7 +117,8 @@ def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], own: Collect
     )
 
 
-def _software(draft: Draft, catalog: Catalog) -> Findings:
+def system_findings(draft: Draft, catalog: Catalog) -> Findings:
+    """Yield systems, drivers and frameworks that the catalog does not have, or not for these nodes."""
     software: s.Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "os"):
         return
@@ -360,127 +286,19 @@ def pytorch_device(models: Iterable[str], catalog: Catalog) -> str:
     return "cuda" if "nvidia" in vendors else "rocm" if "amd" in vendors else "cpu"
 
 
-def check_addresses(draft: Draft, inventory: Draft | None) -> Findings:
-    """Yield the nodes of a blueprint that neither it nor the inventory gives an address."""
-    first = node_network(draft)
-    if first is None or (inventory and not inventory.intact("nodes")):
-        return
-    derived = draft.sections["networks"][first].fabric is not None
-    padded = unpadded(NamedNodes(draft), inventory) if inventory else {}
-    for key, names in padded.items():
-        shown = hostlist.fold(list(names))
-        message = f"the inventory has {hostlist.fold(list(names.values()))}, and this names {shown}"
-        yield Finding(("nodes", key), message, "write its numbers with as many zeros as the inventory", key=True)
-    if padded:
-        return
-    if inventory and not derived and NamedNodes(draft).unknown(inventory.keys("nodes")):
-        return  # a name that is wrong there may be why
-    machines = inventory.sections["nodes"] if inventory else {}
-    if not (inventory and inventory.sections["networks"]):
-        given: Placed = {name: ((), machine.address) for name, machine in machines.items() if machine.address}
-        if error := mostly_outside(first, draft.sections["networks"][first].cidr, given):
-            yield error
-    known = {name for name, machine in machines.items() if machine.address}
-    if derived and not known:
-        return  # all are derived from names
-    for key, group in (draft.sections["nodes"] or {}).items():
-        if group.addresses is None and draft.intact("nodes", key):
-            lacking = [name for name in hostlist.expand(key) if name not in known]
-            message = f"{hostlist.fold(lacking)} without an address" if lacking else ""
-            if message and derived:
-                message += " in the inventory, which has those of others: one is derived from the name"
-                hint = "write its address into the inventory if it has one"
-                yield Finding(("nodes", key), message, hint, key=True, severity="warning")
-            elif message:
-                hint = "give `addresses:` here, or name an inventory that has them"
-                yield Finding(("nodes", key), message, hint, key=True)
-
-
-def unpadded(declared: NamedNodes, inventory: Draft) -> dict[str, dict[str, str]]:
-    """Return nodes that an inventory has with other zeros, by key: `c1`, which is there as `c01`.
-
-    One alone is a name of its own, and nodes whose addresses the blueprint has need no inventory.
-    """
-    there = inventory.keys("nodes")
-    unknown = {_bare(name): name for name in declared.unknown(there)}
-    found: dict[str, dict[str, str]] = {}
-    for name in sorted(set(declared.group_of) - set(there)) if unknown else ():
-        if _bare(name) in unknown:
-            found.setdefault(declared.group_of[name], {})[name] = unknown[_bare(name)]
-    lacking = {key for key, group in declared.groups.items() if group.addresses is None}
-    return {key: names for key, names in found.items() if len(names) > 1 and key in lacking}
-
-
-def _bare(name: str) -> str:
-    return re.sub(r"(?<![0-9])0{1,9}(?=[0-9])", "", name)
-
-
-def check_inventory(inventory: Draft, blueprint: Draft) -> Findings:
-    """Yield what an inventory says wrongly about a blueprint's nodes and networks."""
-    declared = NamedNodes(blueprint)
-    padded = {name for names in unpadded(declared, inventory).values() for name in names.values()}
-    unknown = [name for name in declared.unknown(inventory.keys("nodes")) if inventory.intact("nodes", name)]
-    unknown = [name for name in unknown if name not in padded]
-    nodes = f"its nodes: {hostlist.fold(list(declared.group_of)[:64])}"
-    for position, name in enumerate(unknown):
-        hint = did_you_mean(name, declared.group_of) if position < _MAX_GUESSES else None
-        message = f"{quote(name)} is not a node of the blueprint and is ignored"  # it may have left it
-        yield Finding(("nodes", name), message, hint or nodes, key=True, severity="warning")
-    if inventory.sections["access"] and inventory.intact("access"):
-        yield from node_as_jump_host(inventory.sections["access"].via, declared)
-    networks = blueprint.keys("networks")
-    for name in inventory.sections["networks"] or {}:
-        if name not in networks:
-            message = f"{quote(name)} is not a network of the blueprint"
-            yield Finding(("networks", name), message, did_you_mean(name, networks), key=True)
-    fabrics = "|".join(map(re.escape, blueprint.keys("fabrics")))
-    switch = re.compile(rf"(?:{fabrics})-(?:leaf|spine|core)-[0-9]+")  # how many there are is not known yet
-    gone = [name for name in declared.unknown(inventory.keys("positions")) if not switch.fullmatch(name)]
-    if gone:
-        message = f"positions of {hostlist.fold(gone)}, which the blueprint does not have"
-        yield Finding(("positions",), message, "`hpcforge pin` removes them", severity="warning", key=True)
-    yield from identity_findings(inventory, blueprint)
-    yield from _effective_addresses(inventory, blueprint, declared)
-
-
-def _effective_addresses(inventory: Draft, blueprint: Draft, declared: NamedNodes) -> Findings:
-    """Check the addresses that come out: the inventory's, and the blueprint's where it says nothing."""
-    if not inventory.intact("networks"):
-        return
-    network = node_network(blueprint)
-    moves = inventory.sections["networks"] or {}
-    if set(moves) - set(blueprint.keys("networks")):
-        network = None  # a name that is wrong there may be why an address is outside
-    moved = moves.get(network)
-    subnet = (moved or blueprint.sections["networks"][network]).cidr if network else None
-    given = {name: node.address for name, node in (inventory.sections["nodes"] or {}).items() if node.address}
-    kept = {name: a for name, a in blueprint_addresses(declared).items() if name not in given}
-    owner = {address: name for name, address in kept.items()}
-    placed: Placed = {name: (("nodes", name, "address"), address) for name, address in given.items()}
-    if network and subnet and (moved or mostly_outside(network, subnet, placed) is None):
-        yield from few_outside(network, subnet, placed)
-    for name, address in given.items():
-        loc = ("nodes", name, "address")
-        if address in owner:
-            yield Finding(loc, f"{address} of {name} already belongs to {owner[address]}")
-        owner.setdefault(address, name)
-    sure = inventory.intact("nodes") and not declared.unknown(inventory.keys("nodes"))
-    if sure and subnet and network and moved:
-        stranded = [name for name, address in kept.items() if any(outside((), (address,), subnet, network))]
-        if stranded:
-            yield Finding(
-                ("networks", network),
-                f"outside {subnet}: the blueprint's address of {hostlist.fold(stranded)}",
-                "give other addresses here, under `nodes:`",
-                key=True,
-            )
-
-
-def blueprint_addresses(declared: NamedNodes) -> dict[str, str]:
-    """Return the addresses that a blueprint gives, by node."""
-    return {
-        name: address
-        for key, group in declared.groups.items()
-        if group.addresses is not None
-        for name, address in zip(hostlist.expand(key), hostlist.expand(group.addresses), strict=False)
-    }
+def empty_set_findings(blueprint: s.Blueprint, cluster: Cluster) -> Iterator[Finding]:
+    """Yield node sets of the wrong size, now that it is known which node stands in which rack."""
+    empty_partitions = [partition.name for partition in cluster.slurm.partitions if not partition.nodes]
+    for name in empty_partitions:
+        yield no_worker(("slurm", "partitions", name, "nodes"), blueprint.slurm.partitions[name].nodes)
+    for reservation in cluster.slurm.reservations:
+        if not reservation.nodes:
+            loc = ("slurm", "reservations", reservation.name, "nodes")
+            yield no_worker(loc, blueprint.slurm.reservations[reservation.name].nodes)
+    for index, role in enumerate(cluster.site_roles):
+        if not role.on:
+            yield no_node(("software", "site_roles", index, "on"), blueprint.software.site_roles[index].on)
+    for name, service in blueprint.services.by_name().items():
+        if service.on_set is not None:
+            offer, on = blueprint.services.offers[name], cluster.services[name].on
+            yield from service_findings(name, offer, ("services", name, "on"), on)

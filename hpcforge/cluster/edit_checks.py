@@ -9,7 +9,8 @@ from pathlib import Path
 
 from hpcforge.blueprint.edit import edited, with_values
 from hpcforge.blueprint.membership import Edits
-from hpcforge.cluster.load import Loaded, load
+from hpcforge.cluster.load import load
+from hpcforge.cluster.loaded import Loaded
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.errors import UsageError
 

@@ -1,17 +1,20 @@
-"""Check the interfaces and default routes that hpcforge configures. Pure."""
+"""Check the interfaces and default routes that hpcforge configures, and the switches of an inventory. Pure."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster.interfaces import bonded, carried, carrier, own_networks, port_below, ports
 from hpcforge.cluster.model import Cluster, FabricOf, Network, Node
+from hpcforge.design.fabric.graph import Fabric
+from hpcforge.design.fabric.ports import PortMaps
 
 
 # Default routes of nodes whose interfaces hpcforge configures: none where one is needed, and two on one node.
@@ -199,3 +202,19 @@ def _one_name_each(cluster: Cluster, asked: dict[str, list[Network]]) -> Finding
             ][:1]:
                 message = f"{interface} is already an interface to {name} on the same nodes"
                 yield Finding(("networks", network.name, "interface"), message)
+
+
+def switch_findings(inventory: Inventory, built: Iterable[Fabric]) -> Iterator[Finding]:
+    """Yield switches of the inventory that no fabric has, and ports that a switch does not have."""
+    places = {each.name: (fabric, at) for fabric in built for at, each in enumerate(fabric.devices) if each.model}
+    names = list(places)
+    for name, switch in inventory.switches.items():
+        if name not in places:
+            hint = did_you_mean(name, names) or "`hpcforge design` lists the names of switches"
+            yield Finding(("switches", name), f"{quote(name)} is not a switch of the design", hint, key=True)
+        elif switch.ports:
+            fabric, at = places[name]
+            labels = [port.label for port in PortMaps(fabric).of(at).ports]
+            for label in switch.ports.keys() - set(labels):
+                message, hint = f"{name} has no port {label}", f"its ports are {labels[0]} to {labels[-1]}"
+                yield Finding(("switches", name, "ports", label), message, hint, key=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.blueprint.diagnostics import InvalidInput
-from hpcforge.cluster.load import Loaded, load
+from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.release_checks import out_of_order
 
 TEXT = """\

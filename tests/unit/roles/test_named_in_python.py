@@ -20,7 +20,7 @@ OTHER_WORDS = {
         "blueprint/reservation_checks.py",
         "blueprint/storage_checks.py",
         "metal/installer_files.py",  # a key of cloud-init
-        "cluster/load.py",
+        "cluster/file_checks.py",
         "cluster/storage_checks.py",  # an option of mount(8)
         "cluster/subordinate_checks.py",
         "kinds/reservations.py",  # a word of scontrol's
@@ -36,9 +36,10 @@ OTHER_WORDS = {
         "blueprint/membership.py",
         "blueprint/network_checks.py",
         "blueprint/storage_checks.py",
-        "cluster/checks.py",
+        "cluster/check_table.py",
         "cluster/hardware_checks.py",
         "cluster/interface_checks.py",
+        "cluster/inventory_checks.py",
         "cluster/networks.py",
         "cluster/remaining_errors.py",
         "lab/lab.py",

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.blueprint.diagnostics import InvalidInput
-from hpcforge.cluster import load
-from hpcforge.cluster.load import Loaded
+from hpcforge.cluster import Loaded, load
 from tests.support.shipped import ROOT
 
 TEXT = (ROOT / "tests" / "unit" / "roles" / "blueprints" / "amd.yaml").read_text()

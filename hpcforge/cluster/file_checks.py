@@ -1,4 +1,4 @@
-"""Files of public keys, of users and of package repositories: their content, and mistakes in them."""
+"""Check the files that a blueprint and its inventory name: keys of users, of repositories and of nodes, site roles."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from pathlib import Path
 from pydantic_core import PydanticCustomError
 
 from hpcforge.blueprint.diagnostics import quote
+from hpcforge.blueprint.inventory import InventoryAccess
 from hpcforge.blueprint.public_keys import is_path, public_key
 from hpcforge.blueprint.schema import UserSection
+from hpcforge.blueprint.untrusted_files import OutsideError, files_inside
+from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.cluster.nvidia import wanted_fingerprint
 
 # Check the public key file of a package repository, and read its fingerprint. Pure except for reading the file.
 _BLOCK = re.compile(
@@ -32,7 +36,7 @@ def armoured(path: Path) -> str:
     return f"{found[1]}\n"
 
 
-def repository_key_problems(path: Path, wanted: str | None) -> Iterator[tuple[str, str | None]]:
+def _repository_key_problems(path: Path, wanted: str | None) -> Iterator[tuple[str, str | None]]:
     """Yield errors in the file of a key with the fingerprint `wanted`; None: no fingerprint is set."""
     name = quote(path.name)
     try:
@@ -93,7 +97,8 @@ def _first_packet(data: bytes) -> bytes | None:
 
 
 _MAX_BYTES = 64 << 10
-_RELATIVE = "a path is relative to the blueprint"
+RELATIVE = "a path is relative to the {}"
+_RELATIVE = RELATIVE.format("blueprint")
 
 
 def key_lines(user: UserSection, folder: Path) -> tuple[str, ...]:
@@ -106,7 +111,7 @@ def _lines(path: Path) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
+def _key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
     """Yield what is wrong with a file of public keys; never its content, which may be a private key."""
     name = quote(path.name)
     try:
@@ -131,3 +136,77 @@ def key_file_problems(path: Path) -> Iterator[tuple[str, str | None]]:
         except PydanticCustomError as error:
             yield f"a line of {name} {error.message()}", (error.context or {}).get("hint")
             return
+
+
+def user_key_findings(draft: Draft, folder: Path) -> Iterator[Finding]:
+    """Yield files of public keys of users that cannot be used; paths start in `folder`."""
+    for name, user in (draft.sections["users"] or {}).items():
+        for index, key in enumerate(user.keys):
+            if is_path(key) and draft.intact("users", name, "keys"):
+                for message, hint in _key_file_problems(folder / key):
+                    yield Finding(("users", name, "keys", index), message, hint)
+
+
+def site_role_folder_findings(draft: Draft, folder: Path) -> Iterator[Finding]:
+    """Yield folders of a site's Ansible roles that cannot be used."""
+    software = draft.sections["software"]
+    if software and draft.intact("software", "site_roles"):
+        for index, role in enumerate(software.site_roles):
+            for message, hint in _role_problems(folder / role.path, role.path):
+                yield Finding(("software", "site_roles", index, "path"), message, hint)
+
+
+def repository_key_findings(draft: Draft, folder: Path) -> Iterator[Finding]:
+    """Yield a file of the key of NVIDIA's repository that cannot be used, or has another fingerprint."""
+    software = draft.sections["software"]
+    if software and software.sources.nvidia and all(draft.intact("software", key) for key in ("os", "sources")):
+        source = software.sources.nvidia
+        for message, hint in _repository_key_problems(folder / source.key, wanted_fingerprint(software)):
+            yield Finding(("software", "sources", "nvidia", "key"), message, hint)
+
+
+def private_key_findings(machines: Draft, inventory_path: Path) -> Iterator[Finding]:
+    """Yield that the private key an inventory names is not there."""
+    key = private_key(machines.sections["access"], inventory_path)
+    if key and not (is_there(key) and key.is_file()) and machines.intact("access", "key"):
+        yield Finding(("access", "key"), f"there is no key {quote(key.name)} there", RELATIVE.format("inventory"))
+
+
+def private_key(access: InventoryAccess | None, inventory_path: Path | None) -> Path | None:
+    """Return the path of the private key that an inventory names; None for none."""
+    if inventory_path is None or access is None or access.key is None:
+        return None
+    return inventory_path.absolute().parent / _own(Path(access.key))
+
+
+def _own(path: Path) -> Path:
+    """Return the path with `~` expanded; a path with an unknown user stays unchanged."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
+def is_there(path: Path) -> bool:
+    """Tell whether a path leads to something; not if a part of it is too long, or may not be entered."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _role_problems(path: Path, given: str) -> Iterator[tuple[str, str | None]]:
+    """Yield what is wrong with the folder of a site's Ansible role."""
+    if not is_there(path) or not path.is_dir():
+        yield f"there is no folder {quote(given)}", _RELATIVE
+    elif not any((path / "tasks" / name).is_file() for name in ("main.yml", "main.yaml")):
+        yield f"{quote(path.name)} is not an Ansible role: it has no tasks/main.yml", None
+    elif not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", path.name):
+        yield f"{quote(path.name)} is not a role name", "letters, digits, _ and -"
+    else:
+        try:
+            files_inside(path)
+        except OutsideError as error:
+            yield str(error), "a role is planned by its content: copy what a link points to"
+        except OSError as error:
+            yield f"{quote(path.name)} cannot be read: {error.strerror}", None

@@ -1,0 +1,281 @@
+"""A blueprint that was read, what it resolves to, and what the rules of the design report of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+from hpcforge.blueprint.diagnostics import Diagnostic, in_order
+from hpcforge.blueprint.hardware import Parts
+from hpcforge.blueprint.inventory import Inventory
+from hpcforge.blueprint.reader import mark_of
+from hpcforge.blueprint.role_declarations import RoleDeclarations
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.site_folders import OwnFolders
+from hpcforge.blueprint.validate import Draft
+from hpcforge.catalog import Catalog, load_catalog
+from hpcforge.cluster import check_table
+from hpcforge.cluster.file_checks import armoured, key_lines, private_key
+from hpcforge.cluster.gpu_checks import driver_findings
+from hpcforge.cluster.model import Cluster, Node
+from hpcforge.cluster.networks import Networks, networks
+from hpcforge.cluster.resolve import resolve
+from hpcforge.cluster.smoke_tests import programs
+from hpcforge.cluster.storage_checks import served, storage_breaches
+from hpcforge.design.fabric.cabling import Cabled
+from hpcforge.design.fabric.fabrics import Fabrics, fabrics
+from hpcforge.design.fabric.graph import Fabric
+from hpcforge.design.fabric.placement import lay, mounts
+from hpcforge.design.facility.design import Remark
+from hpcforge.design.facility.design_of_room import Facility, facility
+from hpcforge.design.facility.layout import Layout
+from hpcforge.design.facility.limits import power_feeds
+from hpcforge.design.facility.placement import place
+from hpcforge.design.facility.power_on import budgets, working
+from hpcforge.design.facility.room import PinnedPosition, Room, room
+from hpcforge.design.facility.rules import Breach
+from hpcforge.design.storage.capacity import ServedFileSystem
+from hpcforge.errors import ChangedFileError
+from hpcforge.software.rule_checks import breaches as software_breaches
+
+
+@dataclass(frozen=True)
+class RuleResults:
+    """Findings of the rules of racks, power, cooling, fabrics, cables, storage and software.
+
+    `diagnostics` have what was found before, too.
+    `not_checked` is what rules could not judge; of racks, power and cooling nothing where the blueprint has no site.
+    """
+
+    facility: Facility
+    cables: tuple[Cabled, ...]
+    remarks: tuple[Remark, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    not_checked: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A blueprint that can be read, and what it resolves to. What is asked for beyond that is judged then, once."""
+
+    blueprint: Blueprint
+    cluster: Cluster
+    found: tuple[Diagnostic, ...]  # by reading and resolving: warnings
+    room: Room
+    layout: Layout  # of the room
+    connected: Fabrics  # fabrics as the blueprint asks for them
+    role_folders: tuple[Path, ...]  # the shipped one, then those that the blueprint names
+    switch_said: Mapping[str, str]  # what switches say of themselves (name, GUID, MAC) to their names in the design
+    blueprint_path: Path
+    secrets_path: Path
+    inventory_path: Path | None  # what was read beside the blueprint; None: nothing
+    inventory: Inventory | None
+    draft: Draft  # where things stand in the blueprint
+    included: tuple[Path, ...] = ()  # files that the blueprint includes
+    digests: Mapping[Path, str] = field(default_factory=dict)  # SHA-256 of blueprint and inventory as they were read
+
+    def text(self, path: Path) -> str:
+        """Return the blueprint's or the inventory's text, with its line endings. Raises `ChangedFileError`."""
+        content = path.read_bytes() if path.exists() else b""
+        if hashlib.sha256(content).hexdigest() != self.digests[path]:
+            raise ChangedFileError(path)
+        return content.decode("utf-8")
+
+    def without_driver(self, nodes: Iterable[Node]) -> list[Diagnostic]:
+        """Return the warning of these nodes, of which an image is installed, where their GPUs get no driver."""
+        return self.draft.place(driver_findings(self.blueprint.software, self.cluster, nodes))
+
+    def require_unchanged(self) -> None:
+        """Raise `ChangedFileError` unless blueprint and inventory are the files that were read."""
+        for path in self.digests:
+            self.text(path)
+
+    @property
+    def fabrics(self) -> tuple[Fabric, ...]:
+        """Those that can be built, in the blueprint's order."""
+        return self.connected.built
+
+    @cached_property
+    def served(self) -> tuple[ServedFileSystem, ...]:
+        """The file systems that nodes serve, in numbers."""
+        return served(self.cluster, self.room, {fabric.name: fabric for fabric in self.fabrics})
+
+    @cached_property
+    def judged(self) -> RuleResults:
+        """Load racks, cut cables, and judge by all rules."""
+        placed, laid = facility(self.room, self.layout), lay(self.room, self.layout, self.fabrics)
+        source = self.draft.document.source
+        of_room = [breach for breach in placed.breaches if self.blueprint.site or breach.judged != "not-checked"]
+        of_storage = tuple(storage_breaches(self.room, self.served))
+        breaches = (*of_room, *self.connected.breaches, *laid.breaches, *of_storage, *self.of_software)
+        every = in_order(source, [*self.found, *(diagnostic(self.draft, breach) for breach in breaches)])
+        all_breaches = (*placed.breaches, *self.connected.breaches, *laid.breaches, *of_storage)
+        return RuleResults(
+            facility=placed,
+            cables=laid.fabrics,
+            remarks=tuple(remark(self.draft, breach) for breach in all_breaches),
+            diagnostics=tuple(entry for entry in every if entry.severity != "not-checked"),
+            not_checked=tuple(entry for entry in every if entry.severity == "not-checked"),
+        )
+
+    @property
+    def of_software(self) -> tuple[Breach, ...]:
+        """Return what rules say of drivers and what goes with them."""
+        os, catalog = self.blueprint.software.os, catalog_of(self.draft)
+        system = catalog.distributions.get((os.name, os.release))
+        return software_breaches(self.blueprint, catalog, system) if system else ()
+
+    @property
+    def facility(self) -> Facility:
+        """Racks, power and cooling, judged."""
+        return self.judged.facility
+
+    @property
+    def cables(self) -> tuple[Cabled, ...]:
+        """The fabrics, with their cables cut to length."""
+        return self.judged.cables
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What rules say: the facility's, the fabrics', then those of storage, in the order of the rules."""
+        return self.judged.remarks
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Warnings, and what breaks a rule of racks, power, cooling, fabrics, storage and software."""
+        return self.judged.diagnostics
+
+    @property
+    def not_checked(self) -> tuple[Diagnostic, ...]:
+        """What rules could not judge."""
+        return self.judged.not_checked
+
+    @property
+    def wants_lab(self) -> bool:
+        """True if the nodes are those of a rehearsal on this machine."""
+        return self.blueprint.wants_lab
+
+
+def resolved(
+    draft: Draft,
+    machines: Draft | None,
+    warnings: list[Diagnostic],
+    blueprint_path: Path,
+    inventory_path: Path | None,
+    roles: OwnFolders,
+    declared: RoleDeclarations,
+) -> Loaded:
+    """Place what stands in racks, connect fabrics, resolve the rest, and check that."""
+    catalog, folder = catalog_of(draft), blueprint_path.absolute().parent
+    blueprint = cast("Blueprint", draft.model)
+    inventory = cast("Inventory", machines.model) if machines else None
+    pins = {name: PinnedPosition(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
+    addressed = networks(blueprint, inventory)
+    warnings = [*warnings, *draft.place(addressed.wrong_in_blueprint)]
+    connected = fabrics(blueprint, catalog, inventory)
+    if machines and inventory:
+        warnings += machines.place(addressed.wrong_in_inventory)
+        warnings += machines.place(check_table.run(check_table.SWITCHES, inventory, connected.built))
+    floor = room(blueprint, catalog, pins, mounts(blueprint, catalog, connected.built))
+    layout = place(floor)
+    key = private_key(inventory.access if inventory else None, inventory_path)
+    cluster = _cluster((blueprint, inventory, catalog), folder, key, (floor, layout), addressed, connected.built)
+    given = check_table.Resolved(blueprint, cluster, catalog, declared, pins)
+    for check in check_table.RESOLVED:  # each has its own limit of findings
+        warnings += draft.place(check.function(given))
+    return Loaded(
+        blueprint=blueprint,
+        cluster=cluster,
+        found=in_order(draft.document.source, warnings),
+        room=floor,
+        layout=layout,
+        connected=connected,
+        role_folders=roles.folders,
+        switch_said=_said(inventory),
+        blueprint_path=blueprint_path,
+        secrets_path=folder / (blueprint.secrets or f"{blueprint_path.stem}.age"),
+        inventory_path=inventory_path,
+        inventory=inventory,
+        draft=draft,
+    )
+
+
+def catalog_of(draft: Draft) -> Catalog:
+    """Return the catalog with the blueprint's own hardware."""
+    return load_catalog().extended(draft.sections["hardware"] or {}, draft.sections["parts"] or Parts.model_construct())
+
+
+def _cluster(
+    inputs: tuple[Blueprint, Inventory | None, Catalog],
+    folder: Path,
+    key: Path | None,
+    placed: tuple[Room, Layout],
+    addressed: Networks,
+    built: tuple[Fabric, ...],
+) -> Cluster:
+    """Resolve a cluster; `folder` has the files that the blueprint names, `key` is for logins to nodes."""
+    blueprint, (floor, layout) = inputs[0], placed
+    cluster = resolve(
+        *inputs,
+        {name: key_lines(user, folder) for name, user in blueprint.users.items()},
+        folder,
+        key,
+        {name: (rack, item.u) for name, (rack, item) in layout.place_of.items()},
+        addressed,
+        built,
+        programs(blueprint),
+        _repository_key(blueprint, folder),
+    )
+    cluster = replace(cluster, feeds=power_feeds(floor), shared_cores=blueprint.wants_lab)
+    if any(program.declared for program in cluster.programs):
+        return _designed(cluster, floor, layout, {fabric.name: fabric for fabric in built})
+    return cluster
+
+
+def _designed(cluster: Cluster, floor: Room, layout: Layout, built: Mapping[str, Fabric]) -> Cluster:
+    """The cluster with what the design allows: nodes that may work at once, and each client's share of storage."""
+    turns = working(budgets(floor, layout), [node.name for node in cluster.workers]).turns
+    shares = {system.name: (system.each("read"), system.each("write")) for system in served(cluster, floor, built)}
+    return replace(cluster, power_turns=turns, storage_shares=shares)
+
+
+def _repository_key(blueprint: Blueprint, folder: Path) -> str:
+    """The text of the key of NVIDIA's repository; "" where the blueprint names none."""
+    source = blueprint.software.sources.nvidia
+    return armoured(folder / source.key) if source else ""
+
+
+def _said(inventory: Inventory | None) -> dict[str, str]:
+    switches = inventory.switches if inventory else {}
+    return {
+        text: name
+        for name, switch in switches.items()
+        for text in (switch.system_name, switch.guid, switch.mac)
+        if text
+    }
+
+
+def remark(draft: Draft, breach: Breach) -> Remark:
+    """Return the entry of a design."""
+    mark = mark_of(draft.document.root, breach.loc, key=breach.key) if breach.loc else None
+    return Remark(
+        code=breach.code,
+        severity=breach.judged,
+        message=breach.message,
+        arithmetic=breach.arithmetic,
+        hint=breach.hint,
+        file=((mark and mark.source) or draft.document.source).name,
+        line=mark.line if mark else None,
+        column=mark.column if mark else None,
+    )
+
+
+def diagnostic(draft: Draft, breach: Breach) -> Diagnostic:
+    """Return the entry of `validate`: the code in front, the arithmetic in the message."""
+    mark = mark_of(draft.document.root, breach.loc, key=breach.key) if breach.loc else None
+    message = f"{breach.code}: {breach.message}" + (f": {breach.arithmetic}" if breach.arithmetic else "")
+    return Diagnostic(breach.judged, message, draft.document.source, mark, breach.hint)
