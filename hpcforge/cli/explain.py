@@ -1,16 +1,17 @@
-"""`hpcforge explain`: the rules behind codes such as POWER-003, and the lines of smoke tests."""
+"""`hpcforge explain`: the rules and checks behind codes such as POWER-003, and the lines of smoke tests."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
 from hpcforge import bundled
+from hpcforge.blueprint.validate import InputCheck
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.node_selection import tests_named
-from hpcforge.cluster import load
+from hpcforge.cluster import check_table, load
 from hpcforge.design.fabric.rules import RULES as FABRIC_RULES
 from hpcforge.design.facility.rules import RULES as FACILITY_RULES
 from hpcforge.design.facility.rules import DesignRule, explained
@@ -23,9 +24,9 @@ from hpcforge.run.expectations import Expectations
 from hpcforge.software.rules import rules as software_rules
 
 
-def is_rule(code: str) -> bool:
-    """Tell codes such as POWER-003 from smoke tests."""
-    return code.upper() in _rules()
+def is_code(word: str) -> bool:
+    """Tell codes such as POWER-003 or node-names from smoke tests, whose names have no hyphen."""
+    return word.upper() in _rules() or word.lower() in check_table.table()
 
 
 def _rules() -> dict[str, DesignRule]:
@@ -34,19 +35,41 @@ def _rules() -> dict[str, DesignRule]:
 
 def explain(code: str | None, as_json: bool) -> int:
     """Run `hpcforge explain`. Returns the exit status."""
-    known = _rules()
-    if code is not None and code.upper() not in known:
-        raise UsageError(f"there is no rule {one_line(code)}", _hint(code, known))
-    rules = list(known.values()) if code is None else [known[code.upper()]]
-    if as_json:
-        entries = [vars(rule) for rule in rules]
-        printing.result(json.dumps({"schema_version": 1, "rules": entries}, indent=2) + "\n")
+    all_rules, all_checks = _rules(), check_table.table()
+    if code is None:
+        rules, checks = list(all_rules.values()), list(all_checks.values())
+    elif is_code(code):
+        rules = [all_rules[code.upper()]] if code.upper() in all_rules else []
+        checks = [all_checks[code.lower()]] if code.lower() in all_checks else []
     else:
-        printing.result("\n".join(map(explained, rules)))
+        raise UsageError(f"there is no rule {one_line(code)}", _hint(code, all_rules, all_checks))
+    if as_json:
+        entries = {"rules": [vars(rule) for rule in rules], "checks": [_entry(check) for check in checks]}
+        printing.result(json.dumps({"schema_version": 1, **entries}, indent=2) + "\n")
+    elif code is None:
+        printing.result("\n".join([*map(explained, rules), _listed(checks)]))
+    else:
+        printing.result("".join([*map(explained, rules), *map(_explained_check, checks)]))
     return Exit.DONE
 
 
-def _hint(code: str, rules: Collection[str]) -> str:
+def _entry(check: InputCheck[...]) -> dict[str, str]:
+    return {"code": check.code, "title": check.title, "file": check_table.file_of(check), "reads": check.reads}
+
+
+def _explained_check(check: InputCheck[...]) -> str:
+    """Return what `hpcforge explain CODE` prints of a check."""
+    return f"{check.code} (check of the {check_table.file_of(check)}): {check.title}\n\nReads: {check.reads}\n"
+
+
+def _listed(checks: Sequence[InputCheck[...]]) -> str:
+    """Return a line for each check."""
+    width = max(len(check.code) for check in checks)
+    lines = (f"  {check.code:<{width}}  {check.title}\n" for check in checks)
+    return f"Checks of a blueprint, its inventory and the files that they name\n\n{''.join(lines)}"
+
+
+def _hint(code: str, rules: Collection[str], checks: Collection[str]) -> str:
     """Return the nearest codes and shipped smoke tests."""
     tests = sorted(path.parent.name for path in bundled.smoke_tests().glob("*/test.yaml"))
     if code in tests:
@@ -56,7 +79,7 @@ def _hint(code: str, rules: Collection[str]) -> str:
     families = {rule.rpartition("-")[0] for rule in rules}
     same = [f"{family}-{number:0>3}" for family in get_close_matches(word.rstrip("-_ "), families)]
     near = [rule for rule in same if rule in rules] or get_close_matches(code.upper(), [*rules])
-    names = [*near, *get_close_matches(code.lower(), tests)]
+    names = [*near, *get_close_matches(code.lower(), [*checks]), *get_close_matches(code.lower(), tests)]
     return f"nearest: {', '.join(names)}" if names else "codes: hpcforge explain; a smoke test: add its blueprint"
 
 

@@ -216,6 +216,12 @@ def table() -> dict[str, InputCheck[...]]:
     return {check.code: check for rows in tuples for check in rows}
 
 
+def file_of(check: InputCheck[...]) -> str:
+    """Return the file that a check reports on: the blueprint or the inventory."""
+    of_inventory: tuple[InputCheck[...], ...] = (*INVENTORY_FILES, *INVENTORY, *SWITCHES)
+    return "inventory" if check in of_inventory else "blueprint"
+
+
 def run(checks: Iterable[InputCheck[Given]], *given: Given.args, **named: Given.kwargs) -> Iterator[Finding]:
     """Yield the findings of these checks, in their order."""
     for check in checks:

@@ -42,6 +42,6 @@ def explain(
     """
     from hpcforge.cli import explain as work
 
-    if code is None or blueprint is None or work.is_rule(code):
+    if code is None or blueprint is None or work.is_code(code):
         return work.explain(code, as_json)
     return work.explain_test(code, blueprint, inventory, as_json)

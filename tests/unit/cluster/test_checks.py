@@ -1,48 +1,27 @@
-"""Addresses of nodes that neither the blueprint nor the inventory gives."""
+"""What a blueprint's nodes have by the catalog."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from hpcforge.cluster import load
+from hpcforge.blueprint import schema as s
+from hpcforge.catalog import load_catalog
+from hpcforge.cluster.checks import pytorch_device, shape
 
-BLUEPRINT = """\
-schema: 1
-name: test
-domain: test.example.org
-inventory: machines.yaml
-access: {user: ops}
-nodes:
-  head: {functions: [head], hardware: rehearsal-node}
-  w[01-02]: {functions: [worker], hardware: rehearsal-node}
-fabrics:
-  lan: {kind: ethernet, rate_gbps: 1, topology: fat-tree, nodes: all, switch: sn2201}
-networks: {mgmt: {cidr: 10.1.0.0/24, fabric: lan, boot: true}}
-services: {dns: {on: head}, time: {on: head}}
-software: {os: {name: debian, release: "12"}}
-slurm: {controller: head, partitions: {main: {nodes: all, default: true}}}
-"""
+CATALOG = load_catalog()
 
 
 @pytest.mark.parametrize(
-    ("machines", "warned"),
-    [
-        ("schema: 1\nnodes: {}\n", ()),  # all are derived
-        ("schema: 1\nnodes: {head: {address: 10.1.0.10}, w01: {address: 10.1.0.11}, w02: {address: 10.1.0.12}}\n", ()),
-        ("schema: 1\nnodes: {head: {address: 10.1.0.10}, w01: {address: 10.1.0.11}}\n", ("w02",)),
-        (
-            "schema: 1\nnodes: {head: {address: 10.1.0.10}, w01: {address: 10.1.0.11}, w03: {address: 10.1.0.12}}\n",
-            ("w02",),
-        ),
-    ],
+    ("models", "device"),
+    [([], "cpu"), (["h100-sxm"], "cuda"), (["mi300x"], "rocm"), (["mi300x", "h100-sxm"], "cuda")],
 )
-def test_an_address_that_is_derived_beside_given_ones_is_named(
-    tmp_path: Path, machines: str, warned: tuple[str, ...]
-) -> None:
-    (tmp_path / "site.yaml").write_text(BLUEPRINT, encoding="utf-8")
-    (tmp_path / "machines.yaml").write_text(machines, encoding="utf-8")
-    loaded = load(tmp_path / "site.yaml")
-    messages = [entry.message for entry in loaded.found if "without an address" in entry.message]
-    assert [message.split()[0] for message in messages] == [*warned]
+def test_pytorch_is_built_for_the_gpus_of_nodes(models: list[str], device: str) -> None:
+    assert pytorch_device(models, CATALOG) == device
+
+
+def test_an_override_comes_before_the_catalog() -> None:
+    group = s.NodeGroup.model_validate({"functions": ["worker"], "hardware": "dgx-h100"})
+    override = s.Override.model_validate({"reason": "a DIMM is out", "memory_gib": 1920})
+    usual, own = shape(group, None, CATALOG), shape(group, override, CATALOG)
+    assert (usual.gpu_count, usual.memory_gib, own.memory_gib) == (8, 2048, 1920)
+    assert own.sockets == usual.sockets == 2
