@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import Generic, Literal, Protocol, TypeVar
-
-import yaml
-from pydantic import BaseModel, ConfigDict
 
 from hpcforge.errors import ExpectedError
 
@@ -99,25 +94,3 @@ class Controller(Protocol):
 
     def set_boot(self, device: Device) -> None:
         """Ask for an override of the next boot."""
-
-
-class Quirk(BaseModel):
-    """One of them. Waits are in seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    seen: str
-    then: str
-    source: str
-    protocol: Literal["redfish", "ipmi"] = "redfish"
-    statuses: tuple[int, ...] = ()  # of HTTP
-    wait_s: float = 0.0
-    every_s: float = 0.0
-    tries: int = 1
-
-
-@cache
-def quirks() -> Mapping[str, Quirk]:
-    """Return the table by name."""
-    text = (files("hpcforge.metal.bmc") / "quirks.yaml").read_text(encoding="utf-8")
-    return {name: Quirk(**row) for name, row in yaml.load(text, Loader=yaml.CSafeLoader).items()}

@@ -7,23 +7,23 @@ What `makes.yaml` does not name is never asked by IPMI, which has no certificate
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
-from hpcforge.metal.bmc import BmcError, Boot, Device, Login, LostAnswerError, Power, Quirk, Reset, quirks
+from hpcforge.metal.bmc import BmcError, Boot, Device, Login, LostAnswerError, Power, Reset
 from hpcforge.metal.bmc.ipmi import Ipmi
+from hpcforge.metal.bmc.quirk_table import Quirk, Table, fitting, quirks
 from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.verbs import override_shown
 
 IPMI_PORT = 623
 _REFUSED = ("answer", "override")
-_BY_IPMI = "override-by-ipmi"
 
 
 class RedfishOrIpmi:
     """A controller that talks Redfish, and some IPMI; see `hpcforge.metal.bmc.Controller`."""
 
-    def __init__(self, access: Login, table: Mapping[str, Quirk] | None = None, ipmi_port: int = IPMI_PORT) -> None:
+    def __init__(self, access: Login, table: Table | None = None, ipmi_port: int = IPMI_PORT) -> None:
         self._table = table or quirks()
         self._redfish = Redfish(access, self._table)
         self._ipmi: Ipmi | None = None  # None: Redfish does all
@@ -54,36 +54,41 @@ class RedfishOrIpmi:
 
     def set_boot(self, device: Device) -> None:
         """Ask for an override of the next boot. Raises `BmcError`."""
-        if self._ipmi is None and self._refusal(device):
+        if self._ipmi is None and (quirk := self._refusal(device)):
             self._ipmi = self._by_ipmi()
-            self._redfish.quirks[_BY_IPMI] = None
+            self._redfish.note(quirk)
         if self._ipmi is not None:
             try:
                 self._ipmi.set_boot(device)
             except BmcError as error:
                 hint = error.hint or "allow IPMI over LAN in the controller's settings"
                 raise BmcError(f"no boot override by Redfish ({self._why}); {error}", error.reason, hint) from None
-        elif device == "none" and "ipmi" in self._redfish.actions:
+        elif device == "none" and self._may_use_ipmi():
             self._end_earlier_override()
 
-    def _refusal(self, device: Device) -> bool:
-        """Ask by Redfish; return whether it is for ipmitool now."""
-        may_refuse = "ipmi" in self._redfish.actions
-        if may_refuse:
+    def _refusal(self, device: Device) -> Quirk | None:
+        """Ask by Redfish; return the quirk for which it is for ipmitool now, None for none."""
+        quirk = self._may_use_ipmi()
+        if quirk:
             self._uefi = self._redfish.starts_by_uefi()  # before a request that may change what it reads
         try:
             self._redfish.set_boot(device)
         except BmcError as error:
-            if error.reason not in _REFUSED or not may_refuse:
+            if error.reason not in _REFUSED or not quirk:
                 raise
             if isinstance(error, LostAnswerError) and self._override_reads(device):
-                return False
+                return None
             self._why = str(error).removeprefix(f"{self._redfish.access.address}: ")
-            return True
-        return may_refuse and not self._override_reads(device)
+            return quirk
+        return quirk if quirk and not self._override_reads(device) else None
+
+    def _may_use_ipmi(self) -> Quirk | None:
+        """Return the quirk for which ipmitool may set an override of this make; None for none."""
+        rows = fitting(self._table, "use-ipmi")
+        return next((quirk for quirk in rows if quirk.make_action in self._redfish.actions), None)
 
     def _override_reads(self, device: Device) -> bool:
-        return override_shown(self._redfish, device, self._table["late-override"]).device == device
+        return override_shown(self._redfish, device, self._table).device == device
 
     def _end_earlier_override(self) -> None:
         """End what another run may have set by ipmitool; where nothing answers to IPMI, none did."""
@@ -94,4 +99,4 @@ class RedfishOrIpmi:
                 raise
 
     def _by_ipmi(self) -> Ipmi:
-        return Ipmi(replace(self._redfish.access, port=self._ipmi_port), uefi=self._uefi)
+        return Ipmi(replace(self._redfish.access, port=self._ipmi_port), uefi=self._uefi, table=self._table)

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 
 from hpcforge.metal.bmc import BmcError, Boot, Device, Login, Power, Reason, Reset
+from hpcforge.metal.bmc.quirk_table import Table, fitting, quirks
 
 _LIMIT_S = 30.0
 _RESETS: Mapping[Reset, str] = {"on": "on", "off": "soft", "hard-off": "off"}
@@ -25,8 +26,9 @@ _SAID: Mapping[str, Device] = {"Force PXE": "network", "Force Boot from default 
 class Ipmi:
     """A controller that talks IPMI; see `hpcforge.metal.bmc.Controller`."""
 
-    def __init__(self, access: Login, *, uefi: bool = False) -> None:
+    def __init__(self, access: Login, *, uefi: bool = False, table: Table | None = None) -> None:
         self.access = access
+        self._table = table or quirks()
         self._uefi = uefi  # whether its firmware starts by UEFI; False: as the firmware is set
         self.quirks: dict[str, None] = {}
 
@@ -47,8 +49,9 @@ class Ipmi:
         lines = [line.strip().lstrip("- ") for line in self._ask("chassis", "bootparam", "get", "5").splitlines()]
         chosen = next((line.partition(":")[2].strip() for line in lines if line.startswith("Boot Device Selector")), "")
         device = _SAID.get(chosen, "none")
-        if device != "none" and "Boot Flag Valid" not in lines:
-            self.quirks["boot-flag-invalid"] = None
+        for quirk in fitting(self._table, "report-missing") if device != "none" else ():
+            if quirk.line not in lines:
+                self.quirks[quirk.name] = None
         return Boot(device, once=device != "none" and "Options apply to only next boot" in lines)
 
     def set_boot(self, device: Device) -> None:
@@ -59,7 +62,7 @@ class Ipmi:
             except BmcError as error:
                 if error.reason != "answer":
                     raise
-                self.quirks["boot-flags-expire"] = None
+                self.quirks |= dict.fromkeys(quirk.name for quirk in fitting(self._table, "accept-short-flags"))
         if self._uefi and device in _UEFI_DEVICES:
             self._ask(*_BY_UEFI, _UEFI_DEVICES[device], "0x00", "0x00", "0x00")
         else:

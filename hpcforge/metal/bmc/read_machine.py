@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hpcforge.blueprint import suggestions
 from hpcforge.blueprint.values import may_be_mac_of_port, may_be_serial
 from hpcforge.metal.bmc import BmcError, JsonObject, lazy_property
+from hpcforge.metal.bmc.quirk_table import fitting
 from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.service import before, link, links, mapping, number, text
 from hpcforge.metal.machine_matching import Machine
@@ -135,7 +136,6 @@ _OFF = ("Off", "PoweringOn", "PoweringOff")
 PART_S = 60.0  # for chassis, for GPUs, and for memory: what is read by then has to do
 _MOST_GIB = 65536.0  # of one machine
 _DIMM_GIB = 8  # a sum of a server's DIMMs is a multiple of it
-_GB = 1e9 / 2**30  # in GiB
 _ROUNDING = 0.002  # of their ratio to the DIMMs
 
 
@@ -212,10 +212,11 @@ class _MachineReader:
             return told
         dimms = self.dimms()
         if told and told <= _MOST_GIB:
-            decimal = dimms is not None and dimms % _DIMM_GIB == 0 and abs(told / dimms - _GB) < _ROUNDING
-            if decimal:
-                self.bmc.quirks["decimal-memory"] = None
-            return dimms if decimal else told
+            for quirk in fitting(self.bmc.table, "sum-dimms"):
+                if dimms is not None and dimms % _DIMM_GIB == 0 and abs(told / dimms - quirk.ratio) < _ROUNDING:
+                    self.bmc.note(quirk)
+                    return dimms
+            return told
         if told:
             self.notes.append(f"memory: {told:g} GiB is more than a machine has")
         return dimms or (0.0 if told == 0 else None)
@@ -272,10 +273,11 @@ class _MachineReader:
 
     def count_processors(self, processors: Sequence[JsonObject]) -> None:
         """Correct the number of processors where it counts GPUs, too, and name accelerators that are none."""
-        sockets = sum(text(part, "ProcessorType") == "CPU" for part in processors)
-        if sockets and self.sockets and sockets < self.sockets:
-            self.bmc.quirks["processors-with-gpus"] = None
-            self.sockets = sockets
+        for quirk in fitting(self.bmc.table, "count-processors"):
+            sockets = sum(text(part, "ProcessorType") in quirk.types for part in processors)
+            if sockets and self.sockets and sockets < self.sockets:
+                self.bmc.note(quirk)
+                self.sockets = sockets
         accelerators = [part for part in processors if text(part, "ProcessorType") == "Accelerator"]
         if others := Counter(_model(part, "no model") for part in accelerators if not _is_gpu_processor(part)):
             names = ", ".join(f"{count} x {model}" for model, count in others.most_common(4))

@@ -9,17 +9,19 @@ from itertools import chain
 
 from hpcforge.metal.bmc import BmcError, Boot, Device, JsonObject, LostAnswerError, Power, Reset, lazy_property
 from hpcforge.metal.bmc.makes import OF_MANAGER, Action, Make, Traits, actions, makes, matching
+from hpcforge.metal.bmc.quirk_table import Quirk, fitting
 from hpcforge.metal.bmc.service import RedfishService, link, links, mapping, printable, text
 
 # A boot override: what is sent for it, and what it reads as, by what makes.yaml has of the make.
 _TARGETS: Mapping[Device, str] = {"network": "Pxe", "disk": "Hdd", "none": "None"}
 _ENABLED, _TARGET, _MODE = "BootSourceOverrideEnabled", "BootSourceOverrideTarget", "BootSourceOverrideMode"
 _APPLY_TIMES = ("OnReset", "Immediate")  # of settings: when the machine is reset next, or now
-NAMES = frozenset((_ENABLED, _TARGET))  # where a resource has one of them, an override goes to it
 
 
-def request(boot: JsonObject, device: Device, actions: Collection[Action]) -> dict[str, str]:
-    """Return what is sent for an override to a resource whose `Boot` reads so."""
+def request(
+    boot: JsonObject, device: Device, actions: Collection[Action], left_out: Collection[str] = ()
+) -> dict[str, str]:
+    """Return what is sent for an override to a resource whose `Boot` reads so, without some properties."""
     sent = {_TARGET: _TARGETS[device], _ENABLED: "Disabled" if device == "none" else "Once"}
     if device == "none" and "keep-target" in actions:
         target = boot.get(_TARGET)
@@ -27,7 +29,7 @@ def request(boot: JsonObject, device: Device, actions: Collection[Action]) -> di
     mode = mode_of(boot) or ("UEFI" if "uefi-mode" in actions else "")
     if mode and "without-mode" not in actions:
         sent[_MODE] = mode  # the one it has: firmware settings are not changed here
-    return sent
+    return {name: value for name, value in sent.items() if name not in left_out or name == _MODE}  # `mode` decides
 
 
 def read(boot: JsonObject, actions: Collection[Action]) -> Boot:
@@ -118,7 +120,7 @@ class Redfish(RedfishService):
             if not types:
                 raise self._error(f"it has no reset of type {' or '.join(_RESETS[kind])}", "answer")
         else:
-            self._note("no-allowable-values")
+            self._meets("assume-reset-types")
         target = text(action, "target", 500) or f"{system.path.rstrip('/')}/Actions/ComputerSystem.Reset"
         return target, types[0]
 
@@ -139,8 +141,9 @@ class Redfish(RedfishService):
         """Read the override of the next boot. Raises `BmcError`."""
         override = mapping(self._override(self.system()).data, "Boot")
         boot = read(override, self.actions if text(override, "BootSourceOverrideTarget") == "UefiBootNext" else ())
-        if boot.device != "none" and text(override, "BootSourceOverrideEnabled") == "Continuous":
-            self._note("once-becomes-continuous")
+        for quirk in fitting(self.table, "report-value") if boot.device != "none" else ():
+            if any(text(override, each) in quirk.values for each in quirk.properties):
+                self.note(quirk)
         return boot
 
     def set_boot(self, device: Device) -> None:
@@ -159,23 +162,38 @@ class Redfish(RedfishService):
 
     def _set_override(self, system: System, resource: System, device: Device) -> None:
         """Write an override, again where it is refused during the power-on self-test of a make that does so."""
-        boot = request(mapping(resource.data, "Boot"), device, self.actions)
-        if not mode_of(mapping(resource.data, "Boot")):
-            self._note("no-override-mode")
-        body = {"Boot": boot, **self._apply_time(system, resource)}
-        quirk = self._table["refused-in-post"]
-        until = time.monotonic() + quirk.wait_s
+        boot = mapping(resource.data, "Boot")
+        sent = request(boot, device, self.actions, self._left_out(boot))
+        body = {"Boot": sent, **self._apply_time(system, resource)}
+        began_s = time.monotonic()
         while True:
             try:
                 etag_first = "if-match" in self.actions
                 self.send("PATCH", resource.path, body, lambda: self._read(resource.path).etag, etag_first)
                 return
             except BmcError as error:
-                in_post = any("DuringSystemPOST" in message for message in error.details)
-                if not in_post or "retry-in-post" not in self.actions or time.monotonic() >= until:
+                quirk = self._send_again(error)
+                if quirk is None or time.monotonic() >= began_s + quirk.wait_s:
                     raise
-            self._note("refused-in-post")
+            self.note(quirk)
             time.sleep(quirk.every_s)
+
+    def _left_out(self, boot: JsonObject) -> Collection[str]:
+        """Return the properties of an override that this resource does not take."""
+        missing: set[str] = set()
+        for quirk in fitting(self.table, "leave-out"):
+            lacks = {each for each in quirk.properties if not (mode_of(boot) if each == _MODE else each in boot)}
+            missing |= lacks
+            if lacks:
+                self.note(quirk)
+        return missing
+
+    def _send_again(self, error: BmcError) -> Quirk | None:
+        """Return the quirk with which an override that was refused so is sent again; None for none."""
+        for quirk in fitting(self.table, "send-again"):
+            if any(quirk.message in message for message in error.details) and quirk.make_action in self.actions:
+                return quirk
+        return None
 
     def starts_by_uefi(self) -> bool:
         """Whether its firmware starts by UEFI, as far as it says. Raises `BmcError`."""
@@ -214,8 +232,7 @@ class Redfish(RedfishService):
         if path:
             settings = self._read(path)
             # Settings may be of other things alone, such as the boot order.
-            if NAMES & mapping(settings.data, "Boot").keys():
-                self._note("settings-resource")
+            if any(self._meets("use-settings", properties=name) for name in mapping(settings.data, "Boot")):
                 return settings
         return system
 
@@ -242,7 +259,7 @@ class Redfish(RedfishService):
         paths = list(self.members(collection)) if collection else []
         if len(paths) < 2:
             return Systems(paths[0] if paths else None)
-        self._note("several-systems")
+        self._meets("choose-system")
         resources: dict[str, JsonObject] = {}
         until = time.monotonic() + SYSTEMS_S
         for path in paths:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -16,12 +16,12 @@ from itertools import takewhile
 from typing import Self
 from urllib.parse import quote, urlsplit
 
-from hpcforge.metal.bmc import BmcError, JsonObject, Login, LostAnswerError, Quirk, Reason, lazy_property, quirks
+from hpcforge.metal.bmc import BmcError, JsonObject, Login, LostAnswerError, Reason, lazy_property
 from hpcforge.metal.bmc.https import HttpAnswer, exchange
+from hpcforge.metal.bmc.quirk_table import Do, Quirk, Table, first, quirks
 
 ROOT = "/redfish/v1"
 MOST_MEMBERS = 256  # of a collection; more are not read
-_REDIRECTS = (301, 302, 307, 308)
 _AS_THEY_ARE = "%/?#[]@!$&'()*+,;=:~"  # in a path: reserved characters of RFC 3986, and what is encoded already
 _PRIVILEGE = re.compile(r"insufficient ?privilege", re.IGNORECASE)  # Redfish DSP8011, and its message's text
 _LICENCE = re.compile(r"licen[cs]", re.IGNORECASE)
@@ -30,18 +30,18 @@ _LICENCE = re.compile(r"licen[cs]", re.IGNORECASE)
 class RedfishService:
     """The Redfish service of a controller. Each request raises `BmcError`."""
 
-    def __init__(self, access: Login, table: Mapping[str, Quirk] | None = None, limit_s: float = math.inf) -> None:
+    def __init__(self, access: Login, table: Table | None = None, limit_s: float = math.inf) -> None:
         self.access = access
         self._limit_s, self._until_s = limit_s, time.monotonic() + limit_s  # of all requests together
         self.quirks: dict[str, None] = {}  # in the order in which they were met
         self.unread: dict[str, None] = {}  # why parts could not be read
-        self._table = table or quirks()
+        self.table = table or quirks()
         self._refusal: BmcError | None = None
         self._accepted = False  # a request with the login has succeeded
 
     def with_access(self, access: Login) -> Self:
         """Return a service with another login, and the same time for all requests."""
-        other = type(self)(access, self._table, self._limit_s)
+        other = type(self)(access, self.table, self._limit_s)
         other._until_s = self._until_s
         return other
 
@@ -68,7 +68,7 @@ class RedfishService:
                 raise
             return self.get(f"{ROOT}/").data
         finally:
-            self.quirks |= {name: None for name in bare.quirks if name != "refused-login"}
+            self.quirks |= {name: None for name in bare.quirks if self.table[name].do != "stop"}
 
     def get(self, path: str) -> HttpAnswer:
         """Read a resource of this service. Raises `BmcError`."""
@@ -89,9 +89,8 @@ class RedfishService:
         path = self._path(path)
         answer = self._ask(method, path, body, (etag() or "*") if etag and etag_first else None)
         for tag in (etag, lambda: "*") if etag else ():
-            if answer.status not in self._table["etag-required"].statuses:
+            if not self._meets("send-etag", statuses=answer.status):
                 break
-            self._note("etag-required")
             answer = self._ask(method, path, body, tag() or "*")
         if answer.status >= 300 or (method == "GET" and _is_no_resource(answer)):
             raise self._refused(path, answer)
@@ -141,34 +140,33 @@ class RedfishService:
 
     def _ask(self, method: str, path: str, body: JsonObject | None = None, etag: str | None = None) -> HttpAnswer:
         """Ask, again and again while it says that it is not ready. A refused login is not tried again."""
-        quirk = self._table["unavailable"]
-        until = min(self._until_s, time.monotonic() + quirk.wait_s)
+        began_s = time.monotonic()
         while True:
             if self._refusal is not None:
                 raise self._refusal
             if time.monotonic() >= self._until_s:
                 raise self._too_slow()
             answer = self._exchange(method, path, body, etag)
-            if answer.status not in quirk.statuses:
+            quirk = first(self.table, "retry-after", statuses=answer.status)
+            if quirk is None:
                 return answer
-            if method == "POST" and answer.status != 503:  # a gateway's: the change may have been made
+            if method == "POST" and answer.status not in quirk.not_processed:  # the change may have been made
                 raise LostAnswerError(f"{self.access.address}: HTTP {answer.status} for {path}", "answer")
-            self._note("unavailable")
+            self.note(quirk)
             pause_s = _seconds(answer.retry_after) or quirk.every_s
-            if time.monotonic() + pause_s > until:
+            if time.monotonic() + pause_s > min(self._until_s, began_s + quirk.wait_s):
                 return answer
             time.sleep(pause_s)
 
     def _exchange(self, method: str, path: str, body: JsonObject | None, etag: str | None) -> HttpAnswer:
         """Send a request; a redirect to the same path, with or without a slash at its end, is followed once."""
         answer = self._once(method, path, body, etag)
-        if answer.status in _REDIRECTS and answer.location:
-            self._note("redirects")
+        if answer.location and self._meets("follow-redirect", statuses=answer.status):
             answer = self._once(method, self._redirect(path, answer.location), body, etag)
-            if answer.status in _REDIRECTS:
+            if self._meets("follow-redirect", statuses=answer.status):
                 raise self._error(f"it redirects {path} in a circle", "answer")
         if answer.expired:
-            self._note("expired-certificate")
+            self._meets("accept-expired")
         return answer
 
     def _once(self, method: str, path: str, body: JsonObject | None, etag: str | None) -> HttpAnswer:
@@ -206,18 +204,18 @@ class RedfishService:
         why = next((message for message in messages if "ExtendedInfo" not in message), "")
         if answer.status < 300:
             why = why or "no resource"
-        if answer.status in self._table["refused-login"].statuses:
+        if quirk := first(self.table, "stop", statuses=answer.status):
             user = f"user {self.access.user}" if self.access.password else "a request without a login"
             own = f" (HTTP {answer.status})" + (f": {why}" if why else "")
             if answer.status == 403 and any(_PRIVILEGE.search(message) for message in messages):
                 hint = f"give {user} the role Operator or Administrator in the controller"
                 return BmcError(f"{self.access.address}: {user} lacks a privilege for {feature}{own}", "answer", hint)
-            self._note("refused-login")
+            self.note(quirk)
             accepted = "accepted this login before, and now refuses" if self._accepted else "refuses"
             hint = "its sessions or its account may have changed: try again later" if self._accepted else ""
             self._refusal = BmcError(f"{self.access.address}: it {accepted} {user}{own}", "login", hint)
             return self._refusal
-        if answer.status in self._table["unavailable"].statuses and (seconds := _seconds(answer.retry_after)):
+        if first(self.table, "retry-after", statuses=answer.status) and (seconds := _seconds(answer.retry_after)):
             why = f"not ready, and not before {seconds:.0f} s" + (f": {why}" if why else "")
         message = f"{self.access.address}: HTTP {answer.status} for {path}" + (f": {why}" if why else "")
         return BmcError(message, "answer", details=tuple(messages))
@@ -225,8 +223,16 @@ class RedfishService:
     def _error(self, why: str, reason: Reason) -> BmcError:
         return BmcError(f"{self.access.address}: {why}", reason)
 
-    def _note(self, quirk: str) -> None:
-        self.quirks[quirk] = None
+    def note(self, quirk: Quirk) -> None:
+        """Keep the name of a quirk that was met."""
+        self.quirks[quirk.name] = None
+
+    def _meets(self, do: Do, **seen: object) -> bool:
+        """Tell whether a row of the table with this word fits what was seen, and keep its name."""
+        quirk = first(self.table, do, **seen)
+        if quirk:
+            self.note(quirk)
+        return quirk is not None
 
 
 def _is_no_resource(answer: HttpAnswer) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcforge.metal.bmc import BmcError, Boot, Controller, Device, LostAnswerError, Power, Quirk, Reset, quirks
+from hpcforge.metal.bmc import BmcError, Boot, Controller, Device, LostAnswerError, Power, Reset
+from hpcforge.metal.bmc.quirk_table import Table, first, quirks
 
 Verb = Literal["on", "off", "cycle", "status", "boot-once"]
+_EVERY_S = 2.0  # between reads of a power state for which quirks.yaml has no row
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class MachineState:
     notes: tuple[str, ...] = ()
 
 
-def carry_out(controller: Controller, wish: Wish, table: Mapping[str, Quirk] | None = None) -> MachineState:
+def carry_out(controller: Controller, wish: Wish, table: Table | None = None) -> MachineState:
     """Do what is asked for and see that it is so. Raises `BmcError`, with the power state that was read last."""
     machine = _Machine(controller, table or quirks())
     try:
@@ -42,18 +43,20 @@ def carry_out(controller: Controller, wish: Wish, table: Mapping[str, Quirk] | N
         raise
 
 
-def override_shown(controller: Controller, device: Device, quirk: Quirk) -> Boot:
-    """Return the override of the next boot, read until it is this one or the quirk's time is over."""
-    until = time.monotonic() + quirk.wait_s
+def override_shown(controller: Controller, device: Device, table: Table) -> Boot:
+    """Return the override of the next boot, read until it is this one or the time of its quirk is over."""
+    quirk = first(table, "read-again", devices=device)
+    wait_s, every_s = (quirk.wait_s, quirk.every_s) if quirk else (0.0, 0.0)
+    until = time.monotonic() + wait_s
     boot = controller.boot()
     while boot.device != device and time.monotonic() < until:
-        time.sleep(quirk.every_s)
+        time.sleep(every_s)
         boot = controller.boot()
     return boot
 
 
 class _Machine:
-    def __init__(self, controller: Controller, table: Mapping[str, Quirk]) -> None:
+    def __init__(self, controller: Controller, table: Table) -> None:
         self.controller = controller
         self.table = table
         self.last: Power = "unknown"
@@ -83,7 +86,7 @@ class _Machine:
             self.controller.set_boot(device)
         except LostAnswerError as error:
             lost = error
-        now = override_shown(self.controller, device, self.table["late-override"])
+        now = override_shown(self.controller, device, self.table)
         if now.device != device:
             why = f"it took the request to boot from {device}, and forgot it: its next boot reads {now.device}"
             hint = "choose the boot device in its firmware's settings, or update its controller"
@@ -101,12 +104,12 @@ class _Machine:
             return
         if state == "off" and (wish.then_on or wish.verb == "cycle"):
             self.controller.check_reset("on")
-        quirk = self.table["no-effect"]
-        tries = 1 if reset == "off" else quirk.tries
-        each_s = min(quirk.wait_s, wish.limit_s)
+        quirk = first(self.table, "repeat-reset", tries=reset)
+        tries, every_s = (quirk.tries[reset], quirk.every_s) if quirk else (1, _EVERY_S)
+        each_s = min(quirk.wait_s if quirk else 0.0, wish.limit_s)
         for attempt in range(1, tries + 1):
             lost = self.ask(reset)
-            if self.seen(state, wish.limit_s if lost or attempt == tries else each_s, quirk.every_s):
+            if self.seen(state, wish.limit_s if lost or attempt == tries else each_s, every_s):
                 return
             if lost:
                 raise lost

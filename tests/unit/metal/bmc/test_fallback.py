@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.metal.bmc import BmcError, Boot, Login, quirks
+from hpcforge.metal.bmc import BmcError, Boot, Login
 from hpcforge.metal.bmc.fallback import RedfishOrIpmi
 from hpcforge.metal.bmc.makes import Action, Traits
+from hpcforge.metal.bmc.quirk_table import quirks
 from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.verbs import Wish, carry_out
 from tests.support import fake_bmc, fake_ipmi

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.metal.bmc import BmcError, Boot, Login, quirks
+from hpcforge.metal.bmc import BmcError, Boot, Login
 from hpcforge.metal.bmc.ipmi import Ipmi
+from hpcforge.metal.bmc.quirk_table import quirks
 from hpcforge.metal.bmc.verbs import Wish, carry_out
 from tests.support.fake_ipmi import PASSWORD, USER, serving
 

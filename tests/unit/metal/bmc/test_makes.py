@@ -8,8 +8,9 @@ from typing import get_args
 
 import pytest
 
-from hpcforge.metal.bmc import BmcError, Boot, Login, quirks, redfish
+from hpcforge.metal.bmc import BmcError, Boot, Login, redfish
 from hpcforge.metal.bmc.makes import EFFECTS, Action, Make, Traits, actions, makes, matching, page
+from hpcforge.metal.bmc.quirk_table import quirks
 from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.verbs import Wish, carry_out
 from tests.support.bmc_of_make import MANAGER, BmcOfMake

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.metal.bmc import BmcError, Boot, Login, Quirk, quirks, redfish
+from hpcforge.metal.bmc import BmcError, Boot, Login, redfish
+from hpcforge.metal.bmc.quirk_table import Quirk, quirks
 from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.verbs import MachineState, Wish, carry_out
 from tests.support.bmc_of_make import OF_MAKES

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.metal.bmc import BmcError, Login, quirks
+from hpcforge.metal.bmc import BmcError, Login
+from hpcforge.metal.bmc.quirk_table import quirks
 from hpcforge.metal.bmc.read_machine import read_machine, read_service
 from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.service import RedfishService, before
