@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import quote
-from hpcforge.blueprint.hardware import GpusSection, Server
 from hpcforge.blueprint.gpus import gpus_named
+from hpcforge.blueprint.hardware import GpusSection, Server
 from hpcforge.blueprint.overrides import alike, gpus_of, hardware_of
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
