@@ -96,12 +96,12 @@ class Loaded:
 
     @property
     def fabrics(self) -> tuple[Fabric, ...]:
-        """Those that can be built, in the blueprint's order."""
+        """Return those that can be built, in the blueprint's order."""
         return self.connected.built
 
     @cached_property
     def served(self) -> tuple[ServedFileSystem, ...]:
-        """The file systems that nodes serve, in numbers."""
+        """Return the file systems that nodes serve, in numbers."""
         return served(self.cluster, self.room, {fabric.name: fabric for fabric in self.fabrics})
 
     @cached_property
@@ -131,27 +131,27 @@ class Loaded:
 
     @property
     def facility(self) -> Facility:
-        """Racks, power and cooling, judged."""
+        """Return racks, power and cooling, judged."""
         return self.judged.facility
 
     @property
     def cables(self) -> tuple[Cabled, ...]:
-        """The fabrics, with their cables cut to length."""
+        """Return the fabrics, with their cables cut to length."""
         return self.judged.cables
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What rules say: the facility's, the fabrics', then those of storage, in the order of the rules."""
+        """Return results of the rules of the facility, of fabrics, then of storage, in the order of the rules."""
         return self.judged.remarks
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Warnings, and what breaks a rule of racks, power, cooling, fabrics, storage and software."""
+        """Return warnings, and what breaks a rule of racks, power, cooling, fabrics, storage and software."""
         return self.judged.diagnostics
 
     @property
     def not_checked(self) -> tuple[Diagnostic, ...]:
-        """What rules could not judge."""
+        """Return what rules could not judge."""
         return self.judged.not_checked
 
     @property
@@ -237,14 +237,14 @@ def _cluster(
 
 
 def _designed(cluster: Cluster, floor: Room, layout: Layout, built: Mapping[str, Fabric]) -> Cluster:
-    """The cluster with what the design allows: nodes that may work at once, and each client's share of storage."""
+    """Add what the design allows: nodes that may work at once, and each client's share of storage."""
     turns = working(budgets(floor, layout), [node.name for node in cluster.workers]).turns
     shares = {system.name: (system.each("read"), system.each("write")) for system in served(cluster, floor, built)}
     return replace(cluster, power_turns=turns, storage_shares=shares)
 
 
 def _repository_key(blueprint: Blueprint, folder: Path) -> str:
-    """The text of the key of NVIDIA's repository; "" where the blueprint names none."""
+    """Return the text of the key of NVIDIA's repository; "" where the blueprint names none."""
     source = blueprint.software.sources.nvidia
     return armoured(folder / source.key) if source else ""
 

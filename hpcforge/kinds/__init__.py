@@ -50,7 +50,7 @@ TABLE = (
     ResourceKind("reservations", "reservation", "name", late=True),
 )
 ARRAYS: Mapping[int, int] = {0: 2, 1: 2, 6: 4}  # the fewest drives of each level of volumes that is made (mdadm(8))
-# Modules of `hpcforge.node.package_manager`, with the program by which a node shows that it has this one.
+# Modules of `hpcforge.node.package_manager`. A node uses the first whose program it has.
 PACKAGE_MANAGERS: Mapping[str, str] = {"apt": "/usr/bin/apt-get"}
 KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in TABLE}
 

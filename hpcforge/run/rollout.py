@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -22,11 +23,53 @@ from hpcforge.slurm.jobs import (
 )
 from hpcforge.slurm.nodes import SETTLE_S, drained, parse_slurm_nodes, registering
 
+_TIMEOUT_S = 30.0
+_POLL_S = 2.0
+
+Wait = Literal["waiting", "free", "busy", "failed"]
+_Question = Literal["look", "tell", "jobs", "asked for"]
+
+
+@dataclass
+class _NodeCommands(ABC):
+    """Commands about one node, each run on the controller when the one before has been answered."""
+
+    engine: Engine
+    controller: str
+    node: str
+    _asked: str | None = field(default=None, kw_only=True)  # the command under way
+    _count: int = field(default=0, kw_only=True)
+    _next_s: float = field(default=0.0, kw_only=True)
+
+    @property
+    def asking(self) -> bool:
+        """True until the controller has answered."""
+        return self._asked is not None
+
+    def take(self, event: Event) -> bool:
+        """Account for an event; True if it was the answer to the command under way."""
+        if event.task != self._asked:
+            return False
+        if event.kind == "result":
+            self._asked = None
+            self._judge(event.data)
+        return True
+
+    @abstractmethod
+    def _judge(self, data: Mapping[str, Any]) -> None:
+        """Go on after an answer."""
+
+    def _run(self, purpose: str, command: Sequence[str]) -> None:
+        self._count += 1
+        self._asked = f"{purpose}:{self.node}:{self._count}"
+        self.engine.start(Command(self._asked, self.controller, tuple(command), "", "root", _TIMEOUT_S))
+
+
 # A worker that is done goes back into service while others wait for their turn, however long their jobs take.
 
 
 @dataclass
-class Resume:
+class Resume(_NodeCommands):
     """One worker, brought back by commands on the controller.
 
     `over`: no more is done. `resumed`: just now Slurm was told to use it. Where that was not to be, because somebody
@@ -34,41 +77,21 @@ class Resume:
     at the end of a run, and what is wrong is said then.
     """
 
-    engine: Engine
-    controller: str
-    node: str
     over: bool = False
     resumed: bool = False
-    _asked: str | None = None  # the command under way
-    _telling: bool = False  # it is the one that resumes
+    _telling: bool = False  # the command under way is the one that resumes
     _given_up: bool = False
-    _count: int = 0
-    _next_s: float = 0.0
     _until_s: float = field(default_factory=lambda: time.monotonic() + SETTLE_S)
-
-    @property
-    def asking(self) -> bool:
-        """True until the controller has answered."""
-        return self._asked is not None
 
     def go_on(self) -> None:
         """Look how Slurm has it, if it is time to."""
         if not self.over and self._asked is None and time.monotonic() >= self._next_s:
-            self._ask(show_node(self.node))
+            self._run("back", show_node(self.node))
 
     def give_up(self) -> None:
         """Tell Slurm nothing more: the run is to end, or another has taken its place."""
         self._given_up = True
         self.over = self.over or self._asked is None
-
-    def take(self, event: Event) -> bool:
-        """Account for an event; True if it was the answer to this one's own command."""
-        if event.task != self._asked:
-            return False
-        if event.kind == "result":
-            self._asked = None
-            self._judge(event.data)
-        return True
 
     def _judge(self, data: Mapping[str, Any]) -> None:
         if self._telling or self._given_up or not data["ok"]:
@@ -81,51 +104,28 @@ class Resume:
             self.over = True
         else:
             self._telling = True
-            self._ask(update_nodes(self.node, "RESUME"))
-
-    def _ask(self, command: Sequence[str]) -> None:
-        self._count += 1
-        self._asked = f"back:{self.node}:{self._count}"
-        self.engine.start(Command(self._asked, self.controller, tuple(command), "", "root", _TIMEOUT_S))
+            self._run("back", update_nodes(self.node, "RESUME"))
 
 
 # Before a node's jobs would be disturbed: no new ones for it, and the running ones are waited for, never killed.
 
 
-_TIMEOUT_S = 30.0
-_POLL_S = 2.0
-
-Wait = Literal["waiting", "free", "busy", "failed"]
-_Question = Literal["look", "tell", "jobs", "asked for"]
-
-
 @dataclass
-class Drain:
+class Drain(_NodeCommands):
     """One node being emptied, by commands on the controller.
 
     `state` "busy": time is up and jobs still run; or it `leaves`, and by now a waiting job asks for it by name.
     """
 
-    engine: Engine
-    controller: str
-    node: str
     why: str
     limit_s: float
     leaves: bool = False
     state: Wait = "waiting"
     detail: str = ""
     jobs: tuple[str, ...] = ()
-    _asked: str | None = None  # the command under way
-    _command: str = ""  # for people
+    _command: str = ""  # the one under way, for people
     _question: _Question = "look"  # what it asks
-    _count: int = 0
-    _next_s: float = 0.0
     _until_s: float = 0.0
-
-    @property
-    def asking(self) -> bool:
-        """True until the controller has answered."""
-        return self._asked is not None
 
     def begin(self) -> None:
         """Check whether another user has drained the node; the plan may be hours old."""
@@ -136,15 +136,6 @@ class Drain:
         """Look again, if it is time to."""
         if self.state == "waiting" and self._asked is None and time.monotonic() >= self._next_s:
             self._ask("jobs", *SLURM_JOBS_COMMAND, f"--nodelist={self.node}")
-
-    def take(self, event: Event) -> bool:
-        """Account for an event; True if it was the answer to this drain's own command."""
-        if event.task != self._asked:
-            return False
-        if event.kind == "result":
-            self._asked = None
-            self._judge(event.data)
-        return True
 
     def _judge(self, data: Mapping[str, Any]) -> None:
         if not data["ok"]:
@@ -176,10 +167,9 @@ class Drain:
         self._next_s = time.monotonic() + _POLL_S
 
     def _ask(self, question: _Question, *argv: str) -> None:
-        self._count += 1
-        self._question, self._asked = question, f"drain:{self.node}:{self._count}"
+        self._question = question
         self._command = "squeue" if question in ("jobs", "asked for") else shlex.join(argv)
-        self.engine.start(Command(self._asked, self.controller, argv, "", "root", _TIMEOUT_S))
+        self._run("drain", argv)
 
 
 TurnEnd = Literal["done", "failed", "deferred", "other"]
