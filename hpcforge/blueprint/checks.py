@@ -11,16 +11,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import hostlist, node_sets
-from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.acceptance_checks import acceptance_findings
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, fabric_findings
 from hpcforge.blueprint.network_checks import network_findings, primary
 from hpcforge.blueprint.reader import Loc, mark_of
-from hpcforge.blueprint.reservation_checks import overlapping, reservation_findings
-from hpcforge.blueprint.services import Offer, Services
+from hpcforge.blueprint.sections.acceptance import acceptance_findings
+from hpcforge.blueprint.sections.access import AccessSection, Via
+from hpcforge.blueprint.sections.services import Offer, Services
+from hpcforge.blueprint.sections.slurm import SlurmSection, overlapping, reservation_findings
+from hpcforge.blueprint.sections.software import Software
+from hpcforge.blueprint.sections.storage import FileSystemSection
 from hpcforge.blueprint.site_checks import unknown_racks
-from hpcforge.blueprint.storage import FileSystemSection
 from hpcforge.blueprint.storage_checks import storage_findings
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.visible_nodes import NamedNodes
@@ -39,7 +40,7 @@ _WITHIN = {
 
 def job_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Yield what Slurm could not do, or would do to files of others."""
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None:
         return
     if slurm.ssh == "jobs-only":
@@ -49,7 +50,7 @@ def job_findings(draft: Draft, declared: NamedNodes) -> Findings:
     yield from _no_hold(slurm)
 
 
-def _ssh(draft: Draft, declared: NamedNodes, slurm: s.SlurmSection) -> Findings:
+def _ssh(draft: Draft, declared: NamedNodes, slurm: SlurmSection) -> Findings:
     loc: Loc = ("slurm", "ssh")
     if draft.intact("slurm", "enforce") and not slurm.enforce:
         message = "`jobs-only` needs cgroups to make a session part of a job, and `enforce` is empty"
@@ -87,7 +88,7 @@ def _private_tmp(draft: Draft, declared: NamedNodes, folder: str) -> Findings:
             yield Finding(loc, message, hint)
 
 
-def _no_hold(slurm: s.SlurmSection) -> Findings:
+def _no_hold(slurm: SlurmSection) -> Findings:
     key = next((key for key in slurm.settings if key.lower() == "prologflags"), None)
     if key is None or "nohold" not in slurm.settings[key].lower().split(","):
         return
@@ -120,12 +121,12 @@ def node_name_findings(_: Draft, declared: NamedNodes) -> Findings:
 
 def jump_host_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Yield settings of a jump host that is a node."""
-    access: s.AccessSection | None = draft.sections["access"]
+    access: AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access"):
         yield from node_as_jump_host(access.via, declared)
 
 
-def node_as_jump_host(via: s.Via | None, declared: NamedNodes) -> Findings:
+def node_as_jump_host(via: Via | None, declared: NamedNodes) -> Findings:
     """Yield what is said of a jump host although it is a node, of which all is said elsewhere."""
     if via is None or via.host not in declared.group_of:
         return
@@ -254,7 +255,7 @@ def service_findings(name: str, offer: Offer, loc: Loc, names: Sequence[str]) ->
 
 def site_role_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Yield roles of a site whose names are equal, and their nodes where there are none."""
-    software: s.Software | None = draft.sections["software"]
+    software: Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "site_roles"):
         return
     seen: dict[str, str] = {}
@@ -279,7 +280,7 @@ def site_role_findings(draft: Draft, declared: NamedNodes) -> Findings:
 
 def controller_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Yield a controller of Slurm that is not a head."""
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "controller"):
         return
     loc = ("slurm", "controller")
@@ -292,7 +293,7 @@ def controller_findings(draft: Draft, declared: NamedNodes) -> Findings:
 
 def partition_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Yield nodes of partitions that are not workers, and a missing or second default."""
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     defaults: list[str] = []
     for name, partition in (slurm.partitions if slurm else {}).items():
         loc = ("slurm", "partitions", name)
@@ -369,14 +370,14 @@ def no_worker(loc: Loc, text: str) -> Finding:
 
 def _partition_nodes(draft: Draft, declared: NamedNodes) -> dict[str, tuple[str, ...] | None]:
     """The nodes of each partition; None where something is wrong with them, or they are not known yet."""
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     partitions = slurm.partitions if slurm else {}
     return {name: declared.named(draft, (), partition.nodes, workers=True)[0] for name, partition in partitions.items()}
 
 
 def idle_worker_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Yield workers that are in no partition."""
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     workers = declared.with_function("worker")
     if declared.names_known and draft.intact("nodes") and not workers:
         yield Finding(("nodes",), "no node has the function worker", "a cluster needs one to run jobs", key=True)
@@ -426,7 +427,7 @@ def acceptance_section_findings(draft: Draft, declared: NamedNodes) -> Findings:
     """Yield smoke tests that cannot run, by their nodes, options and times."""
     workers = declared.with_function("worker")
     sure = declared.names_known and draft.intact("nodes")  # else a name that is wrong there may be why one is unknown
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     sure = sure and draft.keys_intact("slurm", "partitions")
     intact = slurm is not None and draft.intact("slurm", "partitions")
     nodes = _partition_nodes(draft, declared) if intact else dict.fromkeys(draft.keys("slurm", "partitions"))

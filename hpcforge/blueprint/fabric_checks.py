@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
-from hpcforge.blueprint.fabrics import FabricSection
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.sections.fabrics import FabricSection
 from hpcforge.blueprint.site_checks import unknown_racks
 from hpcforge.blueprint.validate import Draft, Finding
 

@@ -8,10 +8,11 @@ from pydantic import BeforeValidator, Field
 
 from hpcforge.blueprint import suggestions
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.networks import InventoryNetwork
 from hpcforge.blueprint.public_keys import HostKey
-from hpcforge.blueprint.schema import Through, schema_of
+from hpcforge.blueprint.schema import schema_of
 from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.sections.access import Through
+from hpcforge.blueprint.sections.networks import InventoryNetwork
 
 
 class InventoryAccess(Section):

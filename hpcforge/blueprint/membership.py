@@ -17,7 +17,8 @@ from hpcforge.blueprint.edit import Edit, EditError, RemoveEntry, RenameKey, Set
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.positions import Place
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.schema import Blueprint, NodeGroup
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.nodes import NodeGroup
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.fabric_checks import NodeSet, Reference
-from hpcforge.blueprint.fabrics import FabricSection
-from hpcforge.blueprint.networks import NetworkSection
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.sections.fabrics import FabricSection
+from hpcforge.blueprint.sections.networks import NetworkSection
 from hpcforge.blueprint.validate import Draft, Finding
 
 Findings = Iterator[Finding]

@@ -7,17 +7,18 @@ from types import MappingProxyType
 from typing import get_args
 
 from hpcforge.blueprint import hostlist, node_sets
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.positions import Place, given_places
-from hpcforge.blueprint.site import SiteSection
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.nodes import Function, NodeGroup
+from hpcforge.blueprint.sections.site import SiteSection
 
 _NO_PINS: Mapping[str, Place] = MappingProxyType({})
-FUNCTIONS: tuple[s.Function, ...] = get_args(s.Function)
+FUNCTIONS: tuple[Function, ...] = get_args(Function)
 
 
 def known(
-    groups: Mapping[str, s.NodeGroup],
+    groups: Mapping[str, NodeGroup],
     group_of: Mapping[str, str],
     racks: Iterable[str],
     pinned: Mapping[str, Place] = _NO_PINS,
@@ -40,7 +41,7 @@ def known(
     )
 
 
-def of_blueprint(blueprint: s.Blueprint, inventory: Inventory | None) -> node_sets.KnownNames:
+def of_blueprint(blueprint: Blueprint, inventory: Inventory | None) -> node_sets.KnownNames:
     """What may be named in a blueprint whose nodes are right."""
     group_of = {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
     pinned = {name: (at.rack, at.u) for name, at in inventory.positions.items()} if inventory else {}
@@ -53,7 +54,7 @@ def racks_of(site: SiteSection | None) -> tuple[str, ...]:
 
 
 def _racks(
-    groups: Mapping[str, s.NodeGroup],
+    groups: Mapping[str, NodeGroup],
     members: Mapping[str, list[str]],
     racks: Iterable[str],
     pinned: Mapping[str, Place],

@@ -15,7 +15,7 @@ from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.reader import plain, read_bytes
 from hpcforge.blueprint.schema_hints import renamed_keys
 from hpcforge.blueprint.section import Section
-from hpcforge.blueprint.services import Offer, ServiceName
+from hpcforge.blueprint.sections.services import Offer, ServiceName
 from hpcforge.blueprint.site_folders import Addition
 from hpcforge.blueprint.untrusted_files import MAX_YAML, having, read_inside
 from hpcforge.blueprint.variables import Variable, VariableName

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Set
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.site import SiteSection
+from hpcforge.blueprint.sections.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
 
 Findings = Iterator[Finding]

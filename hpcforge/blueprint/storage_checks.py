@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
-from hpcforge.blueprint.fabrics import FabricSection
 from hpcforge.blueprint.network_checks import is_bmc, primary
-from hpcforge.blueprint.networks import NetworkSection
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.storage import FileSystemSection
+from hpcforge.blueprint.sections.access import AccessSection
+from hpcforge.blueprint.sections.fabrics import FabricSection
+from hpcforge.blueprint.sections.networks import NetworkSection
+from hpcforge.blueprint.sections.nodes import LabSection
+from hpcforge.blueprint.sections.storage import FileSystemSection
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import counted
 from hpcforge.blueprint.visible_nodes import NamedNodes
@@ -112,7 +113,7 @@ def _network(
     elif file_system.network not in draft.keys("networks"):
         hint = did_you_mean(file_system.network, draft.keys("networks")) or "name it under `networks`"
         yield Finding(loc, f"{quote(file_system.network)} is not a network of this blueprint", hint)
-    elif isinstance(lab, s.LabSection) and lab.lab == "nspawn":
+    elif isinstance(lab, LabSection) and lab.lab == "nspawn":
         hint = "rehearse on virtual machines: inventory: {lab: vm}"
         yield Finding(loc, "containers have only the network of their addresses", hint)
     elif network and (network.external or is_bmc(file_system.network, network)):
@@ -196,7 +197,7 @@ def _hides(loc: Loc, path: str, how: str, draft: Draft) -> Findings:
 
 def _homes(draft: Draft) -> list[str]:
     """The homes of users, and of who hpcforge logs in as, which is most likely beside them."""
-    access: s.AccessSection | None = draft.sections["access"]
+    access: AccessSection | None = draft.sections["access"]
     names = [*draft.keys("users"), *([access.user] if access and access.user != "root" else [])]
     return [f"/home/{name}" for name in names]
 

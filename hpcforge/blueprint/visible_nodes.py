@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hpcforge.blueprint import hostlist, node_sets
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.node_words import known, racks_of
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.site import SiteSection
+from hpcforge.blueprint.sections.nodes import Function, NodeGroup
+from hpcforge.blueprint.sections.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
 
 
@@ -22,7 +22,7 @@ class NamedNodes:
         self.too_many = False
         self._known: node_sets.KnownNames | None = None
         self._workers_known: node_sets.KnownNames | None = None
-        self.groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
+        self.groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
         for key in draft.keys("nodes"):
             self._add(key)
         self.names_known &= bool(self.group_of) and draft.keys_intact("nodes")
@@ -40,7 +40,7 @@ class NamedNodes:
             else:
                 self.group_of[name] = key
 
-    def functions(self, name: str) -> tuple[s.Function, ...] | None:
+    def functions(self, name: str) -> tuple[Function, ...] | None:
         """Functions of a node; None where they are not known."""
         group = self.groups.get(self.group_of[name])
         return group.functions if group else None

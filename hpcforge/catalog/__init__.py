@@ -1,6 +1,6 @@
 """Hardware, distributions and framework builds as data: each number with its unit and source, unknown is None. Pure.
 
-What can be said of hardware is in `hpcforge.blueprint.hardware`: a blueprint says it in the same words, and its
+What can be said of hardware is in `hpcforge.blueprint.sections.hardware`: a blueprint says it in the same words, and its
 `like:` means the same. An entry here may be like another of the same file.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from hpcforge.blueprint.hardware import (
+from hpcforge.blueprint.sections.hardware import (
     AnEntry,
     CableModel,
     Cpu,

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 
 from hpcforge import bundled
 from hpcforge.blueprint import inventory
-from hpcforge.blueprint import schema as blueprint
 from hpcforge.blueprint.editor_schema import for_editors
 from hpcforge.blueprint.role_declarations import read_declared
+from hpcforge.blueprint.schema import json_schema, smoke_test_schema
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.catalog import load_catalog
 from hpcforge.cli.exit_codes import Exit
@@ -31,7 +31,7 @@ def _blueprint(path: Path | None) -> dict[str, Any]:
     roles, tests = folders_of(path) if path else ([bundled.roles()], [bundled.smoke_tests()])
     own = own_models(path) if path else {}
     names = {table: (*known, *own.get(table, ())) for table, known in load_catalog().names().items()}
-    return blueprint.json_schema(read_declared(*roles), load_smoke_tests(*tests), names)
+    return json_schema(read_declared(*roles), load_smoke_tests(*tests), names)
 
 
 def schema(
@@ -47,7 +47,7 @@ def schema(
         "blueprint": partial(_blueprint, path),
         "inventory": inventory.json_schema,
         "design": design.json_schema,
-        "smoke-test": blueprint.smoke_test_schema,
+        "smoke-test": smoke_test_schema,
         "role": role_schema,
         "verification": lambda: TypeAdapter(Report).json_schema(mode="serialization"),
     }

@@ -16,7 +16,7 @@ from pathlib import Path
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
-from hpcforge.blueprint.schema import LabSection
+from hpcforge.blueprint.sections.nodes import LabSection
 from hpcforge.cli.rehearsals import named, not_up
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.atomic import write_atomically
-from hpcforge.blueprint.hardware import Gpu
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.sections.hardware import Gpu
 from hpcforge.blueprint.smoke_tests import Level
 from hpcforge.cli.exit_codes import Exit, worst
 from hpcforge.cli.node_selection import tests_named

@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from hpcforge.blueprint import (
-    accounting_checks,
-    checks,
-    people_checks,
-    reservation_checks,
-    site_checks,
-    software_checks,
-)
+from hpcforge.blueprint import checks, site_checks
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.reservations import ReservationSection
 from hpcforge.blueprint.role_declarations import RoleDeclarations
 from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections import access as people_checks
+from hpcforge.blueprint.sections import accounts as accounting_checks
+from hpcforge.blueprint.sections import slurm as reservation_checks
+from hpcforge.blueprint.sections import software as software_checks
 from hpcforge.blueprint.validate import Draft, Finding, Given, InputCheck
 from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.catalog import Catalog

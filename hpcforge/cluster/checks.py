@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import no_node, no_worker, service_findings
 from hpcforge.blueprint.diagnostics import closest_or_all, did_you_mean, quote
-from hpcforge.blueprint.overrides import FACTS, alike, hardware_of
-from hpcforge.blueprint.services import Services
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.nodes import FACTS, NodeGroup, Override, alike, hardware_of
+from hpcforge.blueprint.sections.services import Services
+from hpcforge.blueprint.sections.slurm import Reserve, SlurmSection
+from hpcforge.blueprint.sections.software import Frameworks, OperatingSystemSection, Software
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import ELSEWHERE, Distribution
@@ -36,7 +38,7 @@ class Shape:
     gpu_count: int
 
 
-def shape(group: s.NodeGroup, override: s.Override | None, catalog: Catalog) -> Shape:
+def shape(group: NodeGroup, override: Override | None, catalog: Catalog) -> Shape:
     """Return what is declared of a node whose hardware model is in the catalog."""
     hardware = hardware_of(group, override, catalog.servers[group.hardware])
     facts = {fact: getattr(hardware.server, fact) or 0 for fact in FACTS}
@@ -69,8 +71,8 @@ def worker_fact_findings(draft: Draft, catalog: Catalog) -> Findings:
     """Check that workers are known well enough to be scheduled, and larger than what is reserved of them."""
     if not draft.intact("overrides"):
         return
-    overrides: dict[str, s.Override] = draft.sections["overrides"] or {}
-    slurm: s.SlurmSection | None = draft.sections["slurm"] if draft.intact("slurm", "reserve") else None
+    overrides: dict[str, Override] = draft.sections["overrides"] or {}
+    slurm: SlurmSection | None = draft.sections["slurm"] if draft.intact("slurm", "reserve") else None
     too_small: dict[str, list[str]] = {}
     for key, group in (draft.sections["nodes"] or {}).items():
         if "worker" not in group.functions or group.hardware not in catalog.servers or not draft.intact("nodes", key):
@@ -93,7 +95,7 @@ def worker_fact_findings(draft: Draft, catalog: Catalog) -> Findings:
         )
 
 
-def _swallowed(declared: Shape, reserve: s.Reserve) -> Iterator[str]:
+def _swallowed(declared: Shape, reserve: Reserve) -> Iterator[str]:
     cores = declared.sockets * declared.cores_per_socket
     if reserve.cores is not None and reserve.cores >= cores:
         yield f"it has {cores} cores"
@@ -119,7 +121,7 @@ def _unknown_facts(key: str, hardware: str, facts: tuple[str, ...], own: Collect
 
 def system_findings(draft: Draft, catalog: Catalog) -> Findings:
     """Yield systems, drivers and frameworks that the catalog does not have, or not for these nodes."""
-    software: s.Software | None = draft.sections["software"]
+    software: Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "os"):
         return
     system = catalog.distributions.get((software.os.name, software.os.release))
@@ -137,7 +139,7 @@ def system_findings(draft: Draft, catalog: Catalog) -> Findings:
         yield from _frameworks(draft, catalog, system, software.frameworks)
 
 
-def _drivers(draft: Draft, catalog: Catalog, software: s.Software) -> Findings:
+def _drivers(draft: Draft, catalog: Catalog, software: Software) -> Findings:
     """Check that there is a GPU for what is installed."""
     if not all(map(draft.intact, ("nodes", "overrides", "hardware", "parts"))):
         return
@@ -155,7 +157,7 @@ def has_driver(model: str, catalog: Catalog, vendor: str) -> bool:
 
 def _slurm_fabric(draft: Draft) -> Findings:
     """Check that the blueprint has the fabric for Slurm's topology."""
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("slurm", "topology"):
         return
     loc, fabric = ("slurm", "topology"), slurm.topology.fabric
@@ -165,7 +167,7 @@ def _slurm_fabric(draft: Draft) -> Findings:
         yield Finding((*loc, "fabric"), f"{quote(fabric)} is not a fabric of this blueprint", hint)
 
 
-def _unknown_system(os: s.OperatingSystemSection, catalog: Catalog) -> Findings:
+def _unknown_system(os: OperatingSystemSection, catalog: Catalog) -> Findings:
     releases = [release for name, release in catalog.distributions if name == os.name]
     if releases:
         message = f"unknown release {quote(os.release)} of {os.name}"
@@ -195,7 +197,7 @@ def _packages_otherwise(system: str, by: str, catalog: Catalog) -> Finding:
     return Finding(("software", "os", "name"), message, f"use one of {', '.join(known)}")
 
 
-def _frameworks(draft: Draft, catalog: Catalog, system: Distribution | None, frameworks: s.Frameworks) -> Findings:
+def _frameworks(draft: Draft, catalog: Catalog, system: Distribution | None, frameworks: Frameworks) -> Findings:
     """Check every version of every framework."""
     for name, versions in {"pytorch": frameworks.pytorch, **frameworks.others()}.items():
         for number, version in enumerate(versions):
@@ -270,9 +272,7 @@ def _no_depot(draft: Draft, title: str) -> Findings:
             yield Finding(("services",), message, f"{serving[0]}: {{on: NODE}}", key=True)
 
 
-def gpu_models(
-    nodes: Mapping[str, s.NodeGroup], overrides: Mapping[str, s.Override], catalog: Catalog
-) -> Iterator[str]:
+def gpu_models(nodes: Mapping[str, NodeGroup], overrides: Mapping[str, Override], catalog: Catalog) -> Iterator[str]:
     """Yield the GPU models of the catalog that nodes have, some several times."""
     for key, group in nodes.items():
         if group.hardware in catalog.servers:
@@ -286,7 +286,7 @@ def pytorch_device(models: Iterable[str], catalog: Catalog) -> str:
     return "cuda" if "nvidia" in vendors else "rocm" if "amd" in vendors else "cpu"
 
 
-def empty_set_findings(blueprint: s.Blueprint, cluster: Cluster) -> Iterator[Finding]:
+def empty_set_findings(blueprint: Blueprint, cluster: Cluster) -> Iterator[Finding]:
     """Yield node sets of the wrong size, now that it is known which node stands in which rack."""
     empty_partitions = [partition.name for partition in cluster.slurm.partitions if not partition.nodes]
     for name in empty_partitions:

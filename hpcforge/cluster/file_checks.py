@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.inventory import InventoryAccess
 from hpcforge.blueprint.public_keys import is_path, public_key
-from hpcforge.blueprint.schema import UserSection
+from hpcforge.blueprint.sections.access import UserSection
 from hpcforge.blueprint.untrusted_files import OutsideError, files_inside
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.cluster.nvidia import wanted_fingerprint

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import quote
-from hpcforge.blueprint.gpus import gpus_named
-from hpcforge.blueprint.hardware import GpusSection, Server
-from hpcforge.blueprint.overrides import alike, gpus_of, hardware_of
+from hpcforge.blueprint.sections.gpus import gpus_named
+from hpcforge.blueprint.sections.hardware import GpusSection, Server
+from hpcforge.blueprint.sections.nodes import NodeGroup, Override, alike, gpus_of, hardware_of
+from hpcforge.blueprint.sections.software import Software
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.model import Cluster, Node, SystemDisk
@@ -18,8 +18,8 @@ from hpcforge.cluster.shards import shards
 
 def unknown_gpus(draft: Draft, catalog: Catalog) -> dict[str, list[str]]:
     """Workers by group whose chassis takes GPUs, and of which neither blueprint nor catalog says which they have."""
-    groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
-    overrides: dict[str, s.Override] = draft.sections["overrides"] or {}
+    groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
+    overrides: dict[str, Override] = draft.sections["overrides"] or {}
     found = {}
     for key, group in groups.items():
         server = catalog.servers.get(group.hardware)
@@ -32,7 +32,7 @@ def unknown_gpus(draft: Draft, catalog: Catalog) -> dict[str, list[str]]:
     return {key: names for key, names in found.items() if names}
 
 
-def _unknown(group: s.NodeGroup, override: s.Override | None, server: Server) -> bool:
+def _unknown(group: NodeGroup, override: Override | None, server: Server) -> bool:
     hardware = hardware_of(group, override, server)
     return hardware.gpus is None and "gpus" not in hardware.overridden  # an override to 0 GPUs is known
 
@@ -63,7 +63,7 @@ def _other_counts(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
             yield Finding(("nodes", key, "gpus", "count"), message, hint, severity="warning")
 
 
-def example(group: s.NodeGroup, catalog: Catalog) -> str:
+def example(group: NodeGroup, catalog: Catalog) -> str:
     """The GPUs that would fit into a group's chassis, as a blueprint would have them."""
     server = catalog.servers[group.hardware]
     forms = server.gpu_form_factors or ()
@@ -72,7 +72,7 @@ def example(group: s.NodeGroup, catalog: Catalog) -> str:
     return f"{{model: {model}, count: {server.gpus_max or 8}}}"
 
 
-def driver_findings(software: s.Software, cluster: Cluster, nodes: Iterable[Node] | None = None) -> Iterator[Finding]:
+def driver_findings(software: Software, cluster: Cluster, nodes: Iterable[Node] | None = None) -> Iterator[Finding]:
     """Warn of nodes that hpcforge installs from an image, and whose GPUs get no driver.
 
     Without `nodes`: those with a `system_disk`, which is for the installer alone.
@@ -97,15 +97,15 @@ def driver_findings(software: s.Software, cluster: Cluster, nodes: Iterable[Node
 
 
 # MIG instances and shards that a node's group has and that an override to other GPUs takes away.
-_Counted = Callable[[s.NodeGroup, GpusSection, GpusSection | None], int]
+_Counted = Callable[[NodeGroup, GpusSection, GpusSection | None], int]
 
 
 def override_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     """Warn of each override whose node gets fewer MIG instances or shards than the other nodes of its group."""
     if not all(map(draft.intact, ("nodes", "overrides", "parts", "hardware"))):
         return
-    groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
-    overrides: dict[str, s.Override] = draft.sections["overrides"] or {}
+    groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
+    overrides: dict[str, Override] = draft.sections["overrides"] or {}
     for key, group in groups.items():
         if (group.mig or group.shards) and group.hardware in catalog.servers:
             for names, override in alike(key, overrides):
@@ -113,7 +113,7 @@ def override_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
                     yield from _lost(names[0], key, group, override, catalog)
 
 
-def _lost(name: str, key: str, group: s.NodeGroup, override: s.Override, catalog: Catalog) -> Iterator[Finding]:
+def _lost(name: str, key: str, group: NodeGroup, override: Override, catalog: Catalog) -> Iterator[Finding]:
     server = catalog.servers[group.hardware]
     usual, own = gpus_of(group, None, server), gpus_of(group, override, server)
     if usual is None:
@@ -140,7 +140,7 @@ def _said(gpus: GpusSection | None) -> str:
     return f"{gpus.count} x {gpus.model}" if gpus else "no GPUs"
 
 
-def _instances(group: s.NodeGroup, usual: GpusSection, gpus: GpusSection | None) -> int:
+def _instances(group: NodeGroup, usual: GpusSection, gpus: GpusSection | None) -> int:
     """How many a node of these GPUs has: none of another model than the group's, as `layout` decides."""
     if gpus is None or gpus.model != usual.model:
         return 0
@@ -150,5 +150,5 @@ def _instances(group: s.NodeGroup, usual: GpusSection, gpus: GpusSection | None)
     return sum(many for index, many in by_gpu.items() if index < gpus.count)
 
 
-def _shards(group: s.NodeGroup, _: GpusSection, gpus: GpusSection | None) -> int:
+def _shards(group: NodeGroup, _: GpusSection, gpus: GpusSection | None) -> int:
     return sum(shards(group.shards, gpus.count)) if gpus else 0

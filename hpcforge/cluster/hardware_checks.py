@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import closest_or_all, quote
 from hpcforge.blueprint.fabric_checks import unknown_models
-from hpcforge.blueprint.hardware import GUESS, CatalogEntry, Parts, Server
 from hpcforge.blueprint.network_checks import LARGEST_MTU
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.role_declarations import RoleMemory
-from hpcforge.blueprint.site import SiteSection
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.hardware import GUESS, CatalogEntry, Parts, Server
+from hpcforge.blueprint.sections.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
@@ -24,7 +24,7 @@ _GIB = 1024  # MiB
 
 
 def memory_findings(
-    blueprint: s.Blueprint, cluster: Cluster, catalog: Catalog, memory: Mapping[str, RoleMemory]
+    blueprint: Blueprint, cluster: Cluster, catalog: Catalog, memory: Mapping[str, RoleMemory]
 ) -> Iterator[Finding]:
     """Yield machines with services whose memory is less than the sum; unknown memory and rehearsals are not judged."""
     placed: dict[str, dict[str, float]] = {}  # by node: what is placed on it, and its MiB

@@ -12,11 +12,11 @@ from types import MappingProxyType
 from hpcforge import bundled
 from hpcforge.blueprint import reader
 from hpcforge.blueprint.diagnostics import MAX_SHOWN, Diagnostic, InvalidInput, in_order, quote
-from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.includes import with_includes
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.role_declarations import ROLES, RoleDeclarations, read_declared
 from hpcforge.blueprint.schema import Blueprint, blueprint_model
+from hpcforge.blueprint.sections.hardware import Parts
 from hpcforge.blueprint.site_folders import OwnFolders, own_folders
 from hpcforge.blueprint.smoke_tests import SMOKE_TESTS, load_smoke_tests
 from hpcforge.blueprint.validate import Draft, Finding, validate

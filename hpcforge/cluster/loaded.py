@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import cast
 
 from hpcforge.blueprint.diagnostics import Diagnostic, in_order
-from hpcforge.blueprint.hardware import Parts
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.reader import mark_of
 from hpcforge.blueprint.role_declarations import RoleDeclarations
 from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.hardware import Parts
 from hpcforge.blueprint.site_folders import OwnFolders
 from hpcforge.blueprint.validate import Draft
 from hpcforge.catalog import Catalog, load_catalog

@@ -13,13 +13,13 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from hpcforge.blueprint.diagnostics import quote
-from hpcforge.blueprint.gpus import MigShape, gpus_named
-from hpcforge.blueprint.overrides import gpus_of
+from hpcforge.blueprint.sections.gpus import MigShape, gpus_named
+from hpcforge.blueprint.sections.nodes import gpus_of
 from hpcforge.blueprint.validate import Draft, Finding
 
 if TYPE_CHECKING:
-    from hpcforge.blueprint import schema as s
     from hpcforge.blueprint.reader import Loc
+    from hpcforge.blueprint.sections.nodes import NodeGroup
     from hpcforge.catalog import Catalog
 
 FOLDER = "/dev/hpcforge-mig"  # links to devices, by the place that they have in the layout
@@ -89,7 +89,7 @@ def _rest(
     return None
 
 
-def layout(group: s.NodeGroup, model: str | None, count: int, catalog: Catalog) -> Layout:
+def layout(group: NodeGroup, model: str | None, count: int, catalog: Catalog) -> Layout:
     """Return the layout for a node's number of GPUs of a model; () if none is set, or only for another model.
 
     A node that an override gives fewer GPUs keeps the layout of those that it has.
@@ -105,7 +105,7 @@ def layout(group: s.NodeGroup, model: str | None, count: int, catalog: Catalog) 
     return tuple(by_gpu.get(index, ()) for index in range(count))
 
 
-def _model(group: s.NodeGroup, catalog: Catalog) -> str | None:
+def _model(group: NodeGroup, catalog: Catalog) -> str | None:
     gpus = gpus_of(group, None, catalog.servers[group.hardware])
     return gpus.model if gpus else None
 
@@ -125,7 +125,7 @@ def mig_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
         yield Finding(("slurm", "enforce"), message, "add gpus, or remove `mig`")
 
 
-def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
+def _group(loc: Loc, group: NodeGroup, catalog: Catalog) -> Iterator[Finding]:
     gpus = gpus_of(group, None, catalog.servers[group.hardware])
     if gpus is None:
         yield Finding(loc, "the group has no GPUs for MIG", "add `gpus:` to this group, or remove `mig`", key=True)

@@ -11,14 +11,14 @@ from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.checks import outside
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.network_checks import is_bmc, primary
-from hpcforge.blueprint.networks import NetworkSection
 from hpcforge.blueprint.node_sets import sure
 from hpcforge.blueprint.node_words import of_blueprint
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.networks import NetworkSection
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
 from hpcforge.design.fabric.addresses import alike, by_name
@@ -39,7 +39,7 @@ class Networks:
     wrong_in_inventory: tuple[Finding, ...]
 
 
-def networks(blueprint: s.Blueprint, inventory: Inventory | None) -> Networks:
+def networks(blueprint: Blueprint, inventory: Inventory | None) -> Networks:
     """Resolve the networks of a blueprint whose references hold."""
     first = primary(blueprint.networks, blueprint.fabrics)
     if first is None:
@@ -99,7 +99,7 @@ def _some(names: list[str]) -> str:
 
 
 class _Addressing:
-    def __init__(self, blueprint: s.Blueprint, inventory: Inventory | None, first: str) -> None:
+    def __init__(self, blueprint: Blueprint, inventory: Inventory | None, first: str) -> None:
         self.blueprint, self.first = blueprint, first
         self.machines = inventory.nodes if inventory else {}
         moved = self.moved = inventory.networks if inventory else {}

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from hpcforge.blueprint import gpus as nv
-from hpcforge.blueprint import schema as s
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections import gpus as nv
+from hpcforge.blueprint.sections.software import Software
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.nvidia import Archive, Packages, archive_name, load_archives, named
 from hpcforge.software.solve import numbers, within
@@ -85,7 +86,7 @@ class Nvidia:
         return self.on(node) and node.hardware in self.switched and bool(self.packages.fabric_manager)
 
 
-def nvidia(blueprint: s.Blueprint, catalog: Catalog, models: tuple[str, ...], key: str) -> Nvidia | None:
+def nvidia(blueprint: Blueprint, catalog: Catalog, models: tuple[str, ...], key: str) -> Nvidia | None:
     """What is installed on nodes with GPUs of these `models`; `key` is the text of the repository's key."""
     software, asked = blueprint.software, blueprint.software.nvidia
     if asked is None:
@@ -106,7 +107,7 @@ def nvidia(blueprint: s.Blueprint, catalog: Catalog, models: tuple[str, ...], ke
     )
 
 
-def _repository(software: s.Software, key: str) -> NvidiaRepository | None:
+def _repository(software: Software, key: str) -> NvidiaRepository | None:
     asked = software.sources.nvidia
     if asked is None:
         return None
@@ -115,7 +116,7 @@ def _repository(software: s.Software, key: str) -> NvidiaRepository | None:
     return NvidiaRepository(url.rstrip("/") + "/", urlsplit(url).hostname or "", key)
 
 
-def _packages(software: s.Software, asked: nv.NvidiaSection) -> NvidiaPackages:
+def _packages(software: Software, asked: nv.NvidiaSection) -> NvidiaPackages:
     archive, driver = _archive(software), asked.driver
     modules = archive.modules.get(asked.modules, ())
     cuda = "13" if within(driver, _CUDA_13) else "12"
@@ -140,14 +141,14 @@ def _packages(software: s.Software, asked: nv.NvidiaSection) -> NvidiaPackages:
     )
 
 
-def wanted_fingerprint(software: s.Software) -> str | None:
+def wanted_fingerprint(software: Software) -> str | None:
     """Of the key that is to sign NVIDIA's repository; None where nothing says it."""
     known = _archive(software).repository
     asked = software.sources.nvidia
     return (asked.fingerprint if asked else None) or (known.fingerprint if known else None)
 
 
-def _archive(software: s.Software) -> Archive:
+def _archive(software: Software) -> Archive:
     name = archive_name(software.os.name, software.os.release, nvidias=software.sources.nvidia is not None)
     return load_archives().get(name, Archive())
 
@@ -195,6 +196,6 @@ class Amd:
         return node.gpus is not None and node.gpus.model in self.models
 
 
-def amd(software: s.Software, models: tuple[str, ...]) -> Amd | None:
+def amd(software: Software, models: tuple[str, ...]) -> Amd | None:
     """What is installed on nodes with GPUs of these `models`."""
     return Amd(software.amd.rocm, models, software.preinstalled.kernel) if software.amd else None

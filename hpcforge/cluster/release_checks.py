@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import closest_or_all, quote
+from hpcforge.blueprint.sections.software import Software
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.model import Cluster, OperatingSystem
@@ -16,7 +16,7 @@ _ORDER = "upgrade slurmdbd first, then slurmctld, then workers and login nodes"
 
 def unknown_releases(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     """Yield overrides with a release that the catalog does not have."""
-    software: s.Software | None = draft.sections["software"]
+    software: Software | None = draft.sections["software"]
     if software is None or not draft.intact("software", "os"):
         return
     known = [release for name, release in catalog.distributions if name == software.os.name]

@@ -8,18 +8,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid5
 
-from hpcforge.blueprint import fabrics as f
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.acceptance_checks import sets_of, time_limit_s
-from hpcforge.blueprint.hardware import Gpu
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.node_sets import KnownNames, sure
 from hpcforge.blueprint.node_words import racks_of
 from hpcforge.blueprint.reservations import ReservationSection
-from hpcforge.blueprint.services import Offer, Services, ServiceSection
+from hpcforge.blueprint.schema import Blueprint, RolloutSection
+from hpcforge.blueprint.sections import fabrics as f
+from hpcforge.blueprint.sections.acceptance import AcceptanceSection, sets_of, time_limit_s
+from hpcforge.blueprint.sections.access import UserSection, Via
+from hpcforge.blueprint.sections.hardware import Gpu
+from hpcforge.blueprint.sections.nodes import NodeGroup, Override
+from hpcforge.blueprint.sections.services import Offer, Services, ServiceSection
+from hpcforge.blueprint.sections.slurm import Plugin, Reserve, SlurmTopology
+from hpcforge.blueprint.sections.storage import FileSystemSection as Shared
 from hpcforge.blueprint.smoke_tests import option_text
-from hpcforge.blueprint.storage import FileSystemSection as Shared
 from hpcforge.blueprint.values import counted, limit_s, minutes
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import Distribution
@@ -62,7 +65,7 @@ def usual_memory_mib(memory_gib: int) -> int:
     return 400 + 30 * memory_gib
 
 
-_NO_RESERVE = s.Reserve.model_construct(cores=0, memory_gib=0)
+_NO_RESERVE = Reserve.model_construct(cores=0, memory_gib=0)
 _ROCE_DSCP = 26  # as UCX marks by itself
 _ROCE_PRIORITY = 3  # what NVIDIA's switches keep for it (Cumulus Linux, RoCE)
 _VOLUMES = UUID("b1f0f0a4-53c5-4d8e-9c0a-8d2f6a7f3e51")  # the identifiers of volumes follow from it and their names
@@ -70,7 +73,7 @@ _UNKNOWN_MACHINE = InventoryNode.model_construct()
 
 
 def resolve(
-    blueprint: s.Blueprint,
+    blueprint: Blueprint,
     inventory: Inventory | None,
     catalog: Catalog,
     keys: Mapping[str, tuple[str, ...]],
@@ -151,7 +154,7 @@ def resolve(
     )
 
 
-def _user(name: str, user: s.UserSection, keys: tuple[str, ...], homes: str) -> User:
+def _user(name: str, user: UserSection, keys: tuple[str, ...], homes: str) -> User:
     return User(name, user.uid, user.admin, keys, user.groups, user.shell, user.expires or "", homes)
 
 
@@ -209,7 +212,7 @@ def _gpu_model(gpu: Gpu) -> m.GpuModel:
 
 
 def _nodes(
-    blueprint: s.Blueprint,
+    blueprint: Blueprint,
     inventory: Inventory | None,
     catalog: Catalog,
     places: Mapping[str, tuple[str, int]],
@@ -241,14 +244,14 @@ def _nodes(
 def _node(
     name: str,
     key: str,
-    group: s.NodeGroup,
-    override: s.Override | None,
+    group: NodeGroup,
+    override: Override | None,
     machine: InventoryNode,
     addresses: dict[str, str],
     bmc: m.Bmc | None,
     hardware: tuple[Shape, m.Gpus | None],
     place: tuple[str, int] | None,
-    reserve: s.Reserve,
+    reserve: Reserve,
     disk: m.SystemDisk,
 ) -> m.Node:
     declared, gpus = hardware
@@ -284,13 +287,13 @@ def _node(
     )
 
 
-def _hardware(group: s.NodeGroup, override: s.Override | None, catalog: Catalog) -> tuple[Shape, m.Gpus | None]:
+def _hardware(group: NodeGroup, override: Override | None, catalog: Catalog) -> tuple[Shape, m.Gpus | None]:
     """What nodes of a group are declared to have, one object for all that are alike."""
     declared = shape(group, override, catalog)
     return declared, _gpus(group, declared, catalog)
 
 
-def _gpus(group: s.NodeGroup, declared: Shape, catalog: Catalog) -> m.Gpus | None:
+def _gpus(group: NodeGroup, declared: Shape, catalog: Catalog) -> m.Gpus | None:
     if declared.gpu_model is None:
         return None
     mig = layout(group, declared.gpu_model, declared.gpu_count, catalog)
@@ -308,7 +311,7 @@ def _bmc(machine: InventoryNode, address: str | None) -> m.Bmc | None:
 
 
 def _access(
-    blueprint: s.Blueprint, inventory: Inventory | None, private_key: Path | None, nodes: Iterable[m.Node]
+    blueprint: Blueprint, inventory: Inventory | None, private_key: Path | None, nodes: Iterable[m.Node]
 ) -> m.Access:
     access = inventory.access if inventory else None
     user = (access and access.user) or blueprint.access.user
@@ -321,7 +324,7 @@ def _access(
     )
 
 
-def _jump(via: s.Via, user: str, nodes: Iterable[m.Node]) -> m.Jump:
+def _jump(via: Via, user: str, nodes: Iterable[m.Node]) -> m.Jump:
     node = next((node for node in nodes if via.host in (node.name, node.address)), None)
     if node is not None:
         return m.Jump(node.name, node.address, user, node.host_keys, True)
@@ -377,7 +380,7 @@ def _service(said: ServiceSection | None, offer: Offer, known: KnownNames) -> m.
     return m.Service(on, said.outside if said else (), options, offer.certified)
 
 
-def _platform(blueprint: s.Blueprint, catalog: Catalog, release: str) -> m.Platform:
+def _platform(blueprint: Blueprint, catalog: Catalog, release: str) -> m.Platform:
     found = catalog.distributions[blueprint.software.os.name, release]
     names = m.Names(found.packages, found.units, found.paths, found.accounts, found.lacks)
     os = m.OperatingSystem(
@@ -394,13 +397,13 @@ def _platform(blueprint: s.Blueprint, catalog: Catalog, release: str) -> m.Platf
     return m.Platform(os, _pytorch(blueprint, catalog, found), tuple(_frameworks(blueprint, catalog, found)))
 
 
-def _served(blueprint: s.Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:
+def _served(blueprint: Blueprint, catalog: Catalog, vendor: str) -> tuple[str, ...]:
     """The models of GPUs whose nodes get what hpcforge installs of a vendor's."""
     models = set(gpu_models(blueprint.nodes, blueprint.overrides, catalog))
     return tuple(sorted(model for model in models if has_driver(model, catalog, vendor)))
 
 
-def _frameworks(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> Iterator[m.Framework]:
+def _frameworks(blueprint: Blueprint, catalog: Catalog, system: Distribution) -> Iterator[m.Framework]:
     """Yield those beside the default PyTorch that have a build for a distribution."""
     device = pytorch_device(gpu_models(blueprint.nodes, blueprint.overrides, catalog), catalog)
     for version in blueprint.software.frameworks.pytorch[1:]:
@@ -420,7 +423,7 @@ def _wheels(build: FrameworkBuild) -> tuple[m.Wheel, ...]:
     return tuple(m.Wheel(wheel.file, wheel.sha256) for wheel in build.wheels)
 
 
-def _pytorch(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> m.PyTorch | None:
+def _pytorch(blueprint: Blueprint, catalog: Catalog, system: Distribution) -> m.PyTorch | None:
     version = next(iter(blueprint.software.frameworks.pytorch), None)
     if version is None:
         return None
@@ -433,7 +436,7 @@ def _pytorch(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
     return m.PyTorch(version, "wheel", _wheels(build))
 
 
-def _slurm(blueprint: s.Blueprint, known: KnownNames) -> m.Slurm:
+def _slurm(blueprint: Blueprint, known: KnownNames) -> m.Slurm:
     """`known` are the words for workers."""
     slurm, users = blueprint.slurm, blueprint.users
     accounting = "accounting" in blueprint.services.by_name()
@@ -482,7 +485,7 @@ def _reservation(name: str, reservation: ReservationSection, known: KnownNames) 
     )
 
 
-def _rollout(rollout: s.RolloutSection | None, nodes: int) -> m.Rollout:
+def _rollout(rollout: RolloutSection | None, nodes: int) -> m.Rollout:
     usual = m.Rollout.cautious(nodes)
     if rollout is None:
         return usual
@@ -499,7 +502,7 @@ def _rollout(rollout: s.RolloutSection | None, nodes: int) -> m.Rollout:
 
 
 def _near(
-    slurm: m.Slurm, said: s.SlurmTopology, fabrics: Sequence[Fabric], nodes: Iterable[m.Node], catalog: Catalog
+    slurm: m.Slurm, said: SlurmTopology, fabrics: Sequence[Fabric], nodes: Iterable[m.Node], catalog: Catalog
 ) -> m.Slurm:
     """Return it with its topologies. Only the partitions with another one than the default keep its name."""
     workers = {node.name: node for node in nodes if "worker" in node.functions}
@@ -508,7 +511,7 @@ def _near(
         for name, node in workers.items()
         if node.rack and catalog.servers[node.hardware].nvlink_domain == "rack"
     }
-    others: dict[s.Plugin, set[str]] = {}
+    others: dict[Plugin, set[str]] = {}
     for partition in slurm.partitions:
         if partition.topology:
             others.setdefault(partition.topology, set()).update(partition.nodes)
@@ -524,7 +527,7 @@ def _near(
 
 
 def _acceptance(
-    acceptance: s.AcceptanceSection | None,
+    acceptance: AcceptanceSection | None,
     known: KnownNames,
     partitions: Sequence[m.Partition],
     programs: Mapping[str, m.SmokeTestProgram],

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.accounting import Tres
-from hpcforge.blueprint.gpus import gpus_named
-from hpcforge.blueprint.overrides import gpus_of
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.sections.gpus import gpus_named
+from hpcforge.blueprint.sections.nodes import NodeGroup, gpus_of
+from hpcforge.blueprint.sections.slurm import SlurmSection
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.catalog import Catalog
@@ -35,12 +35,12 @@ def shards(asked: Mapping[str, int], count: int) -> tuple[int, ...]:
 
 def shard_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     """Yield GPUs that there are not to share, and what counts shards wrongly."""
-    groups: dict[str, s.NodeGroup] = draft.sections["nodes"] or {}
+    groups: dict[str, NodeGroup] = draft.sections["nodes"] or {}
     asked = {key: group for key, group in groups.items() if group.shards}
     for key, group in asked.items():
         if draft.intact("nodes", key) and draft.intact("parts") and group.hardware in catalog.servers:
             yield from _group(("nodes", key, "shards"), group, catalog)
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.intact("nodes") or not draft.intact("slurm"):
         return
     if asked:
@@ -49,7 +49,7 @@ def shard_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
         yield from _uncounted(slurm)
 
 
-def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
+def _group(loc: Loc, group: NodeGroup, catalog: Catalog) -> Iterator[Finding]:
     gpus = gpus_of(group, None, catalog.servers[group.hardware])
     if gpus is None:
         hint = "add `gpus:` to this group, or remove `shards`"
@@ -65,7 +65,7 @@ def _group(loc: Loc, group: s.NodeGroup, catalog: Catalog) -> Iterator[Finding]:
         yield from named_findings((*loc, named), named, gpus.count, seen, "its shards")
 
 
-def _free(draft: Draft, slurm: s.SlurmSection, asked: Mapping[str, s.NodeGroup]) -> Iterator[Finding]:
+def _free(draft: Draft, slurm: SlurmSection, asked: Mapping[str, NodeGroup]) -> Iterator[Finding]:
     """Yield partitions with shared GPUs that bill GPUs and not shards, or shards and not GPUs."""
     declared = NamedNodes(draft)
     for name, partition in slurm.partitions.items():
@@ -82,7 +82,7 @@ def _free(draft: Draft, slurm: s.SlurmSection, asked: Mapping[str, s.NodeGroup])
             yield Finding(loc, f"jobs on whole GPUs pay nothing: {_APART}", hint, "warning", key=True)
 
 
-def _uncounted(slurm: s.SlurmSection) -> Iterator[Finding]:
+def _uncounted(slurm: SlurmSection) -> Iterator[Finding]:
     """What counts shards where there are none: slurmdbd does not know them then, and sacctmgr refuses."""
     for loc, section in _sections(("slurm",), slurm):
         if isinstance(section, Tres) and section.shard is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.slurm import SlurmSection
+from hpcforge.blueprint.sections.software import Software
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import may_set, may_set_of_partition
 from hpcforge.catalog import Catalog
@@ -31,13 +33,13 @@ class _Settings:
 
 def slurm_findings(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     """Yield settings that Slurm does not know, or not with that value, and those that repeat another."""
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     places = [place for place in _all_settings(slurm) if place.settings] if slurm else []
     for place in places:
         yield from _twice(place)
     if slurm and draft.intact("slurm", "settings"):
         yield from _against_each_other(slurm, qos_are_known=draft.intact("slurm", "qos"))
-    software: s.Software | None = draft.sections["software"]
+    software: Software | None = draft.sections["software"]
     if slurm and draft.intact("slurm") and draft.intact("services"):
         services = draft.sections["services"]
         accounting = services is not None and "accounting" in services.by_name()
@@ -62,7 +64,7 @@ def _meant(name: str, catalog: Catalog) -> str:
     return name if name.lower() in map(str.lower, known) else closest(name, sorted(known)) or name
 
 
-def _against_each_other(slurm: s.SlurmSection, *, qos_are_known: bool) -> Iterator[Finding]:
+def _against_each_other(slurm: SlurmSection, *, qos_are_known: bool) -> Iterator[Finding]:
     """Yield pairs of settings with which slurmctld does not start; one that is absent has its default."""
     given = {name.lower(): (name, value.lower()) for name, value in slurm.settings.items()}
     loc = ("slurm", "settings")
@@ -82,7 +84,7 @@ def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _all_settings(slurm: s.SlurmSection) -> Iterator[_Settings]:
+def _all_settings(slurm: SlurmSection) -> Iterator[_Settings]:
     yield _Settings(("slurm", "settings"), slurm.settings, lambda release: release.settings, may_set, "setting")
     for name, partition in slurm.partitions.items():
         loc = ("slurm", "partitions", name, "settings")
@@ -91,7 +93,7 @@ def _all_settings(slurm: s.SlurmSection) -> Iterator[_Settings]:
 
 
 def topology_findings(
-    blueprint: s.Blueprint, cluster: Cluster, catalog: Catalog, pinned: Collection[str]
+    blueprint: Blueprint, cluster: Cluster, catalog: Catalog, pinned: Collection[str]
 ) -> Iterator[Finding]:
     """Yield topologies of partitions that nothing gives, partitions that one cuts, and NVLink domains of unknown racks.
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint.acceptance_checks import findings_of
 from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.acceptance import findings_of
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec, bounds, imported, option_text
 from hpcforge.blueprint.transports import NODES, TransportSection
 from hpcforge.blueprint.untrusted_files import MAX_YAML, read_inside

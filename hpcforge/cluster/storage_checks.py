@@ -8,11 +8,11 @@ from itertools import chain
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
-from hpcforge.blueprint.hardware import Raid, Server
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.schema import LabSection
-from hpcforge.blueprint.storage import FileSystemSection
-from hpcforge.blueprint.storage import StorageNeedsSection as Said
+from hpcforge.blueprint.sections.hardware import Raid, Server
+from hpcforge.blueprint.sections.nodes import LabSection
+from hpcforge.blueprint.sections.storage import FileSystemSection
+from hpcforge.blueprint.sections.storage import StorageNeedsSection as Said
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import counted
 from hpcforge.blueprint.visible_nodes import NamedNodes

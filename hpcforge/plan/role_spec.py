@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.role_declarations import MemoryNeed, RuntimeName
-from hpcforge.blueprint.services import Offer
+from hpcforge.blueprint.sections.services import Offer
 from hpcforge.blueprint.values import ShortForm, refusal
 from hpcforge.blueprint.variables import Variable, VariableName
 from hpcforge.kinds import KINDS

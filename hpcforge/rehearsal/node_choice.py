@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hpcforge.blueprint.hardware import Server
+from hpcforge.blueprint.sections.hardware import Server
 from hpcforge.blueprint.values import counted
 from hpcforge.cluster.interfaces import bonded, carried, own_networks, port_below
 from hpcforge.cluster.model import Cluster, Node

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.blueprint.schema import Override
+from hpcforge.blueprint.sections.nodes import Override
 from hpcforge.cluster.model import Cluster, Node, SmokeTest, Threshold
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import yaml
 
 from hpcforge.blueprint.edit import quoted
-from hpcforge.blueprint.hardware import GUESS, CatalogEntry
+from hpcforge.blueprint.sections.hardware import GUESS, CatalogEntry
 from hpcforge.catalog import Catalog
 from hpcforge.report.text import table
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast, get_args
 
-from hpcforge.blueprint.hardware import Gpu
+from hpcforge.blueprint.sections.hardware import Gpu
 from hpcforge.blueprint.smoke_tests import OneGpu, Operation
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.design.fabric.expected_bandwidth import PCIE, NodeGpus, expect

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.schema import SlurmSection
+from hpcforge.blueprint.sections.slurm import SlurmSection
 from hpcforge.blueprint.validate import Finding
 from hpcforge.blueprint.values import may_set
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.gpus import NvidiaSection
-from hpcforge.blueprint.overrides import alike, gpus_of
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.gpus import NvidiaSection
+from hpcforge.blueprint.sections.nodes import Override, alike, gpus_of
+from hpcforge.blueprint.sections.software import Frameworks, Software
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.compatibility import Compatibility, Component, load_compatibility
 from hpcforge.catalog.distribution import Distribution
@@ -26,7 +27,7 @@ _SOURCES = "`software.sources.nvidia` (docs/software.md)"
 _FACTS = ("secure_boot",)  # of the firmware's setting: no proposal changes it
 
 
-def breaches(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> tuple[Breach, ...]:
+def breaches(blueprint: Blueprint, catalog: Catalog, system: Distribution) -> tuple[Breach, ...]:
     """What the rules say of a blueprint's software; nothing where it has neither GPUs nor anything to judge."""
     named = blueprint.software.sources.nvidia is not None
     software = declared(blueprint, catalog, system, nvidias=named)
@@ -38,7 +39,7 @@ def breaches(blueprint: s.Blueprint, catalog: Catalog, system: Distribution) -> 
 
 
 def declared(
-    blueprint: s.Blueprint, catalog: Catalog, system: Distribution, *, nvidias: bool
+    blueprint: Blueprint, catalog: Catalog, system: Distribution, *, nvidias: bool
 ) -> tuple[StatedComponent, ...]:
     """Everything of a blueprint that rules are about, with its place; `nvidias`: as NVIDIA's repository has it."""
     gpus = tuple(_gpus(blueprint, catalog))
@@ -87,7 +88,7 @@ def judged(
         yield not_checked(broken_rule.rule.code, _place(broken_rule, ()), message, hint)
 
 
-def _wheels(frameworks: s.Frameworks, catalog: Catalog, system: Distribution) -> Iterator[StatedComponent]:
+def _wheels(frameworks: Frameworks, catalog: Catalog, system: Distribution) -> Iterator[StatedComponent]:
     """Yield the CUDA runtime of each framework's wheels for GPUs."""
     for name, versions in {"pytorch": frameworks.pytorch, **frameworks.others()}.items():
         for number, version in enumerate(versions):
@@ -101,7 +102,7 @@ def _wheels(frameworks: s.Frameworks, catalog: Catalog, system: Distribution) ->
                 yield StatedComponent("pytorch_cuda", build.cuda, where, fixed=True, shown=shown)
 
 
-def _installed(software: s.Software, system: Distribution, *, nvidias: bool) -> Iterator[StatedComponent]:
+def _installed(software: Software, system: Distribution, *, nvidias: bool) -> Iterator[StatedComponent]:
     """What hpcforge is to install, and from where."""
     if software.amd is not None:
         shown = f"{system.name.capitalize()} {system.release}"
@@ -129,7 +130,7 @@ def _installed(software: s.Software, system: Distribution, *, nvidias: bool) -> 
         )
 
 
-def _present(software: s.Software) -> Iterator[StatedComponent]:
+def _present(software: Software) -> Iterator[StatedComponent]:
     present = software.preinstalled
     for component in _ONE:
         value = getattr(present, component)
@@ -140,7 +141,7 @@ def _present(software: s.Software) -> Iterator[StatedComponent]:
         yield StatedComponent("cuda", version, (*_PRESENT, "cuda", index))
 
 
-def _partition_topologies(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[StatedComponent]:
+def _partition_topologies(blueprint: Blueprint, catalog: Catalog) -> Iterator[StatedComponent]:
     """The partitions with a topology of their own, and the oldest Slurm, to which slurm.conf is handed as well."""
     usual, os, found = blueprint.slurm.topology.plugin, blueprint.software.os, False
     for name, partition in blueprint.slurm.partitions.items():
@@ -156,7 +157,7 @@ def _partition_topologies(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[
         yield StatedComponent("slurm_oldest", oldest.slurm, ("software", "os", "release"), fixed=True, shown=shown)
 
 
-def _gpus(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[StatedComponent]:
+def _gpus(blueprint: Blueprint, catalog: Catalog) -> Iterator[StatedComponent]:
     """The kinds of GPUs, and whether switches connect them, each where it is first said."""
     first: dict[tuple[Component, str], StatedComponent] = {}
 
@@ -181,7 +182,7 @@ def _gpus(blueprint: s.Blueprint, catalog: Catalog) -> Iterator[StatedComponent]
     yield from first.values()
 
 
-def _has_own(kind: tuple[tuple[str, ...], s.Override | None]) -> bool:
+def _has_own(kind: tuple[tuple[str, ...], Override | None]) -> bool:
     return bool(kind[1] and kind[1].gpus)
 
 

@@ -17,13 +17,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from hpcforge import bundled
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.acceptance_checks import asked_min
 from hpcforge.blueprint.diagnostics import did_you_mean
 from hpcforge.blueprint.edit import quoted
-from hpcforge.blueprint.hardware import Gpu
 from hpcforge.blueprint.hostlist import expand, fold
 from hpcforge.blueprint.node_sets import EACH_PARTITION
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.sections.acceptance import asked_min
+from hpcforge.blueprint.sections.hardware import Gpu
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.blueprint.values import limit_s, minutes
 from hpcforge.catalog import Catalog, load_catalog

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hpcforge.blueprint.hardware import FormFactor, Gpu
+from hpcforge.blueprint.sections.hardware import FormFactor, Gpu
 from hpcforge.catalog import Catalog
 
 _BRANDS = {"nvidia", "tesla", "quadro", "geforce", "amd", "instinct", "radeon", "gpu"}

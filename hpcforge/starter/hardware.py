@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from hpcforge.blueprint.hardware import Gpu, GpusSection, Server, inherit
+from hpcforge.blueprint.sections.hardware import Gpu, GpusSection, Server, inherit
 from hpcforge.catalog import Catalog
 from hpcforge.design.facility.node_rules import MIN_MEMORY_GIB
 from hpcforge.starter.gpus import GpuChoice, gpu_choices

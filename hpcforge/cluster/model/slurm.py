@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.blueprint.schema import Plugin
+from hpcforge.blueprint.sections.slurm import Plugin
 from hpcforge.design.fabric.topology_conf import Topology, parts
 
 # Parameters of a partition that keep jobs out, and values with which they do not.

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hpcforge.blueprint.hardware import CableModel
-from hpcforge.blueprint.site import Cabling
+from hpcforge.blueprint.sections.hardware import CableModel
+from hpcforge.blueprint.sections.site import Cabling
 from hpcforge.design.fabric.fitting import Cages, LinkKind, adapters_of, fitting, link_kinds
 from hpcforge.design.fabric.floor import Spot, run_m
 from hpcforge.design.fabric.graph import Fabric

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.site import Cabling
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.site import Cabling
 from hpcforge.catalog import Catalog
 from hpcforge.design.fabric.fitting import Cages, Fitting, LinkKind, fitting, link_kinds
 from hpcforge.design.fabric.graph import TO_ENDS, Fabric
@@ -16,7 +16,7 @@ from hpcforge.design.fabric.rules import breach
 from hpcforge.design.facility.rules import Breach
 
 
-def cages_of(fabric: Fabric, blueprint: s.Blueprint, catalog: Catalog) -> Cages:
+def cages_of(fabric: Fabric, blueprint: Blueprint, catalog: Catalog) -> Cages:
     """Return the cages of a fabric's machines, and the cables that the blueprint names for them."""
     spec = blueprint.fabrics[fabric.name]
     hardware = {name: node.hardware for key, node in blueprint.nodes.items() for name in hostlist.expand(key)}
@@ -49,7 +49,7 @@ def _cages(hardware: str, rate_gbps: float, catalog: Catalog, fabric: Fabric) ->
     return () if None in cages else tuple(dict.fromkeys(cage for cage in cages if cage))
 
 
-def unfit(fabric: Fabric, blueprint: s.Blueprint, catalog: Catalog) -> Iterator[Breach]:
+def unfit(fabric: Fabric, blueprint: Blueprint, catalog: Catalog) -> Iterator[Breach]:
     """Yield links that no cable fits which the site buys, or not the cable that the blueprint names."""
     cages = cages_of(fabric, blueprint, catalog)
     rules = blueprint.site.cabling if blueprint.site else Cabling.model_construct()
@@ -78,7 +78,7 @@ def unfit(fabric: Fabric, blueprint: s.Blueprint, catalog: Catalog) -> Iterator[
             yield misfit
 
 
-def _loc(blueprint: s.Blueprint, name: str, link: LinkKind, group: str | None) -> Loc:
+def _loc(blueprint: Blueprint, name: str, link: LinkKind, group: str | None) -> Loc:
     """Return where a link's cable or rate is set."""
     spec = blueprint.fabrics[name]
     loc: Loc = ("fabrics", name)

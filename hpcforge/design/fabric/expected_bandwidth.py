@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from hpcforge.blueprint.hardware import Gpu
+from hpcforge.blueprint.sections.hardware import Gpu
 from hpcforge.blueprint.smoke_tests import Operation
 from hpcforge.design.fabric.graph import Fabric
 from hpcforge.design.fabric.switch_groups import among, levels

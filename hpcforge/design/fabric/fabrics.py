@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hpcforge.blueprint import fabrics as f
 from hpcforge.blueprint import node_sets
-from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.hardware import Switch, SwitchPorts
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.node_words import of_blueprint
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections import fabrics as f
+from hpcforge.blueprint.sections.hardware import Switch, SwitchPorts
 from hpcforge.catalog import Catalog
 from hpcforge.design.fabric.build import build
 from hpcforge.design.fabric.cages import unfit
@@ -70,7 +70,7 @@ class Fabrics:
     breaches: tuple[Breach, ...]
 
 
-def fabrics(blueprint: s.Blueprint, catalog: Catalog, inventory: Inventory | None = None) -> Fabrics:
+def fabrics(blueprint: Blueprint, catalog: Catalog, inventory: Inventory | None = None) -> Fabrics:
     """Build and judge the fabrics of a blueprint whose references hold."""
     built, said = [], list[Breach]()
     known = of_blueprint(blueprint, inventory)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hpcforge.blueprint.hardware import CableModel
+from hpcforge.blueprint.sections.hardware import CableModel
 from hpcforge.design.fabric.graph import CableKind, Device, Fabric
 
 _SFP = ("sfp", "sfp-plus", "sfp28", "sfp56", "sfp112")

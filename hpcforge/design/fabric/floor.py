@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint.site import Cabling, SiteSection
+from hpcforge.blueprint.sections.site import Cabling, SiteSection
 from hpcforge.design.facility.layout import Item, Layout
 from hpcforge.design.facility.room import Rack, Room
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.site import Cabling
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.site import Cabling
 from hpcforge.catalog import Catalog
 from hpcforge.design.fabric.cabling import UNKNOWN, Cabled, cabled
 from hpcforge.design.fabric.cages import cages_of
@@ -29,7 +29,7 @@ class Laid:
     breaches: tuple[Breach, ...]
 
 
-def mounts(blueprint: s.Blueprint, catalog: Catalog, built: Iterable[Fabric]) -> Iterator[SwitchPlace]:
+def mounts(blueprint: Blueprint, catalog: Catalog, built: Iterable[Fabric]) -> Iterator[SwitchPlace]:
     """Yield every switch with the racks that its fabric names, the first as many in the first rack, and so on."""
     loads: dict[str, Load] = {}
     for fabric in built:

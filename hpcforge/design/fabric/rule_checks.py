@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from hpcforge.blueprint import fabrics as f
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.hardware import Ports
 from hpcforge.blueprint.node_sets import KnownNames, sure
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections import fabrics as f
+from hpcforge.blueprint.sections.hardware import Ports
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.design.fabric.graph import TO_ENDS, Fabric
@@ -66,7 +66,7 @@ def _split_bonds(fabric: Fabric, spec: f.FabricSection) -> Breaches:
             yield breach("FABRIC-011", ("fabrics", fabric.name, *where), message)
 
 
-def unique_names(blueprint: s.Blueprint, built: Sequence[Fabric], known: KnownNames) -> Breaches:
+def unique_names(blueprint: Blueprint, built: Sequence[Fabric], known: KnownNames) -> Breaches:
     """Yield switches and other ends that are called like a node, or like each other."""
     nodes = {name for key in blueprint.nodes for name in hostlist.expand(key)}
     for fabric in built:
@@ -83,7 +83,7 @@ def nodes_at(spec: f.FabricSection, known: KnownNames) -> set[str]:
     return {name for ends in spec.endpoints.values() if ends.nodes for name in sure(ends.nodes, known)}
 
 
-def ports_of_nodes(blueprint: s.Blueprint, catalog: Catalog, built: Sequence[Fabric], known: KnownNames) -> Breaches:
+def ports_of_nodes(blueprint: Blueprint, catalog: Catalog, built: Sequence[Fabric], known: KnownNames) -> Breaches:
     """Yield fabrics that take more ports of a node than its server model and adapters have.
 
     Each fabric alone, as a port may be used by one of several fabrics: links against ports that are fast enough.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from hpcforge.blueprint.hardware import CableModel
+from hpcforge.blueprint.sections.hardware import CableModel
 from hpcforge.design.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.design.fabric.design import (
     SWITCH_KINDS,

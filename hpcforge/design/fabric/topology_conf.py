@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from hpcforge.blueprint.schema import Plugin
+from hpcforge.blueprint.sections.slurm import Plugin
 from hpcforge.design.fabric.graph import Fabric
 from hpcforge.design.fabric.switch_groups import Level, SwitchGroup, among, levels
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint.hardware import CatalogEntry
+from hpcforge.blueprint.sections.hardware import CatalogEntry
 from hpcforge.blueprint.values import counted, minutes
 from hpcforge.design.facility import design as d
 from hpcforge.design.facility import limits, units

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hpcforge.blueprint.hardware import Ups
+from hpcforge.blueprint.sections.hardware import Ups
 from hpcforge.design.facility import limits
 from hpcforge.design.facility.loads import LoadedRack, Loads, phase_count
 from hpcforge.design.facility.room import Rack, Room

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isclose, sqrt
 
-from hpcforge.blueprint.hardware import Pdu
-from hpcforge.blueprint.site import Feed
+from hpcforge.blueprint.sections.hardware import Pdu
+from hpcforge.blueprint.sections.site import Feed
 from hpcforge.design.facility import units
 from hpcforge.design.facility.room import Rack, Room
 

@@ -14,9 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sized
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.positions import Place, given_places
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.sections.nodes import NodeGroup
 from hpcforge.design.facility.layout import Filling, Item, Layout, allowed_racks, item_of
 from hpcforge.design.facility.loads import alike_as
 from hpcforge.design.facility.power_rules import carries
@@ -290,7 +290,7 @@ def pdu_names(rack: Rack) -> Iterator[str]:
 
 
 def _given(
-    room: Room, key: str, group: s.NodeGroup, fillings: dict[str, Filling], waiting: list[tuple[str, NodeKind]]
+    room: Room, key: str, group: NodeGroup, fillings: dict[str, Filling], waiting: list[tuple[str, NodeKind]]
 ) -> Iterator[Breach]:
     """Place the nodes of a group that were given a rack and units; the others wait."""
     names = hostlist.expand(key)

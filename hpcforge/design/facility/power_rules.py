@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from hpcforge.blueprint.hardware import Outlet
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.sections.hardware import Outlet
 from hpcforge.design.facility import limits
 from hpcforge.design.facility.layout import Filling, Item
 from hpcforge.design.facility.loads import LoadedRack, Loads, rack_load

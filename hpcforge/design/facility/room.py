@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.hardware import GpusSection, Pdu, RackModel, Server, Supplies
-from hpcforge.blueprint.overrides import alike, hardware_of
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.site import Equipment, Feed, SiteRacks, SiteSection
+from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.hardware import GpusSection, Pdu, RackModel, Server, Supplies
+from hpcforge.blueprint.sections.nodes import NodeGroup, Override, alike, hardware_of
+from hpcforge.blueprint.sections.site import Equipment, Feed, SiteRacks, SiteSection
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.design.facility.design import PartPower
@@ -204,7 +204,7 @@ class SwitchPlace:
 class Room:
     """Everything that rules look at."""
 
-    blueprint: s.Blueprint
+    blueprint: Blueprint
     catalog: Catalog
     kinds: tuple[NodeKind, ...]
     racks: Mapping[str, Rack]
@@ -254,7 +254,7 @@ def load_of_equipment(name: str, equipment: Equipment) -> Load:
 
 
 def room(
-    blueprint: s.Blueprint, catalog: Catalog, pins: Mapping[str, PinnedPosition], mounts: Iterable[SwitchPlace] = ()
+    blueprint: Blueprint, catalog: Catalog, pins: Mapping[str, PinnedPosition], mounts: Iterable[SwitchPlace] = ()
 ) -> Room:
     """Join a blueprint whose references hold with the catalog, the blueprint's own hardware included."""
     kinds = [kind for key, group in blueprint.nodes.items() for kind in _kinds(key, group, blueprint, catalog)]
@@ -266,14 +266,12 @@ def room(
     return Room(blueprint, catalog, tuple(kinds), racks, pins, tuple(mounts))
 
 
-def _kinds(key: str, group: s.NodeGroup, blueprint: s.Blueprint, catalog: Catalog) -> list[NodeKind]:
+def _kinds(key: str, group: NodeGroup, blueprint: Blueprint, catalog: Catalog) -> list[NodeKind]:
     """The group's nodes without an override together, then each with one."""
     return [_kind(key, group, override, names, catalog) for names, override in alike(key, blueprint.overrides)]
 
 
-def _kind(
-    key: str, group: s.NodeGroup, override: s.Override | None, names: tuple[str, ...], catalog: Catalog
-) -> NodeKind:
+def _kind(key: str, group: NodeGroup, override: Override | None, names: tuple[str, ...], catalog: Catalog) -> NodeKind:
     server = catalog.servers[group.hardware]
     hardware = hardware_of(group, override, server)
     gpus = hardware.gpus

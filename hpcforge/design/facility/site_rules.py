@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from hpcforge.blueprint import hostlist
-from hpcforge.blueprint.hardware import GUESS
-from hpcforge.blueprint.site import FeedUps
+from hpcforge.blueprint.sections.hardware import GUESS
+from hpcforge.blueprint.sections.site import FeedUps
 from hpcforge.blueprint.values import minutes
 from hpcforge.design.facility import limits
 from hpcforge.design.facility.design import Cooling, Power

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcforge.blueprint.hardware import Raid
+from hpcforge.blueprint.sections.hardware import Raid
 from hpcforge.design.storage import sizes
 
 Direction = Literal["read", "write"]

@@ -10,11 +10,12 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML  # YAML 1.2, as yaml-language-server and check-jsonschema read it
 
-from hpcforge.blueprint import inventory, schema
+from hpcforge.blueprint import inventory
 from hpcforge.blueprint.editor_schema import for_editors
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.reader import read_bytes
 from hpcforge.blueprint.role_declarations import read_declared
+from hpcforge.blueprint.schema import blueprint_model, json_schema, schema_of
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec, load_smoke_tests
 from hpcforge.blueprint.validate import validate
 from hpcforge.plan.role_spec import json_schema as role_schema
@@ -71,13 +72,13 @@ REFUSED = {
 
 @cache
 def validators() -> dict[str, jsonschema.Draft202012Validator]:
-    of_file = {"blueprint": schema.json_schema(*OF_BLUEPRINT), "inventory": inventory.json_schema()}
+    of_file = {"blueprint": json_schema(*OF_BLUEPRINT), "inventory": inventory.json_schema()}
     return {name: jsonschema.Draft202012Validator(for_editors(of, empty=True)) for name, of in of_file.items()}
 
 
 def verdicts(text: str, kind: str) -> tuple[bool, bool]:
     """Whether hpcforge's reader takes a file, and whether its JSON Schema does."""
-    model = {"blueprint": schema.blueprint_model(*OF_BLUEPRINT), "inventory": Inventory}[kind]
+    model = {"blueprint": blueprint_model(*OF_BLUEPRINT), "inventory": Inventory}[kind]
     _, diagnostics = validate(model, read_bytes(text.encode(), kind))
     return not diagnostics, validators()[kind].is_valid(YAML(typ="safe", pure=True).load(text))
 
@@ -117,9 +118,9 @@ def patterns(node: Any) -> Iterator[str]:
 def test_patterns_are_those_of_ecma_262(kind: str) -> None:
     r"""No \A, \Z, named group or flag of Python's, and no \w, \d or \b, which are ASCII alone in ECMA 262."""
     made = {
-        "blueprint": schema.json_schema(*OF_BLUEPRINT),
+        "blueprint": json_schema(*OF_BLUEPRINT),
         "inventory": inventory.json_schema(),
-        "smoke-test": schema.schema_of(SmokeTestSpec, "smoke test"),
+        "smoke-test": schema_of(SmokeTestSpec, "smoke test"),
         "role": role_schema(),
     }[kind]
     found = set(patterns(for_editors(made, empty=True)))

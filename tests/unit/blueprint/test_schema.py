@@ -10,10 +10,12 @@ from typing import Any, get_args
 
 import pytest
 
-from hpcforge.blueprint import inventory, schema
+from hpcforge.blueprint import inventory
 from hpcforge.blueprint.editor_schema import for_editors
-from hpcforge.blueprint.networks import NetworkSection
 from hpcforge.blueprint.role_declarations import read_declared
+from hpcforge.blueprint.schema import json_schema, smoke_test_schema
+from hpcforge.blueprint.sections.networks import NetworkSection
+from hpcforge.blueprint.sections.nodes import Function
 from hpcforge.blueprint.smoke_tests import load_smoke_tests
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import model
@@ -21,9 +23,9 @@ from tools.blueprint_reference import page
 
 ROOT = Path(__file__).parents[3]
 _OF = (read_declared(ROOT / "roles"), load_smoke_tests(ROOT / "smoke_tests"))
-SCHEMA = schema.json_schema(*_OF, load_catalog().names())
+SCHEMA = json_schema(*_OF, load_catalog().names())
 INVENTORY = inventory.json_schema()
-SMOKE_TEST = schema.smoke_test_schema()
+SMOKE_TEST = smoke_test_schema()
 PUBLISHED = {
     "blueprints/blueprint.schema.json": SCHEMA,
     "inventory/inventory.schema.json": INVENTORY,
@@ -58,7 +60,7 @@ def test_quantities_carry_their_unit() -> None:
 
 
 def test_functions_are_those_of_the_model() -> None:
-    assert get_args(schema.Function) == model.FUNCTIONS
+    assert get_args(Function) == model.FUNCTIONS
 
 
 def properties(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

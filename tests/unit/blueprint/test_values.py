@@ -11,9 +11,10 @@ from typing import Annotated, Any, get_args, get_origin
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from hpcforge.blueprint import fabrics, inventory, suggestions, values
+from hpcforge.blueprint import inventory, suggestions, values
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.sections import fabrics
 from hpcforge.cluster import load
 
 CASES = Path(__file__).parent / "cases"

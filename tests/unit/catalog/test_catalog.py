@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from packaging.utils import parse_wheel_filename
 
-from hpcforge.blueprint.hardware import GUESS, CatalogEntry
+from hpcforge.blueprint.sections.hardware import GUESS, CatalogEntry
 from hpcforge.blueprint.values import counted
 from hpcforge.catalog import ansible_wheel, load_catalog
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hpcforge.blueprint.diagnostics import Diagnostic
-from hpcforge.blueprint.hardware import GUESS
 from hpcforge.blueprint.role_declarations import read_declared
+from hpcforge.blueprint.sections.hardware import GUESS
 from hpcforge.bundled import roles
 from hpcforge.cluster import load
 

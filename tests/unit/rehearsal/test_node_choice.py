@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.blueprint.hardware import Server
+from hpcforge.blueprint.sections.hardware import Server
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.lab.facts import planned_facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpcforge import bundled
-from hpcforge.blueprint.schema import Override
+from hpcforge.blueprint.sections.nodes import Override
 from hpcforge.cluster import Loaded, load
 from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.diff import SLURM_NODES

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import sqrt
 from typing import Literal
 
-from hpcforge.blueprint.hardware import CableModel
-from hpcforge.blueprint.site import Cabling as CablingRules
+from hpcforge.blueprint.sections.hardware import CableModel
+from hpcforge.blueprint.sections.site import Cabling as CablingRules
 from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.cabling import Cabled, cabled
 from hpcforge.design.fabric.floor import RackOnFloor, Spot

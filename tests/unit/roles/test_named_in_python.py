@@ -14,10 +14,10 @@ PACKAGE = Path(hpcforge.__file__).parent
 # A role's name that is also a word of something else, and where it is that. Each has to be in use.
 OTHER_WORDS = {
     "users": {  # the blueprint's section
-        "blueprint/acceptance_checks.py",
-        "blueprint/accounting_checks.py",
-        "blueprint/people_checks.py",
-        "blueprint/reservation_checks.py",
+        "blueprint/sections/acceptance.py",
+        "blueprint/sections/accounts.py",
+        "blueprint/sections/access.py",
+        "blueprint/sections/slurm.py",
         "blueprint/storage_checks.py",
         "metal/installer_files.py",  # a key of cloud-init
         "cluster/file_checks.py",

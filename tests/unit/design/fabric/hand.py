@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from hpcforge.blueprint.site import Cabling
+from hpcforge.blueprint.sections.site import Cabling
 from hpcforge.design.fabric.floor import UNIT_M, RackOnFloor, Spot
 from hpcforge.design.fabric.graph import CABLE_KINDS, Cable, Cables, Device, Fabric
 

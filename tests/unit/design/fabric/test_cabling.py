@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from hpcforge.blueprint.site import Cabling
+from hpcforge.blueprint.sections.site import Cabling
 from hpcforge.catalog import load_catalog
 from hpcforge.design.fabric.cabling import UNKNOWN, cabled, choice
 from hpcforge.design.fabric.floor import run_m, run_terms

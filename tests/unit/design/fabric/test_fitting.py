@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.blueprint.hardware import CableModel
+from hpcforge.blueprint.sections.hardware import CableModel
 from hpcforge.catalog import load_catalog
 from hpcforge.design.fabric.fitting import TAKES, Cages, LinkKind, adapters_of, fitting, link_kinds
 from tests.unit.design.fabric import hand

@@ -4,7 +4,7 @@ from math import isclose, sqrt
 
 import pytest
 
-from hpcforge.blueprint.hardware import RunTime, Ups
+from hpcforge.blueprint.sections.hardware import RunTime, Ups
 from hpcforge.design.facility import units
 from hpcforge.design.facility.feeds import run_time_min
 from hpcforge.design.facility.power_rules import outlets_lacking

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.blueprint.diagnostics import render_all
-from hpcforge.blueprint.hardware import Raid
+from hpcforge.blueprint.sections.hardware import Raid
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.design import designed, to_json
 from hpcforge.design.storage import sizes

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.blueprint.storage import FileSystemSection
+from hpcforge.blueprint.sections.storage import FileSystemSection
 from hpcforge.kinds import ARRAYS, spare
 from hpcforge.kinds.volumes import Volume
 from hpcforge.node.kinds import volumes

@@ -17,8 +17,8 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.gpus import MigProfile, MigShape
 from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.sections.gpus import MigProfile, MigShape
 
 GUESS = "guess: "  # how the source of an unpublished number begins; its reason follows
 FormFactor = Literal["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "oam", "pcie", "superchip"]

@@ -3,30 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
 
-from hpcforge.blueprint import schema as s
+from pydantic import Field
+
+from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
-from hpcforge.blueprint.storage import FileSystemSection
+from hpcforge.blueprint.public_keys import HostKey, UserKey
+from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.sections.storage import FileSystemSection
 from hpcforge.blueprint.validate import Draft, Finding
+
+
+class Via(Section):
+    """The machine that nodes are reached through."""
+
+    host: v.HostOrAddress = Field(description="A node, or the name or IPv4 address of another machine.")
+    user: v.LoginName | None = Field(None, description="The ssh user there; default, and for a node always: `user`.")
+    host_keys: tuple[HostKey, ...] = Field(
+        (), description="Its OpenSSH public host keys, type and base64; default for a node: from the inventory."
+    )
+
+
+Through = Annotated[Via, v.ShortForm("host")]
+
+
+class AccessSection(Section):
+    """A way into the nodes."""
+
+    user: v.LoginName = Field(description="The ssh user on every node; need not be root.")
+    become: Literal["sudo", "none"] = Field("sudo", description="How that user becomes root; none: it is root already.")
+    via: Through | None = Field(
+        None, description="A jump host: hpcforge reaches all other nodes over one connection to it. Default: none."
+    )
+
+
+Shell = Literal["bash", "zsh", "fish", "nologin"]
+
+
+class UserSection(Section):
+    """A person or a service account, the same on every node."""
+
+    uid: v.Whole = Field(ge=1000, le=59_999, description="User and group number, 1000 to 59999.")
+    admin: v.Truth = Field(False, description="May become root with sudo.")
+    keys: tuple[UserKey, ...] = Field(
+        (), description="OpenSSH public keys, or paths of .pub files relative to the blueprint."
+    )
+    groups: tuple[v.GroupName, ...] = Field(
+        (), description="Names from `groups` that the user belongs to, in addition to the user's own group."
+    )
+    shell: Shell = Field(
+        "bash", description="The login shell; `nologin`: the user may own files and jobs, but cannot log in."
+    )
+    expires: v.Date | None = Field(None, description="The account is locked from this day on (year-month-day, UTC).")
+
+
+class GroupSection(Section):
+    """People who share files, the same on every node."""
+
+    gid: v.Whole = Field(ge=1000, le=59_999, description="Group number, 1000 to 59999, different from every user's.")
 
 
 def people_findings(draft: Draft) -> Iterator[Finding]:
     """Yield what is wrong with numbers, groups, and the way in."""
-    users: dict[str, s.UserSection] = draft.sections["users"] or {}
+    users: dict[str, UserSection] = draft.sections["users"] or {}
     owners: dict[int, str] = {}
     for name, user in users.items():
         first = owners.setdefault(user.uid, name)
         if first != name:
             yield Finding(("users", name, "uid"), f"uid {user.uid} is taken by `{first}`", "each user needs its own")
     yield from _groups(draft, users)
-    access: s.AccessSection | None = draft.sections["access"]
+    access: AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access", "user") and access.user in users:
         yield from _way_in(access.user, users[access.user])
     if draft.intact("access", "user"):
         yield from _administrators(draft, users, access.user if access is not None else None)
 
 
-def _administrators(draft: Draft, users: Mapping[str, s.UserSection], access: str | None) -> Iterator[Finding]:
+def _administrators(draft: Draft, users: Mapping[str, UserSection], access: str | None) -> Iterator[Finding]:
     """Warn of administrators whose homes nodes share: that of the login user stays on each node."""
     systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
     shared = next((name for name, file_system in systems.items() if file_system.homes), None)
@@ -41,8 +95,8 @@ def _administrators(draft: Draft, users: Mapping[str, s.UserSection], access: st
             )
 
 
-def _groups(draft: Draft, users: Mapping[str, s.UserSection]) -> Iterator[Finding]:
-    groups: dict[str, s.GroupSection] = draft.sections["groups"] or {}
+def _groups(draft: Draft, users: Mapping[str, UserSection]) -> Iterator[Finding]:
+    groups: dict[str, GroupSection] = draft.sections["groups"] or {}
     owners = {user.uid: f"the primary group of user `{name}`" for name, user in users.items()}
     for name, group in groups.items():
         if name in users:
@@ -63,7 +117,7 @@ def _groups(draft: Draft, users: Mapping[str, s.UserSection]) -> Iterator[Findin
                 yield Finding(("users", name, "groups", place), f"group {quote(group_name)} does not exist", hint)
 
 
-def _way_in(name: str, user: s.UserSection) -> Iterator[Finding]:
+def _way_in(name: str, user: UserSection) -> Iterator[Finding]:
     """What is said of the account by which hpcforge comes in."""
     for key, closed in (("expires", user.expires is not None), ("shell", user.shell == "nologin")):
         if closed:

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.hardware import CableKind, Phases, Supplies
 from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.sections.hardware import CableKind, Phases, Supplies
 
 _Limit = Annotated[v.Number, Field(ge=0, le=1_000_000_000)]
 _Metres = Annotated[v.Number, Field(ge=0, le=1_000)]

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.blueprint.hardware import GpusSection
-from hpcforge.blueprint.overrides import FACTS, alike, gpus_of, hardware_of
-from hpcforge.blueprint.schema import NodeGroup, Override
+from hpcforge.blueprint.sections.hardware import GpusSection
+from hpcforge.blueprint.sections.nodes import FACTS, NodeGroup, Override, alike, gpus_of, hardware_of
 from hpcforge.catalog import load_catalog
 from hpcforge.catalog.distribution import Distribution
 from hpcforge.cluster import load

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from hpcforge.blueprint import schema as s
 from hpcforge.blueprint.accounting import TESTS_ACCOUNT, AccountSection, Limits
 from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.services import Services, ServiceSection
+from hpcforge.blueprint.sections.acceptance import AcceptanceSection
+from hpcforge.blueprint.sections.services import Services, ServiceSection
+from hpcforge.blueprint.sections.slurm import SlurmSection
 from hpcforge.blueprint.validate import Draft, Finding
 
 ROOT = "root"  # the account that Slurm has anyway, of which all others are part
@@ -23,7 +24,7 @@ Findings = Iterator[Finding]
 
 def accounting_findings(draft: Draft) -> Findings:
     """Yield names that there are not, circles, and who could run nothing."""
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None:
         return
     yield from _without_service(draft, slurm)
@@ -38,7 +39,7 @@ def accounting_findings(draft: Draft) -> Findings:
     yield from _names_of_partitions(draft, slurm)
 
 
-def _without_service(draft: Draft, slurm: s.SlurmSection) -> Findings:
+def _without_service(draft: Draft, slurm: SlurmSection) -> Findings:
     services: Services | None = draft.sections["services"]
     if services is None or not draft.intact("services"):
         return
@@ -59,7 +60,7 @@ def _without_service(draft: Draft, slurm: s.SlurmSection) -> Findings:
         yield Finding(loc, f"`{loc[-1]}` needs a cluster with accounting", hint, key=True)
 
 
-def _of_the_site(slurm: s.SlurmSection, accounting: ServiceSection) -> Findings:
+def _of_the_site(slurm: SlurmSection, accounting: ServiceSection) -> Findings:
     """What other clusters may be in as well is not this blueprint's to change; slurmdbd has one backup."""
     if accounting.outside[2:]:
         hint = "the second is used while the first is down"
@@ -102,7 +103,7 @@ def unknown_user(draft: Draft, loc: Loc, user: str, *, key: bool = False) -> Fin
 
 def directory_findings(draft: Draft) -> Findings:
     """Yield once which users only the directory can have: a wrong name is not visible here."""
-    slurm: s.SlurmSection | None = draft.sections["slurm"]
+    slurm: SlurmSection | None = draft.sections["slurm"]
     if slurm is None or not draft.keys_intact("users") or not draft.intact("services") or not has_directory(draft):
         return
     listed = (*(each.users for each in slurm.accounts.values()), *(each.users for each in slurm.reservations.values()))
@@ -121,9 +122,9 @@ def has_directory(draft: Draft) -> bool:
     return services is not None and "directory" in services.by_name()
 
 
-def _run_as(draft: Draft, slurm: s.SlurmSection) -> Findings:
+def _run_as(draft: Draft, slurm: SlurmSection) -> Findings:
     """Yield that the user of the tests is in no account, where a partition takes only some: not that of the tests."""
-    acceptance: s.AcceptanceSection | None = draft.sections["acceptance"]
+    acceptance: AcceptanceSection | None = draft.sections["acceptance"]
     if acceptance is None or not slurm.accounts or not draft.intact("acceptance", "run_as"):
         return
     limited = [name for _, names in _listed(slurm, ("allowaccounts",)) for name in names if TESTS_ACCOUNT not in names]
@@ -132,7 +133,7 @@ def _run_as(draft: Draft, slurm: s.SlurmSection) -> Findings:
         yield Finding(("acceptance", "run_as"), message, f"put it under the `users` of {quote(limited[0])}")
 
 
-def _accounts_of_partitions(slurm: s.SlurmSection, accounts: Collection[str]) -> Findings:
+def _accounts_of_partitions(slurm: SlurmSection, accounts: Collection[str]) -> Findings:
     for loc, names in _listed(slurm, _OF_ACCOUNTS) if accounts else ():
         for name in names:
             if name not in (*accounts, ROOT, TESTS_ACCOUNT):
@@ -140,7 +141,7 @@ def _accounts_of_partitions(slurm: s.SlurmSection, accounts: Collection[str]) ->
                 yield Finding(loc, message, did_you_mean(name, accounts))
 
 
-def _names_of_partitions(draft: Draft, slurm: s.SlurmSection) -> Findings:
+def _names_of_partitions(draft: Draft, slurm: SlurmSection) -> Findings:
     """Yield partitions that there are not, and groups that only a distribution could have."""
     partitions = draft.keys("slurm", "partitions")
     for loc, (name, *_) in _listed(slurm, ("alternate",), lower=False):
@@ -156,7 +157,7 @@ def _names_of_partitions(draft: Draft, slurm: s.SlurmSection) -> Findings:
                     yield Finding(loc, message, did_you_mean(name, groups), severity="warning")
 
 
-def _listed(slurm: s.SlurmSection, keys: Collection[str], *, lower: bool = True) -> Iterator[tuple[Loc, list[str]]]:
+def _listed(slurm: SlurmSection, keys: Collection[str], *, lower: bool = True) -> Iterator[tuple[Loc, list[str]]]:
     """Yield the names that partitions list in these settings; Slurm ignores the case of accounts and QOS."""
     for partition, section in slurm.partitions.items():
         for key, value in section.settings.items():
@@ -165,7 +166,7 @@ def _listed(slurm: s.SlurmSection, keys: Collection[str], *, lower: bool = True)
                 yield ("slurm", "partitions", partition, "settings", key), names
 
 
-def _qos(slurm: s.SlurmSection, qos_names: Collection[str]) -> Findings:
+def _qos(slurm: SlurmSection, qos_names: Collection[str]) -> Findings:
     known = tuple(dict.fromkeys((*qos_names, USUAL_QOS)))
     named: list[tuple[Loc, str]] = []
     for name, qos in slurm.qos.items():

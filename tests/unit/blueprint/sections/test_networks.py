@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.blueprint.fabrics import FabricSection
 from hpcforge.blueprint.network_checks import is_bmc, primary
-from hpcforge.blueprint.networks import NetworkSection
+from hpcforge.blueprint.sections.fabrics import FabricSection
+from hpcforge.blueprint.sections.networks import NetworkSection
 
 FABRICS = {
     "ib": FabricSection.model_validate(

@@ -4,15 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, create_model
 
 from hpcforge.blueprint import hostlist, node_sets
-from hpcforge.blueprint import schema as s
-from hpcforge.blueprint.accounting_checks import has_directory
+from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.smoke_tests import SmokeTestSpec
+from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.sections.access import AccessSection, UserSection
+from hpcforge.blueprint.sections.accounts import has_directory
+from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import limit_s, minutes
+from hpcforge.blueprint.variables import Chosen, chosen_model
+
+
+class SmokeTestSection(Section):
+    """A test that must pass."""
+
+    nodes: Annotated[tuple[v.NodeSet, ...], v.ShortForm()] = Field(
+        min_length=1,
+        description="Workers that it spans: a node set such as all, gpu[01-04], a partition, a rack, all!gpu03; a "
+        "list of sets, or `each partition`, with one launch for each. All nodes of a set must be in one partition.",
+    )
+    options: Chosen = Field(Chosen.model_construct(), description="Options of the test.")
+    time_limit: v.Duration | None = Field(None, description="Time limit, such as 5h; default: the test's own.")
+
+
+class SmokeTests(Section):
+    """The tests that must pass."""
+
+    folders: ClassVar[Mapping[str, SmokeTestFolder]] = {}  # what it was made from
+
+    def by_name(self) -> dict[str, SmokeTestSection]:
+        """Those that the blueprint asks for."""
+        asked = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: test for name, test in asked.items() if test is not None}
+
+
+class AcceptanceSection(Section):
+    """Tests, and who runs them."""
+
+    run_as: v.UserName = Field(
+        description="The user, from `users`, that submits the tests; must not be an administrator."
+    )
+    folders: tuple[v.FilePath, ...] = Field(
+        (),
+        description="Folders of the site's own smoke tests, TEST/test.yaml in each, relative to the blueprint; added "
+        "to the shipped ones.",
+    )
+    tests: SmokeTests = Field(description="The tests by name.")
+
+
+def acceptance_model(smoke_tests: Mapping[str, SmokeTestFolder]) -> type[AcceptanceSection]:
+    """The section of a blueprint that follows from the smoke tests there are."""
+    fields: dict[str, Any] = {
+        name: (_smoke_test_model(name, folder.spec) | None, Field(None, description=folder.spec.description))
+        for name, folder in smoke_tests.items()
+    }
+    tests: type[SmokeTests] = create_model("SmokeTests", __base__=SmokeTests, __doc__=SmokeTests.__doc__, **fields)
+    tests.folders = smoke_tests
+    field: Any = (tests, Field(description="The tests by name."))
+    return create_model("AcceptanceSection", __base__=AcceptanceSection, __doc__=AcceptanceSection.__doc__, tests=field)
+
+
+def _smoke_test_model(name: str, spec: SmokeTestSpec) -> type[SmokeTestSection]:
+    if not spec.options:
+        return SmokeTestSection
+    model = chosen_model(name, spec.options)
+    options: Any = (model, Field(model.model_construct(), description="Options of the test."))
+    title = "".join(word.capitalize() for word in ("test", *name.split("_")))
+    return create_model(title, __base__=SmokeTestSection, __doc__=SmokeTestSection.__doc__, options=options)
+
 
 MARGIN_S = 60  # a job outlives its tests' limits by this, so that Slurm never ends one before we do
 
@@ -25,12 +90,12 @@ def asked_min(time_limit_s: float) -> int:
     return ceil((time_limit_s + MARGIN_S) / 60)
 
 
-def time_limit_s(test: s.SmokeTestSection, spec: SmokeTestSpec) -> int:
+def time_limit_s(test: SmokeTestSection, spec: SmokeTestSpec) -> int:
     """How long a test may take."""
     return round(minutes(test.time_limit or spec.time_limit) * 60)
 
 
-def sets_of(test: s.SmokeTestSection, known: node_sets.KnownNames, partitions: Iterable[tuple[str, ...]]) -> Sets:
+def sets_of(test: SmokeTestSection, known: node_sets.KnownNames, partitions: Iterable[tuple[str, ...]]) -> Sets:
     """The node sets that a test spans one after the other, each once. Raises NodeSetError."""
     if test.nodes == (node_sets.EACH_PARTITION,):
         return tuple(dict.fromkeys(partitions))
@@ -47,7 +112,7 @@ def acceptance_findings(
 
     `partitions` have their nodes and time limits; none where they are not known.
     """
-    acceptance: s.AcceptanceSection | None = draft.sections["acceptance"]
+    acceptance: AcceptanceSection | None = draft.sections["acceptance"]
     if acceptance is None:
         return
     yield from _run_as(draft, acceptance)
@@ -65,7 +130,7 @@ def acceptance_findings(
 
 def findings_of(
     name: str,
-    test: s.SmokeTestSection,
+    test: SmokeTestSection,
     spec: SmokeTestSpec,
     known: node_sets.KnownNames,
     workers: frozenset[str],
@@ -103,7 +168,7 @@ def _never_runs(
     names: tuple[str, ...],
     partitions: Mapping[str, tuple[Sequence[str], str]],
     what: str,
-    test: s.SmokeTestSection,
+    test: SmokeTestSection,
     spec: SmokeTestSpec,
 ) -> Findings:
     """Yield that nodes are too few, or that no partition has them all, or none that has gives a job time enough."""
@@ -139,7 +204,7 @@ def _never_runs(
         )
 
 
-def _run_as(draft: Draft, acceptance: s.AcceptanceSection) -> Findings:
+def _run_as(draft: Draft, acceptance: AcceptanceSection) -> Findings:
     users = draft.keys("users")
     if acceptance.run_as not in users and draft.intact("acceptance", "run_as") and draft.keys_intact("users"):
         hint = did_you_mean(acceptance.run_as, users) or "add it under `users`"
@@ -153,7 +218,7 @@ def _run_as(draft: Draft, acceptance: s.AcceptanceSection) -> Findings:
             f"{quote(acceptance.run_as)} may become root on all nodes; the tests need a user who may not",
             "name a user without `admin: true`; the user needs no keys",
         )
-    users_of: dict[str, s.UserSection] = draft.sections["users"] or {}
+    users_of: dict[str, UserSection] = draft.sections["users"] or {}
     user = users_of.get(acceptance.run_as)
     if user is not None and user.expires is not None:
         yield Finding(
@@ -165,7 +230,7 @@ def _run_as(draft: Draft, acceptance: s.AcceptanceSection) -> Findings:
 
 def _administrators(draft: Draft) -> set[str]:
     """Users with sudo on the nodes: those of the blueprint, and whom hpcforge logs in as."""
-    access: s.AccessSection | None = draft.sections["access"]
-    users: dict[str, s.UserSection] = draft.sections["users"] or {}
+    access: AccessSection | None = draft.sections["access"]
+    users: dict[str, UserSection] = draft.sections["users"] or {}
     own = {access.user} if access is not None and draft.intact("access", "user") else set()
     return own | {name for name, user in users.items() if user.admin}

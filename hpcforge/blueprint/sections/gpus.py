@@ -10,8 +10,8 @@ from pydantic import Field
 from hpcforge.blueprint import suggestions
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import quote
-from hpcforge.blueprint.preinstalled import DriverVersion
 from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.sections.preinstalled import DriverVersion
 
 # How a blueprint names GPUs of a node, what instances they are cut into (MIG), and how many jobs share one.
 

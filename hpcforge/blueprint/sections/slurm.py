@@ -1,0 +1,189 @@
+"""What `slurm.reservations` says wrongly of itself, of users and accounts. Pure."""
+
+from __future__ import annotations
+
+import calendar
+import math
+from collections.abc import Callable, Iterator, Mapping, Set
+from itertools import combinations
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hpcforge.blueprint import values as v
+from hpcforge.blueprint.accounting import AccountSection, Billing, Qos
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.reservations import ReservationSection
+from hpcforge.blueprint.section import LazySection, Section
+from hpcforge.blueprint.sections.accounts import unknown_user
+from hpcforge.blueprint.sections.storage import Folder
+from hpcforge.blueprint.validate import Draft, Finding
+from hpcforge.blueprint.values import limit_s
+
+Enforced = Literal["cores", "memory", "gpus"]
+
+
+Plugin = Literal["tree", "block", "flat"]  # of Slurm's topology
+
+
+class Reserve(Section):
+    """What the operating system keeps of each worker."""
+
+    cores: v.ReserveCores | None = Field(
+        None,
+        description="Cores of a worker that are reserved for the system; default: one of each socket of 16 cores or "
+        "more.",
+    )
+    memory_gib: v.ReserveMemoryGib | None = Field(
+        None,
+        description="Memory of a worker that is reserved for the system, GiB; default: 400 MiB, and 30 MiB for each "
+        "GiB.",
+    )
+
+
+class PartitionSection(Section):
+    """A Slurm partition."""
+
+    nodes: v.NodeSet = Field(description="Workers, as a node set: all, a hostlist, a group, a rack, all!gpu03.")
+    default: v.Truth = Field(False, description="The partition of jobs that name none.")
+    max_time: v.MaxTime = Field(
+        "infinite", description="Time limit of a job, [days-]hours:minutes:seconds, or infinite."
+    )
+    qos: v.SectionName | None = Field(
+        None, description="A QOS whose limits also apply to its jobs; with `services.accounting`."
+    )
+    billing: Billing | None = Field(
+        None, description="Billing weights of resources, with `services.accounting`; default: 1 for each thread."
+    )
+    topology: Plugin | None = Field(
+        None,
+        description="Topology of its jobs, where it is not that of `slurm.topology`. Two topologies in one cluster "
+        "take Slurm 25.05 or later on all nodes.",
+    )
+    settings: dict[v.PartitionKey, v.SlurmSetting] = Field(
+        {},
+        description="More parameters of the partition in slurm.conf, such as PriorityTier: 10, with names and values "
+        "that the release of Slurm knows. What another key sets is refused. DefMemPerCPU, DefMemPerGPU and "
+        "DefMemPerNode replace the share of memory that hpcforge writes.",
+    )
+
+
+class SlurmTopology(Section):
+    """What the scheduler is told of a fabric, so that the nodes of a job are near each other."""
+
+    fabric: v.FabricName | None = Field(
+        None, description="The fabric; default: the workers' fastest infiniband, roce or omni-path fabric."
+    )
+    plugin: Plugin = Field(
+        "tree",
+        description="tree: jobs stay below few switches; block: jobs stay in one NVLink domain or unit, Slurm 24.11 "
+        "or later; flat: Slurm ignores the network.",
+    )
+
+
+class SlurmSection(Section):
+    """Controller and partitions of the scheduler."""
+
+    controller: v.NodeName = Field(description="The head that runs slurmctld.")
+    reserve: Reserve = Field(
+        Reserve.model_construct(),
+        description="Resources of each worker that are reserved for the system; `hpcforge show --full` prints the "
+        "result.",
+    )
+    enforce: tuple[Enforced, ...] = Field(
+        ("cores", "memory", "gpus"), description="Limits of jobs that cgroups enforce."
+    )
+    ssh: Literal["anyone", "jobs-only"] = Field(
+        "anyone",
+        description="Users who may log in to a worker that is neither head nor login node. jobs-only: "
+        "administrators, and users with a job there, whose session becomes part of the job.",
+    )
+    private_tmp: Folder | None = Field(
+        None,
+        description="A folder on each worker's own disk, used only by Slurm, for a private /tmp of each job. It and "
+        "the job's /dev/shm are removed with the job. Default: jobs share the node's /tmp.",
+    )
+    partitions: dict[v.PartitionName, PartitionSection] = Field(min_length=1, description="Partitions by name.")
+    settings: dict[v.SlurmKey, v.SlurmSetting] = Field(
+        {},
+        description="More settings of slurm.conf, such as TreeWidth: 50, with names that the release of Slurm knows. "
+        "Settings that hpcforge writes are refused. Jobs that ask for no memory get their CPUs' share, unless "
+        "DefMemPerCPU, DefMemPerGPU or DefMemPerNode is set.",
+    )
+    accounts: Annotated[dict[v.SectionName, AccountSection], LazySection()] = Field(
+        {}, description="Accounts by name, with `services.accounting`; then only users in an account may run jobs."
+    )
+    qos: Annotated[dict[v.SectionName, Qos], LazySection()] = Field(
+        {}, description="Qualities of service by name, with `services.accounting`."
+    )
+    reservations: Annotated[dict[v.SectionName, ReservationSection], LazySection()] = Field(
+        {}, description="Reservations by name: nodes that Slurm keeps free for users or accounts during a time."
+    )
+    topology: SlurmTopology = Field(
+        SlurmTopology.model_construct(), description="The network between nodes, as Slurm uses it."
+    )
+
+
+Findings = Iterator[Finding]
+
+
+def reservation_findings(draft: Draft, workers: Callable[[Loc, str], Findings]) -> Findings:
+    """Yield names that there are not, and times without end. `workers` checks a set of them at a place."""
+    slurm: SlurmSection | None = draft.sections["slurm"]
+    if slurm is None or not draft.intact("slurm", "reservations"):
+        return
+    for name, reservation in slurm.reservations.items():
+        loc: Loc = ("slurm", "reservations", name)
+        yield from workers((*loc, "nodes"), reservation.nodes)
+        if not 60 <= limit_s(reservation.duration) < math.inf:
+            hint = "Slurm counts in minutes, and removes a reservation after its end"
+            yield Finding((*loc, "duration"), "a reservation needs a duration of at least one minute", hint)
+        for place, user in enumerate(reservation.users):
+            yield from unknown_user(draft, (*loc, "users", place), user)
+        for place, account in enumerate(reservation.accounts) if draft.intact("slurm", "accounts") else ():
+            if account not in slurm.accounts:
+                hint = did_you_mean(account, slurm.accounts) or "add it under `slurm.accounts`"
+                yield Finding((*loc, "accounts", place), f"{quote(account)} is not an account of this blueprint", hint)
+
+
+def overlapping(draft: Draft, nodes_of: Callable[[str], tuple[str, ...] | None]) -> Findings:
+    """Yield reservations that share nodes and time, of which Slurm refuses the second. `nodes_of` expands a set."""
+    slurm: SlurmSection | None = draft.sections["slurm"]
+    if slurm is None or not draft.intact("slurm", "reservations"):
+        return
+    nodes: Mapping[str, Set[str]] = {
+        name: frozenset(nodes_of(reservation.nodes) or ())
+        for name, reservation in slurm.reservations.items()
+        if "maint" not in reservation.flags  # those may overlap (reservations.html of Slurm)
+    }
+    for first, second in combinations(nodes, 2):
+        shared = nodes[first] & nodes[second]
+        (start, end), (other_start, other_end) = map(_period, (slurm.reservations[first], slurm.reservations[second]))
+        if shared and start < other_end and other_start < end:
+            message = f"{fold(shared)} would be in two reservations at a time, `{first}` and `{second}`"
+            hint = "other nodes, another time, or `flags: [maint]` for maintenance: Slurm refuses the second"
+            yield Finding(("slurm", "reservations", second, "nodes"), message, hint)
+
+
+def over(reservations: Mapping[str, ReservationSection], now: str) -> Findings:
+    """Yield reservations whose end is past; `now` is a time as `start` has it."""
+    for name, reservation in reservations.items():
+        if _period(reservation)[1] <= _seconds(now):
+            message = f"the reservation `{name}` is over"
+            hint = "another `start`; or remove it: Slurm has removed it, too"
+            yield Finding(("slurm", "reservations", name, "start"), message, hint, severity="warning")
+
+
+def _period(reservation: ReservationSection) -> tuple[float, float]:
+    """Return start and end in seconds of the clock of the cluster."""
+    start = _seconds(reservation.start)
+    return start, start + limit_s(reservation.duration)
+
+
+def _seconds(moment: str) -> int:
+    day, _, clock = moment.partition("T")
+    year, month, date = map(int, day.split("-"))
+    hour, minute = map(int, clock.split(":")[:2])
+    return calendar.timegm((year, month, date, hour, minute, 0))
