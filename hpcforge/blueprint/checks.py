@@ -12,17 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hpcforge.blueprint import hostlist, node_sets
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
-from hpcforge.blueprint.fabric_checks import NodeSet, fabric_findings
-from hpcforge.blueprint.network_checks import network_findings, primary
 from hpcforge.blueprint.reader import Loc, mark_of
 from hpcforge.blueprint.sections.acceptance import acceptance_findings
 from hpcforge.blueprint.sections.access import AccessSection, Via
+from hpcforge.blueprint.sections.fabrics import NodeSet, fabric_findings
+from hpcforge.blueprint.sections.networks import network_findings, primary
 from hpcforge.blueprint.sections.services import Offer, Services
+from hpcforge.blueprint.sections.site import unknown_racks
 from hpcforge.blueprint.sections.slurm import SlurmSection, overlapping, reservation_findings
 from hpcforge.blueprint.sections.software import Software
-from hpcforge.blueprint.sections.storage import FileSystemSection
-from hpcforge.blueprint.site_checks import unknown_racks
-from hpcforge.blueprint.storage_checks import storage_findings
+from hpcforge.blueprint.sections.storage import FileSystemSection, storage_findings
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.visible_nodes import NamedNodes
 

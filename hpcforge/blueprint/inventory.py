@@ -9,8 +9,7 @@ from pydantic import BeforeValidator, Field
 from hpcforge.blueprint import suggestions
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.public_keys import HostKey
-from hpcforge.blueprint.schema import schema_of
-from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.section import Section, schema_of
 from hpcforge.blueprint.sections.access import Through
 from hpcforge.blueprint.sections.networks import InventoryNetwork
 

@@ -19,6 +19,7 @@ from hpcforge.blueprint.positions import Place
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.sections.nodes import NodeGroup
+from hpcforge.blueprint.visible_nodes import racks_of, set_names
 
 
 @dataclass(frozen=True)
@@ -317,3 +318,10 @@ def _require_inventory(inventory: Inventory | None, edits: Sequence[Edit]) -> No
         raise EditError(
             "the blueprint names no inventory to write this to", "name one with `inventory:`, or --inventory"
         )
+
+
+def node_set_names(blueprint: Blueprint, inventory: Inventory | None) -> node_sets.KnownNames:
+    """What may be named in a blueprint whose nodes are right."""
+    group_of = {name: key for key in blueprint.nodes for name in hostlist.expand(key)}
+    pinned = {name: (at.rack, at.u) for name, at in inventory.positions.items()} if inventory else {}
+    return set_names(blueprint.nodes, group_of, racks_of(blueprint.site), pinned)

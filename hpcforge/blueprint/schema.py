@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.role_declarations import RoleDeclarations
-from hpcforge.blueprint.section import LazySection, Section
+from hpcforge.blueprint.section import LazySection, Section, schema_of
 from hpcforge.blueprint.sections.acceptance import AcceptanceSection, acceptance_model
 from hpcforge.blueprint.sections.access import AccessSection, GroupSection, UserSection
 from hpcforge.blueprint.sections.fabrics import FabricSection
@@ -166,25 +166,3 @@ def json_schema(
 def smoke_test_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a smoke test's `test.yaml`."""
     return schema_of(SmokeTestSpec, "hpcforge smoke test")
-
-
-def schema_of(section: type[Section], title: str, names: Mapping[str, Iterable[str]] | None = None) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a whole file, as editors know it; `names` as of `json_schema`."""
-    schema: dict[str, Any] = v.offered(_bounds(section.model_json_schema(by_alias=True)), names or {})
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": title,
-        **{key: value for key, value in schema.items() if key != "title"},
-    }
-
-
-_BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
-
-
-def _bounds(node: Any) -> Any:
-    """Spell bounds as JSON Schema does: pydantic leaves `ge` and `le` where text is typed before it is bounded."""
-    if isinstance(node, list):
-        return [_bounds(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    return {_BOUNDS.get(key, key): _bounds(value) for key, value in node.items()}

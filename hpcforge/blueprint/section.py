@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    model_validator,
+)
 from pydantic_core import core_schema
+
+from hpcforge.blueprint import values as v
 
 
 class Section(BaseModel):
@@ -41,3 +50,25 @@ class LazySection:
     ) -> dict[str, Any]:
         """Give editors the type itself."""
         return handler(core_schema.definitions_schema(self._adapter().core_schema, []))  # wrapped, so that it is named
+
+
+def schema_of(section: type[Section], title: str, names: Mapping[str, Iterable[str]] | None = None) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a whole file, as editors know it; `names` as of `json_schema`."""
+    schema: dict[str, Any] = v.offered(_bounds(section.model_json_schema(by_alias=True)), names or {})
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **{key: value for key, value in schema.items() if key != "title"},
+    }
+
+
+_BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
+
+
+def _bounds(node: Any) -> Any:
+    """Spell bounds as JSON Schema does: pydantic leaves `ge` and `le` where text is typed before it is bounded."""
+    if isinstance(node, list):
+        return [_bounds(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {_BOUNDS.get(key, key): _bounds(value) for key, value in node.items()}

@@ -2,14 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import get_args
 
 from hpcforge.blueprint import hostlist, node_sets
-from hpcforge.blueprint.node_words import known, racks_of
+from hpcforge.blueprint.positions import Place, given_places
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.sections.nodes import Function, NodeGroup
 from hpcforge.blueprint.sections.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
+
+# What names nodes in a blueprint: hostlists, and words for functions, groups and racks. Pure.
+
+
+_NO_PINS: Mapping[str, Place] = MappingProxyType({})
+FUNCTIONS: tuple[Function, ...] = get_args(Function)
+
+
+def set_names(
+    groups: Mapping[str, NodeGroup],
+    group_of: Mapping[str, str],
+    racks: Iterable[str],
+    pinned: Mapping[str, Place] = _NO_PINS,
+) -> node_sets.KnownNames:
+    """What may be named, of nodes by their group's key. Of racks the nodes are known if all were given a place."""
+    members: dict[str, list[str]] = {}
+    for name, key in group_of.items():
+        members.setdefault(key, []).append(name)
+    return node_sets.named(
+        group_of,
+        group_of,
+        rack=_racks(groups, members, racks, pinned),
+        function={
+            each: tuple(
+                name for key, group in groups.items() if each in group.functions for name in members.get(key, ())
+            )
+            for each in FUNCTIONS
+        },
+        group=node_sets.groups(members),
+    )
+
+
+def racks_of(site: SiteSection | None) -> tuple[str, ...]:
+    """The names of racks."""
+    return tuple(name for key in (site.racks if site else ()) for name in hostlist.expand(key))
+
+
+def _racks(
+    groups: Mapping[str, NodeGroup],
+    members: Mapping[str, list[str]],
+    racks: Iterable[str],
+    pinned: Mapping[str, Place],
+) -> Mapping[str, tuple[str, ...] | None]:
+    """Nodes by rack; None where a position is proposed, since it follows from all others."""
+    found: dict[str, list[str]] = {rack: [] for rack in racks}
+    for key, group in groups.items():
+        if group.rack is None or group.u is None:
+            return dict.fromkeys(found)
+        for name, (rack, _) in given_places(members.get(key, ()), group.rack, group.u, pinned).items():
+            found.setdefault(rack, []).append(name)
+    return {rack: tuple(names) for rack, names in found.items()}
 
 
 class NamedNodes:
@@ -53,7 +106,7 @@ class NamedNodes:
         """What node sets may name."""
         if self._known is None:
             site: SiteSection | None = draft.sections["site"]
-            self._known = known(self.groups, self.group_of, racks_of(site))
+            self._known = set_names(self.groups, self.group_of, racks_of(site))
         return self._known
 
     def named(

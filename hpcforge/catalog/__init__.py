@@ -1,7 +1,7 @@
 """Hardware, distributions and framework builds as data: each number with its unit and source, unknown is None. Pure.
 
-What can be said of hardware is in `hpcforge.blueprint.sections.hardware`: a blueprint says it in the same words, and its
-`like:` means the same. An entry here may be like another of the same file.
+Keys of hardware are those of `hpcforge.blueprint.sections.hardware`: a blueprint has the same, and its `like:` means
+the same. An entry here may be like another of the same file.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.host.commands import require_root
 from hpcforge.lab import lab as labs
-from hpcforge.lab.listing import blueprint_of, of_blueprint
+from hpcforge.lab.listing import blueprint_of, known_names
 from hpcforge.lab.names import default_lab_name
 
 
@@ -100,7 +100,7 @@ def named_one(meant: Named, verb: str, *words: object) -> str:
 def not_up(blueprint: Path, lab: str | None) -> UsageError:
     """Return the error for a blueprint without a rehearsal."""
     start = command_line("rehearse", "up", blueprint, lab=lab)
-    others = [] if lab else of_blueprint(blueprint)
+    others = [] if lab else known_names(blueprint)
     also = f", or name a rehearsal of this blueprint: --lab {' or --lab '.join(others)}" if others else ""
     what = f"the rehearsal {lab!r}" if lab else f"the rehearsal of {blueprint}"
     return UsageError(f"{what} is not up", f"start it: {start}{also}")

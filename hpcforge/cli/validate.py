@@ -76,9 +76,9 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     from hpcforge.plan.role import RoleError  # noqa: PLC0415
     from hpcforge.run.site import (  # noqa: PLC0415
         compile_site,
+        known_names,
         lacking_secrets,
         load_site_roles,
-        of_blueprint,
         without_effect,
     )
     from hpcforge.secrets.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
@@ -90,7 +90,7 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
             return idle
         desired = compile_site(roles, {}, loaded.cluster)
     except RoleError as error:
-        wrong = of_blueprint(error, loaded)
+        wrong = known_names(error, loaded)
         return wrong.diagnostics if isinstance(wrong, InvalidInput) else error.diagnostics
     if not provided:
         return idle

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from hpcforge.blueprint import checks, site_checks
+from hpcforge.blueprint import checks
 from hpcforge.blueprint.inventory import Inventory
-from hpcforge.blueprint.reservations import ReservationSection
 from hpcforge.blueprint.role_declarations import RoleDeclarations
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.sections import access as people_checks
 from hpcforge.blueprint.sections import accounts as accounting_checks
+from hpcforge.blueprint.sections import site
 from hpcforge.blueprint.sections import slurm as reservation_checks
 from hpcforge.blueprint.sections import software as software_checks
+from hpcforge.blueprint.sections.slurm import ReservationSection
 from hpcforge.blueprint.validate import Draft, Finding, Given, InputCheck
 from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.catalog import Catalog
@@ -98,7 +99,7 @@ BLUEPRINT: tuple[InputCheck[[Draft, NamedNodes]], ...] = (
     InputCheck("node-racks", "racks of nodes exist, and `u` has a rack",
                "nodes.*.rack, nodes.*.u, site.racks", checks.rack_findings),
     InputCheck("site-parts", "racks, feeds and rows of the site fit each other",
-               "site", lambda draft, _: site_checks.site_findings(draft)),
+               "site", lambda draft, _: site.site_findings(draft)),
     InputCheck("fabric-keys", "a fabric has nodes, racks, a subnet manager and the keys of its topology",
                "fabrics, nodes, site.racks", checks.fabric_section_findings),
     InputCheck("network-ranges", "networks do not overlap, and fit their fabric and their purpose",

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import closest_or_all, quote
-from hpcforge.blueprint.fabric_checks import unknown_models
-from hpcforge.blueprint.network_checks import LARGEST_MTU
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.role_declarations import RoleMemory
 from hpcforge.blueprint.schema import Blueprint
+from hpcforge.blueprint.sections.fabrics import unknown_models
 from hpcforge.blueprint.sections.hardware import GUESS, CatalogEntry, Parts, Server
+from hpcforge.blueprint.sections.networks import LARGEST_MTU
 from hpcforge.blueprint.sections.site import SiteSection
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import counted

@@ -9,8 +9,8 @@ from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.checks import node_as_jump_host, node_network, outside
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.inventory import InventoryNode, InventorySwitch
-from hpcforge.blueprint.network_checks import is_bmc
 from hpcforge.blueprint.reader import Loc
+from hpcforge.blueprint.sections.networks import is_bmc
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.cluster.networks import Placed, few_outside, mostly_outside

@@ -13,12 +13,11 @@ from itertools import combinations
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.checks import outside
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
-from hpcforge.blueprint.network_checks import is_bmc, primary
+from hpcforge.blueprint.membership import node_set_names
 from hpcforge.blueprint.node_sets import sure
-from hpcforge.blueprint.node_words import of_blueprint
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.schema import Blueprint
-from hpcforge.blueprint.sections.networks import NetworkSection
+from hpcforge.blueprint.sections.networks import NetworkSection, is_bmc, primary
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
 from hpcforge.design.fabric.addresses import alike, by_name
@@ -51,7 +50,7 @@ def networks(blueprint: Blueprint, inventory: Inventory | None) -> Networks:
         tuple(work.network(name, addresses[name]) for name in order),
         addresses,
         work.bmc,
-        tuple(work.of_blueprint(addresses)),
+        tuple(work.known_names(addresses)),
         tuple(work.of_inventory(addresses)),
     )
 
@@ -107,7 +106,7 @@ class _Addressing:
         self.cidr = {
             name: moved[name].cidr if name in moved else network.cidr for name, network in blueprint.networks.items()
         }
-        self.known = of_blueprint(blueprint, inventory)
+        self.known = node_set_names(blueprint, inventory)
         self.nodes = self.known.everything
         self.on = {name: self._on(network) for name, network in blueprint.networks.items()}
         self.given = {
@@ -168,7 +167,7 @@ class _Addressing:
             configure=network.configure,
         )
 
-    def of_blueprint(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+    def known_names(self, addresses: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
         overlaps = list(self._overlaps())
         yield from overlaps
         if not overlaps:

@@ -11,8 +11,6 @@ from uuid import UUID, uuid5
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.inventory import Inventory, InventoryNode
 from hpcforge.blueprint.node_sets import KnownNames, sure
-from hpcforge.blueprint.node_words import racks_of
-from hpcforge.blueprint.reservations import ReservationSection
 from hpcforge.blueprint.schema import Blueprint, RolloutSection
 from hpcforge.blueprint.sections import fabrics as f
 from hpcforge.blueprint.sections.acceptance import AcceptanceSection, sets_of, time_limit_s
@@ -20,10 +18,11 @@ from hpcforge.blueprint.sections.access import UserSection, Via
 from hpcforge.blueprint.sections.hardware import Gpu
 from hpcforge.blueprint.sections.nodes import NodeGroup, Override
 from hpcforge.blueprint.sections.services import Offer, Services, ServiceSection
-from hpcforge.blueprint.sections.slurm import Plugin, Reserve, SlurmTopology
+from hpcforge.blueprint.sections.slurm import Plugin, ReservationSection, Reserve, SlurmTopology
 from hpcforge.blueprint.sections.storage import FileSystemSection as Shared
 from hpcforge.blueprint.smoke_tests import option_text
 from hpcforge.blueprint.values import counted, limit_s, minutes
+from hpcforge.blueprint.visible_nodes import racks_of
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import Distribution
 from hpcforge.cluster import model as m

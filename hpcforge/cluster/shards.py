@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hpcforge.blueprint.accounting import Tres
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.sections.gpus import gpus_named
 from hpcforge.blueprint.sections.nodes import NodeGroup, gpus_of
-from hpcforge.blueprint.sections.slurm import SlurmSection
+from hpcforge.blueprint.sections.slurm import SlurmSection, Tres
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.catalog import Catalog

@@ -46,7 +46,7 @@ def blueprint_of(name: str) -> Path | None:
     return next((Path(lab.blueprint) for lab in listed() if lab.name == name and lab.blueprint), None)
 
 
-def of_blueprint(blueprint: Path) -> list[str]:
+def known_names(blueprint: Path) -> list[str]:
     """The rehearsals that were made from a blueprint."""
     where = str(blueprint.resolve())
     return [lab.name for lab in listed() if lab.blueprint == where]

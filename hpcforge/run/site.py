@@ -94,7 +94,7 @@ def compile_site(roles: Sequence[Role], secrets: Mapping[str, bytes], cluster: C
     return compile_desired(cluster, roles, digests(secrets), code)
 
 
-def of_blueprint(error: RoleError, loaded: Loaded) -> ExpectedError:
+def known_names(error: RoleError, loaded: Loaded) -> ExpectedError:
     """Return the error with its place in the blueprint, where a shipped or own role does not fit what that chooses."""
     if not isinstance(error, UnfitError):
         return error
@@ -125,7 +125,7 @@ def goal(site: Site, *, make: bool, unseen: bool = False) -> Goal:
         try:
             return Goal(secrets, compile_site(roles, secrets, site.cluster))
         except RoleError as error:
-            raise of_blueprint(error, site.loaded) from error
+            raise known_names(error, site.loaded) from error
 
     kept = read_secrets(site.loaded.secrets_path, site.identity)
     found = reached(kept)

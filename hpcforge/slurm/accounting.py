@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from hpcforge.blueprint.accounting import TESTS_ACCOUNT, AccountSection, Billing, Limits, Qos, Tres
+from hpcforge.blueprint.sections.slurm import TESTS_ACCOUNT, AccountSection, Billing, Limits, Qos, Tres
 from hpcforge.blueprint.values import limit_s
 
 _TRES = {

@@ -17,10 +17,10 @@ from itertools import accumulate
 from pathlib import Path
 
 from hpcforge import bundled
-from hpcforge.blueprint.accounting import TESTS_ACCOUNT
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.sections.acceptance import asked_min
 from hpcforge.blueprint.sections.accounts import USUAL_QOS
+from hpcforge.blueprint.sections.slurm import TESTS_ACCOUNT
 from hpcforge.blueprint.transports import NODES
 from hpcforge.blueprint.values import limit_s
 from hpcforge.cluster.launches import ProgramLaunch, RanksError, divided

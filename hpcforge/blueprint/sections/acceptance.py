@@ -1,4 +1,4 @@
-"""What `acceptance` says wrongly of users, nodes and partitions; and which nodes a smoke test spans. Pure."""
+"""The section `acceptance`: smoke tests, who runs them, and which nodes each spans. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.section import Section
 from hpcforge.blueprint.sections.access import AccessSection, UserSection
-from hpcforge.blueprint.sections.accounts import has_directory
+from hpcforge.blueprint.sections.services import has_directory
 from hpcforge.blueprint.smoke_tests import SmokeTestFolder, SmokeTestSpec
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import limit_s, minutes

@@ -1,4 +1,4 @@
-"""What `users` and `groups` say wrongly of each other and of who hpcforge logs in as. Pure."""
+"""The sections `access`, `users` and `groups`, and what they say against each other. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
 from hpcforge.blueprint.public_keys import HostKey, UserKey
+from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.section import Section
-from hpcforge.blueprint.sections.storage import FileSystemSection
+from hpcforge.blueprint.sections.services import has_directory
 from hpcforge.blueprint.validate import Draft, Finding
 
 
@@ -76,23 +77,6 @@ def people_findings(draft: Draft) -> Iterator[Finding]:
     access: AccessSection | None = draft.sections["access"]
     if access is not None and draft.intact("access", "user") and access.user in users:
         yield from _way_in(access.user, users[access.user])
-    if draft.intact("access", "user"):
-        yield from _administrators(draft, users, access.user if access is not None else None)
-
-
-def _administrators(draft: Draft, users: Mapping[str, UserSection], access: str | None) -> Iterator[Finding]:
-    """Warn of administrators whose homes nodes share: that of the login user stays on each node."""
-    systems: dict[str, FileSystemSection] = draft.sections["storage"] or {}
-    shared = next((name for name, file_system in systems.items() if file_system.homes), None)
-    for name, user in users.items() if shared is not None else ():
-        if user.admin and name != access:
-            yield Finding(
-                ("users", name, "admin"),
-                f"the home of {quote(name)} is on `storage.{shared}`: root of one node that mounts it, who can write "
-                "there as any user, becomes root on every node",
-                "remove it, and administer by `access.user`, whose home stays on each node",
-                severity="warning",
-            )
 
 
 def _groups(draft: Draft, users: Mapping[str, UserSection]) -> Iterator[Finding]:
@@ -131,3 +115,14 @@ def _way_in(name: str, user: UserSection) -> Iterator[Finding]:
             severity="warning",
             key=True,
         )
+
+
+def unknown_user(draft: Draft, loc: Loc, user: str, *, key: bool = False) -> Iterator[Finding]:
+    """Yield that a name is nobody's; with a directory it may be somebody's there, which the controller is asked."""
+    users = draft.keys("users")
+    if user in users or not draft.keys_intact("users") or not draft.intact("services") or has_directory(draft):
+        return
+    close = closest(user, users)
+    elsewhere = f"add `{user}` under `users`; users of a directory need the service `directory`"
+    hint = f"did you mean `{close}`?" if close else elsewhere
+    yield Finding(loc, f"{quote(user)} is not a user of this blueprint", hint, key=key)

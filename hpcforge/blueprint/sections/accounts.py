@@ -1,15 +1,15 @@
-"""What `slurm.accounts` and `slurm.qos` say wrongly of each other, of users and of the accounting service. Pure."""
+"""Checks of `slurm.accounts` and `slurm.qos` against users, partitions and the accounting service. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from hpcforge.blueprint.accounting import TESTS_ACCOUNT, AccountSection, Limits
-from hpcforge.blueprint.diagnostics import closest, did_you_mean, quote
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.sections.acceptance import AcceptanceSection
-from hpcforge.blueprint.sections.services import Services, ServiceSection
-from hpcforge.blueprint.sections.slurm import SlurmSection
+from hpcforge.blueprint.sections.access import unknown_user
+from hpcforge.blueprint.sections.services import Services, ServiceSection, has_directory
+from hpcforge.blueprint.sections.slurm import TESTS_ACCOUNT, AccountSection, Limits, SlurmSection
 from hpcforge.blueprint.validate import Draft, Finding
 
 ROOT = "root"  # the account that Slurm has anyway, of which all others are part
@@ -17,7 +17,6 @@ USUAL_QOS = "normal"  # the QOS that it has anyway
 _OF_ACCOUNTS = ("allowaccounts", "denyaccounts")  # parameters of partitions, in lower case
 _OF_QOS = ("allowqos", "denyqos")
 _SHOWN = 6  # names
-_FROM_ELSEWHERE = "users of a directory need the service `directory`"
 
 Findings = Iterator[Finding]
 
@@ -91,16 +90,6 @@ def _people(draft: Draft, accounts: Mapping[str, AccountSection]) -> Findings:
             yield from unknown_user(draft, ("slurm", "accounts", name, "users", user), user, key=True)
 
 
-def unknown_user(draft: Draft, loc: Loc, user: str, *, key: bool = False) -> Findings:
-    """Yield that a name is nobody's; with a directory it may be somebody's there, which the controller is asked."""
-    users = draft.keys("users")
-    if user in users or not draft.keys_intact("users") or not draft.intact("services") or has_directory(draft):
-        return
-    close = closest(user, users)
-    hint = f"did you mean `{close}`?" if close else f"add `{user}` under `users`; {_FROM_ELSEWHERE}"
-    yield Finding(loc, f"{quote(user)} is not a user of this blueprint", hint, key=key)
-
-
 def directory_findings(draft: Draft) -> Findings:
     """Yield once which users only the directory can have: a wrong name is not visible here."""
     slurm: SlurmSection | None = draft.sections["slurm"]
@@ -114,12 +103,6 @@ def directory_findings(draft: Draft) -> Findings:
         message = f"users of the directory: whether it has {shown}, which `users` does not have"
         hint = "`apply` asks the directory"
         yield Finding(("services", "directory"), message, hint, severity="not-checked", key=True)
-
-
-def has_directory(draft: Draft) -> bool:
-    """Whether people of a directory exist on nodes beside the blueprint's users."""
-    services: Services | None = draft.sections["services"]
-    return services is not None and "directory" in services.by_name()
 
 
 def _run_as(draft: Draft, slurm: SlurmSection) -> Findings:

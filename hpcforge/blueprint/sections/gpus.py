@@ -1,4 +1,4 @@
-"""GPUs of a blueprint: MIG and shares of a node, and `software.nvidia`, `software.sources`, `software.amd`. Pure."""
+"""GPUs in a blueprint: MIG and shards of a node; `software.nvidia`, `amd`, `sources` and `preinstalled`. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hpcforge.blueprint import suggestions
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.section import Section
-from hpcforge.blueprint.sections.preinstalled import DriverVersion
 
 # How a blueprint names GPUs of a node, what instances they are cut into (MIG), and how many jobs share one.
 
@@ -157,3 +156,51 @@ class Sources(Section):
     """Where software comes from that the distribution does not have."""
 
     nvidia: NvidiaRepositorySection | None = Field(None, description="The package repository for `software.nvidia`.")
+
+
+# The section `software.preinstalled`: what nodes with GPUs have that hpcforge does not install. Pure.
+
+
+_FULL = r"[0-9]{1,6}(?:\.[0-9]{1,6}){1,3}"
+DriverVersion = Annotated[
+    str, v.Matches(_FULL, "a version with all its numbers", "535.261.03", guess=suggestions.plainer)
+]
+_Matched = Annotated[
+    str,
+    v.Matches(rf"matched|{_FULL}", "`matched` or a version with all its numbers", "matched", guess=suggestions.plainer),
+]
+_Kernel = Annotated[
+    str,
+    v.Matches(
+        r"[0-9]{1,3}\.[0-9]{1,3}(?:[.+-][A-Za-z0-9_]{1,32}){0,8}",  # Debian 13 has 6.12.48+deb13-amd64
+        "the release of a kernel, as `uname -r` prints it",
+        "6.1.0-40-amd64",
+        guess=suggestions.plainer,
+    ),
+]
+
+
+class Present(Section):
+    """What nodes with GPUs bring with them."""
+
+    kernel: _Kernel | None = Field(None, description="The kernel's release, as `uname -r` prints it.")
+    secure_boot: v.Truth | None = Field(None, description="Secure Boot is on.")
+    signed_by: Literal["none", "owner", "distribution"] | None = Field(
+        None, description="The signer of the kernel modules; owner: an enrolled machine owner key."
+    )
+    driver: DriverVersion | None = Field(None, description="Version of NVIDIA's driver.")
+    modules: Literal["open", "closed"] | None = Field(
+        None, description="Which kernel modules: `open` or `closed` (proprietary)."
+    )
+    fabric_manager: _Matched | None = Field(
+        None, description="Version of Fabric Manager; matched: the driver's version."
+    )
+    cuda: tuple[v.Version, ...] = Field((), max_length=6, description="CUDA toolkits, side by side.")
+    dcgm: v.Version | None = Field(None, description="Version of DCGM.")
+    container_toolkit: v.Version | None = Field(None, description="Version of NVIDIA's container toolkit.")
+    ofed: v.Version | None = Field(
+        None, description="Version of DOCA-OFED, if used instead of the kernel's own drivers."
+    )
+    gpudirect: Literal["peermem", "dma-buf"] | None = Field(
+        None, description="How adapters reach the memory of GPUs; peermem: over the module nvidia-peermem."
+    )

@@ -1,4 +1,4 @@
-"""What hardware a node has: its override's, else its group's, else its server model's. Decided only here. Pure.
+"""The sections `nodes` and `overrides`, and the hardware that a node has after both. Pure.
 
 Groups set GPUs alone. MIG layouts and shards are written for the GPUs of the group, so their checks ask for the
 hardware of a node without an override.

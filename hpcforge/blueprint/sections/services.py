@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.section import Section
+from hpcforge.blueprint.validate import Draft
 from hpcforge.blueprint.value_types import TYPES, TypeName, list_of
 
 ServiceName = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,30}$")]
@@ -103,3 +104,9 @@ def _service_model(name: str, offer: Offer) -> type[ServiceSection]:
 
 def _listed(listed: ListValue) -> Any:
     return list_of(TYPES[listed.list_of].written), Field((), description=listed.description)
+
+
+def has_directory(draft: Draft) -> bool:
+    """Whether people of a directory exist on nodes beside the blueprint's users."""
+    services: Services | None = draft.sections["services"]
+    return services is not None and "directory" in services.by_name()

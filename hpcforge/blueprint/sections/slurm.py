@@ -1,4 +1,4 @@
-"""What `slurm.reservations` says wrongly of itself, of users and accounts. Pure."""
+"""The section `slurm`: controller, partitions, accounts, QOS and reservations, with checks of these. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hpcforge.blueprint import values as v
-from hpcforge.blueprint.accounting import AccountSection, Billing, Qos
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.reader import Loc
-from hpcforge.blueprint.reservations import ReservationSection
 from hpcforge.blueprint.section import LazySection, Section
-from hpcforge.blueprint.sections.accounts import unknown_user
+from hpcforge.blueprint.sections.access import unknown_user
 from hpcforge.blueprint.sections.storage import Folder
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.values import limit_s
@@ -40,6 +38,101 @@ class Reserve(Section):
         None,
         description="Memory of a worker that is reserved for the system, GiB; default: 400 MiB, and 30 MiB for each "
         "GiB.",
+    )
+
+
+TESTS_ACCOUNT = "hpcforge_tests"  # of the jobs of smoke tests: their usage counts for no group of people
+
+
+class Tres(Section):
+    """So much of what jobs use (Slurm's trackable resources)."""
+
+    cpu: v.Whole | None = Field(None, ge=0, description="Hardware threads.")
+    memory_gib: v.Whole | None = Field(None, ge=0, description="Memory, GiB.")
+    node: v.Whole | None = Field(None, ge=0, description="Nodes.")
+    gpu: v.Whole | None = Field(None, ge=0, description="GPUs that jobs have to themselves.")
+    shard: v.Whole | None = Field(None, ge=0, description="Shards of shared GPUs; a shard does not count as a GPU.")
+    billing: v.Whole | None = Field(None, ge=0, description="Billing units, by the partition's `billing`.")
+
+
+class Limits(Section):
+    """What an account, or a user in it, may have; what is not said is as its parent has it, or without a limit."""
+
+    fairshare: v.Whole | None = Field(
+        None, ge=0, description="Shares among the accounts with the same parent; default: 1."
+    )
+    grp_tres: Tres | None = Field(None, description="All jobs at once.")
+    grp_tres_mins: Tres | None = Field(None, description="All jobs together, resources times minutes.")
+    grp_jobs: v.Whole | None = Field(None, ge=0, description="Running jobs at once.")
+    max_tres: Tres | None = Field(None, description="A job.")
+    max_jobs: v.Whole | None = Field(None, ge=0, description="Running jobs of each user at once.")
+    max_submit_jobs: v.Whole | None = Field(None, ge=0, description="Running and waiting jobs of each user.")
+    max_wall: v.MaxTime | None = Field(None, description="Time of a job, [days-]hours:minutes:seconds.")
+    qos: tuple[v.SectionName, ...] = Field((), description="QOS that its jobs may have.")
+    default_qos: v.SectionName | None = Field(None, description="The QOS of jobs that name none.")
+
+
+class AccountSection(Limits):
+    """A group of people, or a project, for which jobs run."""
+
+    parent: v.SectionName | None = Field(None, description="The parent account; default: root.")
+    users: dict[v.PersonName, Limits] = Field(
+        {},
+        description="Users who may use it, from `users` or, with the service `directory`, from the directory. A "
+        "user's default account is the first that names them.",
+    )
+
+
+class Qos(Section):
+    """A quality of service: what jobs that ask for it may have."""
+
+    priority: v.Whole | None = Field(
+        None,
+        ge=0,
+        description="Jobs of a higher one come first, by PriorityWeightQOS, which hpcforge writes unless `settings` "
+        "has weights; default: 0.",
+    )
+    preempt: tuple[v.SectionName, ...] = Field((), description="QOS whose jobs this QOS may preempt.")
+    preempt_mode: Literal["requeue", "cancel"] | None = Field(
+        None, description="What happens to its jobs when they are preempted; default: requeue."
+    )
+    grp_tres: Tres | None = Field(None, description="All its jobs at once.")
+    grp_jobs: v.Whole | None = Field(None, ge=0, description="Its running jobs at once.")
+    max_tres: Tres | None = Field(None, description="A job.")
+    max_tres_per_user: Tres | None = Field(None, description="Jobs of each user at once.")
+    max_jobs_per_user: v.Whole | None = Field(None, ge=0, description="Running jobs of each user at once.")
+    max_submit_jobs_per_user: v.Whole | None = Field(None, ge=0, description="Running and waiting jobs of each user.")
+    max_wall: v.MaxTime | None = Field(None, description="Time of a job, [days-]hours:minutes:seconds.")
+
+
+class Billing(Section):
+    """What a job is billed for what it has, by Slurm's TRESBillingWeights."""
+
+    cpu: v.Number | None = Field(None, ge=0, description="A hardware thread.")
+    memory_gib: v.Number | None = Field(None, ge=0, description="A GiB of memory.")
+    gpu: v.Number | None = Field(None, ge=0, description="A GPU.")
+    shard: v.Number | None = Field(None, ge=0, description="A shard of a GPU.")
+
+
+class ReservationSection(Section):
+    """Nodes kept for maintenance, a course or a deadline; Slurm forgets one that is over, and so may the blueprint."""
+
+    nodes: v.NodeSet = Field(description="Workers, as a node set: all, a hostlist, a group, a rack, all!gpu03.")
+    start: v.Moment = Field(description="Start, by the controller's clock and time zone: 2027-03-01T08:00.")
+    duration: v.MaxTime = Field(description="Duration, [days-]hours:minutes:seconds.")
+    users: tuple[v.PersonName, ...] = Field(
+        (),
+        description="Users whose jobs may run there, from `users` or the directory; with neither these nor "
+        "`accounts`: only root.",
+    )
+    accounts: tuple[v.SectionName, ...] = Field(
+        (),
+        description="Accounts whose jobs may run there; with `users`: only jobs of those users under these accounts.",
+    )
+    flags: tuple[Literal["maint", "ignore_jobs"], ...] = Field(
+        (),
+        description="maint: for maintenance, may overlap other reservations; ignore_jobs: created even if jobs run "
+        "there.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a blueprint says of drivers and where they come from, against itself. Pure."""
+"""The section `software`: operating system, frameworks, containers, and checks of drivers' sources. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pydantic import Field, create_model
 from hpcforge.blueprint import values as v
 from hpcforge.blueprint.diagnostics import quote
 from hpcforge.blueprint.section import LazySection, Section
-from hpcforge.blueprint.sections.gpus import AmdSection, NvidiaSection, Sources
-from hpcforge.blueprint.sections.preinstalled import Present
+from hpcforge.blueprint.sections.gpus import AmdSection, NvidiaSection, Present, Sources
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.blueprint.variables import Roles
 from hpcforge.frameworks import FRAMEWORKS

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from hpcforge.blueprint import node_sets
 from hpcforge.blueprint.inventory import Inventory
-from hpcforge.blueprint.node_words import of_blueprint
+from hpcforge.blueprint.membership import node_set_names
 from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.sections import fabrics as f
@@ -73,7 +73,7 @@ class Fabrics:
 def fabrics(blueprint: Blueprint, catalog: Catalog, inventory: Inventory | None = None) -> Fabrics:
     """Build and judge the fabrics of a blueprint whose references hold."""
     built, said = [], list[Breach]()
-    known = of_blueprint(blueprint, inventory)
+    known = node_set_names(blueprint, inventory)
     for name, spec in blueprint.fabrics.items():
         ask = _ask(name, spec, known, catalog)
         if not isinstance(ask, Ask):

@@ -15,7 +15,8 @@ from hpcforge.blueprint.editor_schema import for_editors
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.reader import read_bytes
 from hpcforge.blueprint.role_declarations import read_declared
-from hpcforge.blueprint.schema import blueprint_model, json_schema, schema_of
+from hpcforge.blueprint.schema import blueprint_model, json_schema
+from hpcforge.blueprint.section import schema_of
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec, load_smoke_tests
 from hpcforge.blueprint.validate import validate
 from hpcforge.plan.role_spec import json_schema as role_schema

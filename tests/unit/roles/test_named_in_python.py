@@ -18,7 +18,7 @@ OTHER_WORDS = {
         "blueprint/sections/accounts.py",
         "blueprint/sections/access.py",
         "blueprint/sections/slurm.py",
-        "blueprint/storage_checks.py",
+        "blueprint/sections/storage.py",
         "metal/installer_files.py",  # a key of cloud-init
         "cluster/file_checks.py",
         "cluster/storage_checks.py",  # an option of mount(8)
@@ -34,8 +34,8 @@ OTHER_WORDS = {
     "networks": {  # the blueprint's section, and the inventory's
         "blueprint/checks.py",
         "blueprint/membership.py",
-        "blueprint/network_checks.py",
-        "blueprint/storage_checks.py",
+        "blueprint/sections/networks.py",
+        "blueprint/sections/storage.py",
         "cluster/check_table.py",
         "cluster/hardware_checks.py",
         "cluster/interface_checks.py",

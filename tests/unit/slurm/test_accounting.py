@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.blueprint.accounting import AccountSection, Billing, Qos
+from hpcforge.blueprint.sections.slurm import AccountSection, Billing, Qos
 from hpcforge.slurm.accounting import associations, billing_weights, with_tests
 
 

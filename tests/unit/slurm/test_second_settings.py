@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from hpcforge import bundled
-from hpcforge.blueprint.accounting import Limits, Qos
 from hpcforge.blueprint.diagnostics import Diagnostic
+from hpcforge.blueprint.sections.slurm import Limits, Qos
 from hpcforge.blueprint.values import may_set
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Cluster

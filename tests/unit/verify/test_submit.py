@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.blueprint.accounting import TESTS_ACCOUNT
+from hpcforge.blueprint.sections.slurm import TESTS_ACCOUNT
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, Gpus, Partition, SlurmAssociation, SmokeTest, StandInGpus
 from hpcforge.design.fabric.topology_conf import SlurmSwitch, Topology

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.blueprint.network_checks import is_bmc, primary
 from hpcforge.blueprint.sections.fabrics import FabricSection
-from hpcforge.blueprint.sections.networks import NetworkSection
+from hpcforge.blueprint.sections.networks import NetworkSection, is_bmc, primary
 
 FABRICS = {
     "ib": FabricSection.model_validate(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.blueprint.membership import node_set_names
 from hpcforge.blueprint.node_sets import expand
-from hpcforge.blueprint.node_words import of_blueprint
 from hpcforge.blueprint.positions import with_positions
 from hpcforge.cluster import load
 from tests.support.in_process import hpcforge
@@ -162,7 +162,7 @@ def test_a_rack_names_the_nodes_that_are_pinned_there(tmp_path: Path) -> None:
     blueprint = listed(tmp_path)
     assert hpcforge("nodes", "remove", str(blueprint), "w2", "--yes").returncode == 0
     of = loaded(blueprint)
-    assert expand("r2", of_blueprint(of.blueprint, of.inventory)) == ("w3", "w4")
+    assert expand("r2", node_set_names(of.blueprint, of.inventory)) == ("w3", "w4")
 
 
 def test_pins_of_nodes_that_are_gone_are_a_warning(tmp_path: Path) -> None:
