@@ -17,7 +17,7 @@ from hpcforge.blueprint.membership import Edits, Newcomers, added, dropped, remo
 from hpcforge.blueprint.untrusted_files import read_named
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.edit_checks import Proposed, propose, propose_machines
+from hpcforge.cluster.checks.edits import Proposed, propose, propose_machines
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.metal.machine_list import MOST_BYTES, listed_machines

@@ -15,31 +15,22 @@ from hpcforge.blueprint import checks
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.role_declarations import RoleDeclarations
 from hpcforge.blueprint.schema import Blueprint
-from hpcforge.blueprint.sections import access as people_checks
-from hpcforge.blueprint.sections import accounts as accounting_checks
-from hpcforge.blueprint.sections import site
-from hpcforge.blueprint.sections import slurm as reservation_checks
-from hpcforge.blueprint.sections import software as software_checks
+from hpcforge.blueprint.sections import access, accounts, site, slurm, software
 from hpcforge.blueprint.sections.slurm import ReservationSection
 from hpcforge.blueprint.validate import Draft, Finding, Given, InputCheck
 from hpcforge.blueprint.visible_nodes import NamedNodes
 from hpcforge.catalog import Catalog
-from hpcforge.cluster import checks as catalog_checks
-from hpcforge.cluster import (
-    file_checks,
-    gpu_checks,
-    hardware_checks,
-    interface_checks,
-    inventory_checks,
-    mig,
-    release_checks,
-    shards,
-    slurm_checks,
-    smoke_tests,
-    storage_checks,
-    subordinate_checks,
-    variables,
-)
+from hpcforge.cluster import mig, shards, smoke_tests, variables
+from hpcforge.cluster.checks import catalog as catalog_checks
+from hpcforge.cluster.checks import files as file_checks
+from hpcforge.cluster.checks import gpus as gpu_checks
+from hpcforge.cluster.checks import hardware as hardware_checks
+from hpcforge.cluster.checks import interfaces as interface_checks
+from hpcforge.cluster.checks import inventory as inventory_checks
+from hpcforge.cluster.checks import releases as release_checks
+from hpcforge.cluster.checks import slurm as slurm_checks
+from hpcforge.cluster.checks import storage as storage_checks
+from hpcforge.cluster.checks import subordinate_numbers as subordinate_checks
 from hpcforge.cluster.model import Cluster
 from hpcforge.design.fabric.graph import Fabric
 
@@ -68,19 +59,19 @@ BLUEPRINT: tuple[InputCheck[[Draft, NamedNodes]], ...] = (
                "software.site_roles, nodes", checks.site_role_findings),
     InputCheck("installed-once", "software is installed or preinstalled, and licences are accepted",
                "software.nvidia, software.preinstalled, software.sources",
-               lambda draft, _: software_checks.software_findings(draft)),
+               lambda draft, _: software.software_findings(draft)),
     InputCheck("dependent-variables", "a variable of a role has the variables that it needs",
-               "roles", lambda draft, _: software_checks.variable_findings(draft)),
+               "roles", lambda draft, _: software.variable_findings(draft)),
     InputCheck("controller-node", "the controller of Slurm is a head",
                "slurm.controller, nodes", checks.controller_findings),
     InputCheck("partition-nodes", "nodes of partitions are workers, and one partition is the default",
                "slurm.partitions, nodes", checks.partition_findings),
     InputCheck("account-names", "accounts and QOS have parents, users and a database",
                "slurm.accounts, slurm.qos, slurm.partitions, services, users",
-               lambda draft, _: accounting_checks.accounting_findings(draft)),
+               lambda draft, _: accounts.accounting_findings(draft)),
     InputCheck("directory-users", "users that the blueprint lacks are for the directory",
                "services.directory, users, slurm.accounts, slurm.reservations",
-               lambda draft, _: accounting_checks.directory_findings(draft)),
+               lambda draft, _: accounts.directory_findings(draft)),
     InputCheck("worker-keys", "only workers have features and a weight",
                "nodes.*.features, nodes.*.weight", checks.worker_key_findings),
     InputCheck("reservation-nodes", "reservations have workers, users, accounts and an end, and do not overlap",
@@ -89,7 +80,7 @@ BLUEPRINT: tuple[InputCheck[[Draft, NamedNodes]], ...] = (
                "slurm.ssh, slurm.private_tmp, slurm.settings, storage", checks.job_findings),
     InputCheck("idle-workers", "each worker is in a partition", "nodes, slurm.partitions", checks.idle_worker_findings),
     InputCheck("user-logins", "users, groups and administrators exist and can log in",
-               "users, access", lambda draft, _: people_checks.people_findings(draft)),
+               "users, access", lambda draft, _: access.people_findings(draft)),
     InputCheck("storage-mounts", "file systems have servers, paths and mounts that do not hide each other",
                "storage, nodes, networks, users", checks.storage_section_findings),
     InputCheck("override-nodes", "an override is of a node, with its whole reason",
@@ -202,7 +193,7 @@ RESOLVED: tuple[InputCheck[[Resolved]], ...] = (
 
 # What the time of a check decides.
 TIME: tuple[InputCheck[[Mapping[str, ReservationSection], str]], ...] = (
-    InputCheck("past-reservations", "a reservation is not over", "slurm.reservations", reservation_checks.over),
+    InputCheck("past-reservations", "a reservation is not over", "slurm.reservations", slurm.over),
 )  # fmt: skip
 
 

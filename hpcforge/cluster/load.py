@@ -21,10 +21,10 @@ from hpcforge.blueprint.site_folders import OwnFolders, own_folders
 from hpcforge.blueprint.smoke_tests import SMOKE_TESTS, load_smoke_tests
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.cluster import check_table
-from hpcforge.cluster.file_checks import RELATIVE, is_there
+from hpcforge.cluster.checks.files import RELATIVE, is_there
+from hpcforge.cluster.checks.storage import storage_breaches
 from hpcforge.cluster.loaded import Loaded, catalog_of, diagnostic, resolved
 from hpcforge.cluster.remaining_errors import MAX_JUDGED, design_errors, valid_parts
-from hpcforge.cluster.storage_checks import storage_breaches
 
 _NOTHING: Mapping[Path, str] = MappingProxyType({})
 

@@ -19,13 +19,13 @@ from hpcforge.blueprint.site_folders import OwnFolders
 from hpcforge.blueprint.validate import Draft
 from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster import check_table
-from hpcforge.cluster.file_checks import armoured, key_lines, private_key
-from hpcforge.cluster.gpu_checks import driver_findings
+from hpcforge.cluster.checks.files import armoured, key_lines, private_key
+from hpcforge.cluster.checks.gpus import driver_findings
+from hpcforge.cluster.checks.storage import served, storage_breaches
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.smoke_tests import programs
-from hpcforge.cluster.storage_checks import served, storage_breaches
 from hpcforge.design.fabric.cabling import Cabled
 from hpcforge.design.fabric.fabrics import Fabrics, fabrics
 from hpcforge.design.fabric.graph import Fabric

@@ -26,7 +26,7 @@ from hpcforge.blueprint.visible_nodes import racks_of
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import Distribution
 from hpcforge.cluster import model as m
-from hpcforge.cluster.checks import Shape, gpu_models, has_driver, pytorch_device, shape
+from hpcforge.cluster.checks.catalog import Shape, gpu_models, has_driver, pytorch_device, shape
 from hpcforge.cluster.mig import layout
 from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.nvidia import amd, nvidia

@@ -63,7 +63,7 @@ def test_each_check_is_in_the_table_once_or_called_by_one_that_is() -> None:
     rows = Counter(
         name for tuples in _tuples() for node in ast.walk(tuples) if (name := _attribute(node, _imports(TABLE)))
     )
-    paths = (*PACKAGE.glob("blueprint/*.py"), *PACKAGE.glob("cluster/*.py"))
+    paths = (*PACKAGE.glob("blueprint/**/*.py"), *PACKAGE.glob("cluster/**/*.py"))
     functions = {name: node for path in paths for name, node in _functions(path)}
     called, waiting = set(rows), [*rows]
     while waiting:
@@ -72,7 +72,8 @@ def test_each_check_is_in_the_table_once_or_called_by_one_that_is() -> None:
             new = _calls(name, functions[name]) - called
             called |= new
             waiting += new
-    checks = {name for name in functions if "checks" in name[0].rpartition(".")[2] and _yields(functions[name])}
+    homes = re.compile(r"\.(checks|sections)\b")
+    checks = {name for name in functions if homes.search(name[0]) and _yields(functions[name])}
     assert len(checks) > 45
     assert sorted(checks - called) == []
     assert [name for name, count in rows.items() if count > 1] == []

@@ -20,9 +20,9 @@ OTHER_WORDS = {
         "blueprint/sections/slurm.py",
         "blueprint/sections/storage.py",
         "metal/installer_files.py",  # a key of cloud-init
-        "cluster/file_checks.py",
-        "cluster/storage_checks.py",  # an option of mount(8)
-        "cluster/subordinate_checks.py",
+        "cluster/checks/files.py",
+        "cluster/checks/storage.py",  # an option of mount(8)
+        "cluster/checks/subordinate_numbers.py",
         "kinds/reservations.py",  # a word of scontrol's
         "node/user_ids.py",  # accounts of a node, in its answers
         "report/show_text.py",  # a row of the page
@@ -37,9 +37,9 @@ OTHER_WORDS = {
         "blueprint/sections/networks.py",
         "blueprint/sections/storage.py",
         "cluster/check_table.py",
-        "cluster/hardware_checks.py",
-        "cluster/interface_checks.py",
-        "cluster/inventory_checks.py",
+        "cluster/checks/hardware.py",
+        "cluster/checks/interfaces.py",
+        "cluster/checks/inventory.py",
         "cluster/networks.py",
         "cluster/remaining_errors.py",
         "lab/lab.py",
@@ -49,7 +49,7 @@ OTHER_WORDS = {
     "pytorch": {
         "blueprint/schema.py",
         "catalog/__init__.py",
-        "cluster/checks.py",
+        "cluster/checks/catalog.py",
         "cluster/resolve.py",
         "rehearsal/stand_in_rules.py",
         "software/rule_checks.py",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hpcforge.cluster import load
-from hpcforge.cluster.interface_checks import route_findings
+from hpcforge.cluster.checks.interfaces import route_findings
 from hpcforge.cluster.model import Cluster, Network, Service
 from tests.unit.cluster.test_interfaces import WIRED
 

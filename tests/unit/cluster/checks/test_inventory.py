@@ -9,7 +9,7 @@ import pytest
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.cluster import load
 
-BLUEPRINT = Path(__file__).parent / "cases" / "mac_twice_or_of_no_port" / "blueprint.yaml"
+BLUEPRINT = Path(__file__).parents[1] / "cases" / "mac_twice_or_of_no_port" / "blueprint.yaml"
 MAC = "02:00:00:00:00:01"
 
 

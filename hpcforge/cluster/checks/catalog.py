@@ -16,7 +16,7 @@ from hpcforge.blueprint.sections.software import Frameworks, OperatingSystemSect
 from hpcforge.blueprint.validate import Draft, Finding
 from hpcforge.catalog import Catalog
 from hpcforge.catalog.distribution import ELSEWHERE, Distribution
-from hpcforge.cluster.gpu_checks import example, unknown_gpus
+from hpcforge.cluster.checks.gpus import example, unknown_gpus
 from hpcforge.cluster.model import Cluster
 from hpcforge.frameworks import FRAMEWORKS
 from hpcforge.kinds import PACKAGE_MANAGERS

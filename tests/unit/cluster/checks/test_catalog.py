@@ -6,7 +6,7 @@ import pytest
 
 from hpcforge.blueprint.sections.nodes import NodeGroup, Override
 from hpcforge.catalog import load_catalog
-from hpcforge.cluster.checks import pytorch_device, shape
+from hpcforge.cluster.checks.catalog import pytorch_device, shape
 
 CATALOG = load_catalog()
 

@@ -8,7 +8,7 @@ import pytest
 
 from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.release_checks import out_of_order
+from hpcforge.cluster.checks.releases import out_of_order
 
 TEXT = """\
 schema: 1

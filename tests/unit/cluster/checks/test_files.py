@@ -7,7 +7,7 @@ from pathlib import Path
 from hpcforge.blueprint import reader
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.validate import Draft, validate
-from hpcforge.cluster.file_checks import is_there, private_key_findings
+from hpcforge.cluster.checks.files import is_there, private_key_findings
 
 
 def inventory(folder: Path, key: str) -> tuple[Draft, Path]:
