@@ -111,7 +111,8 @@ def test_a_plan_without_nodes_imports_no_engine() -> None:
 def test_a_small_blueprint_makes_validators_of_what_it_says_only() -> None:
     """Sections that it has not, and kinds of parts that it names none of, are known and not yet compiled."""
     code = (
-        "from pathlib import Path; from hpcforge.cluster import load; from hpcforge.blueprint import hardware, site\n"
+        "from pathlib import Path\nfrom hpcforge.blueprint.sections import hardware, site\n"
+        "from hpcforge.cluster import load\n"
         f"load(Path({REHEARSAL!r}))\n"
         "kinds = (site.SiteSection, hardware.Server, hardware.Pdu, hardware.Ups, hardware.Drive)\n"
         "print(*(kind.__name__ for kind in kinds if kind.__pydantic_complete__))"
