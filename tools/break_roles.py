@@ -170,7 +170,7 @@ class Goldens:
         # of the copy, where this runs
         from hpcforge.cluster import load  # noqa: PLC0415
         from hpcforge.cluster.load import _declared  # noqa: PLC0415
-        from hpcforge.plan.role import load_roles  # noqa: PLC0415
+        from hpcforge.plan.roles.role import load_roles  # noqa: PLC0415
         from tests.unit.roles import goldens  # noqa: PLC0415
 
         self.root, self._goldens, self._load, self._declared = root, goldens, load, _declared
@@ -239,7 +239,7 @@ def caught(goldens: Goldens, breaks: Sequence[Break]) -> set[Break]:
 
 
 def _caught(goldens: Goldens, breaks: Sequence[Break]) -> set[Break]:
-    from hpcforge.plan.role import RoleError, load_role  # noqa: PLC0415
+    from hpcforge.plan.roles.role import RoleError, load_role  # noqa: PLC0415
 
     read: dict[str, Any] = {}
     found: set[Break] = set()

@@ -28,7 +28,7 @@ from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Difference, Observation, absent, nothing_there
 from hpcforge.plan.plan import Change, Plan, Removal
 from hpcforge.plan.resources import TYPES
-from hpcforge.plan.role import Role, load_roles
+from hpcforge.plan.roles.role import Role, load_roles
 
 RELEASES = ("12", "13")
 _PATH = Path("/disruption.yaml")  # there is no such file: its text is given

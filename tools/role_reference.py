@@ -17,8 +17,8 @@ from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.machines import variables
 from hpcforge.cluster.model import Cluster, Node
-from hpcforge.plan.role import Role, load_roles
-from hpcforge.plan.role_spec import json_schema
+from hpcforge.plan.roles.role import Role, load_roles
+from hpcforge.plan.roles.spec import json_schema
 from tools.blueprint_reference import reference
 
 _MADE_BY = "python -m tools.role_reference"

@@ -76,7 +76,7 @@ class RoleMemory:
 class RoleDeclarations:
     """Services by name; variables by role, where there are some, and by name; container runtimes; and all roles.
 
-    `on` has of roles with variables where they run: an expression, see `hpcforge.plan.render`.
+    `on` has of roles with variables where they run: an expression, see `hpcforge.plan.roles.render`.
     """
 
     offers: Mapping[str, Offer]

@@ -13,9 +13,9 @@ from hpcforge.blueprint.role_declarations import A_ROLE_NAME, ROLE_NAME
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.errors import UsageError
-from hpcforge.plan.role import load_role
 from hpcforge.plan.role_check import CheckedRole, judge, role_folders
-from hpcforge.plan.skeleton import Kind, skeleton
+from hpcforge.plan.roles.role import load_role
+from hpcforge.plan.roles.skeleton import Kind, skeleton
 from hpcforge.report import printing
 
 

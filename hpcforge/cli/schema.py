@@ -21,7 +21,7 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import design
 from hpcforge.cluster.load import folders_of, own_models
 from hpcforge.errors import UsageError
-from hpcforge.plan.role_spec import json_schema as role_schema
+from hpcforge.plan.roles.spec import json_schema as role_schema
 from hpcforge.report import printing
 from hpcforge.report.verification import Report
 

@@ -19,7 +19,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.metal.bmc_passwords import read_passwords
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import Role, declared_secrets
+from hpcforge.plan.roles.role import Role, declared_secrets
 from hpcforge.plan.secrets import uses
 from hpcforge.report import printing
 from hpcforge.report.text import table

@@ -73,7 +73,7 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     provided, rendered = _needs_of_roles(loaded)
     if not rendered and not loaded.blueprint.roles.said():
         return ()
-    from hpcforge.plan.role import RoleError  # noqa: PLC0415
+    from hpcforge.plan.roles.role import RoleError  # noqa: PLC0415
     from hpcforge.run.site import (  # noqa: PLC0415
         compile_site,
         known_names,

@@ -52,8 +52,8 @@ def runs(role: str, on: str, cluster: Cluster) -> bool:
 
     from jinja2 import TemplateError  # noqa: PLC0415 - few blueprints have something missing
 
-    from hpcforge.plan import sandbox  # noqa: PLC0415
-    from hpcforge.plan.render import evaluate, forbidden  # noqa: PLC0415
+    from hpcforge.plan.roles import sandbox  # noqa: PLC0415
+    from hpcforge.plan.roles.render import evaluate, forbidden  # noqa: PLC0415
 
     try:
         with sandbox.counted(len(cluster.nodes)):

@@ -17,8 +17,8 @@ from typing import Generic, TypeVar
 from jinja2 import TemplateError, meta, nodes
 
 from hpcforge.cluster.model import Node
-from hpcforge.plan.render import Context, Jinja, attribute, evaluate_tree
-from hpcforge.plan.sandbox import uncounted
+from hpcforge.plan.roles.render import Context, Jinja, attribute, evaluate_tree
+from hpcforge.plan.roles.sandbox import uncounted
 
 T = TypeVar("T")
 # Attributes that many nodes have alike; the others are each node's own, or cannot be a key.

@@ -22,22 +22,7 @@ from hpcforge.cluster.variables import role_context
 from hpcforge.kinds.downloads import Download
 from hpcforge.kinds.files import File
 from hpcforge.kinds.resource import Resource
-from hpcforge.plan import sandbox
 from hpcforge.plan.alike import MadeOnce, asked_of, speaks_of_node
-from hpcforge.plan.artifacts import DepotContents, artifact, download, served
-from hpcforge.plan.contributions import (
-    Contribution,
-    Contributions,
-    Item,
-    Kind,
-    all_needs,
-    contributed_names,
-    in_order,
-    kinds_of,
-    merged,
-    the_depot,
-    the_scheduler,
-)
 from hpcforge.plan.desired import (
     Artifact,
     Check,
@@ -54,8 +39,24 @@ from hpcforge.plan.desired import (
     Tree,
     Unit,
 )
-from hpcforge.plan.localize import localize
-from hpcforge.plan.render import (
+from hpcforge.plan.resources import TYPES, rendered
+from hpcforge.plan.roles import sandbox
+from hpcforge.plan.roles.artifacts import DepotContents, artifact, download, served
+from hpcforge.plan.roles.contributions import (
+    Contribution,
+    Contributions,
+    Item,
+    Kind,
+    all_needs,
+    contributed_names,
+    in_order,
+    kinds_of,
+    merged,
+    the_depot,
+    the_scheduler,
+)
+from hpcforge.plan.roles.localize import localize
+from hpcforge.plan.roles.render import (
     Context,
     Template,
     evaluate,
@@ -64,9 +65,8 @@ from hpcforge.plan.render import (
     render,
     render_filled,
 )
-from hpcforge.plan.resources import TYPES, rendered
-from hpcforge.plan.role import Code, Role, RoleError, declared_secrets
-from hpcforge.plan.role_spec import (
+from hpcforge.plan.roles.role import Code, Role, RoleError, declared_secrets
+from hpcforge.plan.roles.spec import (
     AcceptSpec,
     ArtifactSpec,
     ContributionSpec,

@@ -13,7 +13,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter, Valida
 
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.resource import Resource
-from hpcforge.plan.render import Template
+from hpcforge.plan.roles.render import Template
 
 # By kind, in the order of the table.
 TYPES: dict[str, type[Resource]] = {name: import_module(f"hpcforge.kinds.{name}").RESOURCE for name in KINDS}

@@ -21,7 +21,7 @@ from hpcforge.cluster.variables import runs
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import DesiredRole
-from hpcforge.plan.role import Role, RoleError, load_role, site_role_code
+from hpcforge.plan.roles.role import Role, RoleError, load_role, site_role_code
 
 _MODE = re.compile("0?[0-7]{3}|[0-7]{4}")
 _UNIT = re.compile(r"\S+\.(?:service|timer|socket|path|target|mount|automount|slice)")

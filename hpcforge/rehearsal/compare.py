@@ -16,7 +16,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, DesiredRole
-from hpcforge.plan.role import Role
+from hpcforge.plan.roles.role import Role
 from hpcforge.rehearsal.lab_facts import LabFacts, as_elsewhere, elsewhere
 from hpcforge.rehearsal.package_sources import origins, out_of_reach, passed
 from hpcforge.rehearsal.stand_ins import StandIn, StandInRule, left_out, rehearsed, rehearsed_roles, steps

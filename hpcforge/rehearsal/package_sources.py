@@ -9,7 +9,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.variables import runs
 from hpcforge.kinds.sources import PackageSource
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import Role
+from hpcforge.plan.roles.role import Role
 from hpcforge.rehearsal.stand_ins import StandIn
 
 Origins = Mapping[str, tuple[str, ...]]  # by role, where its packages come from: `https://HOST` or `https://HOST:PORT`

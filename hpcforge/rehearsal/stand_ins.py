@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.cluster.variables import runs
-from hpcforge.plan.render import Expression
-from hpcforge.plan.role import Role
+from hpcforge.plan.roles.render import Expression
+from hpcforge.plan.roles.role import Role
 from hpcforge.rehearsal.lab_facts import LabFacts
 
 

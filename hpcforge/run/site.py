@@ -25,7 +25,7 @@ from hpcforge.errors import ChangedFileError, ExpectedError, UsageError
 from hpcforge.locks import folder_lock
 from hpcforge.plan.compile import compile_desired, nodes_of
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import Role, RoleError, UnfitError, declared_secrets, load_roles, site_role_code
+from hpcforge.plan.roles.role import Role, RoleError, UnfitError, declared_secrets, load_roles, site_role_code
 from hpcforge.plan.roster import Enrolled
 from hpcforge.plan.secrets import uses
 from hpcforge.rehearsal.stand_ins import StandIn, rehearsed_roles

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcforge.blueprint.reader import plain, read_file
-from hpcforge.plan.role_spec import json_schema
+from hpcforge.plan.roles.spec import json_schema
 from tests.fuzz.generate import Dice, spoilt, written
 from tests.fuzz.pool import Input
 

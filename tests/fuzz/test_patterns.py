@@ -53,7 +53,7 @@ MADE_THERE = {
 TABLES = {
     "hpcforge/catalog/slurm.py: _FORMS": [form for form, _ in slurm_catalog._FORMS.values()],
     "hpcforge/metal/bmc/makes.yaml": [pattern for row in makes() for pattern in row.match.values()],
-    "hpcforge/starter/readers/slurm.py: _NODE_REASONS": list(slurm._NODE_REASONS),
+    "hpcforge/starter/readers/slurm/__init__.py: _NODE_REASONS": list(slurm._NODE_REASONS),
     "hpcforge/starter/readers/slurm_settings.py": [*slurm_settings._PLACES, *slurm_settings._PARTITION_PLACES],
 }
 
@@ -64,8 +64,8 @@ def expressions() -> Iterator[tuple[str, str, str, int]]:
         text = path.read_text()
         if re.search(r"\bre\.|Matches\(", text):
             yield from _of_module(path, list(ast.walk(ast.parse(text))))
-    module = "hpcforge/node/package_manager/apt_transactions.py"
-    kinds = import_module("hpcforge.node.package_manager.apt_transactions")._KINDS
+    module = "hpcforge/node/package_manager/apt/transactions.py"
+    kinds = import_module("hpcforge.node.package_manager.apt.transactions")._KINDS
     yield from ((f"{module}: {name}", pattern, "search", 0) for name, pattern in kinds)
     for place, patterns in TABLES.items():
         yield from ((place, pattern, "fullmatch", re.IGNORECASE) for pattern in patterns)

@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 
 from hpcforge.downloads.artifacts import fetch
 from hpcforge.downloads.collections import unpack
-from hpcforge.engines.ansible_play import Host, read_role, write
+from hpcforge.engines.ansible.play import Host, read_role, write
 from hpcforge.engines.tasks import Ansible, Target
-from hpcforge.plan.role import Code, load_role, site_role_code
+from hpcforge.plan.roles.role import Code, load_role, site_role_code
 from hpcforge.run.site import artifacts_path
 
 ROOT = Path(__file__).parents[2]

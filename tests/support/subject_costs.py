@@ -9,7 +9,7 @@ from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.node import bundle
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.role import load_roles, site_role_code
+from hpcforge.plan.roles.role import load_roles, site_role_code
 from hpcforge.run.requests import wanted
 from hpcforge.secrets.secret_files import Contents
 

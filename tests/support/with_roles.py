@@ -10,7 +10,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from hpcforge.plan import role
+from hpcforge.plan.roles import role
 
 _read = role.load_roles
 

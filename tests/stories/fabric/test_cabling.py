@@ -21,7 +21,7 @@ from hpcforge.design.fabric.cable_index import CableEnds, Drawn, PortName
 from hpcforge.kinds.files import File
 from hpcforge.lab.nspawn import machines as lab_machines
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from tests.stories.fabric.conftest import Nodes
 from tests.support.as_plugged import exchanged, swapped
 from tests.support.as_told import ibsim

@@ -14,7 +14,7 @@ from hpcforge.blueprint.hostlist import expand
 from hpcforge.cluster.load import load
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.slurm.job_end import is_unplaceable
 from tests.stories.fabric.conftest import Nodes
 

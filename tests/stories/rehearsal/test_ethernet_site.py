@@ -14,7 +14,7 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from tests.support.kernel_module import module, signed
 from tests.support.real_site import Rehearsal
 from tests.support.shipped import anywhere

@@ -15,7 +15,7 @@ from hpcforge.kinds.files import File
 from hpcforge.lab.names import machine_name, tag_for
 from hpcforge.lab.state import others
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from tests.stories.fabric.conftest import Nodes, start  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.lab

@@ -19,7 +19,7 @@ from hpcforge.blueprint.schema import blueprint_model, json_schema
 from hpcforge.blueprint.section import schema_of
 from hpcforge.blueprint.smoke_tests import SmokeTestSpec, load_smoke_tests
 from hpcforge.blueprint.validate import validate
-from hpcforge.plan.role_spec import json_schema as role_schema
+from hpcforge.plan.roles.spec import json_schema as role_schema
 
 ROOT = Path(__file__).parents[3]
 OF_BLUEPRINT = (read_declared(ROOT / "roles"), load_smoke_tests(ROOT / "smoke_tests"))

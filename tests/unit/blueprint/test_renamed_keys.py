@@ -18,7 +18,7 @@ from hpcforge.blueprint.diagnostics import InvalidInput
 from hpcforge.blueprint.role_declarations import DeclarationError
 from hpcforge.cluster import load
 from hpcforge.cluster.load import _declared
-from hpcforge.plan.role import RoleError, load_role
+from hpcforge.plan.roles.role import RoleError, load_role
 from hpcforge.run.site import compile_site, load_site_roles
 from tests.support.shipped import ROOT
 

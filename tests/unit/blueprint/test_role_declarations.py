@@ -14,7 +14,7 @@ from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from tests.support.shipped import ROOT
 
 CASE = ROOT / "tests" / "unit" / "blueprint" / "cases" / "valid.yaml"

@@ -13,7 +13,7 @@ from hpcforge.cluster.launches import ProgramLaunch
 from hpcforge.cluster.model import SmokeTest
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.verify.head import Completed
 from hpcforge.verify.step_verdict import judge
 from hpcforge.verify.submit import launch, srun

@@ -10,7 +10,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.mounts import Mount
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.rehearsal.lab_facts import LabFacts, LabMachine
 from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.rehearsal.stand_ins import rehearsed

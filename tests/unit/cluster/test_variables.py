@@ -14,7 +14,7 @@ from hpcforge.cluster import load
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import RoleError, load_roles
+from hpcforge.plan.roles.role import RoleError, load_roles
 from tests.support.shipped import ROOT
 from tools.blueprint_reference import reference
 

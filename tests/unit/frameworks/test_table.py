@@ -14,7 +14,7 @@ from hpcforge.cluster import load
 from hpcforge.frameworks import FRAMEWORKS, PinnedFramework
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.software.rule_checks import declared
 from hpcforge.yaml_folder import Folder, FolderError
 from tests.support.shipped import ROOT

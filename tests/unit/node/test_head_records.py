@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.node import head_records
+from hpcforge.node import lease
 from hpcforge.node.events import EventReporter, NodeError
 from hpcforge.node.verbs import checked
 
@@ -21,7 +21,7 @@ def folder(tmp_path):
 
 def ask(folder, **request: Any) -> dict[str, Any]:
     heard: list[dict[str, Any]] = []
-    head_records.log(request, EventReporter(heard.append), folder)
+    lease.log(request, EventReporter(heard.append), folder)
     answer = heard.pop()
     assert answer["event"] == "log"
     return {**answer, "warnings": [one["detail"] for one in heard]}

@@ -6,7 +6,7 @@ import pytest
 
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.plan.alike import MadeOnce, asked_of, speaks_of_node
-from hpcforge.plan.render import Expression, Template
+from hpcforge.plan.roles.render import Expression, Template
 
 NOTHING: tuple[str, ...] = ()
 ALL = None

@@ -15,7 +15,7 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Observation
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.plan.stale import drop_nodes
 from hpcforge.report.plan_text import plan_text
 

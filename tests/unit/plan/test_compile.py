@@ -8,7 +8,7 @@ from hpcforge.kinds.accounts import Account
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import DesiredRole, Listen, RoleNeed
-from hpcforge.plan.role import RoleError, load_roles, site_role_code
+from hpcforge.plan.roles.role import RoleError, load_roles, site_role_code
 
 SECRETS = {"munge_key": "ab" * 32}
 

@@ -11,7 +11,7 @@ from hpcforge.plan.desired import Desired, RoleNeed
 from hpcforge.plan.diff import SLURM_NODES, _in_service, diff
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Leaving, PackageRemoval, UnitChange
-from hpcforge.plan.role import RoleError, load_roles
+from hpcforge.plan.roles.role import RoleError, load_roles
 from hpcforge.report.plan_text import plan_text
 
 FACTS = {"memory_kib": 8 << 20, "cpus": 2, "gpus": {"fake": 2, "nvidia": 0}}

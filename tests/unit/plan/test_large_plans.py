@@ -10,7 +10,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Observation
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.report.plan_text import plan_text
 
 NODES = 10_000

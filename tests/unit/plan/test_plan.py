@@ -19,7 +19,7 @@ from hpcforge.plan.desired import Artifact, Check, Collection, Desired
 from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Change, Leaving, OwnedResources, Plan, Removal
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.plan.stale import drop_nodes, stale_nodes
 from hpcforge.report.plan_text import plan_text
 from hpcforge.slurm.jobs import (

@@ -21,7 +21,7 @@ from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.plan_file import PlanFileError, dump_plan, load_plan
 from hpcforge.plan.resources import TYPES
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 
 KEY = bytes(range(32))
 FACTS = {"memory_kib": 1 << 20, "cpus": 2, "gpus": {"fake": 2, "nvidia": 0}}

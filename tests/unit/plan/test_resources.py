@@ -19,7 +19,7 @@ from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.resources import TYPES
-from hpcforge.plan.role import RoleError, load_roles
+from hpcforge.plan.roles.role import RoleError, load_roles
 from hpcforge.report.plan_text import plan_text
 from hpcforge.typed_json import fits
 

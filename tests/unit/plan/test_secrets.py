@@ -11,7 +11,7 @@ from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import RoleError, load_roles
+from hpcforge.plan.roles.role import RoleError, load_roles
 from hpcforge.plan.secrets import Use, uses
 
 DIGESTS = {"munge_key": "ab" * 32, "db_password": "cd" * 32, "licence": "ef" * 32}

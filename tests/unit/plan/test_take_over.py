@@ -13,7 +13,7 @@ from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.run.records.run import Run
 from hpcforge.run.stages import stages
 

@@ -13,8 +13,8 @@ from hpcforge.kinds.accounts import Account
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.diff import nodes_affecting_jobs
 from hpcforge.plan.plan import Change, OwnedResources, Removal, ResourceChange, Step, UnitChange
-from hpcforge.plan.role import load_roles
 from hpcforge.plan.role_check import usual_variables
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.plan.test_selection import DeferredTests, PassedNodes, SmokeRun, Verify, gate_runs, smoke_runs
 
 GPU = Gpus("fake", 2)

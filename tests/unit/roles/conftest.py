@@ -12,7 +12,7 @@ from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import Role, load_roles
+from hpcforge.plan.roles.role import Role, load_roles
 from tests.unit.roles import goldens
 from tests.unit.roles.goldens import BLUEPRINTS
 

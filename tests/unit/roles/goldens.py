@@ -27,8 +27,8 @@ from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Desired, DesiredRole, RoleNeed
-from hpcforge.plan.render import Template
-from hpcforge.plan.role import Role, site_role_code
+from hpcforge.plan.roles.render import Template
+from hpcforge.plan.roles.role import Role, site_role_code
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 from hpcforge.cluster.model import Cluster
-from hpcforge.plan.render import address_runs
+from hpcforge.plan.roles.render import address_runs
 
 
 def runs(rehearsal: Cluster, *pairs: tuple[str, str]) -> list[tuple[str, str]]:

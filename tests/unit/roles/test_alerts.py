@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from hpcforge import bundled
-from hpcforge.plan.role import Role
+from hpcforge.plan.roles.role import Role
 from tests.support.alert_rules import expected_alert, input_series, judge, rules_by_name, write_tests
 from tests.unit.documents.test_documents import problem
 

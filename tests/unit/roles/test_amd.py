@@ -15,7 +15,7 @@ from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
 from hpcforge.plan.admission import declared
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.rehearsal.stand_in_rules import RULES
 from hpcforge.rehearsal.stand_ins import left_out
 

@@ -16,7 +16,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from hpcforge import bundled
-from hpcforge.plan.role import Role
+from hpcforge.plan.roles.role import Role
 
 _NAME = re.compile(r"\b((?:node|gpu|slurm|hpcforge|ipmi)_[a-z_]+)\b(?!=)")
 _LABELS = re.compile(r"\b(?:by|without|on|group_left) \([^)]*\)|\{[^}]*\}")

@@ -26,8 +26,8 @@ from hpcforge.kinds.pins import Pin
 from hpcforge.kinds.timers import Timer
 from hpcforge.plan.compile import compile_desired
 from hpcforge.plan.desired import Check, Desired, DesiredRole, KeptPath, Restart, Unit
-from hpcforge.plan.localize import localize
-from hpcforge.plan.role import Role
+from hpcforge.plan.roles.localize import localize
+from hpcforge.plan.roles.role import Role
 from tests.unit.roles.goldens import texts
 
 HERE = Path(__file__).parent / "distributions"

@@ -15,7 +15,7 @@ from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.node.verbs import checked
 from hpcforge.plan.desired import Desired
-from hpcforge.plan.role import Role
+from hpcforge.plan.roles.role import Role
 from hpcforge.run.requests import wanted
 from hpcforge.secrets.secret_files import Contents
 from tests.unit.roles.goldens import BLUEPRINTS, GOLDEN, HANDED_ON, compiled, golden_texts, handed_on, shown

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import hpcforge
-from hpcforge.plan.role import Role
+from hpcforge.plan.roles.role import Role
 
 PACKAGE = Path(hpcforge.__file__).parent
 

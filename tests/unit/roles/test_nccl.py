@@ -11,7 +11,7 @@ from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.model import Cluster, FabricOf
 from hpcforge.kinds.files import File
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from tests.unit.roles.goldens import compiled
 
 

@@ -21,7 +21,7 @@ import yaml
 
 from hpcforge.cluster.load import load
 from hpcforge.kinds.files import File
-from hpcforge.plan.role import Role
+from hpcforge.plan.roles.role import Role
 from tests.unit.roles.goldens import HERE, compiled
 
 _LIMIT_S = 60

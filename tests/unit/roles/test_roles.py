@@ -17,7 +17,7 @@ from hpcforge.cluster.model import Cluster, Names, OperatingSystem, Platform, Py
 from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import Desired, DesiredRole
-from hpcforge.plan.role import Role, RoleError
+from hpcforge.plan.roles.role import Role, RoleError
 from hpcforge.plan.secrets import is_public
 
 Compiled = Callable[[Cluster], Desired]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge import bundled
-from hpcforge.plan.role import declared_secrets, load_roles
+from hpcforge.plan.roles.role import declared_secrets, load_roles
 from hpcforge.plan.secrets import Secret, SecretSpec, Use
 from hpcforge.secrets.secret_files import digests, unfit
 from hpcforge.secrets.secrets import (
@@ -147,7 +147,7 @@ _FIRST_USE = """
 import sys, time
 from pathlib import Path
 from hpcforge import bundled
-from hpcforge.plan.role import declared_secrets, load_roles
+from hpcforge.plan.roles.role import declared_secrets, load_roles
 from hpcforge.secrets.secrets import ensure_secrets, kinds_of
 KINDS = kinds_of(declared_secrets(load_roles(bundled.root() / "roles")))
 folder, name = Path(sys.argv[1]), sys.argv[2]

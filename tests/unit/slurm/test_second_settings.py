@@ -16,7 +16,7 @@ from hpcforge.blueprint.values import may_set
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Cluster
 from hpcforge.kinds.files import File
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.slurm.second_settings import (
     WEIGHTS,
     CheckedSetting,

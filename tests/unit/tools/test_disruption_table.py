@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.plan.diff import diff
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from tools import disruption_table as module
 from tools.disruption_table import (
     NOT_MEASURED,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from hpcforge.plan.role_spec import json_schema
+from hpcforge.plan.roles.spec import json_schema
 from tools.role_reference import page
 
 

@@ -14,7 +14,7 @@ import pytest
 from hpcforge.cluster import load
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from hpcforge.verify import submit
 from hpcforge.verify.head import Completed
 from hpcforge.verify.step_verdict import judge

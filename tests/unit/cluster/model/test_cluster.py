@@ -9,7 +9,7 @@ from pathlib import Path
 from hpcforge.cluster import load
 from hpcforge.kinds.files import File
 from hpcforge.plan.compile import compile_desired
-from hpcforge.plan.role import load_roles
+from hpcforge.plan.roles.role import load_roles
 from tests.support.shipped import ROOT
 
 

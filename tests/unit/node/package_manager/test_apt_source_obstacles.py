@@ -8,7 +8,9 @@ import pytest
 
 from hpcforge.node import commands, receipt
 from hpcforge.node.inspection import Conflict, Inspection
-from hpcforge.node.package_manager import apt_files, apt_obstacles, apt_simulation
+from hpcforge.node.package_manager.apt import files as apt_files
+from hpcforge.node.package_manager.apt import obstacles as apt_obstacles
+from hpcforge.node.package_manager.apt import simulation as apt_simulation
 from tests.support.apt_root import AptRoot, apt_root
 
 DEAD = "deb http://127.0.0.2:9/debian bookworm main\n"  # nothing listens on the port of `discard`

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.starter.readers.slurm_partitions import GresGpus, by_node, gpus, gres_lines, reason, with_gres_conf
+from hpcforge.starter.readers.slurm.partitions import GresGpus, by_node, gpus, gres_lines, reason, with_gres_conf
 from hpcforge.starter.readers.slurm_words import Ledger, statements
 
 NODE = "NodeName=n1 Gres="

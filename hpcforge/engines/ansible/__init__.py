@@ -1,0 +1,328 @@
+"""Ansible roles that a site already has, through ansible-runner: one play for the nodes that wait for the same role.
+
+`ansible_gather` chooses the nodes of a play, `ansible_play` writes Ansible's input, and `ansible_events` reads its
+output. This module has the threads, processes and folders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcforge.engines.ansible.play import Host, PlayRole, environment, read_role, refusal, write
+from hpcforge.engines.ansible_events import NodeEvent, PlayListener
+from hpcforge.engines.ansible_jump import JumpConnection, ends_with_us
+from hpcforge.engines.host_keys import UnreachableError, host_keys, private_folder
+from hpcforge.engines.node_output import split_lines
+from hpcforge.engines.tasks import Ansible, Event, Target, result
+
+# Which nodes an Ansible play takes: those that wait for the same role, as many as memory allows. No clock of its own.
+#
+# A play costs a process of ansible-runner and one of ansible-playbook, and a worker for each of its nodes. As many
+# plays as nodes would be 150 MiB a node; so nodes are gathered, and those that come while plays run form the next
+# one.
+GATHER_S = 0.3  # nodes that come so shortly after one another are of one play
+PLAY_MIB = 150  # of a play, without workers: see docs/performance.md
+WORKER_MIB = 25  # of a node in it: a worker, and its ssh
+_MOST_WORKERS = 32  # more at once would only queue for the cores that write to them
+_MOST_PLAYS = 2  # that are at work on many nodes; while they are, those that come gather for the next
+_LONG_S = 60.0  # a play that takes longer, as one does with a node that hangs, keeps no other from beginning
+
+
+@dataclass(frozen=True)
+class WaitingTask:
+    """A task and since when, by the monotonic clock, it waits."""
+
+    task: Ansible
+    target: Target
+    since_s: float
+
+
+@dataclass(frozen=True)
+class _PlayKey:
+    """What nodes of one play have in common. `alone`: the role is one that has to have a play for each."""
+
+    role: Path
+    timeout_s: float
+    alone: bool
+
+
+class Play:
+    """Nodes that run a role together; `left` are those of them, by name, that have not ended."""
+
+    def __init__(self, nodes: list[WaitingTask], *, alone: bool, begun_s: float) -> None:
+        self.left = {node.task.node: node for node in nodes}
+        self.alone = alone
+        self.begun_s = begun_s
+
+    @property
+    def nodes(self) -> list[WaitingTask]:
+        """Those that have not ended, in the order in which they came."""
+        return list(self.left.values())
+
+
+class Gathering:
+    """Tasks that wait, and plays at work. `memory_mib` is what all plays together may take; one node always may."""
+
+    def __init__(self, memory_mib: float) -> None:
+        self._memory_mib = memory_mib
+        self._waiting: dict[_PlayKey, list[WaitingTask]] = {}
+        self._plays: list[Play] = []
+
+    @property
+    def waits(self) -> bool:
+        """Whether any task waits."""
+        return bool(self._waiting)
+
+    def add(self, task: Ansible, target: Target, *, alone: bool, now_s: float) -> None:
+        """A node's turn for a role has come."""
+        alike = _PlayKey(task.source, task.timeout_s, alone)
+        self._waiting.setdefault(alike, []).append(WaitingTask(task, target, now_s))
+
+    def withdraw(self, task: str) -> bool:
+        """Forget a task that waits; False: it does not wait, or no longer."""
+        for alike, waiting in self._waiting.items():
+            for node in waiting:
+                if node.task.id == task:
+                    self._take(alike, [node])
+                    return True
+        return False
+
+    def begin(self, now_s: float) -> Play | None:
+        """The next play, which counts as at work from now on; None while none may begin. Who came first goes first."""
+        busy = {node for play in self._plays for node in play.left}
+        for alike, waiting in self._waiting.items():
+            if now_s - waiting[0].since_s < GATHER_S and not alike.alone:
+                continue
+            free = {node.task.node: node for node in reversed(waiting) if node.task.node not in busy}  # a node once
+            chosen = [node for node in waiting if free.get(node.task.node) is node][: self._room(alike, now_s)]
+            if chosen:
+                self._take(alike, chosen)
+                play = Play(chosen, alone=alike.alone, begun_s=now_s)
+                self._plays.append(play)
+                return play
+        return None
+
+    def over(self, play: Play) -> None:
+        """A play has ended, with all its processes."""
+        self._plays.remove(play)
+
+    def _room(self, alike: _PlayKey, now_s: float) -> int:
+        """How many nodes a play that begins now may take."""
+        recent = [play for play in self._plays if not play.alone and now_s - play.begun_s < _LONG_S]
+        if not alike.alone and len(recent) >= _MOST_PLAYS:
+            return 0
+        taken_mib = sum(PLAY_MIB + WORKER_MIB * len(play.left) for play in self._plays)
+        fit = int((self._memory_mib - taken_mib - PLAY_MIB) // WORKER_MIB)
+        return min(max(fit, 0 if self._plays else 1), 1 if alike.alone else _MOST_WORKERS)
+
+    def _take(self, alike: _PlayKey, chosen: list[WaitingTask]) -> None:
+        left = [node for node in self._waiting[alike] if node not in chosen]
+        if left:
+            self._waiting[alike] = left
+        else:
+            del self._waiting[alike]
+
+
+_MOST_MIB = 2048
+_UNKNOWN_MIB = 1024.0  # where the kernel does not say
+# Of a process of a play, since Ansible keeps all that a node answers: its own need some 250 MiB (address space).
+_PROCESS_BYTES = 1 << 30
+
+
+class Playbooks:
+    """Runs Ansible tasks in plays, each in a thread that waits for its process. `put` receives the events."""
+
+    def __init__(
+        self, work_dir: Path, put: Callable[[Event], None], artifacts: Path, via: Target | None = None
+    ) -> None:
+        self._work_dir = work_dir
+        self._artifacts = artifacts
+        self._via = via
+        self._jump = JumpConnection(via) if via else None
+        self._put = put
+        self._roles: dict[Path, PlayRole] = {}
+        self._changed = threading.Condition()  # holds what follows
+        self._gathering: Gathering | None = None
+        self._running: dict[threading.Thread, subprocess.Popen[bytes] | None] = {}
+        self._closed = False
+
+    def start(self, task: Ansible, target: Target) -> None:
+        """Begin, when it is its turn; the last event is the result, whatever happens."""
+        try:
+            host_keys(target)
+            refused = refusal(task)
+            if refused is None:
+                self._wait(task, target)
+                return
+            data = result(error=refused)
+        except UnreachableError as error:
+            data = result(error=str(error), reason=error.reason)
+        except OSError as error:
+            data = _not_started(task, error)
+        self._put(Event(task.node, task.id, "result", data))
+
+    def withdraw(self, task: str) -> bool:
+        """Cancel a task that is not in a play yet; False if it is, or is unknown."""
+        with self._changed:
+            return self._gathering is not None and self._gathering.withdraw(task)
+
+    def close(self, deadline: float) -> None:
+        """End what runs; `deadline` on the monotonic clock."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            running = dict(self._running)
+        for process in running.values():
+            if process is not None:
+                process.terminate()  # ansible-runner passes it on to ansible-playbook's process group
+        for thread, process in running.items():
+            thread.join(max(0.1, deadline - time.monotonic()))
+            if thread.is_alive() and process is not None:
+                process.kill()
+                thread.join(0.3)
+        if self._jump is not None:
+            self._jump.close()
+
+    def _wait(self, task: Ansible, target: Target) -> None:
+        if task.source not in self._roles:
+            self._roles[task.source] = read_role(task.source)
+        alone = self._roles[task.source].alone
+        with self._changed:
+            if self._gathering is None:
+                self._gathering = Gathering(_memory_mib())
+                dispatcher = threading.Thread(target=self._dispatch, args=(self._gathering,), daemon=True)
+                dispatcher.start()
+            self._put(Event(task.node, task.id, "progress", {"role": task.source.name, "detail": "waiting for a play"}))
+            self._gathering.add(task, target, alone=alone, now_s=time.monotonic())
+            self._changed.notify_all()
+
+    def _dispatch(self, gathering: Gathering) -> None:
+        """In a thread: begin plays as nodes come and others end."""
+        with self._changed:
+            while not self._closed:
+                play = gathering.begin(time.monotonic())
+                if play is None:
+                    self._changed.wait(GATHER_S / 2 if gathering.waits else None)
+                    continue
+                thread = threading.Thread(target=self._guarded, args=(play, gathering), daemon=True, name="ansible")
+                self._running[thread] = None
+                thread.start()
+
+    def _guarded(self, play: Play, gathering: Gathering) -> None:
+        role = self._roles[play.nodes[0].task.source]
+        hearing = PlayListener({node.task.node: node.task for node in play.nodes}, mends=role.mends)
+        try:
+            self._run(play, role, hearing)
+        except (OSError, ValueError) as failure:
+            error = failure  # which Python forgets at the end of this
+            self._say(play, hearing.lost(lambda task: _not_started(task, error)))
+        finally:
+            with self._changed:
+                gathering.over(play)
+                del self._running[threading.current_thread()]
+                self._changed.notify_all()
+
+    def _say(self, play: Play, events: Iterable[NodeEvent]) -> None:
+        """Pass on events of nodes; a node with a result makes room for others."""
+        for node, kind, data in events:
+            task = play.left[node].task
+            if kind == "result":
+                with self._changed:
+                    del play.left[node]
+                    self._changed.notify_all()
+            self._put(Event(node, task.id, kind, data))
+
+    def _run(self, play: Play, role: PlayRole, hearing: PlayListener) -> None:
+        # control sockets have paths of at most 108 bytes, so they live in a folder with a short one
+        with _within(self._work_dir) as folder, private_folder() as sockets:
+            hosts = self._ways(play, hearing)
+            if not hosts:
+                return
+            write(folder, hosts, role, sockets)
+            command = [sys.executable, "-P", "-m", "ansible_runner", "run", str(folder), "-p", "site.yml", "--json"]
+            with self._changed:
+                if self._closed:
+                    return
+                process = subprocess.Popen(
+                    ends_with_us(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    cwd=folder,
+                    env=environment(folder, hosts[0].task, self._artifacts),
+                    start_new_session=True,
+                )
+                self._running[threading.current_thread()] = process
+            _limit_memory(process)
+            assert process.stdout is not None
+            output = process.stdout.fileno()
+            try:
+                with process.stdout:
+                    for line in split_lines(iter(lambda: os.read(output, 65536), b"")):
+                        self._say(play, hearing.line(line))
+                rc = process.wait()
+            finally:
+                process.kill()
+                _close_connections(sockets)
+        self._say(play, hearing.over(rc))
+
+    def _ways(self, play: Play, hearing: PlayListener) -> list[Host]:
+        """How to each node of a play; those behind a jump host that cannot be reached have their results."""
+        via = self._via.address if self._via else None
+        behind = [node for node in play.nodes if via is not None and node.target.address != via]
+        proxy = None
+        if behind and self._jump is not None:
+            try:
+                proxy = self._jump.proxy_command()
+            except UnreachableError as error:
+                unreachable = result(error=str(error), reason=error.reason)
+                self._say(play, hearing.lost(lambda _: unreachable, [node.task.node for node in behind]))
+        return [Host(node.task, node.target, proxy if node in behind else None) for node in play.nodes]
+
+
+def _limit_memory(process: subprocess.Popen[bytes]) -> None:
+    """Limit the memory of a process, and of each that it starts from now on: it has yet to start Ansible."""
+    with contextlib.suppress(ProcessLookupError):  # it has ended, and says why
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (_PROCESS_BYTES, _PROCESS_BYTES))
+
+
+def _not_started(task: Ansible, error: Exception) -> dict[str, object]:
+    return result(error=f"{task.source.name}: Ansible could not be started for {task.node}: {error}")
+
+
+def _memory_mib() -> float:
+    """What all plays together may take of this host: a quarter of what it has to spare."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        spare = next(float(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return _UNKNOWN_MIB
+    return min(_MOST_MIB, spare / 4)
+
+
+@contextlib.contextmanager
+def _within(parent: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="hpcforge-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _close_connections(sockets: Path) -> None:
+    """End ssh's shared connections, which would stay for another half minute."""
+    for path in sockets.iterdir():
+        command = ["ssh", "-F", "/dev/null", "-O", "exit", "-o", f"ControlPath={path}", "node"]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=5)

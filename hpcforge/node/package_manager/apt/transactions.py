@@ -1,0 +1,311 @@
+"""Transactions of apt's: apt-get and dpkg as programs, with progress, and their words understood.
+
+One transaction installs what is not there, and one removes what is to go.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hpcforge.node import commands, disk_space
+from hpcforge.node.events import EventReporter, NodeError, readable
+from hpcforge.node.package_manager import TransactionResult
+from hpcforge.node.package_manager.apt import dpkg, service_starts
+from hpcforge.node.package_manager.apt import files as apt_files
+from hpcforge.node.package_manager.apt import simulation as apt_simulation
+
+LOCK_WAIT_S = 300  # for another apt or dpkg to end; its lock is never broken
+_PROGRESS_S = 2.0
+_KEPT_LINES = 60
+_LOCK_PAUSE_S = 2.0
+_COMMAND_LENGTH = 100  # of the holder of a lock, characters: the beginning names the program
+
+_ENVIRONMENT = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "DEBCONF_NONINTERACTIVE_SEEN": "true",
+    "APT_LISTCHANGES_FRONTEND": "none",
+    "NEEDRESTART_SUSPEND": "1",
+    "TERM": "dumb",
+}
+_OPTIONS = (
+    # It would wait without a word now and then: what decides about that is not initialised (MajorChange of apt's
+    # OpProgress, 2.6 to 3.1, with -q). So we wait, and say for whom.
+    "DPkg::Lock::Timeout=0",
+    "DPkg::Options::=--force-confold",
+    "DPkg::Options::=--force-confdef",
+    "Dpkg::Use-Pty=0",
+    "Acquire::Retries=1",
+    "Acquire::http::Timeout=30",
+    "APT::Color=0",
+    "APT::Get::AutomaticRemove=0",  # nothing goes that no plan has shown
+)
+_KINDS = (
+    # The order matters: an unsigned repository also "failed to fetch", and must never be tried until it works.
+    (
+        "signature",
+        r"NO_PUBKEY|BADSIG|EXPKEYSIG|REVKEYSIG|GPG error|is not signed|signature verification|unauthenticated",
+    ),
+    ("lock", r"Could not get lock|(?:lock was|is) locked by another process|Unable to acquire the dpkg frontend lock"),
+    ("unknown", r"Unable to locate package|has no installation candidate|Couldn't find any package"),
+    ("stale", r"404 +Not Found|Hash Sum mismatch|File has unexpected size"),
+    (
+        "network",
+        r"Failed to fetch|Could not (?:connect|resolve)|Temporary failure resolving|Connection (?:failed|timed out)",
+    ),
+)
+_HOLDER = re.compile(r"(?:held by process|by another process with pid) (\d+)")
+_INTERESTING = re.compile(r"^(?:E:|W:|dpkg: error|dpkg: unrecoverable| *subprocess )|No space left")
+_PURGE_S = 60
+_NETWORK_TRIES = 3
+_NETWORK_PAUSE_S = 5
+_CONFIGURE = "dpkg --configure -a: "
+
+
+class AptResult(NamedTuple):
+    """How a run ended; `output` are its last lines."""
+
+    rc: int
+    output: tuple[str, ...]
+
+
+def run(verb: str, arguments: Sequence[str], report: EventReporter) -> AptResult:
+    """Run apt-get VERB; where another process holds a lock, wait up to LOCK_WAIT_S for it and say who has it."""
+    options = [word for option in _OPTIONS for word in ("-o", option)]
+    return _patiently(lambda: _once(["apt-get", "-y", "-q", *options, verb, *arguments], report), report)
+
+
+def configure(report: EventReporter) -> AptResult:
+    """Run `dpkg --configure -a`."""
+    argv = ["dpkg", "--force-confold", "--force-confdef", "--configure", "-a"]
+    return _patiently(lambda: _once(argv, report, status=False), report)
+
+
+def kind(output: Sequence[str]) -> str:
+    """What sort of failure it was: signature, lock, unknown, stale, network or other."""
+    text = "\n".join(output)
+    return next((name for name, pattern in _KINDS if re.search(pattern, text)), "other")
+
+
+def essence(output: Sequence[str], lines: int = 8) -> str:
+    """The lines that say why, else the last ones."""
+    told = [line for line in dict.fromkeys(output) if _INTERESTING.search(line)]
+    return readable("\n".join((told or list(output))[-lines:]), 1500) or "it said nothing"
+
+
+def progress_text(line: str) -> str | None:
+    """A line of apt's status descriptor for people."""
+    parts = line.split(":", 3)
+    if len(parts) != 4 or parts[0] not in ("dlstatus", "pmstatus"):
+        return None
+    percent = parts[2].split(".")[0]
+    return f"{percent} % downloaded" if parts[0] == "dlstatus" else f"{percent} % installed: {parts[3]}"
+
+
+def lock_holder(line: str, proc: Path = Path("/proc")) -> str:
+    """Return a line about a lock with the holder's command and unit, where it names a process that still runs."""
+    match = _HOLDER.search(line)
+    folder = proc / (match.group(1) if match else "none")
+    try:
+        words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+        groups = (folder / "cgroup").read_text("utf-8", "replace")
+    except OSError:
+        return line
+    unit = next((part for part in reversed(groups.strip().split("/")) if part.endswith((".service", ".scope"))), "")
+    command = readable(words[:_COMMAND_LENGTH] + ("..." if len(words) > _COMMAND_LENGTH else ""))
+    return f"{line}: {command}" + (f" (unit {unit})" if unit else "")
+
+
+def _patiently(once: Callable[[], AptResult], report: EventReporter) -> AptResult:
+    deadline, reported = time.monotonic() + LOCK_WAIT_S, ""
+    while True:
+        end = once()
+        if end.rc == 0 or kind(end.output) != "lock":
+            return end
+        text = lock_holder(next(line for line in end.output if kind([line]) == "lock"))  # the first names who has it
+        if time.monotonic() > deadline:
+            return AptResult(end.rc, (*end.output, f"E: waited {LOCK_WAIT_S} s for the lock: {text}"))
+        if text != reported:
+            report.progress(None, f"waiting: {text}")
+        reported = text
+        time.sleep(_LOCK_PAUSE_S)
+
+
+def _once(argv: list[str], report: EventReporter, status: bool = True) -> AptResult:
+    lines: deque[str] = deque(maxlen=_KEPT_LINES)
+    say = _limited(report)
+
+    def step(line: str) -> None:
+        text = progress_text(line)
+        if text:
+            say(text)
+
+    reader, writer = os.pipe()
+    try:
+        if status:
+            argv = [argv[0], "-o", f"APT::Status-Fd={writer}", *argv[1:]]
+        process = commands.start(argv, subprocess.STDOUT, _ENVIRONMENT, (writer,))
+        os.close(writer)
+        writer = -1
+        assert process.stdout is not None
+        # No time limit: killing dpkg half way is worse than waiting; the operator host's patience is the limit.
+        commands.pump(process, {process.stdout.fileno(): _lines(lines.append), reader: _lines(step)}, None)
+    finally:
+        os.close(reader)
+        if writer >= 0:
+            os.close(writer)
+    return AptResult(process.returncode, tuple(lines))
+
+
+def _lines(use: Callable[[str], None]) -> Callable[[bytes], None]:
+    rest = bytearray()
+
+    def sink(data: bytes) -> None:
+        rest.extend(data)
+        *whole, last = bytes(rest).replace(b"\r", b"\n").split(b"\n")
+        rest[:] = last[-65536:]
+        for line in whole:
+            if line.strip():
+                use(readable(line, 500))
+
+    return sink
+
+
+def _limited(report: EventReporter) -> Callable[[str], None]:
+    last_s, last_text = 0.0, ""
+
+    def say(text: str) -> None:
+        nonlocal last_s, last_text
+        now = time.monotonic()
+        if text != last_text and now - last_s >= _PROGRESS_S:
+            last_s, last_text = now, text
+            report.progress(None, text)
+
+    return say
+
+
+def install(
+    names: Sequence[str], fresh_lists: bool, removes: Collection[str], report: EventReporter
+) -> TransactionResult:
+    """Install in one transaction, starting no service that does not run yet.
+
+    `removes`: what may go for it; where apt would remove anything else, nothing is done. `fresh_lists`: sources
+    changed, so read them again first. Network failures are tried again, bad signatures never.
+    """
+    with service_starts.held():
+        error = _finish_interrupted(report)
+        if error:
+            return TransactionResult(frozenset(), error)
+        return _install(list(names), fresh_lists or not _lists_there(), frozenset(removes), report)
+
+
+def purge(names: Sequence[str], report: EventReporter) -> frozenset[str]:
+    """Remove packages and their configuration; those that are gone now. NodeError where others would have to go too."""
+    known = dpkg.known(names)
+    if not known:
+        return frozenset()
+    error = _finish_interrupted(report)
+    if error:
+        raise NodeError(error)
+    plan = commands.succeed(["apt-get", "-s", "-q", "purge", "--", *known], _PURGE_S)
+    others = sorted(apt_simulation.leaving(plan) - set(known))
+    if others:
+        raise NodeError(
+            f"purging {', '.join(known)} would also remove {', '.join(others)}: nothing was purged; do it by hand"
+        )
+    end = run("purge", ["--", *known], report)
+    if end.rc != 0:
+        raise NodeError(f"apt-get purge: {essence(end.output)}")
+    return frozenset(known)
+
+
+def _install(names: list[str], refresh: bool, removes: frozenset[str], report: EventReporter) -> TransactionResult:
+    unknown: frozenset[str] = frozenset()
+    failures, refreshed, forbidden, trouble = 0, False, False, ""
+    while names:
+        if refresh:
+            trouble, refresh, refreshed = _update(report), False, True
+        goes = apt_simulation.install(names) if removes or forbidden else None
+        if goes and goes - removes:
+            return TransactionResult(unknown, _would_go(names, goes - removes))
+        disk_space.check_packages(names)
+        end = run("install", ["--no-install-recommends", *([] if goes else ["--no-remove"]), "--", *names], report)
+        if end.rc == 0:  # of what no source has, the reason may be a source that was not believed
+            return TransactionResult(unknown, trouble or None if unknown else None)
+        failure = kind(end.output)
+        lacking = apt_simulation.unknown(end.output) & set(names)
+        if apt_simulation.refused(end.output) and not forbidden:
+            forbidden = True  # once more, to name what would go
+        elif not refreshed and (failure in ("unknown", "stale") or any(apt_files.damaged())):
+            refresh = True
+        elif lacking:
+            unknown, names = unknown | lacking, [name for name in names if name not in lacking]
+        elif failure == "network" and failures < _NETWORK_TRIES - 1:
+            failures += 1
+            report.progress(None, f"cannot fetch packages, trying again ({failures}/{_NETWORK_TRIES - 1})")
+            time.sleep(_NETWORK_PAUSE_S * failures)
+        else:
+            error = f"apt-get install: {essence(end.output)}"
+            return TransactionResult(unknown, f"{error}\nand before it, {trouble}" if trouble else error)
+    return TransactionResult(unknown, trouble or None)
+
+
+def _would_go(names: Sequence[str], others: Collection[str]) -> str:
+    return (
+        f"apt would remove {', '.join(sorted(others))} to install {' '.join(names)}, which was not in the plan: "
+        "nothing was installed; plan again to see it, and apply if you agree"
+    )
+
+
+def _update(report: EventReporter) -> str:
+    """Read the package lists again; what went wrong (it may not matter), or nothing."""
+    gone = apt_files.drop_damaged()
+    if gone:
+        report.progress(None, f"package lists are damaged, fetching them again: {' '.join(gone)}")
+    for attempt in range(_NETWORK_TRIES):
+        end = run("update", [], report)
+        failure = kind(end.output)
+        if failure != "network" or attempt == _NETWORK_TRIES - 1:
+            break
+        time.sleep(_NETWORK_PAUSE_S)
+    bad = end.rc != 0 or failure in ("network", "signature")  # apt calls some failures warnings and returns 0
+    return f"apt-get update: {essence(end.output)}" if bad else ""
+
+
+def _finish_interrupted(report: EventReporter) -> str | None:
+    """Finish what an interrupted dpkg left; why that is not possible, or None.
+
+    A package whose configuration fails stops no other: apt reports it, and installs the rest.
+    """
+    if dpkg.was_interrupted():
+        report.progress(None, "dpkg was interrupted: dpkg --configure -a")
+        end = configure(report)  # also takes in what dpkg had yet to write down, whatever its exit status
+        if end.rc != 0 and kind(end.output) == "lock":
+            return _CONFIGURE + essence(end.output)
+    names = dpkg.half_unpacked()
+    return _unpack_again(names, report) if names else None
+
+
+def _unpack_again(names: Sequence[str], report: EventReporter) -> str | None:
+    """Reinstall packages whose unpacking was cut off, since nothing else makes them whole; why not, or None."""
+    what = f"apt-get install --reinstall {' '.join(names)}"
+    report.progress(None, f"dpkg was interrupted while it unpacked: {what}")
+    arguments = ["--reinstall", "--fix-broken", "--no-remove", "--no-install-recommends", "--", *names]
+    end = run("install", arguments, report)
+    if end.rc != 0:  # the archive of that version may be gone, or the lists
+        trouble = _update(report)
+        end = run("install", arguments, report)
+        if end.rc != 0:
+            return "\n".join(filter(None, [f"{what}: {essence(end.output)}", trouble]))
+    end = configure(report)
+    return None if end.rc == 0 else _CONFIGURE + essence(end.output)
+
+
+def _lists_there() -> bool:
+    return any(apt_files.LISTS.glob("*_Packages*"))

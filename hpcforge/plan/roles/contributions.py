@@ -1,0 +1,201 @@
+"""What roles contribute to other roles: items of a kind that the receiving role declares by `accepts`. Pure.
+
+A role that runs a service contributes, for example, the ports to open or lines of `slurm.conf`; the firewall's and
+Slurm's templates find them as `contributions.KIND`. So neither role has to know the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, cast
+
+from hpcforge.blueprint.diagnostics import did_you_mean, quote
+from hpcforge.cluster.model import Node
+from hpcforge.plan.roles.render import Template
+from hpcforge.plan.roles.role import Role
+from hpcforge.plan.roles.spec import AcceptSpec, ContributionSpec, RestartSpec
+
+# What templates get by kind: for `scope: cluster` a list of items, for `scope: node` such a list by node.
+Contributions = Mapping[str, object]
+Item = Mapping[str, Any]  # the fields of a kind, typed, with `role`, `nodes` and perhaps `text`: what templates get
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of contributions, and the role that accepts it. `known`: the values that `unique` may have, None: any."""
+
+    name: str
+    role: Role
+    spec: AcceptSpec
+    known: tuple[str, ...] | None = None
+
+    def check(self, role: Role, loc: tuple[str | int, ...], contribution: ContributionSpec) -> None:
+        """Raise `RoleError` where a contribution does not have the fields of this kind."""
+        for name in contribution.fields:
+            if name not in self.spec.fields:
+                hint = did_you_mean(name, self.spec.fields) or f"there are: {', '.join(self.spec.fields)}"
+                raise role.wrong(f"{self.name} has no field {quote(name)}", (*loc, name), hint)
+        for name, variable in self.spec.fields.items():
+            if variable.required and name not in contribution.fields:
+                raise role.wrong(f"{self.name}: {name} is missing", loc, variable.description)
+        if self.spec.text != (contribution.source is not None):
+            hint = "its `source` names a file of the role" if self.spec.text else "remove `source`"
+            raise role.wrong(f"{self.name} has {'a' if self.spec.text else 'no'} text", loc, hint)
+
+    def item(self, contribution: ContributionSpec, render: Callable[[Template], str]) -> Item:
+        """The fields of a contribution, rendered and typed. Raises ValueError for one that has another type."""
+        found: dict[str, object] = {}
+        for name, variable in self.spec.fields.items():
+            text = contribution.fields.get(name)
+            try:
+                found[name] = variable.given(variable.usual if text is None else variable.typed(render(text)))
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
+        self._check_known(found)
+        return found
+
+    def _check_known(self, item: Item) -> None:
+        name = self.spec.unique[0] if self.spec.unique else ""
+        if self.known is not None and str(item[name]).lower() not in self._folded:
+            hint = did_you_mean(str(item[name]), self.known)
+            raise ValueError(f"{name}: there is no {quote(str(item[name]))}" + (f"; {hint}" if hint else ""))
+
+    @cached_property
+    def _folded(self) -> frozenset[str]:
+        return frozenset(map(str.lower, self.known or ()))
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """An item, where it comes from, and the nodes where that role runs."""
+
+    role: Role
+    loc: tuple[str | int, ...]
+    item: Item
+    nodes: tuple[Node, ...]
+
+
+def kinds_of(roles: Iterable[Role], known: Callable[[Role, AcceptSpec], tuple[str, ...] | None]) -> dict[str, Kind]:
+    """The kinds that roles accept, by name. Raises `RoleError` where two roles accept the same, and for an item of a
+    kind that no role accepts, or with other fields than it has."""
+    roles, kinds = tuple(roles), dict[str, Kind]()
+    for role in roles:
+        for name, spec in role.spec.accepts.items():
+            if name in kinds:
+                message = f"accepts.{name}: role {kinds[name].role.name} accepts it, too"
+                raise role.wrong(message, ("accepts", name), "contribute to that role, or choose another name")
+            kinds[name] = Kind(name, role, spec, known(role, spec))
+    for role in roles:
+        for name, contributions in role.spec.contributes.items():
+            if name not in kinds:
+                hint = did_you_mean(name, kinds) or f"there are: {', '.join(kinds)}"
+                raise role.wrong(f"no role accepts {quote(name)}", ("contributes", name), hint)
+            for place, contribution in enumerate(contributions):
+                kinds[name].check(role, ("contributes", name, place), contribution)
+    return kinds
+
+
+def merged(kind: Kind, contributions: Iterable[Contribution]) -> tuple[Item, ...]:
+    """The items of a kind; those that agree in the `unique` fields become one. Raises `RoleError` for a conflict."""
+    found: dict[object, tuple[Contribution, Item]] = {}
+    for contribution in contributions:
+        item: Item = {**contribution.item, "role": contribution.role.name, "nodes": contribution.nodes}
+        unique = tuple(contribution.item[name] for name in kind.spec.unique) or (contribution.role.name, len(found))
+        first, before = found.get(unique, (contribution, None))
+        found[unique] = (first, item if before is None else _merged(kind, first, before, contribution))
+    return tuple(item for _, item in found.values())
+
+
+def contributed_names(items: object, unique: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of all items of a kind: their unique fields, joined by `/`."""
+    lists = items.values() if isinstance(items, Mapping) else [items]
+    every = (item for several in lists for item in cast("Sequence[Item]", several))
+    return tuple(dict.fromkeys("/".join(str(item[field]) for field in unique) for item in every))
+
+
+def _merged(kind: Kind, first: Contribution, before: Item, other: Contribution) -> Item:
+    joined = kind.spec.joined if kind.spec.joined and all(_is_list(kind, one.item) for one in (first, other)) else None
+    for name in kind.spec.fields:
+        if name != joined and other.item[name] != before[name]:
+            what = ", ".join(str(other.item[field]) for field in kind.spec.unique)
+            message = f"{kind.name}: {what} has {name} {other.item[name]}, and {before[name]} in role {first.role.name}"
+            raise other.role.wrong(message, other.loc)
+    more = {}
+    if joined:
+        words = dict.fromkeys((*before[joined].split(","), *other.item[joined].split(",")))
+        more = {joined: ",".join(words)}
+    return {**before, **more, "nodes": tuple(dict.fromkeys((*before["nodes"], *other.nodes)))}
+
+
+def _is_list(kind: Kind, item: Item) -> bool:
+    return kind.spec.joined_if is None or bool(item[kind.spec.joined_if])
+
+
+# The order of roles, and checks across all roles.
+
+
+Needs = Mapping[str, tuple[str, ...]]  # role -> what it needs, in the words of role.yaml
+
+
+def all_needs(roles: Sequence[Role]) -> Needs:
+    """What each role says that it needs, and on its node every role that restarts one of its units.
+
+    One with artifacts needs what serves them. Raises `RoleError` where nothing does, or a role restarts a unit that no
+    other role has.
+    """
+    depot = the_depot(roles)
+    found = {role.name: role.spec.needs for role in roles}
+    for role in roles:
+        if role.spec.artifacts and depot is None:
+            raise role.wrong("has artifacts, but no role offers a service with `serves_artifacts`", ("artifacts",))
+        if role.spec.artifacts and depot is not None:
+            found[role.name] = tuple(dict.fromkeys((*found[role.name], f"{depot.name}@cluster")))
+        for restart in role.spec.restarts:
+            owners = [owner for owner in roles if owner is not role and _owns(owner, restart, role)]
+            if not owners and "{{" not in restart.name:
+                raise role.wrong(f"restarts {restart.name!r}, but no other role has such a unit", ("restarts",))
+            for owner in owners:
+                found[owner.name] = tuple(dict.fromkeys((*found[owner.name], role.name)))
+    return found
+
+
+def in_order(roles: Sequence[Role], needs: Needs) -> list[Role]:
+    """The roles, each after what it needs. Raises `RoleError` where that cannot be."""
+    by_name = {role.name: role for role in roles}
+    graph = {name: sorted(need.partition("@")[0] for need in needs[name]) for name in by_name}
+    for name, needed in graph.items():
+        for need in needed:
+            if need not in by_name:
+                raise by_name[name].wrong(
+                    f"needs {need!r}, but there is no such role", ("needs",), did_you_mean(need, by_name)
+                )
+    try:
+        return [by_name[name] for name in TopologicalSorter(graph).static_order()]
+    except CycleError as error:
+        raise by_name[error.args[1][0]].wrong(f"needs itself: {' -> '.join(error.args[1])}", ("needs",)) from error
+
+
+def the_scheduler(roles: Sequence[Role]) -> str | None:
+    """The role that brings Slurm's controller. Raises `RoleError` where two do."""
+    found = [role for role in roles if role.spec.scheduler]
+    if len(found) > 1:
+        raise found[1].wrong(f"provides the scheduler, as does {found[0].name}", ("scheduler",))
+    return found[0].name if found else None
+
+
+def the_depot(roles: Sequence[Role]) -> Role | None:
+    """The role that serves artifacts. Raises `RoleError` where two do."""
+    found = [role for role in roles if any(offer.serves_artifacts for offer in role.spec.services.values())]
+    if len(found) > 1:
+        raise found[1].wrong(f"serves artifacts, as does {found[0].name}", ("services",))
+    return found[0] if found else None
+
+
+def _owns(owner: Role, restart: RestartSpec, role: Role) -> bool:
+    """Return whether a role has the unit; one whose name varies is of a role that contributes to the one restarting."""
+    if "{{" in restart.name:
+        return not role.spec.accepts.keys().isdisjoint(owner.spec.contributes)
+    return restart.name in {unit.name for unit in owner.spec.units}

@@ -1,0 +1,351 @@
+"""Jinja with the few things templates need beyond it, strict about names it does not know.
+
+Expressions and templates come from roles, the shipped ones or a site's own; `hpcforge.plan.roles.sandbox` holds them to plain
+data and to bounds. A blueprint's values are only ever what they are evaluated *over*, so a value that looks like a
+template stays text.
+
+A template may name a secret, `{{ secret('NAME') }}`. What comes of it is the text without its value, and the place
+where that belongs. While it is rendered a mark stands there, of a character that the rendered text does not have
+otherwise: so no value can pass for one. It is rendered without marks, too: where the two differ in more than these, a
+filter has looked at them.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any, NoReturn
+
+import jinja2
+from jinja2 import (
+    StrictUndefined,
+    TemplateError,
+    TemplateRuntimeError,
+    TemplateSyntaxError,
+    UndefinedError,
+    nodes,
+)
+from jinja2.environment import TemplateExpression
+from jinja2.exceptions import SecurityError
+from jinja2.parser import Parser
+from jinja2.utils import missing
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import core_schema
+
+from hpcforge.blueprint.diagnostics import did_you_mean
+from hpcforge.blueprint.hostlist import fold
+from hpcforge.blueprint.values import refusal
+from hpcforge.cluster.model import Node
+from hpcforge.plan.roles import sandbox
+
+# Names and addresses folded side by side, as Slurm's `NodeName=w[01-03] NodeAddr=10.77.0.[11-13]` pairs them.
+_LAST_NUMBER = re.compile(r"(.*[^0-9]|)([0-9]+)")
+
+
+def address_runs(nodes: Iterable[Node]) -> list[tuple[str, str]]:
+    """Return pairs of hostlists of names and addresses; both of a pair count up by one, so Slurm reads them alike."""
+    runs: list[list[Node]] = []
+    for node in nodes:
+        if runs and _next(runs[-1][-1].name) == node.name and _next(runs[-1][-1].address) == node.address:
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+    return [(fold(node.name for node in run), fold(node.address for node in run)) for run in runs]
+
+
+def _next(text: str) -> str | None:
+    """The text with its last number one higher, padded alike: w09 -> w10; None where it does not end in one."""
+    match = _LAST_NUMBER.fullmatch(text)
+    return f"{match[1]}{int(match[2]) + 1:0{len(match[2])}}" if match else None
+
+
+Context = dict[str, Any]  # what a text may name
+
+
+def _fold_names(names: Iterable[str]) -> str:
+    return fold(tuple(names))
+
+
+_OWN_TYPE = re.compile(r"'hpcforge\.(?:\w+\.)*(\w+) object'")  # Cluster, whatever its module
+
+
+class _UnknownNameError(UndefinedError):
+    """A name that there is not; `hint` says what there is."""
+
+    def __init__(self, of: object, name: object, message: str) -> None:
+        super().__init__(_OWN_TYPE.sub(r"\1", message))
+        self.hint = _known(of, name)
+
+
+def _known(of: object, name: object) -> str | None:
+    if of is missing:
+        return "a role can use `cluster`, `node`, `vars` and, with `for_each`, `item`"
+    known = (
+        [str(key) for key in of] if isinstance(of, Mapping) else [name for name in dir(of) if not name.startswith("_")]
+    )
+    return did_you_mean(str(name), known) or f"there are: {', '.join(known)}"
+
+
+class _Undefined(StrictUndefined):
+    """An undefined name; its error lists the defined names."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: object = missing,
+        name: str | None = None,
+        exc: type[TemplateRuntimeError] = UndefinedError,
+    ) -> None:
+        told: Any = partial(_UnknownNameError, obj, name) if exc is UndefinedError and not hint else exc
+        super().__init__(hint, obj, name, told)
+
+
+def hint_of(error: Exception) -> str | None:
+    """What to do about an error of `render` or `evaluate`, where that is known."""
+    return getattr(error, "hint", None)
+
+
+def forbidden(error: Exception) -> bool:
+    """Whether an error of `render` or `evaluate` is about what no role may do, whatever the cluster."""
+    return isinstance(error, SecurityError | TemplateSyntaxError | sandbox.TooMuchError)
+
+
+def line_of(error: Exception) -> int | None:
+    """The line of a template in which an error of `render` came up."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
+
+
+_FILTERS = {"fold": _fold_names, "address_runs": address_runs}
+_ENVIRONMENT = sandbox.environment(_FILTERS, undefined=_Undefined)
+TESTED: dict[str, object] = {"tested": True}  # context of validation for texts that tests of hpcforge have parsed
+_MARKS = "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007"  # for private use: one that the text does not have is taken
+_AS_IT_IS = "a secret cannot be changed: write {{ secret('NAME') }}, without filters, joins or comparisons"
+
+
+class Jinja(str):
+    """Text of a role in Jinja's language, known to be right in it where it was read as a part of role.yaml."""
+
+    __slots__ = ()
+
+    def tree(self) -> nodes.Template:
+        """Its syntax tree. Raises `jinja2.TemplateSyntaxError`."""
+        raise NotImplementedError
+
+    def has_syntax(self) -> bool:
+        """Whether there is anything in it that could be wrong."""
+        return True
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Text that has a syntax tree."""
+        return core_schema.with_info_after_validator_function(cls._parsed, core_schema.str_schema())
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: core_schema.CoreSchema, handler: Any) -> dict[str, Any]:
+        """Say which of the two it is."""
+        return {**handler(schema), "format": cls.__name__.lower()}
+
+    @classmethod
+    def _parsed(cls, text: str, info: core_schema.ValidationInfo) -> Jinja:
+        made = cls(text)
+        try:
+            if info.context is not TESTED and made.has_syntax():
+                made.tree()
+        except TemplateSyntaxError as error:
+            raise refusal(f"{cls.__name__.lower()}: {error.message}") from None
+        return made
+
+
+class Expression(Jinja):
+    """A Jinja expression over `cluster`, `node`, the role's `vars` and, under `for_each`, `item`."""
+
+    __slots__ = ()
+
+    def tree(self) -> nodes.Template:
+        """As `Jinja.tree`: a template with nothing else in it."""
+        return _tree_of_expression(str(self))
+
+
+class Template(Jinja):
+    """Text in which `{{ expression }}` and `{% statement %}` stand."""
+
+    __slots__ = ()
+
+    def tree(self) -> nodes.Template:
+        """As `Jinja.tree`. A template that another would be read for is refused: there is nowhere to read it from."""
+        return _tree_of_template(str(self))
+
+    def has_syntax(self) -> bool:
+        """Whether anything stands in it: most paths and names are plain."""
+        return "{" in self
+
+
+@lru_cache(maxsize=4096)
+def _tree_of_expression(source: str) -> nodes.Template:
+    with _syntax(source):
+        parser = Parser(_ENVIRONMENT, source, state="variable")  # as Environment.compile_expression begins
+        expression = parser.parse_expression()
+        if not parser.stream.eos:
+            raise TemplateSyntaxError("chunk after expression", parser.stream.current.lineno)
+        tree = sandbox.metered(nodes.Template([nodes.Output([expression])], lineno=1))
+        return tree.set_environment(_ENVIRONMENT)  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=4096)
+def _tree_of_template(source: str) -> nodes.Template:
+    with _syntax(source):
+        return sandbox.metered(_ENVIRONMENT.parse(source))
+
+
+@contextmanager
+def _syntax(source: str) -> Iterator[None]:
+    """Refuse text that is too long, or too deep for Jinja or Python to read, as what is no Jinja at all."""
+    if len(source) > sandbox.MAX_SOURCE:
+        raise TemplateSyntaxError(f"the template is larger than {sandbox.MAX_SOURCE >> 10} KiB", 1)
+    try:
+        with sandbox.counted(0):  # Jinja works out what is constant
+            yield
+    except TemplateError:
+        raise
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError, AssertionError) as error:
+        raise TemplateSyntaxError(
+            f"the template is nested too deep or is too large: {type(error).__name__}", 1
+        ) from error
+
+
+@lru_cache(maxsize=4096)
+def _template(source: str) -> jinja2.Template:
+    tree = _tree_of_template(str(source))  # kept by plain text
+    with _syntax(source):
+        return _ENVIRONMENT.from_string(tree)
+
+
+@lru_cache(maxsize=4096)
+def _expression(source: str) -> TemplateExpression:
+    """As Environment.compile_expression does it, of the tree that is there already."""
+    output = _tree_of_expression(str(source)).body[0]
+    assert isinstance(output, nodes.Output)
+    with _syntax(source):
+        return _compiled(output.nodes[0])
+
+
+def _compiled(tree: nodes.Expr) -> TemplateExpression:
+    body = [nodes.Assign(nodes.Name("result", "store"), tree, lineno=1)]
+    return TemplateExpression(_ENVIRONMENT.from_string(nodes.Template(body, lineno=1)), undefined_to_none=False)
+
+
+def render(source: str, context: Context) -> str:
+    """Render a template. Raises `jinja2.TemplateError` for a name it does not know, and what is out of bounds."""
+    return _rendered(_template(source), context) if "{" in source else source
+
+
+def _rendered(template: jinja2.Template, context: Context) -> str:
+    try:
+        with sandbox.Rendering():
+            try:
+                return sandbox.joined(template.root_render_func(template.new_context(context)), sandbox.MAX_TEXT)
+            except Exception:  # as Template.render ends
+                template.environment.handle_exception()
+    except _ENDS as error:
+        raise _as_role_error(error) from error
+
+
+def evaluate(source: str, context: Context) -> Any:
+    """Evaluate an expression. Raises as `render`."""
+    return True if source == "true" else _evaluated(_expression(source), context)
+
+
+def evaluate_tree(tree: nodes.Expr, context: Context) -> object:
+    """Evaluate a part of a text, by its syntax tree. Raises as `render`."""
+    return _evaluated(_compiled(tree), context)
+
+
+def attribute(of: object, name: str) -> object:
+    """Return an attribute as a template gets it; a `jinja2.Undefined` where it may not have it."""
+    with sandbox.Rendering():
+        return _ENVIRONMENT.getattr(of, name)
+
+
+def _evaluated(expression: TemplateExpression, context: Context) -> Any:
+    try:
+        with sandbox.Rendering():
+            found = expression(**context)
+            if isinstance(found, StrictUndefined):
+                str(found)  # raises what is wrong with it
+            return list(found) if isinstance(found, Iterator) else found
+    except _ENDS as error:
+        raise _as_role_error(error) from error
+
+
+_ENDS = (ArithmeticError, AttributeError, LookupError, RecursionError, MemoryError)  # errors of what a role writes
+
+
+def _as_role_error(error: Exception) -> TemplateRuntimeError:
+    raised = TemplateRuntimeError(f"{type(error).__name__}: {error}")
+    return raised.with_traceback(error.__traceback__)
+
+
+class _Mark:
+    """Stands for a secret while a template is rendered: it can be put, and nothing else."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TemplateRuntimeError(_AS_IT_IS)
+
+    __str__ = __repr__ = __len__ = __bool__ = __iter__ = __eq__ = __hash__ = __getitem__ = __contains__ = _refuse
+    __add__ = __radd__ = __mod__ = __rmod__ = __mul__ = __lt__ = __gt__ = __le__ = __ge__ = __format__ = _refuse
+
+
+def _put(value: Any) -> Any:
+    return value._text if isinstance(value, _Mark) else sandbox.shown(value)
+
+
+_WITH_SECRETS = sandbox.environment(_FILTERS, undefined=_Undefined, finalize=_put)
+
+
+@lru_cache(maxsize=256)
+def _template_with_secrets(source: str) -> jinja2.Template:
+    with _syntax(source):
+        return _WITH_SECRETS.from_string(sandbox.metered(_WITH_SECRETS.parse(str(source))))
+
+
+def render_filled(
+    source: str, context: Context, check: Callable[[str], None]
+) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """A rendered text without the values of secrets, and where they belong: offsets in characters, and names.
+
+    `check` is called with each name, and raises what is wrong with it. Raises `jinja2.TemplateError`.
+    """
+    if "secret" not in source:
+        return render(source, context), ()
+
+    def with_marks(character: str) -> str:
+        def secret(name: str) -> _Mark:
+            check(name)
+            return _Mark(f"{character}{name}{character}" if character else "")
+
+        return _rendered(_template_with_secrets(source), {**context, "secret": secret})
+
+    without = with_marks("")
+    mark = next((mark for mark in _MARKS if mark not in without), None)
+    if mark is None:
+        raise TemplateRuntimeError("the text uses every character that could mark a secret")
+    parts = with_marks(mark).split(mark)
+    texts, names = parts[0::2], parts[1::2]
+    if len(texts) != len(names) + 1 or "".join(texts) != without:
+        raise TemplateRuntimeError(_AS_IT_IS)
+    for name in names:
+        check(name)  # a filter over a block may have made another of it
+    fills, at = [], 0
+    for text, name in zip(texts, names, strict=False):
+        at += len(text)
+        fills.append((at, name))
+    return without, tuple(fills)
