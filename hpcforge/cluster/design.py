@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter
 
-from hpcforge.cluster.loaded import Loaded
+from hpcforge.cluster.load.loaded import Loaded
 from hpcforge.design.fabric.design import FabricDesign
 from hpcforge.design.fabric.summary import bom, fabric_design
 from hpcforge.design.facility import design_of_room

@@ -8,7 +8,7 @@ from hpcforge import bundled
 from hpcforge.blueprint.public_keys import is_path
 from hpcforge.blueprint.role_declarations import ROLES
 from hpcforge.blueprint.untrusted_files import having
-from hpcforge.cluster.loaded import Loaded
+from hpcforge.cluster.load.loaded import Loaded
 
 
 def inputs(loaded: Loaded) -> tuple[Path, ...]:

@@ -9,11 +9,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcforge.node import amdgpu, commands
+from hpcforge.node import commands
 from hpcforge.node.events import NodeError
+from hpcforge.node.gpus import amdgpu
 
 if TYPE_CHECKING:
-    from hpcforge.node import answer_types, nvml
+    from hpcforge.node import answer_types
+    from hpcforge.node.gpus import nvml
 
 _PCI = Path("/sys/bus/pci/devices")
 _LINKER_CACHE = Path("/etc/ld.so.cache")
@@ -67,7 +69,7 @@ def ask_driver(cache: Path = _LINKER_CACHE) -> nvml.Reading | None:
         known = False
     if not known:
         return None
-    from hpcforge.node import nvml  # noqa: PLC0415 - compiled on the node each time, and not needed on most
+    from hpcforge.node.gpus import nvml  # noqa: PLC0415 - compiled on the node each time, and not needed on most
 
     return nvml.begin()
 
@@ -76,7 +78,7 @@ def driver_says(asked: nvml.Reading | None) -> answer_types.Nvml | None:
     """What the driver says, once it has said all, or its time is up."""
     if asked is None:
         return None
-    from hpcforge.node import nvml  # noqa: PLC0415 - it was asked by it
+    from hpcforge.node.gpus import nvml  # noqa: PLC0415 - it was asked by it
 
     return nvml.end(asked, sorted(_nvidia_devices(_PCI)))
 

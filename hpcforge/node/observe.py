@@ -10,20 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcforge.kinds import TABLE, ResourceKind
-from hpcforge.node import (
-    amdgpu,
-    checks,
-    facts,
-    files,
-    lock,
-    obstacles,
-    ownership,
-    package_manager,
-    receipt,
-    units,
-    user_ids,
-)
+from hpcforge.node import checks, facts, files, lock, obstacles, ownership, package_manager, receipt, units, user_ids
 from hpcforge.node.events import EventReporter, Json, NodeError, explain
+from hpcforge.node.gpus import amdgpu
 from hpcforge.node.inspection import Inspection
 from hpcforge.node.kinds import handler, resources
 from hpcforge.node.receipt import Receipt

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 
 from hpcforge.cluster.model import Cluster
-from hpcforge.run import port_probe
+from hpcforge.programs import port_probe
 from hpcforge.slurm.down_nodes import COMPLETING, COMPLETING_COMMAND
 
 SLURMD_PORTS = "slurmd_ports"  # the name under which the controller is asked which slurmds it can connect to

@@ -32,13 +32,13 @@ from hpcforge.isolation.state import (
 )
 from hpcforge.isolation.step import begin, step
 from hpcforge.isolation.wiring import NodeWiring, wiring
+from hpcforge.programs.rank_ports import RANGE
 from hpcforge.verify.attribution import TIMED_OUT, Blame, blamed, text_of
 from hpcforge.verify.head import Completed, Head
 from hpcforge.verify.job_end_reason import end_of
 from hpcforge.verify.jobs import HeldAllocation
 from hpcforge.verify.launches import run_step
 from hpcforge.verify.measurements import Measurement, headline, numbers
-from hpcforge.verify.ports import RANGE
 from hpcforge.verify.process_verdict import judge_tasks
 from hpcforge.verify.step_output import Transcript, read
 from hpcforge.verify.step_verdict import unheard

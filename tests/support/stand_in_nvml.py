@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from hpcforge.node import nvml
+from hpcforge.node.gpus import nvml
 
 _FOLDER = Path(__file__).parent / "nvml"
 ANSWERS: dict[str, Any] = yaml.safe_load((_FOLDER / "answers.yaml").read_text())

@@ -10,7 +10,7 @@ from pathlib import Path
 from hpcforge.blueprint.edit import edited, with_values
 from hpcforge.blueprint.membership import Edits
 from hpcforge.cluster.load import load
-from hpcforge.cluster.loaded import Loaded
+from hpcforge.cluster.load.loaded import Loaded
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.errors import UsageError
 

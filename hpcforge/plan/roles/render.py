@@ -1,8 +1,8 @@
 """Jinja with the few things templates need beyond it, strict about names it does not know.
 
-Expressions and templates come from roles, the shipped ones or a site's own; `hpcforge.plan.roles.sandbox` holds them to plain
-data and to bounds. A blueprint's values are only ever what they are evaluated *over*, so a value that looks like a
-template stays text.
+Expressions and templates come from roles, the shipped ones or a site's own; `hpcforge.plan.roles.sandbox` holds them
+to plain data and to bounds. A blueprint's values are only ever what they are evaluated *over*, so a value that looks
+like a template stays text.
 
 A template may name a secret, `{{ secret('NAME') }}`. What comes of it is the text without its value, and the place
 where that belongs. While it is rendered a mark stands there, of a character that the rendered text does not have

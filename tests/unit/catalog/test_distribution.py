@@ -82,7 +82,7 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str, message: str) -> None:
 def chosen(monkeypatch: pytest.MonkeyPatch, distributions: Distributions, name: str) -> Loaded:
     """The rehearsal with a distribution of this folder."""
     catalog = dataclasses.replace(load_catalog(), distributions=distributions)
-    monkeypatch.setattr(importlib.import_module("hpcforge.cluster.loaded"), "load_catalog", lambda: catalog)
+    monkeypatch.setattr(importlib.import_module("hpcforge.cluster.load.loaded"), "load_catalog", lambda: catalog)
     text = REHEARSAL.read_text().replace('{name: debian, release: "12"}', f'{{name: {name}, release: "1"}}')
     return load(REHEARSAL, instead={REHEARSAL: text})
 

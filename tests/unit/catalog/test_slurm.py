@@ -148,7 +148,11 @@ def test_nothing_is_refused_for_a_release_that_the_catalog_does_not_know(monkeyp
     path = ROOT / "blueprints" / "rehearsal.yaml"
     text = path.read_text().replace("\nslurm:\n", "\nslurm:\n  settings: {KillWiat: 31}\n")
     known = {"99.05": CATALOG.slurm["22.05"]}
-    monkeypatch.setattr(sys.modules["hpcforge.cluster.loaded"], "load_catalog", lambda: replace(CATALOG, slurm=known))
+    monkeypatch.setattr(
+        sys.modules["hpcforge.cluster.load.loaded"],
+        "load_catalog",
+        lambda: replace(CATALOG, slurm=known),
+    )
     [said] = [
         diagnostic for diagnostic in load(path, instead={path: text}).diagnostics if "settings" in diagnostic.message
     ]

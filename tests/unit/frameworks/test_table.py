@@ -157,7 +157,7 @@ def test_a_second_pytorch_is_beside_the_first(tmp_path: Path, monkeypatch: pytes
     catalog = load_catalog()
     older = catalog.pytorch[0].model_copy(update={"version": "2.12.1"})
     monkeypatch.setattr(
-        sys.modules["hpcforge.cluster.loaded"],
+        sys.modules["hpcforge.cluster.load.loaded"],
         "load_catalog",
         lambda: replace(catalog, pytorch=(*catalog.pytorch, older)),
     )

@@ -63,7 +63,7 @@ def test_the_newest_and_how_many_before(folder):
 def test_an_answer_stays_within_a_line(folder, monkeypatch):
     for number in range(9):
         write(folder, number)
-    monkeypatch.setattr(head_records, "_READ_LIMIT", 30)
+    monkeypatch.setattr(lease, "_READ_LIMIT", 30)
     found = ask(folder, do="read", last=9)
     assert (numbers(found), found["before"]) == ([7, 8], 7)
 

@@ -11,7 +11,7 @@ import yaml
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
-from hpcforge.node import nvml
+from hpcforge.node.gpus import nvml
 from hpcforge.plan.admission import DeclaredWorker, Shortfall, declared, drains, gpu_shortfalls, shortfalls
 from hpcforge.plan.gpus import remarks
 from tests.support.stand_in_nvml import ANSWERS, build, hung

@@ -13,7 +13,7 @@ import pytest
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
 from hpcforge.cluster.mig import MigInstance, placed
-from hpcforge.node import nvml
+from hpcforge.node.gpus import nvml
 from hpcforge.plan.admission import declared, gpu_shortfalls, shortfalls
 from tests.support.shipped import ROOT
 from tests.support.stand_in_nvml import build

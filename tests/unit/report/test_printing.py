@@ -44,7 +44,7 @@ def test_nothing_else_writes_to_the_terminal() -> None:
     found = {}
     for path in ROOT.rglob("*.py"):
         name = str(path.relative_to(ROOT))
-        on_nodes = name.startswith("node/") or name in ("verify/ports.py", "run/port_probe.py")
+        on_nodes = name.startswith("node/") or name in ("programs/rank_ports.py", "programs/port_probe.py")
         if not on_nodes:  # these speak to the engine
             found[name] = set(other_ways(path))
     assert found.pop(*PRINTS) == {"sys.stdout", "sys.stderr"}

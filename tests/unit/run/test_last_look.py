@@ -10,7 +10,7 @@ import pytest
 
 from hpcforge.cluster.model import GpuModel
 from hpcforge.engines.tasks import NodeProgram, Task, result
-from hpcforge.node import nvml
+from hpcforge.node.gpus import nvml
 from hpcforge.plan.admission import DeclaredWorker
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Change, Plan

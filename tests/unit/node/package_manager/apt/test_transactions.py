@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpcforge.node.package_manager.apt import transactions as transactions
+from hpcforge.node.package_manager.apt import transactions
 
 RECORDED = {
     "unknown": [

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import threading
 
-from hpcforge.run.port_probe import unanswered
+from hpcforge.programs.port_probe import unanswered
 from hpcforge.run.worker_ports import failures, probe
 
 

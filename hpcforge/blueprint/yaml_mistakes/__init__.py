@@ -11,9 +11,7 @@ import re
 
 import yaml
 
-from hpcforge.blueprint import line_mistakes as lines
 from hpcforge.blueprint.diagnostics import Mark, SourceFile, quote
-from hpcforge.blueprint.line_mistakes import open_quote
 from hpcforge.blueprint.yaml_errors import (
     CLOSES,
     Refusal,
@@ -25,6 +23,8 @@ from hpcforge.blueprint.yaml_errors import (
     quoted,
     value_at,
 )
+from hpcforge.blueprint.yaml_mistakes import lines as lines
+from hpcforge.blueprint.yaml_mistakes.lines import open_quote
 
 # Mistakes within braces and brackets: quotes, commas and closing brackets that are not there.
 _HOSTLIST = re.compile(r"(?:[A-Za-z0-9_.-]|,(?=[A-Za-z0-9\[])|\[[0-9,-]*+\])*+")

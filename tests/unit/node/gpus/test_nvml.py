@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hpcforge.node import answer_types, facts, nvml
+from hpcforge.node import answer_types, facts
+from hpcforge.node.gpus import nvml
 from hpcforge.typed_json import fits
 from tests.support.stand_in_nvml import ANSWERS, build, hung
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.verify import ports
+from hpcforge.programs import rank_ports as ports
 from hpcforge.verify.submit import PORTS
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")

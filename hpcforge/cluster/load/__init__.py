@@ -23,8 +23,8 @@ from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.cluster import check_table
 from hpcforge.cluster.checks.files import RELATIVE, is_there
 from hpcforge.cluster.checks.storage import storage_breaches
-from hpcforge.cluster.loaded import Loaded, catalog_of, diagnostic, resolved
-from hpcforge.cluster.remaining_errors import MAX_JUDGED, design_errors, valid_parts
+from hpcforge.cluster.load.loaded import Loaded, catalog_of, diagnostic, resolved
+from hpcforge.cluster.load.remaining_errors import MAX_JUDGED, design_errors, valid_parts
 
 _NOTHING: Mapping[Path, str] = MappingProxyType({})
 

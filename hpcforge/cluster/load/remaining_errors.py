@@ -15,7 +15,7 @@ from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.schema_hints import aliases
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.catalog import Catalog
-from hpcforge.cluster.loaded import diagnostic
+from hpcforge.cluster.load.loaded import diagnostic
 from hpcforge.design.fabric.fabrics import fabrics
 from hpcforge.design.fabric.placement import lay, mounts
 from hpcforge.design.facility.design_of_room import facility

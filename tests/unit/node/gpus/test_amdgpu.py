@@ -16,7 +16,8 @@ import pytest
 
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster.model import GpuModel
-from hpcforge.node import amdgpu, answer_types
+from hpcforge.node import answer_types
+from hpcforge.node.gpus import amdgpu
 from hpcforge.plan.admission import DeclaredWorker, shortfalls
 from hpcforge.plan.gpus import remarks
 from hpcforge.report.status_text import gpus_table

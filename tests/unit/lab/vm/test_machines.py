@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.lab.vm.console import gave_up, has_begun
+from hpcforge.lab.vm.machines import gave_up, has_begun
 
 BOOTS = """\
 [    0.000000] Linux version 6.1.0-40-cloud-amd64
