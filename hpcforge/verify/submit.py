@@ -10,11 +10,11 @@ test's program itself, in it and brings standard output back. All of it is pure:
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate
-from pathlib import Path
 
 from hpcforge import bundled
 from hpcforge.blueprint.hostlist import fold
@@ -28,6 +28,7 @@ from hpcforge.cluster.model import Cluster, FabricOf, Node, Partition, SmokeTest
 from hpcforge.cluster.smoke_tests import node_address, ranks_on_each, why_not
 from hpcforge.errors import ExpectedError
 from hpcforge.launchers import CONTAINERS, LAUNCHERS, Launcher, LauncherName
+from hpcforge.programs import rank_ports
 from hpcforge.verify.heartbeat import POLL_S, SILENT_S, Owner
 from hpcforge.verify.step_events import TaskLayout
 
@@ -441,7 +442,7 @@ RUN_WITHOUT_LIBUV = (
     "static.TCPStore = functools.partial(static.TCPStore, use_libuv=False); run.main()"
 )
 
-PORTS = Path(__file__).with_name("ports.py").read_text(encoding="utf-8")
+PORTS = inspect.getsource(rank_ports)
 
 # Runs "$@" with temporary files and caches in a folder that only this account can enter, and ends as that ended: srun
 # tells an exit code from a signal. A signal of Slurm's reaches the program too; this waits for it, and clears up. What

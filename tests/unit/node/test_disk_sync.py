@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hpcforge import atomic
-from hpcforge.node import converge, disk_sync, files, guard, lease
+from hpcforge.node import converge, disk_sync, files, guard, head_records
 from hpcforge.node.events import EventReporter
 from hpcforge.node.receipt import Receipt
 
@@ -111,11 +111,11 @@ def test_a_file_of_a_node_and_its_new_name_are_synced(tmp_path: Path, monkeypatc
 
 
 def test_the_name_of_a_new_history_is_synced(tmp_path: Path, synced: list[str]) -> None:
-    with lease.open_folder(tmp_path / "hpcforge") as folder:
-        lease.append(folder, {"number": 1})
-        assert synced[-1:] == [lease.HISTORY]
+    with head_records.open_folder(tmp_path / "hpcforge") as folder:
+        head_records.append(folder, {"number": 1})
+        assert synced[-1:] == [head_records.HISTORY]
         synced.clear()
-        lease.append(folder, {"number": 2})
+        head_records.append(folder, {"number": 2})
     assert synced == []
 
 

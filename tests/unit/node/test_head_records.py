@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.node import lease
+from hpcforge.node import head_records
 from hpcforge.node.events import EventReporter, NodeError
 from hpcforge.node.verbs import checked
 
@@ -21,7 +21,7 @@ def folder(tmp_path):
 
 def ask(folder, **request: Any) -> dict[str, Any]:
     heard: list[dict[str, Any]] = []
-    lease.log(request, EventReporter(heard.append), folder)
+    head_records.log(request, EventReporter(heard.append), folder)
     answer = heard.pop()
     assert answer["event"] == "log"
     return {**answer, "warnings": [one["detail"] for one in heard]}
@@ -63,7 +63,7 @@ def test_the_newest_and_how_many_before(folder):
 def test_an_answer_stays_within_a_line(folder, monkeypatch):
     for number in range(9):
         write(folder, number)
-    monkeypatch.setattr(lease, "_READ_LIMIT", 30)
+    monkeypatch.setattr(head_records, "_READ_LIMIT", 30)
     found = ask(folder, do="read", last=9)
     assert (numbers(found), found["before"]) == ([7, 8], 7)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hpcforge.engines.tasks import Event, NodeProgram, Task, result
-from hpcforge.node import lease
+from hpcforge.node import head_records
 from hpcforge.node.events import EventReporter
 from hpcforge.plan.roster import Enrolled, LastRun, Roster
 from hpcforge.run.records.history import (
@@ -47,7 +47,7 @@ class Head:
         assert isinstance(task, NodeProgram)
         if not self.away:
             heard: list[dict[str, Any]] = []
-            lease.log(dict(json.loads(json.dumps(task.request))), EventReporter(heard.append), self.folder)
+            head_records.log(dict(json.loads(json.dumps(task.request))), EventReporter(heard.append), self.folder)
             self.events.extend(Event(task.node, task.id, each.pop("event"), each) for each in heard)
         self.events.append(Event(task.node, task.id, "result", result(ok=not self.away, error=self.away or None)))
 
@@ -137,7 +137,7 @@ def test_a_run_that_was_overtaken_leaves_the_roster_and_is_told(head: Head) -> N
 def test_the_copy_catches_up_with_what_others_did(head: Head) -> None:
     write_log(head, "head", ended(1, "a"), ROSTER, "small")
     line = {"schema": 1, "id": "b", "who": "bob@far", "number": 2, "started_s": 2.0}
-    lease.log({"do": "write", "line": line}, EventReporter(lambda event: None), head.folder)
+    head_records.log({"do": "write", "line": line}, EventReporter(lambda event: None), head.folder)
     write_log(head, "head", ended(3, "c"), ROSTER, "small")
     history, _ = Copy.of("small").read("small", 10)
     assert [run.number for run in history.runs] == [1, 2, 3]
