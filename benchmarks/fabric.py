@@ -57,7 +57,7 @@ def graph(nodes: int, path: Path) -> None:
 
     loaded = load(path, judged=False)
     start = time.perf_counter()
-    [fabric] = fabrics(loaded.blueprint, loaded.facility.room.catalog).built
+    [fabric] = fabrics(loaded.blueprint, loaded.catalog).built
     built = time.perf_counter()
     metrics(fabric)
     count = sum(device.model is not None for device in fabric.devices)

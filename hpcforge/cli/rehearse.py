@@ -180,7 +180,7 @@ def _nodes(loaded: Loaded, names: Sequence[str], *, boots: bool, bare: bool) -> 
     With `bare` the last worker comes without Python 3, as some machines do: bootstrap brings it.
     A real site's stand-ins have one plain network.
     """
-    cluster, servers = loaded.cluster, loaded.room.catalog.servers
+    cluster, servers = loaded.cluster, loaded.catalog.servers
     nodes = [cluster.by_name[name] for name in names]
     without = [node.name for node in nodes if bare and "worker" in node.functions][-1:]
     return [

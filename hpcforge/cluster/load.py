@@ -24,7 +24,6 @@ from hpcforge.cluster import check_table
 from hpcforge.cluster.file_checks import RELATIVE, is_there
 from hpcforge.cluster.loaded import Loaded, catalog_of, diagnostic, resolved
 from hpcforge.cluster.remaining_errors import MAX_JUDGED, design_errors, valid_parts
-from hpcforge.cluster.storage_checks import storage_breaches
 
 _NOTHING: Mapping[Path, str] = MappingProxyType({})
 
@@ -101,7 +100,7 @@ def _later_errors(
     if parts is None:
         return []
     loaded = resolved(parts.blueprint, parts.machines, [], *paths, roles, declared)
-    breaches = (*storage_breaches(loaded.room, loaded.served), *loaded.of_software)
+    breaches = (*loaded.placed.storage_breaches(loaded.served), *loaded.of_software)
     entries = (*loaded.found, *(diagnostic(draft, breach) for breach in breaches))
     errors = (*(entry for entry in entries if entry.severity == "error"), *further(loaded))
     return [entry for entry in errors if parts.concerns(entry)]

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.design.fabric.design import FabricDesign, Loss, SwitchPlace
-from hpcforge.design.fabric.ports import PortMap, PortMaps, PortRun, SwitchPort
+from hpcforge.design.fabric.graph import PortMap, PortMaps, PortRun, SwitchPort
 from hpcforge.design.facility.design import FeedLoad, RackDesign, Remark, Severity
 from hpcforge.report import design_svg, design_words, fabric_svg, storage_text
 from hpcforge.report import design_words as words

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from math import inf
 from typing import TypeVar
 
-from hpcforge.design.fabric.graph import CABLE_KINDS, CableKind, Fabric
+from hpcforge.design.fabric.graph import CABLE_KINDS, Fabric, columns, oversubscription
 
 # A fabric folded up, and the maximum flow through it.
 #
@@ -33,14 +31,6 @@ class Folded:
     pairs: Mapping[tuple[int, int], int]  # links between two groups that are joined directly
     rate_gbps: float  # of a node's link
     link_gbps: float  # of any other
-
-
-def columns(fabric: Fabric, kind: CableKind) -> tuple[array[int], array[int]]:
-    """Devices at both ends of the cables of a kind; they stand together in a fabric."""
-    cables, number = fabric.cables, CABLE_KINDS.index(kind)
-    count = cables.kind.count(number)
-    first = cables.kind.index(number) if count else 0
-    return cables.a[first : first + count], cables.b[first : first + count]
 
 
 def fold(fabric: Fabric) -> Folded:
@@ -219,28 +209,6 @@ def bisection_gbps(fabric: Fabric) -> float:
     """
     whole = fold(fabric)
     return min(flow_gbps(whole, half) for half in halves(fabric, whole))
-
-
-def oversubscription(fabric: Fabric) -> dict[str, float]:
-    """What goes down from a switch divided by what goes up, by tier, with every place for a node taken.
-
-    leaf: links of ends x their rate / (uplinks x their rate), of the leaf that has most ends; of a dragonfly to its
-    local links. Ports that nothing is to be plugged into do not count. spine, where there are cores: links to leaves /
-    links to cores, of a spine that has most leaves. global, of a dragonfly: links of ends of a group x their rate /
-    (its global links x their rate). A single switch, and a leaf pair, in which every node is on both switches, have 1.
-    """
-    down_gbps = fabric.leaf_gbps
-    ups = Counter(chain(columns(fabric, "leaf_spine")[0], *columns(fabric, "local")))
-    ratios = {"leaf": down_gbps / (max(ups.values()) * fabric.uplink_rate_gbps) if ups else 1.0}
-    above = Counter(columns(fabric, "spine_core")[0])
-    if above:
-        below = Counter(columns(fabric, "leaf_spine")[1])
-        ratios["spine"] = max(below.values()) / max(above.values())
-    joined = Counter(fabric.devices[device].unit for device in chain(*columns(fabric, "global")))
-    if joined:
-        leaves = Counter(device.unit for device in fabric.devices if device.kind == "leaf")
-        ratios["global"] = down_gbps * max(leaves.values()) / (max(joined.values()) * fabric.uplink_rate_gbps)
-    return ratios
 
 
 def paths(fabric: Fabric) -> tuple[Paths, ...]:

@@ -18,8 +18,7 @@ from hpcforge.design.fabric.design import (
     Ways,
 )
 from hpcforge.design.fabric.fitting import LinkKind
-from hpcforge.design.fabric.graph import CABLE_KINDS, Fabric
-from hpcforge.design.fabric.labels import ENDS
+from hpcforge.design.fabric.graph import CABLE_KINDS, ENDS, Fabric
 from hpcforge.design.fabric.metrics import metrics
 from hpcforge.design.facility.design import BomLine
 

@@ -14,10 +14,9 @@ from hpcforge.blueprint.values import counted
 from hpcforge.catalog import Catalog
 from hpcforge.design.facility.design import Severity
 from hpcforge.design.facility.room import NodeKind, Room
-from hpcforge.design.facility.rules import Breach, not_checked
+from hpcforge.design.facility.rules import MIN_MEMORY_GIB, Breach, not_checked
 from hpcforge.design.facility.units import apart, kw
 
-MIN_MEMORY_GIB = 24  # common build guides: less is not worth clustering
 _MIN_PORTS = 2  # one to the cluster, one outside
 _GPU_SLOT_LANES, _NIC_SLOT_LANES, _NVME_LANES = 16, 8, 4
 

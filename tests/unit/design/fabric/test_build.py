@@ -10,8 +10,8 @@ import pytest
 
 from hpcforge.design.fabric.build import build
 from hpcforge.design.fabric.fabrics import moves
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.metrics import bisection_gbps, oversubscription
+from hpcforge.design.fabric.graph import Fabric, oversubscription
+from hpcforge.design.fabric.metrics import bisection_gbps
 from hpcforge.design.fabric.spec import CannotBuildError, Model, OtherEnd
 from tests.unit.design.fabric.asks import asked, blueprint, built, loaded, names, switches
 

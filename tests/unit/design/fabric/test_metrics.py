@@ -11,16 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcforge.design.fabric.graph import Fabric
+from hpcforge.design.fabric.graph import Fabric, columns, oversubscription
 from hpcforge.design.fabric.metrics import (
     Half,
     bisection_gbps,
-    columns,
     flow_gbps,
     fold,
     halves,
     metrics,
-    oversubscription,
     paths,
     without_cable,
     without_switch,
