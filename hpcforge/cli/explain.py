@@ -16,7 +16,7 @@ from hpcforge.design.facility.rules import DesignRule, explained
 from hpcforge.design.site import RULES
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.lines_text import lines_json, lines_text
+from hpcforge.report.show_text import lines_json, lines_text
 from hpcforge.report.text import one_line
 from hpcforge.run.expectations import Expectations
 from hpcforge.software.rules import rules as software_rules

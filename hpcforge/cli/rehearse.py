@@ -31,9 +31,8 @@ from hpcforge.rehearsal.node_choice import cards, chosen, drives
 from hpcforge.rehearsal.package_sources import every
 from hpcforge.rehearsal.stand_in_rules import login_user
 from hpcforge.report import printing
-from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
-from hpcforge.report.text import moment, table
+from hpcforge.report.text import moment, phases_line, table
 from hpcforge.secrets.secrets import default_identity_path
 
 

@@ -15,8 +15,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.status_html import status_page
-from hpcforge.report.status_text import certificates_note, history_table, status_json, status_text
+from hpcforge.report.status import certificates_note, history_table, status_json, status_page, status_text
 from hpcforge.report.text import one_line
 from hpcforge.run.site import Site, compile_site, open_engines, site_roles
 from hpcforge.run.status import Status
@@ -76,7 +75,7 @@ def _looking(site: Site, last: int, apply: str, *, probes: bool) -> Callable[[En
 
 def _watched(site: Site, look: Callable[[Engine, Callable[[str], None]], Status], every_s: float) -> Status | None:
     """Show the status until Ctrl-C, over connections that stay open; then print the last one."""
-    from hpcforge.report.live import Watch  # noqa: PLC0415 - what draws takes a while to load
+    from hpcforge.report.progress import Watch  # noqa: PLC0415 - what draws takes a while to load
 
     found = None
     with suppress(KeyboardInterrupt), open_engines(site) as engine, Watch(f"{site.cluster.name}:", "states") as watch:

@@ -24,13 +24,11 @@ from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.apply_text import phases_line
+from hpcforge.report.apply_text import baseline_lines, verdicts_text
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.event_stream import beside_document
-from hpcforge.report.junit import junit
 from hpcforge.report.progress import Progress
-from hpcforge.report.text import one_line
-from hpcforge.report.verdicts_text import baseline_lines, verdicts_text
+from hpcforge.report.text import one_line, phases_line
 from hpcforge.report.verification import (
     SCHEMA_VERSION,
     Report,
@@ -38,6 +36,7 @@ from hpcforge.report.verification import (
     Source,
     blamed_parts,
     document,
+    junit,
     node_identities,
     not_tested,
     reported_verdict,
@@ -46,9 +45,8 @@ from hpcforge.report.verification_html import verification_page
 from hpcforge.run.commit import commit_of
 from hpcforge.run.expectations import Expectations
 from hpcforge.run.neighbours import ask
-from hpcforge.run.observe import UNREACHABLE
+from hpcforge.run.result import UNREACHABLE, Reached
 from hpcforge.run.site import Site, compile_site, open_engines, site_roles
-from hpcforge.run.smoke_tests import Reached
 from hpcforge.run.verify import Usable, Verification, VerifyRequest, expectations, keep, look, verify_now
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.verify.baselines import VERIFICATIONS_PATH, Baseline

@@ -25,7 +25,7 @@ from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.verbs import Wish, carry_out
 from hpcforge.metal.bmc_passwords import read_passwords
 from hpcforge.run.records.lease import Lease, LeaseHeldError, ended, look, take
-from hpcforge.run.records.run import begin
+from hpcforge.run.result import begin
 from hpcforge.run.site import Site
 from hpcforge.secrets.secrets import BMC_PASSWORD, read_secrets
 from hpcforge.slurm.jobs import SLURM_JOBS_COMMAND, parse_jobs, readable

@@ -5,30 +5,19 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.engines.tasks import Command, Engine, command_failure
-from hpcforge.plan.admission import DeclaredWorker, DrainOrder, Shortfall, drains, judged, shortfalls, unsettled
+from hpcforge.plan.admission import DeclaredWorker, DrainOrder, drains, judged, shortfalls, unsettled
 from hpcforge.plan.plan import Plan
-from hpcforge.run.result import RunResult
+from hpcforge.run.result import Admission, RunResult
 from hpcforge.slurm.commands import update_nodes
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, down, drained, not_scheduled, parse_slurm_nodes
 
 _TIMEOUT_S = 30.0
 _POLL_S = 0.5
 _PATIENCE_S = 15.0  # a daemon that starts registers within seconds
-
-
-@dataclass(frozen=True)
-class Admission:
-    """Who falls short, what Slurm was told, which nodes it does not schedule on, and what went wrong on the way."""
-
-    shortfalls: tuple[Shortfall, ...]
-    ordered: tuple[DrainOrder, ...]
-    not_scheduled: Mapping[str, str]  # node of Slurm's, also one that was not judged -> its state and reason
-    error: str | None
 
 
 def admit(

@@ -15,16 +15,14 @@ from hpcforge.plan.desired import Desired
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.run import down_workers
-from hpcforge.run.admit import Admission, admit
+from hpcforge.run.admit import admit
 from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.executor import execute
-from hpcforge.run.node_state import Arrive
-from hpcforge.run.observe import UNREACHABLE
 from hpcforge.run.records.history import store_verdicts
 from hpcforge.run.records.lease import Lease, watched
-from hpcforge.run.records.run import Run
-from hpcforge.run.result import Listener, RunResult
-from hpcforge.run.smoke_tests import Verified, after, run_tests
+from hpcforge.run.result import UNREACHABLE, Admission, ApplyResult, Listener, Run, RunResult, Verified
+from hpcforge.run.smoke_tests import after, run_tests
+from hpcforge.run.stages import Arrive
 from hpcforge.run.survey import Survey
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import SETTLE_S
@@ -34,18 +32,6 @@ from hpcforge.verify.verdict_records import VERDICTS_PATH, Recorded, load
 
 if TYPE_CHECKING:
     from hpcforge.run.site import Goal
-
-
-@dataclass(frozen=True)
-class ApplyResult:
-    """The result of an apply."""
-
-    result: RunResult
-    admission: Admission | None = None
-    tests: Verified = field(default_factory=Verified)
-    error: str | None = None
-    moved: Mapping[str, str] = field(default_factory=dict)  # nodes for which the plan did not hold any more, and why
-    down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
 
 
 def apply_plan(

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hpcforge.engines.tasks import Event
 from hpcforge.run.reboot import Reboot
 from hpcforge.run.rollout import Drain, Resume
 from hpcforge.run.stage import Stage
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """How the installation of a node ended: the stages of its roles, or `why` it has no operating system."""
-
-    stages: tuple[Stage, ...] = ()
-    why: str = ""
-
-
-Arrive = Callable[[], Arrival | None]  # None: it is still being installed
+from hpcforge.run.stages import Arrive
 
 
 @dataclass

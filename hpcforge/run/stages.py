@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, NodeProgram
@@ -12,8 +13,8 @@ from hpcforge.kinds.associations import Association
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
 from hpcforge.plan.plan import Change, Leaving, OpaqueChange, Plan, Removal, ResourceChange
-from hpcforge.run.records.run import Run
 from hpcforge.run.requests import check, less, listens, old_state, owns, put, units
+from hpcforge.run.result import Run
 from hpcforge.run.stage import (
     ActivateStage,
     ConfirmStage,
@@ -35,6 +36,17 @@ _OPAQUE_TIMEOUT_S = 3600.0
 _LOOK_TIMEOUT_S = 120.0  # a driver that hangs is given up after 30 s
 _CONFIRM_S = 30.0  # at least; a node is given as long as it waits before it takes back what it did
 _BACK_S = 120.0  # for a node that nobody can reach to be as it was, once it begins to take back what it did
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """How the installation of a node ended: the stages of its roles, or `why` it has no operating system."""
+
+    stages: tuple[Stage, ...] = ()
+    why: str = ""
+
+
+Arrive = Callable[[], Arrival | None]  # None: it is still being installed
 
 
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:

@@ -19,7 +19,7 @@ from hpcforge.cluster.model import GpuModel
 from hpcforge.node import amdgpu, answer_types
 from hpcforge.plan.admission import DeclaredWorker, shortfalls
 from hpcforge.plan.gpus import remarks
-from hpcforge.report.status_text import gpus_table
+from hpcforge.report.status import gpus_table
 from hpcforge.typed_json import fits
 
 MI300X = load_catalog().gpus["mi300x"]

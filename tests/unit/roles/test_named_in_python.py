@@ -65,7 +65,7 @@ OTHER_WORDS = {
     "nccl": {"blueprint/transports.py", "run/expectations.py", "verify/step_verdict.py"},  # the library
     "rdma": {"blueprint/transports.py", "cluster/smoke_tests.py"},  # where a transport runs
     "time": {
-        "report/junit.py",
+        "report/verification.py",
         "cluster/model/cluster.py",
         "run/worker_ports.py",
     },  # of JUnit; the service
