@@ -10,7 +10,7 @@ from hpcforge.cluster import load
 from hpcforge.cluster.design import designed
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.design import design_page, design_texts
+from hpcforge.report.design_forms import design_page, design_texts
 
 
 def design(

@@ -75,7 +75,7 @@ def _looking(site: Site, last: int, apply: str, *, probes: bool) -> Callable[[En
 
 def _watched(site: Site, look: Callable[[Engine, Callable[[str], None]], Status], every_s: float) -> Status | None:
     """Show the status until Ctrl-C, over connections that stay open; then print the last one."""
-    from hpcforge.report.progress import Watch  # noqa: PLC0415 - what draws takes a while to load
+    from hpcforge.report.live import Watch  # noqa: PLC0415 - what draws takes a while to load
 
     found = None
     with suppress(KeyboardInterrupt), open_engines(site) as engine, Watch(f"{site.cluster.name}:", "states") as watch:

@@ -40,8 +40,7 @@ from hpcforge.report.event_stream import Stream
 from hpcforge.report.plan_text import plan_text, stays_text
 from hpcforge.report.progress import Progress
 from hpcforge.report.status import history_table, status_json, status_text
-from hpcforge.run.admit import admit
-from hpcforge.run.apply import latest_facts
+from hpcforge.run.apply import admit, latest_facts
 from hpcforge.run.executor import execute
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.records.history import past, write_log

@@ -16,7 +16,8 @@ from hpcforge.report.text import one_line, table
 
 ROOT = Path(hpcforge.__file__).parent
 PRINTS = {"report/printing.py"}
-DRAWS = {"report/progress.py"}  # rich needs the stream itself; what it is given is cleaned: test_live.py, test_watch.py
+DRAWS = {"report/progress.py"}  # rich needs the stream itself; what it is given is cleaned: test_live.py
+WATCHES = {"report/live.py"}  # a whole screen: what it cleans is tested in test_watch.py
 LOGS = {"engines/child.py"}  # its standard error is a file of the engine's
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
 
@@ -48,6 +49,7 @@ def test_nothing_else_writes_to_the_terminal() -> None:
             found[name] = set(other_ways(path))
     assert found.pop(*PRINTS) == {"sys.stdout", "sys.stderr"}
     assert found.pop(*DRAWS) == {"sys.stderr", "Console"}
+    assert found.pop(*WATCHES) == {"Console"}
     assert found.pop(*LOGS) == {"print_exc"}
     assert {name: ways for name, ways in found.items() if ways} == {}
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from hpcforge.report.progress import Watch
+from hpcforge.report.live import Watch
 
 TEXT = "running:   no run\n\nnodes  Slurm\n" + "".join(f"w{number:02d}    idle\n" for number in range(1, 31))
 

@@ -14,8 +14,7 @@ from hpcforge.node import nvml
 from hpcforge.plan.admission import DeclaredWorker
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Change, Plan
-from hpcforge.run.admit import admit
-from hpcforge.run.apply import latest_facts
+from hpcforge.run.apply import admit, latest_facts
 from hpcforge.run.executor import execute
 from hpcforge.run.result import Admission
 from tests.support.stand_in_nvml import ANSWERS, build

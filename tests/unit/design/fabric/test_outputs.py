@@ -24,9 +24,9 @@ from hpcforge.design.fabric.cabling import cabled
 from hpcforge.design.fabric.graph import PortMaps
 from hpcforge.design.fabric.rules import markdown
 from hpcforge.design.fabric.summary import bom, transceivers
-from hpcforge.report import fabric_svg
-from hpcforge.report.design_html import run_said
-from hpcforge.report.fabric_svg import cable_lines, picture
+from hpcforge.report.design import fabric_svg
+from hpcforge.report.design.fabric_svg import cable_lines, picture
+from hpcforge.report.design.page import run_said
 from tests.support.in_process import hpcforge
 from tests.support.shipped import anywhere
 from tests.unit.design.fabric import hand

@@ -18,7 +18,8 @@ from hpcforge.cluster.design import designed, to_json
 from hpcforge.design.storage import capacity
 from hpcforge.design.storage.capacity import grouped
 from hpcforge.design.storage.rules import RULES, markdown
-from hpcforge.report import design_html, design_text
+from hpcforge.report.design import page as design_html
+from hpcforge.report.design import text as design_text
 from tests.support.in_process import hpcforge
 
 ROOT = Path(__file__).parents[4]

@@ -9,7 +9,7 @@ import pytest
 from hpcforge.cluster import load
 from hpcforge.cluster.design import designed
 from hpcforge.errors import UsageError
-from hpcforge.report.design import design_page, design_texts
+from hpcforge.report.design_forms import design_page, design_texts
 from tests.unit.design.facility.designs import shipped
 
 
@@ -22,7 +22,7 @@ def test_each_form_is_its_own() -> None:
     rack = next(iter(load(shipped("dgx-h100-unit"), None).placed.room.racks))
     assert json.loads(text(as_json=True))["blueprint"] == "site.yaml"
     assert [text(csv=table).partition(",")[0] for table in ("cables", "ports")] == ["fabric", "fabric"]
-    assert text(svg=f"rack:{rack}").startswith("<svg")
+    assert "<svg" in text(svg=f"rack:{rack}")
     assert "of equipment at maximum" in text()
 
 
