@@ -53,7 +53,7 @@ def graph(nodes: int, path: Path) -> None:
     """Build and measure the fabric alone, in this process: it is small until then, and what it starts is, too."""
     from hpcforge.cluster import load  # noqa: PLC0415
     from hpcforge.design.fabric.fabrics import fabrics  # noqa: PLC0415
-    from hpcforge.design.fabric.metrics import metrics  # noqa: PLC0415
+    from hpcforge.design.fabric.summary import metrics  # noqa: PLC0415
 
     loaded = load(path, judged=False)
     start = time.perf_counter()

@@ -24,16 +24,14 @@ from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
 
-# Addresses that nobody gave: functions of a node's own name, so that inserting a node never moves another. Pure.
+# Addresses that are not set: functions of a node's own name, so that inserting a node never moves another.
 #
 # On the network of node addresses: what stands before the number in a name chooses where its range begins, by a
 # digest; the number counts from there. gpu001 to gpu032 follow each other. The lowest sixteenth of a subnet is left
 # for gateways and services. On every other network a node keeps its host part, the distance from the subnet's first
 # address, if that subnet is at least as large; on a smaller one its name chooses again.
 #
-# Two names may be given the same address; that is found, and said, never mended by moving one of them.
-
-
+# Two names may be given the same address; that is reported, and never fixed by moving one of them.
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})([^0-9]*)")
 
 

@@ -12,13 +12,13 @@ from functools import cached_property
 from hpcforge.blueprint.inventory import Inventory
 from hpcforge.blueprint.schema import Blueprint
 from hpcforge.catalog import Catalog
-from hpcforge.design.fabric.cabling import Cabled
+from hpcforge.design.fabric.cabling import Cabled, bom
 from hpcforge.design.fabric.design import FabricDesign
 from hpcforge.design.fabric.fabrics import Fabrics, fabrics
 from hpcforge.design.fabric.graph import Fabric
 from hpcforge.design.fabric.placement import Laid, lay, mounts
 from hpcforge.design.fabric.rules import RULES as FABRIC_RULES
-from hpcforge.design.fabric.summary import bom, fabric_design
+from hpcforge.design.fabric.summary import fabric_design
 from hpcforge.design.facility import design_of_room, limits, power_on
 from hpcforge.design.facility.design import FacilityDesign, PowerFeed
 from hpcforge.design.facility.design_of_room import Facility

@@ -13,14 +13,13 @@ from typing import Annotated, Literal
 from hpcforge.blueprint.hardware import Raid
 from hpcforge.design.facility.design import about
 
-# Formulas of capacity and throughput, and how they are written. Pure.
-
+# Formulas of capacity and throughput, and how they are written.
 
 BYTES_PER_GB = 10**9  # makers of drives and networks count in powers of ten (IEC 80000-13)
 BYTES_PER_TIB = 2**40  # df -h, lfs df -h and quotas in powers of two (the same)
 # Around each packet on the wire. Ethernet: header 14, check 4, preamble 8, gap 12 (IEEE 802.3, clauses 3 and 4). IPoIB
 # on InfiniBand: LRH 8, BTH 12, DETH 8, IPoIB 4, ICRC 4, VCRC 2 (InfiniBand Architecture Specification 1, chapters 5,
-# 7 and 9; RFC 4391). Both happen to come to the same.
+# 7 and 9; RFC 4391). Both have the same sum.
 _FRAME = 38
 _VLAN = 4  # IEEE 802.1Q
 _HEADERS = 20 + 20 + 12  # IPv4, TCP, TCP's timestamps (RFC 791, 9293, 7323)
@@ -233,7 +232,7 @@ def grouped(counts: Sequence[int], raid: Raid | None) -> tuple[int, ...]:
     return tuple(groups)
 
 
-# What a file system comes to: its part of `hpcforge design --json`, and all that summaries show. Pure.
+# A file system as its part of `hpcforge design --json`, and all that summaries show.
 #
 # Throughput is in GB/s (10^9 bytes) of one direction, of large files read or written in one go; capacity is in TiB
 # (2^40 bytes), before what the file system itself takes.

@@ -20,10 +20,9 @@ import pytest
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
 from hpcforge.cluster.design import designed, to_json
-from hpcforge.design.fabric.cabling import cabled
+from hpcforge.design.fabric.cabling import bom, cabled, transceivers
 from hpcforge.design.fabric.graph import PortMaps
 from hpcforge.design.fabric.rules import markdown
-from hpcforge.design.fabric.summary import bom, transceivers
 from hpcforge.report.design import fabric_svg
 from hpcforge.report.design.fabric_svg import cable_lines, picture
 from hpcforge.report.design.page import run_said
