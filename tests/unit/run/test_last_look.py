@@ -18,7 +18,7 @@ from hpcforge.run.apply import admit, latest_facts
 from hpcforge.run.executor import execute
 from hpcforge.run.result import Admission
 from tests.support.stand_in_nvml import ANSWERS, build
-from tests.unit.run.test_admit import Controller
+from tests.unit.run.test_apply import Controller
 from tests.unit.run.test_executor import RUN, Engine, plan, unit
 
 GPUS = ANSWERS["gpus"]
