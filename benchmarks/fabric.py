@@ -53,11 +53,11 @@ def graph(nodes: int, path: Path) -> None:
     """Build and measure the fabric alone, in this process: it is small until then, and what it starts is, too."""
     from hpcforge.cluster import load  # noqa: PLC0415
     from hpcforge.design.fabric.fabrics import fabrics  # noqa: PLC0415
-    from hpcforge.design.fabric.metrics import metrics  # noqa: PLC0415
+    from hpcforge.design.fabric.summary import metrics  # noqa: PLC0415
 
     loaded = load(path, judged=False)
     start = time.perf_counter()
-    [fabric] = fabrics(loaded.blueprint, loaded.facility.room.catalog).built
+    [fabric] = fabrics(loaded.blueprint, loaded.catalog).built
     built = time.perf_counter()
     metrics(fabric)
     count = sum(device.model is not None for device in fabric.devices)

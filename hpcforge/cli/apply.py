@@ -21,16 +21,15 @@ from hpcforge.cli.trust import trust_new
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.apply_text import next_steps, nodes_table, phases_line
+from hpcforge.report.apply_text import next_steps, nodes_table, verdicts_text
 from hpcforge.report.event_stream import Stream
 from hpcforge.report.plan_text import stays_text
 from hpcforge.report.progress import Progress
-from hpcforge.report.verdicts_text import verdicts_text
-from hpcforge.run.apply import ApplyResult
+from hpcforge.report.text import phases_line
 from hpcforge.run.make_plan import read_plan
+from hpcforge.run.result import ApplyResult, Verified
 from hpcforge.run.session import ApplyOptions, apply_site, expected_time_s
 from hpcforge.run.site import Site, goal
-from hpcforge.run.smoke_tests import Verified
 
 _STOPPING = "stopping after the running steps; press again to stop at once"
 

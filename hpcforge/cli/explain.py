@@ -12,13 +12,11 @@ from hpcforge.blueprint.validate import InputCheck
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.node_selection import tests_named
 from hpcforge.cluster import check_table, load
-from hpcforge.design.fabric.rules import RULES as FABRIC_RULES
-from hpcforge.design.facility.rules import RULES as FACILITY_RULES
 from hpcforge.design.facility.rules import DesignRule, explained
-from hpcforge.design.storage.rules import RULES as STORAGE_RULES
+from hpcforge.design.site import RULES
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.lines_text import lines_json, lines_text
+from hpcforge.report.show_text import lines_json, lines_text
 from hpcforge.report.text import one_line
 from hpcforge.run.expectations import Expectations
 from hpcforge.software.rules import rules as software_rules
@@ -30,7 +28,7 @@ def is_code(word: str) -> bool:
 
 
 def _rules() -> dict[str, DesignRule]:
-    return {**FACILITY_RULES, **FABRIC_RULES, **STORAGE_RULES, **software_rules()}
+    return {**RULES, **software_rules()}
 
 
 def explain(code: str | None, as_json: bool) -> int:
@@ -87,7 +85,7 @@ def explain_test(name: str, blueprint: Path, inventory: Path | None, as_json: bo
     """Run `hpcforge explain TEST BLUEPRINT`. Returns the exit status."""
     loaded = load(blueprint, inventory)
     cluster = loaded.cluster
-    expected = Expectations(cluster, loaded.fabrics, loaded.room.catalog.gpus)
+    expected = Expectations(cluster, loaded.fabrics, loaded.catalog.gpus)
     found = [(test, expected.derived(test, test.nodes)) for test in tests_named(cluster, [name])]
     printing.result(json.dumps(lines_json(found), indent=2) + "\n" if as_json else lines_text(found))
     return Exit.DONE

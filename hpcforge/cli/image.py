@@ -26,10 +26,9 @@ from hpcforge.image.request import KERNELS, ImageRequest, request_of, with_kerne
 from hpcforge.lab import state
 from hpcforge.lab.kinds import KINDS
 from hpcforge.report import printing
-from hpcforge.report.apply_text import phases_line
 from hpcforge.report.event_stream import beside_document
 from hpcforge.report.progress import Progress
-from hpcforge.report.text import moment, table
+from hpcforge.report.text import moment, phases_line, table
 from hpcforge.run.site import compile_site, load_site_roles
 
 _MIB = 1 << 20

@@ -62,7 +62,7 @@ def remove(blueprint: Path, names: str, inventory: Path | None, yes: bool) -> in
     """Run `hpcforge nodes remove`. Returns the exit status."""
     loaded = load(blueprint, inventory)
     gone = _expand(names)
-    places = {name: (rack, item.u) for name, (rack, item) in loaded.layout.place_of.items()}
+    places = loaded.placed.positions
     return _write(loaded, removed(loaded.blueprint, loaded.inventory, gone, places), gone, yes, inventory)
 
 

@@ -21,7 +21,7 @@ def pin(blueprint: Path, inventory: Path | None) -> int:
             "the blueprint names no inventory to write positions to",
             "name one with `inventory:` in the blueprint, or --inventory",
         )
-    layout = loaded.layout
+    layout = loaded.placed.layout
     chosen = {
         name: (rack, item.u)
         for name, (rack, item) in (*layout.place_of.items(), *layout.switch_of.items())

@@ -178,9 +178,9 @@ def _chosen(site: Site, asked: Asked) -> list[Node]:
 
 
 def _check_feeds(site: Site, lost: Sequence[str]) -> None:
-    unknown = [name for name in lost if name not in site.loaded.room.feeds]
+    unknown = [name for name in lost if name not in site.loaded.placed.room.feeds]
     if unknown:
-        known = ", ".join(site.loaded.room.feeds) or "none"
+        known = ", ".join(site.loaded.placed.room.feeds) or "none"
         raise UsageError(f"{unknown[0]} is not a feed of the blueprint", f"its feeds: {known}")
 
 

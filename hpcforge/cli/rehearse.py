@@ -31,9 +31,8 @@ from hpcforge.rehearsal.node_choice import cards, chosen, drives
 from hpcforge.rehearsal.package_sources import every
 from hpcforge.rehearsal.stand_in_rules import login_user
 from hpcforge.report import printing
-from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
-from hpcforge.report.text import moment, table
+from hpcforge.report.text import moment, phases_line, table
 from hpcforge.secrets.secrets import default_identity_path
 
 
@@ -180,7 +179,7 @@ def _nodes(loaded: Loaded, names: Sequence[str], *, boots: bool, bare: bool) -> 
     With `bare` the last worker comes without Python 3, as some machines do: bootstrap brings it.
     A real site's stand-ins have one plain network.
     """
-    cluster, servers = loaded.cluster, loaded.room.catalog.servers
+    cluster, servers = loaded.cluster, loaded.catalog.servers
     nodes = [cluster.by_name[name] for name in names]
     without = [node.name for node in nodes if bare and "worker" in node.functions][-1:]
     return [

@@ -20,7 +20,7 @@ from hpcforge.report.acceptance_html import acceptance_page
 from hpcforge.report.text import one_line, table
 from hpcforge.run.commit import commit_of
 from hpcforge.run.make_plan import compare
-from hpcforge.run.records.run import begin
+from hpcforge.run.result import begin
 from hpcforge.run.site import goal, open_engines
 from hpcforge.run.status import past_runs
 from hpcforge.verify.verdict_records import VERDICTS_PATH, load

@@ -13,8 +13,7 @@ from hpcforge.cli.exit_codes import Exit
 from hpcforge.cluster import load
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
-from hpcforge.report.lines_text import collectives_json, collectives_text
-from hpcforge.report.show_text import show_text
+from hpcforge.report.show_text import collectives_json, collectives_text, show_text
 
 
 def show(blueprint: Path, inventory: Path | None, full: bool, as_json: bool) -> int:

@@ -21,7 +21,6 @@ from hpcforge.cli.rehearsals import named, not_up
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster
 from hpcforge.command_hint import command_line
-from hpcforge.design.facility.placement import moves
 from hpcforge.errors import UsageError
 from hpcforge.lab import lab as labs
 from hpcforge.lab.facts import facts_of, planned_facts, subnet_for
@@ -54,7 +53,7 @@ def open_site(
     """
     loaded, start, boots = load(blueprint, inventory, judged=judged), None, False
     if judged:
-        printing.note("".join(f"note: {move}\n" for move in moves(loaded.layout)))
+        printing.note("".join(f"note: {move}\n" for move in loaded.placed.moved))
     away: Mapping[str, str] = {}
     identity = identity or default_identity_path()
     if lab is not None and not loaded.wants_lab:

@@ -15,8 +15,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.status_html import status_page
-from hpcforge.report.status_text import certificates_note, history_table, status_json, status_text
+from hpcforge.report.status import certificates_note, history_table, status_json, status_page, status_text
 from hpcforge.report.text import one_line
 from hpcforge.run.site import Site, compile_site, open_engines, site_roles
 from hpcforge.run.status import Status

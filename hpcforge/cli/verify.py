@@ -22,19 +22,13 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.cluster.select import select
 from hpcforge.command_hint import command_line
-from hpcforge.design.fabric.as_built import compare
-from hpcforge.design.fabric.cable_index import Drawn
-from hpcforge.design.fabric.neighbour_matching import Heard, Recognised, recognise
-from hpcforge.design.fabric.port_numbering import PortFacts, possible_lanes
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.apply_text import phases_line
+from hpcforge.report.apply_text import baseline_lines, verdicts_text
 from hpcforge.report.cabling_text import cabling_json, cabling_text
 from hpcforge.report.event_stream import beside_document
-from hpcforge.report.junit import junit
 from hpcforge.report.progress import Progress
-from hpcforge.report.text import one_line
-from hpcforge.report.verdicts_text import baseline_lines, verdicts_text
+from hpcforge.report.text import one_line, phases_line
 from hpcforge.report.verification import (
     SCHEMA_VERSION,
     Report,
@@ -42,6 +36,7 @@ from hpcforge.report.verification import (
     Source,
     blamed_parts,
     document,
+    junit,
     node_identities,
     not_tested,
     reported_verdict,
@@ -50,13 +45,12 @@ from hpcforge.report.verification_html import verification_page
 from hpcforge.run.commit import commit_of
 from hpcforge.run.expectations import Expectations
 from hpcforge.run.neighbours import ask
-from hpcforge.run.observe import UNREACHABLE
+from hpcforge.run.result import UNREACHABLE, Reached
 from hpcforge.run.site import Site, compile_site, open_engines, site_roles
-from hpcforge.run.smoke_tests import Reached
 from hpcforge.run.verify import Usable, Verification, VerifyRequest, expectations, keep, look, verify_now
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.verify.baselines import VERIFICATIONS_PATH, Baseline
-from hpcforge.verify.cabling import CablingError, read_saved
+from hpcforge.verify.cabling import CablingError, compare_with, read_saved
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdict_records import Recorded
 
@@ -66,7 +60,7 @@ _SHOWN = ("kernel", "driver", "firmware", "torch", "slurm", "hardware")  # of a 
 
 def gpu_models(site: Site) -> Mapping[str, Gpu]:
     """The GPUs of the catalog and of the blueprint, by model."""
-    return site.loaded.room.catalog.gpus
+    return site.loaded.catalog.gpus
 
 
 def verification_report(
@@ -318,10 +312,9 @@ def _cabling(blueprint: Path, inventory: Path | None, lab: str | None, saved: Pa
             heard, silent, unreachable = asked.heard, dict(asked.silent), asked.unreachable
     except CablingError as error:
         raise UsageError(str(error), "see docs/cabling.md") from error
-    seen = _recognised(loaded, heard)
-    silent |= dict.fromkeys(seen.unreported, f"no report in {saved}") if saved is not None else {}
-    report = compare(Drawn.of(cables.labels for cables in loaded.cables), seen.seen)
-    doubts = (*seen.doubts, *report.notes)
+    compared = compare_with(loaded, heard)
+    silent |= dict.fromkeys(compared.unreported, f"no report in {saved}") if saved is not None else {}
+    report, doubts = compared.report, compared.doubts
     if as_json:
         printing.result(json.dumps(cabling_json(report, doubts, silent, heard.left_out), indent=2) + "\n")
     else:
@@ -334,27 +327,3 @@ def _with_fabrics(loaded: Loaded, blueprint: Path) -> Loaded:
     if not loaded.fabrics:
         raise UsageError(f"{blueprint} has no fabrics", "describe them under `fabrics`: docs/fabric.md")
     return loaded
-
-
-def _recognised(loaded: Loaded, heard: Heard) -> Recognised:
-    specs = loaded.blueprint.fabrics
-    models = {device.model for fabric in loaded.fabrics for device in fabric.devices if device.model}
-    switches = loaded.inventory.switches if loaded.inventory else {}
-    return recognise(
-        loaded.fabrics,
-        heard,
-        loaded.switch_said,
-        {node.name: node.hardware for node in loaded.cluster.nodes},
-        {name: spec.interfaces for name, spec in specs.items() if spec.interfaces},
-        [fabric.name for fabric in loaded.cluster.fabrics if fabric.lldp],
-        PortFacts(
-            {model: _lanes(loaded, model) for model in models},
-            {name: switch.ports for name, switch in switches.items()},
-        ),
-    )
-
-
-def _lanes(loaded: Loaded, model: str) -> list[tuple[int, ...]]:
-    """Return how many lanes each port of a switch model may have."""
-    ports = loaded.room.catalog.switches[model].ports or ()
-    return [possible_lanes(some.rate_gbps, some.connector) for some in ports for _ in range(some.count)]

@@ -12,10 +12,8 @@ from pydantic import TypeAdapter
 
 from hpcforge.cluster.load.loaded import Loaded
 from hpcforge.design.fabric.design import FabricDesign
-from hpcforge.design.fabric.summary import bom, fabric_design
-from hpcforge.design.facility import design_of_room
 from hpcforge.design.facility.design import FacilityDesign, Remark, about
-from hpcforge.design.storage.design import FileSystemDesign, file_system_design
+from hpcforge.design.storage.capacity import FileSystemDesign, file_system_design
 
 SCHEMA_VERSION = 2
 
@@ -31,11 +29,9 @@ class Design(FacilityDesign):
 
 def designed(loaded: Loaded, blueprint: str) -> Design:
     """Return racks, power, cooling, fabrics and storage as one design; `blueprint` is the path that it shows."""
-    racks, room = design_of_room.design(loaded.facility, blueprint), loaded.facility.room
-    cables = bom(loaded.cables, room.catalog.cables)
     return Design(
-        **(vars(racks) | {"bom": (*racks.bom, *cables)}),
-        fabrics=tuple(map(fabric_design, loaded.cables)),
+        **vars(loaded.placed.facility_design(blueprint)),
+        fabrics=loaded.placed.fabric_designs(),
         storage=tuple(map(file_system_design, loaded.served)),
         diagnostics=loaded.remarks,
     )

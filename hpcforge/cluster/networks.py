@@ -5,6 +5,8 @@ Pure.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
@@ -20,7 +22,36 @@ from hpcforge.blueprint.schema import Blueprint
 from hpcforge.blueprint.sections.networks import NetworkSection, is_bmc, primary
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster import model as m
-from hpcforge.design.fabric.addresses import alike, by_name
+
+# Addresses that are not set: functions of a node's own name, so that inserting a node never moves another.
+#
+# On the network of node addresses: what stands before the number in a name chooses where its range begins, by a
+# digest; the number counts from there. gpu001 to gpu032 follow each other. The lowest sixteenth of a subnet is left
+# for gateways and services. On every other network a node keeps its host part, the distance from the subnet's first
+# address, if that subnet is at least as large; on a smaller one its name chooses again.
+#
+# Two names may be given the same address; that is reported, and never fixed by moving one of them.
+_NUMBERED = re.compile(r"(.*?)([0-9]{1,9})([^0-9]*)")
+
+
+def named_address(name: str, cidr: str) -> str:
+    """Return the address of a node on a subnet."""
+    subnet = IPv4Network(cidr)
+    lowest = max(1, subnet.num_addresses // 16)
+    room = subnet.num_addresses - 1 - lowest  # without the broadcast address
+    found = _NUMBERED.fullmatch(name)
+    stem, number = (f"{found[1]}#{found[3]}", int(found[2])) if found else (name, 0)
+    start = int.from_bytes(hashlib.sha256(stem.encode()).digest()[:8], "big")
+    return str(subnet.network_address + lowest + (start + number) % room)
+
+
+def same_host_address(address: str, cidr: str, other_cidr: str) -> str | None:
+    """Return the address of the same host part on another subnet, None if that is smaller."""
+    subnet, other = IPv4Network(cidr), IPv4Network(other_cidr)
+    if other.prefixlen > subnet.prefixlen:
+        return None
+    return str(other.network_address + (int(IPv4Address(address)) - int(subnet.network_address)))
+
 
 _SHOWN = 3  # pairs of nodes that share an address, of one network; and nodes whose addresses are outside one
 _FEW = 4  # nodes outside a network: so many have one error together
@@ -143,10 +174,12 @@ class _Addressing:
 
     def _main(self, node: str) -> str:
         machine = self.machines.get(node)
-        return (machine and machine.address) or self.given.get(node) or by_name(node, self.cidr[self.first])
+        return (machine and machine.address) or self.given.get(node) or named_address(node, self.cidr[self.first])
 
     def _chosen(self, name: str, node: str) -> str:
-        return alike(self._main(node), self.cidr[self.first], self.cidr[name]) or by_name(node, self.cidr[name])
+        return same_host_address(self._main(node), self.cidr[self.first], self.cidr[name]) or named_address(
+            node, self.cidr[name]
+        )
 
     def network(self, name: str, addresses: Mapping[str, str]) -> m.Network:
         network = self.blueprint.networks[name]

@@ -34,8 +34,7 @@ from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.select import words, worker_words
 from hpcforge.cluster.shards import shards
 from hpcforge.cluster.storage import FileSystem, LocalDrives, on_volumes, size_mb
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.metrics import oversubscription
+from hpcforge.design.fabric.graph import Fabric, oversubscription
 from hpcforge.design.fabric.topology_conf import compute_fabric, further_fabrics, topologies
 from hpcforge.frameworks import FRAMEWORKS, USE_OF_PYTORCH, FrameworkBuild
 from hpcforge.slurm.accounting import associations, billing_weights, with_tests

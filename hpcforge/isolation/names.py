@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hpcforge.design.fabric.cabling import Labels
 from hpcforge.design.fabric.graph import Cable
-from hpcforge.design.fabric.labels import Labels
 from hpcforge.isolation.state import BadPart, Part
 from hpcforge.isolation.wiring import NodeWiring
 

@@ -17,10 +17,9 @@ from hpcforge.plan.changes import Scope
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Install
-from hpcforge.run.node_state import Arrival, Arrive
-from hpcforge.run.records.run import Run
+from hpcforge.run.result import Run
 from hpcforge.run.site import Goal, Site, goal, target
-from hpcforge.run.stages import stages
+from hpcforge.run.stages import Arrival, Arrive, stages
 
 _NEWS_S = 0.5
 

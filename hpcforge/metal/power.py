@@ -15,7 +15,6 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.inventory import BmcsSection
 from hpcforge.cluster.model import Function, Node
 from hpcforge.command_hint import command_line
-from hpcforge.design.facility.power_on import budgets, turns
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Command
 from hpcforge.errors import ExpectedError, UsageError
@@ -26,7 +25,7 @@ from hpcforge.metal.bmc.redfish import Redfish
 from hpcforge.metal.bmc.verbs import Wish, carry_out
 from hpcforge.metal.bmc_passwords import read_passwords
 from hpcforge.run.records.lease import Lease, LeaseHeldError, ended, look, take
-from hpcforge.run.records.run import begin
+from hpcforge.run.result import begin
 from hpcforge.run.site import Site
 from hpcforge.secrets.secrets import BMC_PASSWORD, read_secrets
 from hpcforge.slurm.jobs import SLURM_JOBS_COMMAND, parse_jobs, readable
@@ -310,7 +309,7 @@ def switched_on(
     for found in (now[name] for name in names if now[name].state == "done" and now[name].power not in ("on", "off")):
         yield replace(found, state="failed", why=f"its power state is {found.power}, neither on nor off")
     off = [name for name in names if now[name].state == "done" and name not in on]
-    planned = turns(budgets(site.loaded.room, site.loaded.layout, lost), on, off)
+    planned = site.loaded.placed.start_turns(on, off, lost)
     yield from (Outcome(node, "skipped", "off", why=why) for node, why in planned.refused.items())
     for number, turn in enumerate(planned.turns):
         if number:

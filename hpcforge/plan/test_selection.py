@@ -9,6 +9,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.smoke_tests import LEVELS, Level
 from hpcforge.cluster.model import Cluster, Gpus, SmokeTest
 
@@ -60,6 +61,16 @@ class DeferredTests:
     tests: tuple[str, ...]
     nodes: tuple[str, ...]  # not tested since they changed; none where only a service changed
     held: Mapping[str, str] = field(default_factory=dict)  # node -> whose job
+
+    @property
+    def explanation(self) -> str:
+        """Return why the tests wait, in a line."""
+        by_job: dict[str, list[str]] = {}
+        for node, job in self.held.items():
+            by_job.setdefault(job, []).append(node)
+        held = "; ".join(f"{job}, holds {fold(nodes)}" for job, nodes in by_job.items())
+        why = f"not tested: {held or 'no idle node to test it with'}"
+        return f"{fold(self.nodes)} {why}" if self.nodes else why
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
 from hpcforge.report.acceptance import AcceptanceReport, AcceptedNode, AcceptedTest
-from hpcforge.report.design_html import environment
+from hpcforge.report.design.page import environment
 from hpcforge.report.show_text import cluster_tables
-from hpcforge.report.status_text import result_words
+from hpcforge.report.status import result_words
 from hpcforge.report.text import duration, moment, plural
 
 _MOST_ROWS = 400  # of one table

@@ -35,7 +35,7 @@ from hpcforge.plan.plan import Plan
 from hpcforge.report import printing
 from hpcforge.report.plan_text import plan_text
 from hpcforge.report.progress import Progress
-from hpcforge.run.apply import ApplyResult
+from hpcforge.run.result import ApplyResult
 from hpcforge.tally import Parts, Tally
 
 if TYPE_CHECKING:  # it imports all of power and network boot, which few runs need

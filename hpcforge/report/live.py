@@ -143,8 +143,6 @@ def fit(text: str, width: int, *, pad: bool = False) -> str:
 
 
 # A text that fills the terminal and is replaced as it changes; afterwards the shell's own screen is back.
-
-
 _PER_SECOND = 2  # how often it is drawn: for the seconds in its first line, and after a change of the window's size
 
 

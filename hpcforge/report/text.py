@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 
 _WORD = re.compile(r"([\w-]+)( \([^()]{1,64}\))?")  # with an address
+_SHOWN_S = 0.05  # what would be 0.0 s says nothing
 
 
 def same_words(reasons: Mapping[str, str]) -> dict[str, str]:
@@ -127,3 +128,10 @@ def duration(seconds: float) -> str:
 def plural(count: int, noun: str, several: str | None = None) -> str:
     """`1 node`, `3 nodes`; a noun whose plural has no s comes with it."""
     return f"{count} {noun}" if count == 1 else f"{count} {several or f'{noun}s'}"
+
+
+def phases_line(phases: Mapping[str, float], total_s: float) -> str:
+    """Return the line with the time of each phase, other time, and the total by the wall clock."""
+    spans = {**phases, "other": total_s - sum(phases.values())}
+    shown = [f"{name} {duration(s)}" for name, s in spans.items() if s >= _SHOWN_S]
+    return f"time: {', '.join(shown)}; total {duration(total_s)}\n"

@@ -18,11 +18,10 @@ from typing import TypeGuard
 from jinja2 import Environment
 
 from hpcforge.blueprint.hostlist import fold
-from hpcforge.report.junit import bound
 from hpcforge.report.pages import page_environment, put_text, px
 from hpcforge.report.text import by_reason, clean, duration, moment, plural
-from hpcforge.report.verification import PartReport, Report, ReportedVerdict, blamed_parts
-from hpcforge.run.observe import UNREACHABLE
+from hpcforge.report.verification import PartReport, Report, ReportedVerdict, blamed_parts, bound
+from hpcforge.run.result import UNREACHABLE
 from hpcforge.verify.verdicts import Line
 
 # The drawings of a verification: bars against their lines, sweeps, curves, and a matrix of nodes.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hpcforge.engines.tasks import Command, Engine
 from hpcforge.run.records.lease import this_process
-from hpcforge.run.records.run import Run
+from hpcforge.run.result import Run
 from hpcforge.verify.head import Completed
 from hpcforge.verify.heartbeat import Owner
 

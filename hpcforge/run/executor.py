@@ -12,13 +12,11 @@ from hpcforge.engines.tasks import Ansible, Engine, Event, NodeProgram
 from hpcforge.plan.admission import has_to_be_asked_again, shortfalls
 from hpcforge.plan.plan import Kept, Plan
 from hpcforge.plan.rollout_order import Order
-from hpcforge.run.node_state import Arrive, NodeState
 from hpcforge.run.reboot import Reboot
-from hpcforge.run.records.run import Run
-from hpcforge.run.result import RoleOutcome, RunResult
+from hpcforge.run.result import RoleOutcome, Run, RunResult
 from hpcforge.run.rollout import Drain, Resume, Rollout, TurnEnd
 from hpcforge.run.stage import FinalCheckStage, FirstContactStage, Stage, removed
-from hpcforge.run.stages import last_look, leaving_stages, stages
+from hpcforge.run.stages import Arrive, NodeState, last_look, leaving_stages, stages
 from hpcforge.slurm.jobs import asked_for
 
 # What the roles of nodes need of each other, while a plan is walked.

@@ -21,13 +21,13 @@ from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.run import leftover, worker_ports
 from hpcforge.run.fanout import Waits, ask_all
 from hpcforge.run.requests import wanted
+from hpcforge.run.result import UNREACHABLE
 from hpcforge.secrets.secret_files import Contents
 from hpcforge.slurm.down_nodes import FIRST_LIMIT_S, SLURM_REQUESTS, slurm_requests
 from hpcforge.slurm.jobs import SLURM_JOBS, SLURM_JOBS_COMMAND, SLURM_WAITING, SLURM_WAITING_COMMAND
 from hpcforge.slurm.nodes import SLURM_NODES_COMMAND, not_scheduled, parse_slurm_nodes
 from hpcforge.verify.verdict_records import VERDICTS_PATH
 
-UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 NO_SECRETS: Mapping[str, bytes] = {}
 NO_FILES: Mapping[str, Sequence[str]] = {}
 _TIMEOUT_S = 120.0

@@ -1,17 +1,63 @@
-"""How a run ended, role by role and node by node."""
+"""A run: its number, of which nodes refuse one that is too low, and how it ended, role by role and node by node."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import dataclasses
+import secrets
+import socket
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from hpcforge.engines.tasks import Event
+from hpcforge.locks import operator
+from hpcforge.node import requests
+from hpcforge.plan.admission import DrainOrder, Shortfall
 from hpcforge.plan.plan import Kept, Plan
+from hpcforge.plan.roster import Roster
+from hpcforge.plan.test_selection import DeferredTests, SmokeRun
+from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.tally import Parts, Tally
+from hpcforge.verify.verdict_records import Recorded
+from hpcforge.verify.verdicts import Verdict
 
+UNREACHABLE = "unreachable: "  # how a reason begins where hpcforge could not get in
 Status = Literal["done", "failed", "skipped", "unreachable", "interrupted", "deferred"]
+_NO_ROSTER = Roster()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, as sent to nodes and the head. `commit` is the commit of the blueprint's folder, None without git."""
+
+    number: int
+    id: str
+    who: str  # user@host of the operator
+    cluster: str
+    hpcforge: str  # version
+    commit: str | None = None
+
+    def numbered(self, receipts: Iterable[Mapping[str, Any] | None], roster: Roster = _NO_ROSTER) -> Self:
+        """The run with the number above the highest that any contacted node's receipt, or the roster, has seen."""
+        highest = max((int(receipt["run"]) for receipt in receipts if receipt), default=0)
+        return dataclasses.replace(self, number=max(highest, roster.run.number if roster.run else 0) + 1)
+
+    def request(self) -> requests.RunRequest:
+        """The form in which it travels in every request that changes a node."""
+        return {
+            "number": self.number,
+            "id": self.id,
+            "who": self.who,
+            "cluster": self.cluster,
+            "hpcforge": self.hpcforge,
+            "commit": self.commit,
+        }
+
+
+def begin(cluster: str, version: str) -> Run:
+    """A new run, not yet numbered."""
+    return Run(0, secrets.token_hex(8), f"{operator()}@{socket.gethostname()}", cluster, version)
 
 
 @dataclass(frozen=True)
@@ -61,6 +107,47 @@ class RunResult:
             for outcome in roles.values()
             if outcome.status == "deferred"
         }
+
+
+@dataclass(frozen=True)
+class Admission:
+    """Who falls short, what Slurm was told, which nodes it does not schedule on, and what went wrong on the way."""
+
+    shortfalls: tuple[Shortfall, ...]
+    ordered: tuple[DrainOrder, ...]
+    not_scheduled: Mapping[str, str]  # node of Slurm's, also one that was not judged -> its state and reason
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A new verdict, and its run."""
+
+    run: SmokeRun
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was tested just now, and all that is known of the cluster since."""
+
+    reached: tuple[Reached, ...] = ()
+    waiting: tuple[DeferredTests, ...] = ()  # what users' jobs kept from being tested
+    fell_out: Mapping[str, str] = field(default_factory=dict)  # nodes that a test was run again without, and why
+    recorded: Recorded = field(default_factory=Recorded)
+    note: str = ""  # why there are no verdicts, or what became of them
+
+
+@dataclass(frozen=True)
+class ApplyResult:
+    """The result of an apply."""
+
+    result: RunResult
+    admission: Admission | None = None
+    tests: Verified = field(default_factory=Verified)
+    error: str | None = None
+    moved: Mapping[str, str] = field(default_factory=dict)  # nodes for which the plan did not hold any more, and why
+    down: tuple[DownWorker, ...] = ()  # workers that take no job, though no operator holds them
 
 
 # The listener of a run's events.

@@ -17,17 +17,16 @@ from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.plan.stale import drop_nodes, stale_nodes
 from hpcforge.run import leftover
-from hpcforge.run.apply import ApplyResult, apply_plan
+from hpcforge.run.apply import apply_plan
 from hpcforge.run.commit import Commit
 from hpcforge.run.make_plan import Comparison, Selection, compare, remark
-from hpcforge.run.node_state import Arrive
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.records import lease as leases
 from hpcforge.run.records.history import Copy, expected_s, past, write_log
 from hpcforge.run.records.lease import Lease
-from hpcforge.run.records.run import Run, begin
-from hpcforge.run.result import Operator
+from hpcforge.run.result import ApplyResult, Operator, Run, begin
 from hpcforge.run.site import Goal, Site, artifacts_path, keep_revoked, open_engines
+from hpcforge.run.stages import Arrive
 
 _OTHERS_S = 900.0  # how long the last steps of a run that is gone are waited for
 _TAKING_BACK_S = 60.0  # and how long after that, and `rollout.confirm_wait`, a node that takes back what it did

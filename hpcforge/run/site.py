@@ -17,7 +17,7 @@ from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.input_files import inputs
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.command_hint import command_line
-from hpcforge.design.fabric.labels import Labels
+from hpcforge.design.fabric.cabling import Labels
 from hpcforge.engines import Engines
 from hpcforge.engines.host_keys import private_folder
 from hpcforge.engines.tasks import Target

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import ceil
 from types import FrameType
 
@@ -18,10 +18,9 @@ from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import ExpectedError
 from hpcforge.plan.plan import Plan
-from hpcforge.plan.test_selection import DeferredTests, PassedNodes, SmokeRun, SmokeRuns, Verify, smoke_runs
-from hpcforge.run.observe import UNREACHABLE
+from hpcforge.plan.test_selection import PassedNodes, SmokeRun, SmokeRuns, Verify, smoke_runs
 from hpcforge.run.records.history import store_verdicts
-from hpcforge.run.result import Listener
+from hpcforge.run.result import UNREACHABLE, Listener, Reached, Verified
 from hpcforge.tally import Tally
 from hpcforge.verify.head import Head
 from hpcforge.verify.isolate import Plans, no_plans
@@ -84,25 +83,6 @@ def within(limit_s: float, waits_for: Callable[[], str], *, cleanup_s: float = C
 
 
 _START_S = 60.0  # for a job to start and to end
-
-
-@dataclass(frozen=True)
-class Reached:
-    """A new verdict, and its run."""
-
-    run: SmokeRun
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What was tested just now, and all that is known of the cluster since."""
-
-    reached: tuple[Reached, ...] = ()
-    waiting: tuple[DeferredTests, ...] = ()  # what users' jobs kept from being tested
-    fell_out: Mapping[str, str] = field(default_factory=dict)  # nodes that a test was run again without, and why
-    recorded: Recorded = field(default_factory=Recorded)
-    note: str = ""  # why there are no verdicts, or what became of them
 
 
 def planned(cluster: Cluster, plan: Plan, recorded: Recorded, verify_what: Verify, out: Collection[str] = ()) -> Plan:
@@ -183,7 +163,7 @@ def run_tests(
             now_out, held = {**unusable(head, workers), **out}, busy(head, workers, cluster.acceptance.run_as)
             choice = chosen(cluster, recorded, verify_what, now_out, held)
         for wait in choice.waiting:
-            listener.say(f"{', '.join(wait.tests)}: {waits(wait)}")
+            listener.say(f"{', '.join(wait.tests)}: {wait.explanation}")
         reached, fell_out = list[Reached](), dict[str, str]()
         tally = until_end.enter_context(listener.tally("launches of tests", launches(cluster, recorded, choice.runs)))
         doing = "the first test"
@@ -304,12 +284,3 @@ def _on(cluster: Cluster, name: str, nodes: tuple[str, ...]) -> SmokeTest:
     """A test of the blueprint on some nodes."""
     tests = cluster.acceptance.tests if cluster.acceptance else ()
     return replace(next(test for test in tests if test.name == name), nodes=nodes)
-
-
-def waits(wait: DeferredTests) -> str:
-    """Why tests wait, in a line."""
-    by_job: dict[str, list[str]] = {}
-    for node, job in wait.held.items():
-        by_job.setdefault(job, []).append(node)
-    held = "; ".join(f"{job}, holds {fold(nodes)}" for job, nodes in by_job.items()) or "no idle node to test it with"
-    return f"{fold(wait.nodes)} not tested: {held}" if wait.nodes else f"not tested: {held}"

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, NodeProgram
+from hpcforge.engines.tasks import Ansible, Bootstrap, Deploy, Event, NodeProgram
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.associations import Association
 from hpcforge.kinds.files import File
 from hpcforge.node import requests
 from hpcforge.plan.plan import Change, Leaving, OpaqueChange, Plan, Removal, ResourceChange
-from hpcforge.run.records.run import Run
+from hpcforge.run.reboot import Reboot
 from hpcforge.run.requests import check, less, listens, old_state, owns, put, units
+from hpcforge.run.result import Run
+from hpcforge.run.rollout import Drain, Resume
 from hpcforge.run.stage import (
     ActivateStage,
     ConfirmStage,
@@ -35,6 +39,61 @@ _OPAQUE_TIMEOUT_S = 3600.0
 _LOOK_TIMEOUT_S = 120.0  # a driver that hangs is given up after 30 s
 _CONFIRM_S = 30.0  # at least; a node is given as long as it waits before it takes back what it did
 _BACK_S = 120.0  # for a node that nobody can reach to be as it was, once it begins to take back what it did
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """How the installation of a node ended: the stages of its roles, or `why` it has no operating system."""
+
+    stages: tuple[Stage, ...] = ()
+    why: str = ""
+
+
+Arrive = Callable[[], Arrival | None]  # None: it is still being installed
+
+
+@dataclass
+class NodeState:
+    """The remaining and running work of a node."""
+
+    name: str
+    queue: deque[Stage]
+    arrive: Arrive | None = None  # while it gets its operating system
+    begun: bool = False
+    drain: Drain | None = None
+    reboot: Reboot | None = None  # while the running stage is one
+    back: Resume | None = None  # while it goes back into service, before the others have had their turn
+    running: Stage | None = None
+    errors: dict[str, str] = field(default_factory=dict)  # by role, of the running stage
+
+    @property
+    def ended(self) -> bool:
+        """True when nothing is left to do there."""
+        return self.running is None and not self.queue
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles that are still to be done, in order."""
+        waiting = [role for stage in self.queue for role in stage.roles]
+        return list(dict.fromkeys([*(self.running.roles if self.running else ()), *waiting]))
+
+    @property
+    def goes_on(self) -> bool:
+        """True while a running part will end without further action."""
+        emptied = self.drain is not None and self.drain.state == "waiting"
+        returns = self.back is not None and not self.back.over
+        return self.running is not None or emptied or returns or self.arrive is not None
+
+    @property
+    def at_work(self) -> bool:
+        """True while it runs work that must not lose its controller or its connection."""
+        confirms = bool(self.queue) and self.queue[0].confirms
+        asking = any(step is not None and step.asking for step in (self.drain, self.back))
+        return self.running is not None or confirms or asking
+
+    def takes_of_controller(self, event: Event) -> bool:
+        """Account for an event of the controller's; True if it was the answer to a question about this node."""
+        return any(step is not None and step.take(event) for step in (self.drain, self.back))
 
 
 def stages(plan: Plan, node: str, secrets: Mapping[str, bytes], run: Run) -> tuple[Stage, ...]:

@@ -20,11 +20,10 @@ from hpcforge.plan.test_selection import SmokeRuns, gate_runs
 from hpcforge.run import down_workers, leftover
 from hpcforge.run.engine_head import EngineHead, owner
 from hpcforge.run.expectations import Expectations
-from hpcforge.run.observe import UNREACHABLE, find_usable
+from hpcforge.run.observe import find_usable
 from hpcforge.run.records.history import store_verifications
-from hpcforge.run.records.run import Run, begin
-from hpcforge.run.result import Listener
-from hpcforge.run.smoke_tests import Verified, asked, chosen, limit_s, run_tests
+from hpcforge.run.result import UNREACHABLE, Listener, Run, Verified, begin
+from hpcforge.run.smoke_tests import asked, chosen, limit_s, run_tests
 from hpcforge.slurm.down_nodes import DownWorker
 from hpcforge.slurm.nodes import drained, parse_slurm_nodes
 from hpcforge.verify.baselines import VERIFICATIONS_PATH, PastVerification, Verifications

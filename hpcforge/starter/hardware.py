@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from hpcforge.blueprint.sections.hardware import Gpu, GpusSection, Server, inherit
 from hpcforge.catalog import Catalog
-from hpcforge.design.facility.node_rules import MIN_MEMORY_GIB
+from hpcforge.design.facility.rules import MIN_MEMORY_GIB
 from hpcforge.starter.gpus import GpuChoice, gpu_choices
 from hpcforge.starter.machines import SiteMachine, StarterError
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcforge.blueprint.untrusted_files import read_named
+from hpcforge.cluster import Loaded
+from hpcforge.design.fabric.as_built import CablingReport
 from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.neighbour_matching import Heard, ReportedEnd
-from hpcforge.design.fabric.port_numbering import is_common_name
+from hpcforge.design.fabric.neighbour_matching import CablingFacts, Heard, ReportedEnd, compare_with_design
 from hpcforge.errors import ExpectedError
 
 LLDP_COMMAND = ("lldpctl", "-f", "json")
@@ -141,13 +142,9 @@ def _neighbour(entry: Mapping[str, object]) -> ReportedEnd:
         name = next(iter(chassis))
         chassis = _first(chassis, name)
     port_id = _first(port, "id")
-    kind, text, descr = _value(port_id.get("type")), _value(port_id.get("value")), _value(port.get("descr"))
-    ifindex = kind == "local" and text.isdigit() and text != descr  # else the port's own name is a number
-    if kind == "ifalias" or ifindex:
-        text = text if is_common_name(text) else f"{kind} {text}"
-    named = text if kind in ("ifname", "ifalias", "local", "") else ""
+    reported = _value(port_id.get("type")), _value(port_id.get("value")), _value(port.get("descr"))
     device = (*([name] if name else []), _value(_first(chassis, "id").get("value")) or "?")
-    return ReportedEnd(device, (named, descr) if descr else (named,), _value(chassis.get("descr")))
+    return ReportedEnd.of_lldp(device, reported, _value(chassis.get("descr")))
 
 
 def parse_ibnetdiscover(text: str) -> Reports:
@@ -237,3 +234,31 @@ def _text(path: Path) -> str:
         return read_named(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CablingError(f"{path.name} cannot be read: {error}") from error
+
+
+@dataclass(frozen=True)
+class ComparedCables:
+    """How the cables that devices report differ from the design.
+
+    `doubts` are what could not be told, and reports that change nothing; `unreported` are nodes with cables of which
+    neither end reports, and InfiniBand fabrics.
+    """
+
+    report: CablingReport
+    doubts: tuple[str, ...]
+    unreported: tuple[str, ...]
+
+
+def compare_with(loaded: Loaded, reported: Heard) -> ComparedCables:
+    """Compare reported cables with the design of a blueprint, its inventory and the catalog."""
+    specs, switches = loaded.blueprint.fabrics, loaded.inventory.switches if loaded.inventory else {}
+    facts = CablingFacts(
+        identities=loaded.switch_said,
+        hardware={node.name: node.hardware for node in loaded.cluster.nodes},
+        interfaces={name: spec.interfaces for name, spec in specs.items() if spec.interfaces},
+        by_lldp=[fabric.name for fabric in loaded.cluster.fabrics if fabric.lldp],
+        models=loaded.catalog.switches,
+        port_names={name: switch.ports for name, switch in switches.items()},
+    )
+    seen, report = compare_with_design(loaded.cables, reported, facts)
+    return ComparedCables(report, (*seen.doubts, *report.notes), seen.unreported)

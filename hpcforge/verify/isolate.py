@@ -15,7 +15,7 @@ from typing import get_args
 
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cluster.model import Cluster
-from hpcforge.design.fabric.labels import Labels
+from hpcforge.design.fabric.cabling import Labels
 from hpcforge.isolation.cover import not_loaded
 from hpcforge.isolation.names import PartNames
 from hpcforge.isolation.state import (

@@ -8,8 +8,8 @@ from dataclasses import replace
 from hpcforge.design.fabric.as_built import CablingReport, Seen, compare
 from hpcforge.design.fabric.build import build
 from hpcforge.design.fabric.cable_index import CableEnds, Drawn, PortName
+from hpcforge.design.fabric.cabling import Labels
 from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.labels import Labels
 from hpcforge.design.fabric.spec import Ask, Model
 
 

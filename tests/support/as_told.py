@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from hpcforge.design.fabric.cable_index import CableEnds, PortName
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.labels import ENDS
+from hpcforge.design.fabric.graph import ENDS, Fabric
 
 DGX = ("mlx5_0", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_9", "mlx5_10", "mlx5_11")  # compute adapters, by rail
 

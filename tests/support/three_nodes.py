@@ -35,20 +35,16 @@ from hpcforge.plan.diff import SLURM_NODES, diff
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import PATH as ROSTER_PATH
 from hpcforge.plan.roster import Enrolled, LastRun, Roster, roster_document
-from hpcforge.report.apply_text import nodes_table
+from hpcforge.report.apply_text import nodes_table, verdicts_text
 from hpcforge.report.event_stream import Stream
 from hpcforge.report.plan_text import plan_text, stays_text
 from hpcforge.report.progress import Progress
-from hpcforge.report.status_text import history_table, status_json, status_text
-from hpcforge.report.verdicts_text import verdicts_text
-from hpcforge.run.admit import admit
-from hpcforge.run.apply import ApplyResult, latest_facts
+from hpcforge.report.status import history_table, status_json, status_text
+from hpcforge.run.apply import admit, latest_facts
 from hpcforge.run.executor import execute
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.records.history import past, write_log
-from hpcforge.run.records.run import Run
-from hpcforge.run.result import RunResult
-from hpcforge.run.smoke_tests import Verified
+from hpcforge.run.result import ApplyResult, Run, RunResult, Verified
 from hpcforge.run.status import status
 from hpcforge.run.survey import Survey, survey
 from hpcforge.verify.verdict_records import VERDICTS_PATH, KeptVerdicts, Recorded, dump, load

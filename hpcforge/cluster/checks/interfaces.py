@@ -13,8 +13,7 @@ from hpcforge.blueprint.reader import Loc
 from hpcforge.blueprint.validate import Finding
 from hpcforge.cluster.interfaces import bonded, carried, carrier, own_networks, port_below, ports
 from hpcforge.cluster.model import Cluster, FabricOf, Network, Node
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.ports import PortMaps
+from hpcforge.design.fabric.graph import Fabric, PortMaps
 
 
 # Default routes of nodes whose interfaces hpcforge configures: none where one is needed, and two on one node.

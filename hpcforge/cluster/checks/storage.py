@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator
 
 from hpcforge.blueprint import hostlist
 from hpcforge.blueprint.diagnostics import did_you_mean, quote
@@ -21,41 +20,26 @@ from hpcforge.catalog.file_systems import FileSystemKind
 from hpcforge.cluster.model import Cluster, Network, OwnLinks
 from hpcforge.cluster.storage import FileSystem, size_mb
 from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.facility.room import Room
-from hpcforge.design.facility.rules import Breach
+from hpcforge.design.site import PlacedSite
 from hpcforge.design.storage.capacity import NodeLink, ServedFileSystem, ServerDrives, StorageNeeds, grouped
-from hpcforge.design.storage.rule_checks import judge, not_served
 from hpcforge.kinds import spare
 
 
-# The file systems that nodes serve, in numbers, and the findings of rules.
-def served(cluster: Cluster, room: Room, built: Mapping[str, Fabric]) -> tuple[ServedFileSystem, ...]:
-    """The file systems that nodes of the blueprint serve, with their servers; `built`: its fabrics, by name."""
+# The file systems that nodes serve, in numbers.
+def served(cluster: Cluster, placed: PlacedSite) -> tuple[ServedFileSystem, ...]:
+    """Return the file systems that nodes of the blueprint serve, with their servers."""
     return tuple(
-        _served(file_system, file_system.server, cluster, room, built)
+        _served(file_system, file_system.server, cluster, placed)
         for file_system in cluster.storage
         if file_system.server
     )
 
 
-def storage_breaches(room: Room, systems: tuple[ServedFileSystem, ...]) -> Iterator[Breach]:
-    """Yield findings of rules for them, and for needs of file systems that no node serves."""
-    ours = {file_system.name for file_system in systems}
-    others = [
-        (name, file_system.needs)
-        for name, file_system in room.blueprint.storage.items()
-        if file_system.needs and name not in ours
-    ]
-    foreign = (not_served(name, sorted(needs.model_fields_set)) for name, needs in others)
-    return chain(judge(systems, lambda node: room.kind_of[node].loc()), *foreign)
-
-
-def _served(
-    file_system: FileSystem, server: str, cluster: Cluster, room: Room, built: Mapping[str, Fabric]
-) -> ServedFileSystem:
+def _served(file_system: FileSystem, server: str, cluster: Cluster, placed: PlacedSite) -> ServedFileSystem:
+    room = placed.room
     kind = room.kind_of[server]
     network = next(each for each in cluster.networks if each.name == (file_system.network or cluster.network.name))
-    fabric = built.get(network.fabric or "")
+    fabric = next((each for each in placed.fabrics if each.name == network.fabric), None)
     clients = [name for name in file_system.on if name != server]
     own = {links.node: links for each in cluster.fabrics if each.name == network.fabric for links in each.own_links}
     links = [_link(name, network, fabric, own.get(name)) for name in clients]

@@ -22,7 +22,6 @@ from hpcforge.blueprint.smoke_tests import SMOKE_TESTS, load_smoke_tests
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.cluster import check_table
 from hpcforge.cluster.checks.files import RELATIVE, is_there
-from hpcforge.cluster.checks.storage import storage_breaches
 from hpcforge.cluster.load.loaded import Loaded, catalog_of, diagnostic, resolved
 from hpcforge.cluster.load.remaining_errors import MAX_JUDGED, design_errors, valid_parts
 
@@ -101,7 +100,7 @@ def _later_errors(
     if parts is None:
         return []
     loaded = resolved(parts.blueprint, parts.machines, [], *paths, roles, declared)
-    breaches = (*storage_breaches(loaded.room, loaded.served), *loaded.of_software)
+    breaches = (*loaded.placed.storage_breaches(loaded.served), *loaded.of_software)
     entries = (*loaded.found, *(diagnostic(draft, breach) for breach in breaches))
     errors = (*(entry for entry in entries if entry.severity == "error"), *further(loaded))
     return [entry for entry in errors if parts.concerns(entry)]

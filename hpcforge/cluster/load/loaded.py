@@ -21,23 +21,16 @@ from hpcforge.catalog import Catalog, load_catalog
 from hpcforge.cluster import check_table
 from hpcforge.cluster.checks.files import armoured, key_lines, private_key
 from hpcforge.cluster.checks.gpus import driver_findings
-from hpcforge.cluster.checks.storage import served, storage_breaches
+from hpcforge.cluster.checks.storage import served
 from hpcforge.cluster.model import Cluster, Node
 from hpcforge.cluster.networks import Networks, networks
 from hpcforge.cluster.resolve import resolve
 from hpcforge.cluster.smoke_tests import programs
 from hpcforge.design.fabric.cabling import Cabled
-from hpcforge.design.fabric.fabrics import Fabrics, fabrics
 from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.placement import lay, mounts
 from hpcforge.design.facility.design import Remark
-from hpcforge.design.facility.design_of_room import Facility, facility
-from hpcforge.design.facility.layout import Layout
-from hpcforge.design.facility.limits import power_feeds
-from hpcforge.design.facility.placement import place
-from hpcforge.design.facility.power_on import budgets, working
-from hpcforge.design.facility.room import PinnedPosition, Room, room
 from hpcforge.design.facility.rules import Breach
+from hpcforge.design.site import PlacedSite, place_site
 from hpcforge.design.storage.capacity import ServedFileSystem
 from hpcforge.errors import ChangedFileError
 from hpcforge.software.rule_checks import breaches as software_breaches
@@ -51,8 +44,6 @@ class RuleResults:
     `not_checked` is what rules could not judge; of racks, power and cooling nothing where the blueprint has no site.
     """
 
-    facility: Facility
-    cables: tuple[Cabled, ...]
     remarks: tuple[Remark, ...]
     diagnostics: tuple[Diagnostic, ...]
     not_checked: tuple[Diagnostic, ...]
@@ -65,9 +56,7 @@ class Loaded:
     blueprint: Blueprint
     cluster: Cluster
     found: tuple[Diagnostic, ...]  # by reading and resolving: warnings
-    room: Room
-    layout: Layout  # of the room
-    connected: Fabrics  # fabrics as the blueprint asks for them
+    placed: PlacedSite
     role_folders: tuple[Path, ...]  # the shipped one, then those that the blueprint names
     switch_said: Mapping[str, str]  # what switches say of themselves (name, GUID, MAC) to their names in the design
     blueprint_path: Path
@@ -97,27 +86,28 @@ class Loaded:
     @property
     def fabrics(self) -> tuple[Fabric, ...]:
         """Return those that can be built, in the blueprint's order."""
-        return self.connected.built
+        return self.placed.fabrics
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the catalog with the blueprint's own hardware."""
+        return self.placed.room.catalog
 
     @cached_property
     def served(self) -> tuple[ServedFileSystem, ...]:
         """Return the file systems that nodes serve, in numbers."""
-        return served(self.cluster, self.room, {fabric.name: fabric for fabric in self.fabrics})
+        return served(self.cluster, self.placed)
 
     @cached_property
     def judged(self) -> RuleResults:
         """Load racks, cut cables, and judge by all rules."""
-        placed, laid = facility(self.room, self.layout), lay(self.room, self.layout, self.fabrics)
-        source = self.draft.document.source
-        of_room = [breach for breach in placed.breaches if self.blueprint.site or breach.judged != "not-checked"]
-        of_storage = tuple(storage_breaches(self.room, self.served))
-        breaches = (*of_room, *self.connected.breaches, *laid.breaches, *of_storage, *self.of_software)
+        source, of_room = self.draft.document.source, self.placed.facility.breaches
+        others = (*self.placed.fabric_breaches, *self.placed.storage_breaches(self.served))
+        shown = [breach for breach in of_room if self.blueprint.site or breach.judged != "not-checked"]
+        breaches = (*shown, *others, *self.of_software)
         every = in_order(source, [*self.found, *(diagnostic(self.draft, breach) for breach in breaches)])
-        all_breaches = (*placed.breaches, *self.connected.breaches, *laid.breaches, *of_storage)
         return RuleResults(
-            facility=placed,
-            cables=laid.fabrics,
-            remarks=tuple(remark(self.draft, breach) for breach in all_breaches),
+            remarks=tuple(remark(self.draft, breach) for breach in (*of_room, *others)),
             diagnostics=tuple(entry for entry in every if entry.severity != "not-checked"),
             not_checked=tuple(entry for entry in every if entry.severity == "not-checked"),
         )
@@ -130,14 +120,9 @@ class Loaded:
         return software_breaches(self.blueprint, catalog, system) if system else ()
 
     @property
-    def facility(self) -> Facility:
-        """Return racks, power and cooling, judged."""
-        return self.judged.facility
-
-    @property
     def cables(self) -> tuple[Cabled, ...]:
         """Return the fabrics, with their cables cut to length."""
-        return self.judged.cables
+        return self.placed.cables
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -173,27 +158,22 @@ def resolved(
     catalog, folder = catalog_of(draft), blueprint_path.absolute().parent
     blueprint = cast("Blueprint", draft.model)
     inventory = cast("Inventory", machines.model) if machines else None
-    pins = {name: PinnedPosition(at.rack, at.u) for name, at in (inventory.positions if inventory else {}).items()}
     addressed = networks(blueprint, inventory)
     warnings = [*warnings, *draft.place(addressed.wrong_in_blueprint)]
-    connected = fabrics(blueprint, catalog, inventory)
+    placed = place_site(blueprint, catalog, inventory)
     if machines and inventory:
         warnings += machines.place(addressed.wrong_in_inventory)
-        warnings += machines.place(check_table.run(check_table.SWITCHES, inventory, connected.built))
-    floor = room(blueprint, catalog, pins, mounts(blueprint, catalog, connected.built))
-    layout = place(floor)
+        warnings += machines.place(check_table.run(check_table.SWITCHES, inventory, placed.fabrics))
     key = private_key(inventory.access if inventory else None, inventory_path)
-    cluster = _cluster((blueprint, inventory, catalog), folder, key, (floor, layout), addressed, connected.built)
-    given = check_table.Resolved(blueprint, cluster, catalog, declared, pins)
+    cluster = _cluster((blueprint, inventory, catalog), folder, key, placed, addressed)
+    given = check_table.Resolved(blueprint, cluster, catalog, declared, placed.room.pins)
     for check in check_table.RESOLVED:  # each has its own limit of findings
         warnings += draft.place(check.function(given))
     return Loaded(
         blueprint=blueprint,
         cluster=cluster,
         found=in_order(draft.document.source, warnings),
-        room=floor,
-        layout=layout,
-        connected=connected,
+        placed=placed,
         role_folders=roles.folders,
         switch_said=_said(inventory),
         blueprint_path=blueprint_path,
@@ -213,33 +193,32 @@ def _cluster(
     inputs: tuple[Blueprint, Inventory | None, Catalog],
     folder: Path,
     key: Path | None,
-    placed: tuple[Room, Layout],
+    placed: PlacedSite,
     addressed: Networks,
-    built: tuple[Fabric, ...],
 ) -> Cluster:
     """Resolve a cluster; `folder` has the files that the blueprint names, `key` is for logins to nodes."""
-    blueprint, (floor, layout) = inputs[0], placed
+    blueprint = inputs[0]
     cluster = resolve(
         *inputs,
         {name: key_lines(user, folder) for name, user in blueprint.users.items()},
         folder,
         key,
-        {name: (rack, item.u) for name, (rack, item) in layout.place_of.items()},
+        placed.positions,
         addressed,
-        built,
+        placed.fabrics,
         programs(blueprint),
         _repository_key(blueprint, folder),
     )
-    cluster = replace(cluster, feeds=power_feeds(floor), shared_cores=blueprint.wants_lab)
+    cluster = replace(cluster, feeds=placed.power_feeds, shared_cores=blueprint.wants_lab)
     if any(program.declared for program in cluster.programs):
-        return _designed(cluster, floor, layout, {fabric.name: fabric for fabric in built})
+        return _designed(cluster, placed)
     return cluster
 
 
-def _designed(cluster: Cluster, floor: Room, layout: Layout, built: Mapping[str, Fabric]) -> Cluster:
+def _designed(cluster: Cluster, placed: PlacedSite) -> Cluster:
     """Add what the design allows: nodes that may work at once, and each client's share of storage."""
-    turns = working(budgets(floor, layout), [node.name for node in cluster.workers]).turns
-    shares = {system.name: (system.each("read"), system.each("write")) for system in served(cluster, floor, built)}
+    turns = placed.work_turns([node.name for node in cluster.workers])
+    shares = {system.name: (system.each("read"), system.each("write")) for system in served(cluster, placed)}
     return replace(cluster, power_turns=turns, storage_shares=shares)
 
 

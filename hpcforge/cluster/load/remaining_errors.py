@@ -16,11 +16,7 @@ from hpcforge.blueprint.schema_hints import aliases
 from hpcforge.blueprint.validate import Draft, Finding, validate
 from hpcforge.catalog import Catalog
 from hpcforge.cluster.load.loaded import diagnostic
-from hpcforge.design.fabric.fabrics import fabrics
-from hpcforge.design.fabric.placement import lay, mounts
-from hpcforge.design.facility.design_of_room import facility
-from hpcforge.design.facility.placement import place
-from hpcforge.design.facility.room import room
+from hpcforge.design.site import place_site
 
 MAX_JUDGED = 40  # errors of a file: with more of them, people correct those first
 _MAX_ROUNDS = 6  # what is left out may be missed elsewhere, and that entry is left out next
@@ -135,11 +131,9 @@ def _errors(draft: Draft, model: type[BaseModel], catalog: Catalog, sections: se
         return
     valid = {name: draft.sections[alias] for alias, name in aliases(model).items()}
     blueprint = cast("Blueprint", model.model_construct(**valid))
-    connected = fabrics(blueprint, catalog)
-    floor = room(blueprint, catalog, {}, mounts(blueprint, catalog, connected.built))
-    layout = place(floor)
-    of_room = facility(floor, layout).breaches if blueprint.site else ()
-    for breach in (*of_room, *connected.breaches, *lay(floor, layout, connected.built).breaches):
+    placed = place_site(blueprint, catalog)
+    of_room = placed.facility.breaches if blueprint.site else ()
+    for breach in (*of_room, *placed.fabric_breaches):
         family = _AFFECTED.get(breach.code.partition("-")[0], _NEEDED)
         if breach.judged == "error" and not sections & _AFFECTED.get(breach.code, family):
             yield diagnostic(draft, breach)

@@ -28,7 +28,7 @@ from hpcforge.cluster.model.software import (
 from hpcforge.cluster.nvidia import Amd, Nvidia
 from hpcforge.cluster.people import User, UserGroup
 from hpcforge.cluster.storage import FileSystem
-from hpcforge.design.facility.limits import PowerFeed
+from hpcforge.design.facility.design import PowerFeed
 
 
 # What a blueprint declares of a node, as a smoke test gets it: declared.json beside its program.

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hpcforge.design.fabric.graph import CABLE_KINDS, Cable, DeviceKind
-from hpcforge.design.fabric.labels import ENDS, Labels
+from hpcforge.design.fabric.cabling import Labels
+from hpcforge.design.fabric.graph import CABLE_KINDS, ENDS, Cable, DeviceKind
 
 Bundle = tuple[str, str]  # all cables between two devices, by their names, the device nearer to the nodes first
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,8 +20,43 @@ from hpcforge.blueprint.sections.hardware import CableModel
 from hpcforge.blueprint.sections.site import Cabling
 from hpcforge.design.fabric.fitting import Cages, LinkKind, adapters_of, fitting, link_kinds
 from hpcforge.design.fabric.floor import Spot, run_m
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.labels import Labels
+from hpcforge.design.fabric.graph import ENDS, Cable, Fabric
+from hpcforge.design.facility.design import BomLine
+
+# What stands on the labels of a cable: one text for each end, unique in the whole site.
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names and labels of a fabric's cables. `spots` has where each device stands, in the order of the devices."""
+
+    fabric: Fabric
+    spots: Sequence[Spot | None]
+    rooms: bool = False  # whether there is more than one room, so that labels must say which
+
+    @cached_property
+    def _places(self) -> list[str]:
+        """Where each device stands, with a space after it: "g01 U3 "; "" where that is not known."""
+        return [f"{f'{at.room} ' if self.rooms else ''}{at.rack} U{at.u} " if at else "" for at in self.spots]
+
+    def end(self, device: int, port: int) -> str:
+        """One end: "g01 U3 gpu001 rail 1", "i01 U40 compute-leaf-001 port 7", without rack "gpu001 rail 1"."""
+        machine = self.fabric.devices[device]
+        label = self.fabric.port_label(device, port)
+        return f"{self._places[device]}{machine.name} {'' if machine.kind in ENDS else 'port '}{label}"
+
+    def name(self, cable: Cable) -> str:
+        """The cable's own name: its switch port, that nearest to the nodes; "compute-leaf-001:7"."""
+        a_is_end = self.fabric.devices[cable.a].kind in ENDS
+        device, port = (cable.b, cable.b_port) if a_is_end else (cable.a, cable.a_port)
+        return f"{self.fabric.devices[device].name}:{self.fabric.port_label(device, port)}"
+
+    def both(self, cable: Cable) -> tuple[str, str]:
+        """The texts for the labels at end a and at end b: the cable's name, this end, the other end."""
+        name = self.name(cable)
+        a, b = self.end(cable.a, cable.a_port), self.end(cable.b, cable.b_port)
+        return f"{name} | {a} > {b}", f"{name} | {b} > {a}"
+
 
 UNKNOWN = -1  # of a length or a model
 CABLES = ("twisted-pair", "dac", "aoc", "optics")  # kinds that are cables
@@ -214,3 +249,52 @@ def _order(fabric: Fabric, at: Sequence[Spot | None], runs: array[float]) -> arr
     longest = {pair: max(runs[cable] for cable in bundle) for pair, bundle in bundles.items()}
     first = sorted(bundles, key=lambda pair: (pair[0] == UNKNOWN, pair[0] == pair[1], -longest[pair], pair))
     return array("I", (cable for pair in first for cable in bundles[pair]))
+
+
+# Cables and transceivers in the bill of materials.
+def bom(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator[BomLine]:
+    """Yield a line for each model and length of cable, and one for the transceivers of each model."""
+    lots: Counter[tuple[str, float, int]] = Counter()
+    for cabling in fabrics:
+        lots.update(cabling.bought)
+    for (model, length_m, ends), count in sorted(lots.items()):
+        split = f", one port to {ends} ends" if ends > 1 else ""
+        fibre = "fibre, " if cables[model].fibre else ""
+        said = f"{fibre}{length_m:g} m{split}: {cables[model].description or ''}".removesuffix(": ")
+        yield BomLine("cable", model, said, count, False, None, None)
+    adapters = sum((cabling.adapters for cabling in fabrics), Counter[str]())
+    for model, count in sorted(adapters.items()):
+        yield BomLine("adapter", model, (cables[model].description or "").removesuffix("."), count, False, None, None)
+    plugs: Counter[str] = Counter()
+    for cabling in fabrics:
+        plugs.update(transceivers(cabling, cables))
+    for model, count in sorted(plugs.items()):
+        said = "transceivers: one a link at a machine, one a cage at a switch, twin-port where the cage is"
+        yield BomLine("transceiver", model, said, count, False, cables[model].end_w, None)
+
+
+def transceivers(cabling: Cabled, cables: Mapping[str, CableModel]) -> Counter[str]:
+    """How many transceivers of a model: those of a switch by cage, of a broken-out port by port, at its whole rate."""
+    fabric, columns, counts = cabling.fabric, cabling.fabric.cables, Counter[str]()
+    optics = [cables[model].kind == "optics" for model in cabling.models]
+    cages: set[tuple[int, int, str]] = set()
+    for cable, model in enumerate(cabling.model):
+        if model == UNKNOWN or not optics[model]:
+            continue
+        for device, port in ((columns.a[cable], columns.a_port[cable]), (columns.b[cable], columns.b_port[cable])):
+            machine = fabric.devices[device]
+            if machine.kind in ENDS:
+                counts[cabling.models[model]] += 1
+            else:
+                number, _ = fabric.physical_port(device, port)
+                plug = _whole(cabling.models[model], cabling.links[cabling.link[cable]], cables)
+                cages.add((device, (number - 1) // machine.per_cage, plug))
+    counts.update(plug for _, _, plug in cages)
+    return counts
+
+
+def _whole(model: str, link: LinkKind, cables: Mapping[str, CableModel]) -> str:
+    """Return the transceiver at a switch: of a broken-out port the one of the whole port, for the same fibre."""
+    rate_gbps, fibre = link.rate_gbps * link.breakout, cables[model].fibre
+    whole = (name for name, cable in cables.items() if (cable.rate_gbps, cable.fibre) == (rate_gbps, fibre))
+    return next(whole, model) if link.breakout > 1 else model

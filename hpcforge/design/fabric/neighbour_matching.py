@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hpcforge.design.fabric.as_built import Seen, Unnamed
-from hpcforge.design.fabric.cable_index import CableEnds, PortName
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.labels import ENDS
-from hpcforge.design.fabric.port_numbering import PortFacts, SwitchNumbering
-from hpcforge.design.fabric.ports import logical_ports
+from hpcforge.blueprint.sections.hardware import Switch
+from hpcforge.design.fabric.as_built import CablingReport, Seen, Unnamed, compare
+from hpcforge.design.fabric.cable_index import CableEnds, Drawn, PortName
+from hpcforge.design.fabric.cabling import Cabled
+from hpcforge.design.fabric.graph import ENDS, Fabric, logical_ports
+from hpcforge.design.fabric.port_numbering import PortFacts, SwitchNumbering, is_common_name, port_facts
 
 _NO_FACTS = PortFacts()
 _COUNTED = re.compile("#[0-9]{1,6}( of [0-9]{1,6})?")
@@ -38,6 +38,16 @@ class ReportedEnd:
     device: tuple[str, ...]
     port: tuple[str, ...]
     system: str = ""
+
+    @classmethod
+    def of_lldp(cls, device: tuple[str, ...], port: tuple[str, str, str], system: str) -> ReportedEnd:
+        """Return the end that LLDP reports; `port` has the kind of its identifier, the identifier, the description."""
+        kind, text, description = port
+        ifindex = kind == "local" and text.isdigit() and text != description  # else the port's own name is a number
+        if kind == "ifalias" or ifindex:
+            text = text if is_common_name(text) else f"{kind} {text}"
+        named = text if kind in ("ifname", "ifalias", "local", "") else ""
+        return cls(device, (named, description) if description else (named,), system)
 
     @property
     def port_text(self) -> str:
@@ -98,6 +108,28 @@ def recognise(
     seen = Seen(links, work.looked_at(heard, by_lldp), work.unknown, work.unnamed)
     doubts = (*work.doubts, *names.doubts, *(f"not read: {file}" for file in heard.unread))
     return Recognised(seen, doubts, tuple(work.unreported(seen.looked_at, by_lldp)))
+
+
+@dataclass(frozen=True)
+class CablingFacts:
+    """What blueprint, inventory and catalog state of devices and their ports."""
+
+    identities: Mapping[str, str]  # what a switch reports of itself (name, GUID, MAC) to its name in the design
+    hardware: Mapping[str, str]  # of each node
+    interfaces: Mapping[str, Sequence[str]]  # by fabric, in order, where the blueprint states it
+    by_lldp: Collection[str]  # fabrics whose cables nodes see by LLDP
+    models: Mapping[str, Switch]  # the catalog's switches
+    port_names: Mapping[str, Mapping[str, str]]  # by switch, label in the design to name
+
+
+def compare_with_design(
+    cables: Sequence[Cabled], heard: Heard, facts: CablingFacts
+) -> tuple[Recognised, CablingReport]:
+    """Return the cables that devices report, and how they differ from the design."""
+    fabrics = [each.fabric for each in cables]
+    ports = port_facts(fabrics, facts.models, facts.port_names)
+    seen = recognise(fabrics, heard, facts.identities, facts.hardware, facts.interfaces, facts.by_lldp, ports)
+    return seen, compare(Drawn.of(each.labels for each in cables), seen.seen)
 
 
 @dataclass(frozen=True)

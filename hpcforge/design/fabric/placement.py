@@ -13,8 +13,7 @@ from hpcforge.catalog import Catalog
 from hpcforge.design.fabric.cabling import UNKNOWN, Cabled, cabled
 from hpcforge.design.fabric.cages import cages_of
 from hpcforge.design.fabric.floor import Spot, equipment_name, row, run_terms, spots
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.labels import ENDS
+from hpcforge.design.fabric.graph import ENDS, Fabric
 from hpcforge.design.fabric.rules import breach
 from hpcforge.design.facility.layout import Layout
 from hpcforge.design.facility.room import Load, Room, SwitchPlace

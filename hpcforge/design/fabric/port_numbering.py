@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal
 
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.ports import logical_ports
+from hpcforge.blueprint.sections.hardware import Switch
+from hpcforge.design.fabric.graph import Fabric, logical_ports
 
 Counting = Literal["from 1", "from 0", "lanes from 0", "lanes from 1"]
 Place = tuple[int, ...]  # a port's number, and its lane from 1 if it is broken out
@@ -111,6 +111,19 @@ class NumberedPorts:
 
     labels: Mapping[tuple[str, ...], str]
     unknown: str = ""
+
+
+def port_facts(
+    fabrics: Iterable[Fabric], models: Mapping[str, Switch], names: Mapping[str, Mapping[str, str]]
+) -> PortFacts:
+    """Return the facts on the ports of these fabrics' switches, from the catalog's models and the inventory's names."""
+    used = {device.model for fabric in fabrics for device in fabric.devices if device.model}
+    ports = {model: models[model].ports or () for model in used}
+    lanes = {
+        model: [possible_lanes(some.rate_gbps, some.connector) for some in of_model for _ in range(some.count)]
+        for model, of_model in ports.items()
+    }
+    return PortFacts(lanes, names)
 
 
 def possible_lanes(rate_gbps: float, connector: str | None) -> tuple[int, ...]:

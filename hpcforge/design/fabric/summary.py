@@ -1,11 +1,13 @@
-"""From a fabric with its cables to its part of a design. Pure."""
+"""From a fabric with its cables to its part of a design: bisection, paths, and the cost of one failure. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TypeVar
 
-from hpcforge.blueprint.sections.hardware import CableModel
 from hpcforge.design.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.design.fabric.design import (
     SWITCH_KINDS,
@@ -17,11 +19,303 @@ from hpcforge.design.fabric.design import (
     SwitchPlace,
     Ways,
 )
-from hpcforge.design.fabric.fitting import LinkKind
-from hpcforge.design.fabric.graph import CABLE_KINDS, Fabric
-from hpcforge.design.fabric.labels import ENDS
-from hpcforge.design.fabric.metrics import metrics
-from hpcforge.design.facility.design import BomLine
+from hpcforge.design.fabric.graph import CABLE_KINDS, ENDS, Fabric, columns, oversubscription
+
+# A fabric folded up, and the maximum flow through it.
+#
+# The spines of a group are folded to one switch, and all cores to one. Every leaf has equally many links to every
+# spine of its group, and every group to the cores of every plane, so that traffic can be spread evenly: what the
+# folded fabric carries, the fabric carries (a test compares it with the maximum flow of the graph). A group of a
+# dragonfly is folded to one switch, too; that is exact where halves are whole groups.
+Key = TypeVar("Key")
+Half = Callable[[int, list[int]], float]  # of a leaf and the nodes on it, by link: how many of these links send
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A fabric folded up, in numbers of links; devices by their number in the fabric."""
+
+    ends: Mapping[int, list[int]]  # leaf: the node of each link that is plugged into it
+    group: Mapping[int, int]  # leaf: its group, or itself where no spine is above it
+    up: Mapping[int, int]  # leaf: links to its group; none where no spine is above it
+    group_up: Mapping[int, int]  # group: links to the cores
+    pairs: Mapping[tuple[int, int], int]  # links between two groups that are joined directly
+    rate_gbps: float  # of a node's link
+    link_gbps: float  # of any other
+
+
+def fold(fabric: Fabric) -> Folded:
+    """Fold a fabric up."""
+    units = [device.unit or 0 for device in fabric.devices]
+    ends: dict[int, list[int]] = {n: [] for n, device in enumerate(fabric.devices) if device.kind == "leaf"}
+    for node, leaf in zip(*columns(fabric, "node_leaf"), strict=True):
+        ends[leaf].append(node)
+    lower, upper = columns(fabric, "leaf_spine")
+    up = Counter(lower)
+    above = dict(zip(lower, upper, strict=True))
+    joined = fabric.topology in ("dragonfly", "dragonfly+")
+    group = {leaf: units[above.get(leaf, leaf)] if above or joined else leaf for leaf in ends}
+    group_up = Counter(map(units.__getitem__, columns(fabric, "spine_core")[0]))
+    pairs: Counter[tuple[int, int]] = Counter(zip(*columns(fabric, "peer"), strict=True))
+    pairs += Counter((units[a], units[b]) for a, b in zip(*columns(fabric, "global"), strict=True))
+    return Folded(ends, group, up, group_up, pairs, fabric.rate_gbps, fabric.uplink_rate_gbps)
+
+
+def without_switch(fabric: Fabric, whole: Folded, switch: int) -> Folded:
+    """What is left of a folded fabric when a switch is lost."""
+    units = [device.unit or 0 for device in fabric.devices]
+    device = fabric.devices[switch]
+    pairs = Counter(whole.pairs)
+    for kind in ("peer", "global"):
+        for a, b in zip(*columns(fabric, kind), strict=True):
+            if switch in (a, b):
+                pairs[(a, b) if kind == "peer" else (units[a], units[b])] -= 1
+    if device.kind == "leaf":
+        up = _less(whole.up, [switch] * whole.up.get(switch, 0))
+        return replace(whole, ends={**whole.ends, switch: []}, up=up, pairs=pairs)
+    lower, upper = columns(fabric, "leaf_spine")
+    up = _less(whole.up, (leaf for leaf, spine in zip(lower, upper, strict=True) if spine == switch))
+    lower, upper = columns(fabric, "spine_core")
+    lost = (units[spine] for spine, core in zip(lower, upper, strict=True) if switch in (spine, core))
+    return replace(whole, up=up, group_up=_less(whole.group_up, lost), pairs=pairs)
+
+
+def without_cable(fabric: Fabric, whole: Folded, number: int) -> Folded:
+    """What is left of a folded fabric when a cable is lost."""
+    a, b = fabric.cables.a[number], fabric.cables.b[number]
+    kind = CABLE_KINDS[fabric.cables.kind[number]]
+    unit, two = fabric.devices[a].unit or 0, fabric.devices[b].unit or 0
+    if kind == "node_leaf":
+        left = list(whole.ends[b])
+        left.remove(a)
+        return replace(whole, ends={**whole.ends, b: left})
+    if kind == "leaf_spine":
+        return replace(whole, up=_less(whole.up, [a]))
+    if kind == "spine_core":
+        return replace(whole, group_up=_less(whole.group_up, [unit]))
+    pair = (a, b) if kind == "peer" else (unit, two)
+    return replace(whole, pairs=_less(whole.pairs, [pair] if kind in ("peer", "global") else []))
+
+
+def _less(counts: Mapping[Key, int], lost: Iterable[Key]) -> dict[Key, int]:
+    left = dict(counts)
+    for key in lost:
+        left[key] -= 1
+    return left
+
+
+def flow_gbps(folded: Folded, half: Half) -> float:
+    """The maximum flow from one half of the ends to the other, Gb/s.
+
+    It is the smallest cut: every leaf, every group and the cores are put on the senders' side or on the other, and what
+    leads from the one to the other is summed up. On the senders' side a leaf costs what its ends take, on the other
+    what they send.
+    """
+    sender: dict[int, float] = defaultdict(float)  # what a group costs that is on the senders' side
+    taker: dict[int, float] = defaultdict(float)
+    for leaf, nodes in folded.ends.items():
+        send = half(leaf, nodes)
+        a, b = send * folded.rate_gbps, (len(nodes) - send) * folded.rate_gbps
+        up = folded.up[leaf] * folded.link_gbps if folded.up else inf
+        sender[folded.group[leaf]] += min(b, a + up)
+        taker[folded.group[leaf]] += min(a, b + up)
+    if not folded.group_up:
+        return _joined(folded, sender, taker)
+    ups = {group: links * folded.link_gbps for group, links in folded.group_up.items()}
+    return min(
+        sum(min(sender[group], taker[group] + up) for group, up in ups.items()),
+        sum(min(taker[group], sender[group] + up) for group, up in ups.items()),
+    )
+
+
+def _joined(folded: Folded, sender: Mapping[int, float], taker: Mapping[int, float]) -> float:
+    """The smallest cut where groups are joined in pairs, all by equally many links.
+
+    With k of g groups on the senders' side, k x (g - k) pairs are cut, whichever groups they are: so those are taken
+    that cost least there.
+    """
+    beside: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for (unit, two), links in folded.pairs.items():
+        beside[unit].append((two, links))
+        beside[two].append((unit, links))
+    best = total = sum(taker.values())
+    sending: set[int] = set()
+    for group in sorted(sender, key=lambda g: sender[g] - taker[g]):
+        across = sum(-links if other in sending else links for other, links in beside[group])
+        total += sender[group] - taker[group] + across * folded.link_gbps
+        sending.add(group)
+        best = min(best, total)
+    return best
+
+
+def halves(fabric: Fabric, whole: Folded) -> tuple[Half, ...]:
+    """The two ways in which a fabric is cut in half: by nodes in their order, and by leaves in theirs.
+
+    An odd node, or the leaf in the middle, is half on either side. In a leaf pair, whose nodes are on both leaves,
+    there is only the first.
+    """
+    count = fabric.count("node")
+    weights = [min(1.0, max(0.0, count / 2 - node)) for node in range(count)]
+    parts: dict[int, float] = {}
+    left = sum(map(len, whole.ends.values())) / 2
+    for leaf in sorted(whole.ends, key=lambda leaf: (whole.group[leaf], leaf)):
+        there = len(whole.ends[leaf])
+        parts[leaf] = min(1.0, max(0.0, left / there)) if there else 0.0
+        left -= there
+
+    def by_nodes(_: int, nodes: list[int]) -> float:
+        return sum(map(weights.__getitem__, nodes))
+
+    def by_leaves(leaf: int, nodes: list[int]) -> float:
+        return parts[leaf] * len(nodes)
+
+    return (by_nodes,) if fabric.topology == "leaf-pair" else (by_nodes, by_leaves)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What is lost with one switch, or one cable: the first of its kind."""
+
+    what: str  # "leaf", "spine", "core", or a kind of cable
+    name: str  # the switch, or both ends of the cable
+    alike: int  # how many there are of its kind
+    links_lost: int  # links of nodes
+    nodes_cut_off: int  # nodes that have no link left
+    bisection_gbps: float  # what is left between the same halves
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Shortest ways between two leaves."""
+
+    between: str  # "leaves of one group" or "leaves of two groups"
+    switches: int  # at the top of the way, to choose from
+    ways: int  # that differ in a cable
+    disjoint: int  # of which no two share a cable
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What a fabric carries."""
+
+    oversubscription: dict[str, float]
+    bisection_gbps: float  # in one direction
+    paths: tuple[Paths, ...]
+    failures: tuple[Failure, ...]
+
+
+def metrics(fabric: Fabric) -> Metrics:
+    """Compute all of it."""
+    whole = fold(fabric)
+    cuts = halves(fabric, whole)
+    carried = min(flow_gbps(whole, half) for half in cuts)
+    return Metrics(oversubscription(fabric), carried, paths(fabric), tuple(_failures(fabric, cuts, whole)))
+
+
+def bisection_gbps(fabric: Fabric) -> float:
+    """What half of the nodes can send to the other half at once, Gb/s of one direction.
+
+    The smaller of two: nodes halved in their order, and leaves halved in theirs. For a tree that is not oversubscribed
+    this is nodes x links x rate / 2.
+    """
+    whole = fold(fabric)
+    return min(flow_gbps(whole, half) for half in halves(fabric, whole))
+
+
+def paths(fabric: Fabric) -> tuple[Paths, ...]:
+    """Shortest ways between the first leaf and the last of its group, and the last of another group.
+
+    In one group: over each spine, links from the one leaf x links to the other. In two groups: over each core, ways up
+    to it x ways down from it; of these as many share no cable as can leave the leaf and go on from the spine.
+    """
+    links: dict[int, Counter[int]] = defaultdict(Counter)  # from a device up
+    for kind in ("leaf_spine", "spine_core"):
+        for (a, b), count in Counter(zip(*columns(fabric, kind), strict=True)).items():
+            links[a][b] = count
+    if not links:
+        return tuple(_direct(fabric))
+    group = {device: fabric.devices[next(iter(ups))].unit for device, ups in links.items()}
+    leaves = [number for number, device in enumerate(fabric.devices) if device.kind == "leaf"]
+    first = leaves[0]
+    near = [leaf for leaf in leaves[1:] if group[leaf] == group[first]]
+    far = [leaf for leaf in leaves[1:] if group[leaf] != group[first]]
+    found = [_over("leaves of one group", links[first], links[near[-1]])] if near else []
+    if far and fabric.count("core"):
+        uplinks, two = (_up_to_cores(links, leaf) for leaf in (first, far[-1]))
+        over = _over("leaves of two groups", uplinks, two)
+        disjoint = min(_disjoint_up(links, first), _disjoint_up(links, far[-1]))
+        found.append(Paths(over.between, over.switches, over.ways, disjoint))
+    return (*found, *_direct(fabric))
+
+
+def _over(between: str, uplinks: Counter[int], two: Counter[int]) -> Paths:
+    common = uplinks.keys() & two.keys()
+    ways = sum(uplinks[top] * two[top] for top in common)
+    return Paths(between, len(common), ways, sum(min(uplinks[top], two[top]) for top in common))
+
+
+def _up_to_cores(links: dict[int, Counter[int]], leaf: int) -> Counter[int]:
+    ways: Counter[int] = Counter()
+    for spine, down in links[leaf].items():
+        for core, up in links[spine].items():
+            ways[core] += down * up
+    return ways
+
+
+def _disjoint_up(links: dict[int, Counter[int]], leaf: int) -> int:
+    return sum(min(down, links[spine].total()) for spine, down in links[leaf].items())
+
+
+def _direct(fabric: Fabric) -> Iterator[Paths]:
+    """Ways over no other switch: between the switches of a leaf pair, and between groups of a dragonfly."""
+    peers = fabric.cable_counts["peer"]
+    if peers:
+        yield Paths("the two leaves", 0, peers, peers)
+    joined = fold(fabric).pairs if fabric.cable_counts["global"] else {}
+    if joined:
+        fewest = min(joined.values())
+        yield Paths("two groups", 0, fewest, fewest)
+
+
+def _failures(fabric: Fabric, cuts: Sequence[Half], whole: Folded) -> Iterator[Failure]:
+    """Yield what the loss of the first switch of each kind costs, and of the first cable of each."""
+    links = Counter(node for nodes in whole.ends.values() for node in nodes)
+    for what in ("leaf", "spine", "core"):
+        number = next((index for index, device in enumerate(fabric.devices) if device.kind == what), None)
+        if number is not None:
+            yield _failure(
+                fabric, cuts, links, what, without_switch(fabric, whole, number), fabric.devices[number].name
+            )
+    kinds = fabric.cables.kind
+    for index, kind in enumerate(CABLE_KINDS):
+        if fabric.cable_counts[kind] and kind not in ("other_leaf", "local"):
+            cut = kinds.index(index)
+            yield _failure(fabric, cuts, links, kind, without_cable(fabric, whole, cut), _cable(fabric, cut))
+
+
+def _failure(fabric: Fabric, cuts: Sequence[Half], links: Counter[int], what: str, left: Folded, name: str) -> Failure:
+    still = Counter(node for nodes in left.ends.values() for node in nodes)
+    alike = fabric.cables.kind.count(CABLE_KINDS.index(what)) if what in CABLE_KINDS else _count(fabric, what)
+    return Failure(
+        what=what,
+        name=name,
+        alike=alike,
+        links_lost=links.total() - still.total(),
+        nodes_cut_off=len(links) - len(still),
+        bisection_gbps=min(flow_gbps(left, half) for half in cuts),
+    )
+
+
+def _count(fabric: Fabric, kind: str) -> int:
+    return sum(device.kind == kind for device in fabric.devices)
+
+
+def _cable(fabric: Fabric, number: int) -> str:
+    """Both ends of a cable: "gpu001 rail 1 - compute-leaf-001 1/1"."""
+    c, devices = fabric.cables, fabric.devices
+    a, b = c.a[number], c.b[number]
+    port, two = fabric.port_label(a, c.a_port[number]), fabric.port_label(b, c.b_port[number])
+    return f"{devices[a].name} {port} - {devices[b].name} {two}"
 
 
 def fabric_design(cabling: Cabled) -> FabricDesign:
@@ -111,54 +405,3 @@ def _end(fabric: Fabric, name: str, port: int) -> str:
         return f"{name} port {port}"
     label = fabric.port_label(device, port)
     return f"{name} {label}" if fabric.devices[device].kind in ENDS else f"{name} port {label}"
-
-
-# Cables and transceivers in the bill of materials. Pure.
-
-
-def bom(fabrics: Sequence[Cabled], cables: Mapping[str, CableModel]) -> Iterator[BomLine]:
-    """Yield a line for each model and length of cable, and one for the transceivers of each model."""
-    lots: Counter[tuple[str, float, int]] = Counter()
-    for cabling in fabrics:
-        lots.update(cabling.bought)
-    for (model, length_m, ends), count in sorted(lots.items()):
-        split = f", one port to {ends} ends" if ends > 1 else ""
-        fibre = "fibre, " if cables[model].fibre else ""
-        said = f"{fibre}{length_m:g} m{split}: {cables[model].description or ''}".removesuffix(": ")
-        yield BomLine("cable", model, said, count, False, None, None)
-    adapters = sum((cabling.adapters for cabling in fabrics), Counter[str]())
-    for model, count in sorted(adapters.items()):
-        yield BomLine("adapter", model, (cables[model].description or "").removesuffix("."), count, False, None, None)
-    plugs: Counter[str] = Counter()
-    for cabling in fabrics:
-        plugs.update(transceivers(cabling, cables))
-    for model, count in sorted(plugs.items()):
-        said = "transceivers: one a link at a machine, one a cage at a switch, twin-port where the cage is"
-        yield BomLine("transceiver", model, said, count, False, cables[model].end_w, None)
-
-
-def transceivers(cabling: Cabled, cables: Mapping[str, CableModel]) -> Counter[str]:
-    """How many transceivers of a model: those of a switch by cage, of a broken-out port by port, at its whole rate."""
-    fabric, columns, counts = cabling.fabric, cabling.fabric.cables, Counter[str]()
-    optics = [cables[model].kind == "optics" for model in cabling.models]
-    cages: set[tuple[int, int, str]] = set()
-    for cable, model in enumerate(cabling.model):
-        if model == UNKNOWN or not optics[model]:
-            continue
-        for device, port in ((columns.a[cable], columns.a_port[cable]), (columns.b[cable], columns.b_port[cable])):
-            machine = fabric.devices[device]
-            if machine.kind in ENDS:
-                counts[cabling.models[model]] += 1
-            else:
-                number, _ = fabric.physical_port(device, port)
-                plug = _whole(cabling.models[model], cabling.links[cabling.link[cable]], cables)
-                cages.add((device, (number - 1) // machine.per_cage, plug))
-    counts.update(plug for _, _, plug in cages)
-    return counts
-
-
-def _whole(model: str, link: LinkKind, cables: Mapping[str, CableModel]) -> str:
-    """Return the transceiver at a switch: of a broken-out port the one of the whole port, for the same fibre."""
-    rate_gbps, fibre = link.rate_gbps * link.breakout, cables[model].fibre
-    whole = (name for name, cable in cables.items() if (cable.rate_gbps, cable.fibre) == (rate_gbps, fibre))
-    return next(whole, model) if link.breakout > 1 else model

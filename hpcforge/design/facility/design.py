@@ -152,6 +152,15 @@ class FeedLoad:
 
 
 @dataclass(frozen=True)
+class PowerFeed:
+    """A power feed of the site, as far as racks hang on it."""
+
+    name: str
+    limit_w: float | None  # for continuous load, after derating; None: not known
+    shares: Mapping[str, float]  # by rack, the part of its load that this feed carries while all feeds work
+
+
+@dataclass(frozen=True)
 class Power:
     """The site's power."""
 

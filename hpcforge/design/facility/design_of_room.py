@@ -15,10 +15,9 @@ from hpcforge.design.facility.design import BomLine
 from hpcforge.design.facility.feeds import Carried, carried, run_time_min
 from hpcforge.design.facility.layout import Item, Layout
 from hpcforge.design.facility.loads import LoadedRack, load_racks
-from hpcforge.design.facility.node_rules import is_impossible, node_breaches
 from hpcforge.design.facility.placement import pdu_names
 from hpcforge.design.facility.power_rules import power_breaches, surviving, worst_loss
-from hpcforge.design.facility.rack_rules import free_u, rack_breaches
+from hpcforge.design.facility.rack_rules import free_u, is_impossible, node_breaches, rack_breaches
 from hpcforge.design.facility.room import NodeKind, Room
 from hpcforge.design.facility.rules import Breach
 from hpcforge.design.facility.site_rules import (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isclose, sqrt
 
 from hpcforge.blueprint.sections.hardware import Pdu
 from hpcforge.blueprint.sections.site import Feed
 from hpcforge.design.facility import units
+from hpcforge.design.facility.design import PowerFeed
 from hpcforge.design.facility.room import Rack, Room
 
 _TOLERANCE = 0.05  # nominal voltages of one system are spelled 400, 415 or 208, 200
@@ -116,15 +115,6 @@ def fits(pdu: Pdu, feed: Feed) -> str | None:
         if isclose(pdu.volts, feed.volts, rel_tol=_TOLERANCE):
             return "line-line"
     return None
-
-
-@dataclass(frozen=True)
-class PowerFeed:
-    """A power feed of the site, as far as racks hang on it."""
-
-    name: str
-    limit_w: float | None  # for continuous load, after derating; None: not known
-    shares: Mapping[str, float]  # by rack, the part of its load that this feed carries while all feeds work
 
 
 def power_feeds(room: Room) -> tuple[PowerFeed, ...]:

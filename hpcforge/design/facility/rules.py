@@ -13,6 +13,8 @@ from typing import Literal
 from hpcforge.blueprint.reader import Loc
 from hpcforge.design.facility.design import Severity
 
+MIN_MEMORY_GIB = 24  # common build guides: less is not worth clustering
+
 
 @dataclass(frozen=True)
 class DesignRule:

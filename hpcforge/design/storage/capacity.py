@@ -8,10 +8,72 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from hpcforge.blueprint.sections.hardware import Raid
-from hpcforge.design.storage import sizes
+from hpcforge.design.facility.design import about
+
+# Formulas of capacity and throughput, and how they are written.
+
+BYTES_PER_GB = 10**9  # makers of drives and networks count in powers of ten (IEC 80000-13)
+BYTES_PER_TIB = 2**40  # df -h, lfs df -h and quotas in powers of two (the same)
+# Around each packet on the wire. Ethernet: header 14, check 4, preamble 8, gap 12 (IEEE 802.3, clauses 3 and 4). IPoIB
+# on InfiniBand: LRH 8, BTH 12, DETH 8, IPoIB 4, ICRC 4, VCRC 2 (InfiniBand Architecture Specification 1, chapters 5,
+# 7 and 9; RFC 4391). Both have the same sum.
+_FRAME = 38
+_VLAN = 4  # IEEE 802.1Q
+_HEADERS = 20 + 20 + 12  # IPv4, TCP, TCP's timestamps (RFC 791, 9293, 7323)
+_DEFAULT_MTU = {"infiniband": 2_044}  # of IPoIB's datagram mode (RFC 4391: 2,048 less 4)
+_ETHERNET_MTU = 1_500  # IEEE 802.3
+
+
+def tib(capacity_gb: float) -> float:
+    """Decimal gigabytes in TiB."""
+    return capacity_gb * BYTES_PER_GB / BYTES_PER_TIB
+
+
+def payload_share(kind: str, mtu: int | None, *, tagged: bool) -> float:
+    """Part of a link's rate that is left for what TCP carries: (MTU - headers) / (MTU + what is around it).
+
+    `mtu` in bytes, None: as interfaces of that kind of fabric come. `tagged`: frames have a VLAN tag.
+    """
+    size = mtu or _DEFAULT_MTU.get(kind, _ETHERNET_MTU)
+    return (size - _HEADERS) / (size + _FRAME + (_VLAN if tagged else 0))
+
+
+def link_gb_per_s(rate_gbps: float, links: int, share: float) -> float:
+    """What links carry together in one direction, GB/s: rate in Gb/s x links x payload / 8 bits a byte."""
+    return rate_gbps * links * share / 8
+
+
+def raid_read_gb_per_s(drives: int, each_gb_per_s: float) -> float:
+    """Large reads of all drives in groups, GB/s: data and parity are spread over all of them, so that all of them read.
+
+    Source: Chen, Lee, Gibson, Katz, Patterson: RAID: High-Performance, Reliable Secondary Storage, ACM Computing
+    Surveys 26 (1994), table 4: 1 of what the drives give, at levels 1, 5 and 6.
+    """
+    return drives * each_gb_per_s
+
+
+def raid_write_gb_per_s(drives: int, data: int, parity: int, each_gb_per_s: float) -> float:
+    """Large writes of all drives in groups of `data` + `parity`, GB/s: what is written for parity is none of a file's.
+
+    Source: as of `raid_read_gb_per_s`: 1/2 at level 1, (G - 1)/G at level 5, (G - 2)/G at level 6.
+    """
+    return drives * each_gb_per_s * data / (data + parity)
+
+
+def write_tib(capacity_tib: float, digits: int = 1) -> str:
+    """`279.4 TiB`."""
+    return f"{capacity_tib:,.{digits}f} TiB"
+
+
+def write_rate(gb_per_s: float, digits: int = 1) -> str:
+    """`49.5 GB/s`; below 1 GB/s `728 MB/s`."""
+    if abs(gb_per_s) < 1:
+        return f"{gb_per_s * 1_000:,.{max(0, digits - 1)}f} MB/s"
+    return f"{gb_per_s:,.{digits}f} GB/s"
+
 
 Direction = Literal["read", "write"]
 
@@ -46,12 +108,12 @@ class NodeLink:
     @property
     def share(self) -> float:
         """Part of the rate that is left for files."""
-        return sizes.payload_share(self.kind, self.mtu, tagged=self.tagged)
+        return payload_share(self.kind, self.mtu, tagged=self.tagged)
 
     @property
     def gb_per_s(self) -> float:
         """What it carries in one direction, GB/s."""
-        return sizes.link_gb_per_s(self.rate_gbps, self.links, self.share)
+        return link_gb_per_s(self.rate_gbps, self.links, self.share)
 
     @property
     def terms(self) -> str:
@@ -108,7 +170,7 @@ class ServedFileSystem:
         known = [(drive.count, drive.capacity_gb) for drive in self.drives]
         if not known or any(each is None for _, each in known):
             return None
-        return sizes.tib(sum(count * (each or 0.0) for count, each in known))
+        return tib(sum(count * (each or 0.0) for count, each in known))
 
     @property
     def capacity_tib(self) -> float | None:
@@ -116,7 +178,7 @@ class ServedFileSystem:
         known = [(drive.groups * self.data, drive.capacity_gb) for drive in self.drives if drive.groups]
         if not self.drives or any(each is None for _, each in known):
             return None
-        return sizes.tib(sum(count * (each or 0.0) for count, each in known))
+        return tib(sum(count * (each or 0.0) for count, each in known))
 
     def of_drives(self, direction: Direction) -> float | None:
         """What the drives give at most, GB/s."""
@@ -124,8 +186,8 @@ class ServedFileSystem:
         if not self.drives or any(each is None for _, each in known):
             return None
         if direction == "read":
-            return sum(sizes.read_gb_per_s(count, each or 0.0) for count, each in known)
-        return sum(sizes.write_gb_per_s(count, self.data, self.size - self.data, each or 0.0) for count, each in known)
+            return sum(raid_read_gb_per_s(count, each or 0.0) for count, each in known)
+        return sum(raid_write_gb_per_s(count, self.data, self.size - self.data, each or 0.0) for count, each in known)
 
     def most(self, direction: Direction) -> float | None:
         """The least of what is known of drives and links, GB/s: no more comes through. None: nothing is known."""
@@ -168,3 +230,91 @@ def grouped(counts: Sequence[int], raid: Raid | None) -> tuple[int, ...]:
         groups.append(some)
         left = None if left is None else left - some
     return tuple(groups)
+
+
+# A file system as its part of `hpcforge design --json`, and all that summaries show.
+#
+# Throughput is in GB/s (10^9 bytes) of one direction, of large files read or written in one go; capacity is in TiB
+# (2^40 bytes), before what the file system itself takes.
+
+
+@dataclass(frozen=True)
+class DriveLot:
+    """Drives of a server that are alike."""
+
+    model: Annotated[str, about("Model in the catalog or the blueprint, or a size.")]
+    count: Annotated[int, about("How many the server has.")]
+    groups: Annotated[int, about("Groups that they form; each drive is one if no groups are set.")]
+    capacity_gb: Annotated[float | None, about("Capacity of one, decimal gigabytes; null: not known.")]
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What comes through in one direction."""
+
+    drives_gb_per_s: Annotated[
+        float | None, about("Rate of all groups, GB/s; all drives if no groups are set; null: not known.")
+    ]
+    links_gb_per_s: Annotated[float | None, about("What the server's links carry, GB/s; null: not known.")]
+    gb_per_s: Annotated[float | None, about("The less of both, GB/s; null: one of them is not known.")]
+    bound: Annotated[Literal["drives", "links"] | None, about("Which of those that are known is less; null: none is.")]
+    each_client_gb_per_s: Annotated[
+        float | None, about("Rate of each client when all are active, GB/s; null: not known, or there is none.")
+    ]
+    needed_gb_per_s: Annotated[float | None, about("Required rate of this server, GB/s; null: none.")]
+
+
+@dataclass(frozen=True)
+class FileSystemDesign:
+    """One file system that a node serves. Those of one server share its drives and links."""
+
+    name: Annotated[str, about("Its name in the blueprint.")]
+    kind: Annotated[str, about("How nodes reach it.")]
+    server: Annotated[str, about("The node that has the files.")]
+    hardware: Annotated[str, about("The server's model.")]
+    drives: Annotated[tuple[DriveLot, ...], about("The server's drives; none: not said.")]
+    volume: Annotated[
+        str | None, about("The volume of `storage` that has its files, built by apply; null: what the site has there.")
+    ]
+    group: Annotated[str | None, about("Data and parity drives of a group, 10 + 2; null: no groups are set.")]
+    left_over: Annotated[int, about("Drives that are in no group.")]
+    capacity_tib: Annotated[float | None, about("What the groups hold, TiB; null: not known.")]
+    raw_tib: Annotated[float | None, about("What all drives hold, TiB; null: not known.")]
+    needed_tib: Annotated[float | None, about("Required capacity of this server, TiB; null: none.")]
+    link: Annotated[str | None, about("How the server is reached, in words; null: not known.")]
+    clients: Annotated[int, about("Nodes that mount it over the network.")]
+    read: Annotated[Throughput, about("Large reads.")]
+    write: Annotated[Throughput, about("Large writes.")]
+
+
+def file_system_design(file_system: ServedFileSystem) -> FileSystemDesign:
+    """Sum a file system up."""
+    raid = file_system.raid
+    return FileSystemDesign(
+        name=file_system.name,
+        kind=file_system.kind,
+        server=file_system.server,
+        hardware=file_system.hardware,
+        drives=tuple(DriveLot(each.model, each.count, each.groups, each.capacity_gb) for each in file_system.drives),
+        volume=file_system.volume,
+        group=f"{raid.data} + {raid.parity}" if raid else None,
+        left_over=file_system.left_over,
+        capacity_tib=file_system.capacity_tib if raid else None,
+        raw_tib=file_system.raw_tib,
+        needed_tib=file_system.needs.capacity_tib,
+        link=file_system.link.terms if file_system.link else None,
+        clients=file_system.clients,
+        read=_throughput(file_system, "read"),
+        write=_throughput(file_system, "write"),
+    )
+
+
+def _throughput(file_system: ServedFileSystem, direction: Direction) -> Throughput:
+    return Throughput(
+        drives_gb_per_s=file_system.of_drives(direction),
+        links_gb_per_s=file_system.of_link,
+        gb_per_s=file_system.gives(direction),
+        bound=file_system.bound(direction),
+        each_client_gb_per_s=file_system.each(direction),
+        needed_gb_per_s=file_system.needs.rate(direction),
+    )

@@ -9,9 +9,8 @@ from math import inf, isclose
 from hpcforge.blueprint.reader import Loc
 from hpcforge.design.facility.rules import Breach
 from hpcforge.design.facility.units import apart
-from hpcforge.design.storage.capacity import Direction, ServedFileSystem
+from hpcforge.design.storage.capacity import Direction, ServedFileSystem, write_rate, write_tib
 from hpcforge.design.storage.rules import breach
-from hpcforge.design.storage.sizes import write_rate, write_tib
 from hpcforge.kinds import ARRAYS, spare
 
 Breaches = Iterator[Breach]

@@ -32,8 +32,7 @@ from hpcforge.node import requests
 from hpcforge.node.requests import KeepVerdictsRequest, KeepVerificationsRequest
 from hpcforge.plan.roster import Enrolled, KnownMachine, Roster, parse_roster, roster_document, without
 from hpcforge.run.fanout import exchange
-from hpcforge.run.records.run import Run
-from hpcforge.run.result import RunResult
+from hpcforge.run.result import Run, RunResult
 from hpcforge.verify import baselines
 from hpcforge.verify.baselines import Verifications
 from hpcforge.verify.verdict_records import Recorded, dump

@@ -19,8 +19,7 @@ from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.run.records import lease as leases
 from hpcforge.run.records.history import past, read_log, write_log
 from hpcforge.run.records.lease import LeaseHeldError, look, take
-from hpcforge.run.records.run import Run
-from hpcforge.run.result import RoleOutcome, RunResult
+from hpcforge.run.result import RoleOutcome, Run, RunResult
 from hpcforge.run.status import status
 from tests.stories.engines.conftest import Nodes
 

@@ -22,7 +22,7 @@ from hpcforge.catalog import load_catalog
 from hpcforge.cli.site import open_site
 from hpcforge.cluster.model import Measure, SmokeTest, SmokeTestProgram
 from hpcforge.run.engine_head import EngineHead, owner
-from hpcforge.run.records.run import begin
+from hpcforge.run.result import begin
 from hpcforge.run.site import open_engines
 from hpcforge.verify.verify import verify
 from tests.support.site import BECOMES_S, REPOSITORY, Site

@@ -69,7 +69,7 @@ def test_a_fact_of_a_begun_model_is_written_without_its_mark(tmp_path: Path) -> 
     (tmp_path / "ours.yaml").write_text(text.replace("# max_w:   #", "max_w: 9000   #"), encoding="utf-8")
     blueprint = SITE.read_text(encoding="utf-8").replace("hardware: our-8u,", "hardware: ours,")
     (tmp_path / "site.yaml").write_text("include: [ours.yaml]\n" + blueprint, encoding="utf-8")
-    [kind] = load(tmp_path / "site.yaml").facility.room.kinds
+    [kind] = load(tmp_path / "site.yaml").placed.room.kinds
     assert (kind.server.max_w, kind.server.rack_units) == (9000, 8)
 
 

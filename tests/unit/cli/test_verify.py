@@ -10,8 +10,7 @@ from hpcforge.cli import run
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.verify import exit_status
 from hpcforge.plan.test_selection import DeferredTests, SmokeRun
-from hpcforge.run.records.run import Run
-from hpcforge.run.smoke_tests import Reached, Verified
+from hpcforge.run.result import Reached, Run, Verified
 from hpcforge.run.verify import Verification
 from hpcforge.verify.jobs import StoppedError
 from hpcforge.verify.verdicts import Status, Verdict

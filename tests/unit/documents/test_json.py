@@ -17,7 +17,7 @@ from hpcforge.engines.tasks import Event
 from hpcforge.report.acceptance import AcceptanceBasis, acceptance_json, acceptance_report
 from hpcforge.report.event_stream import Stream
 from hpcforge.report.progress import Progress
-from hpcforge.report.status_text import status_json
+from hpcforge.report.status import status_json
 from hpcforge.run.records.history import History
 from hpcforge.run.status import NodeStatus, Status
 from tests.unit.report.acceptances import broken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpcforge.design.fabric.build import build
-from hpcforge.design.fabric.labels import Labels
+from hpcforge.design.fabric.cabling import Labels
 from hpcforge.design.fabric.spec import Ask, Model
 from hpcforge.isolation.names import PartNames
 from hpcforge.isolation.state import BadPart, FleetLine, Part

@@ -19,7 +19,7 @@ from hpcforge.metal.arrivals import Arrivals
 from hpcforge.metal.install import Installation
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.plan import Install
-from hpcforge.run.records.run import Run
+from hpcforge.run.result import Run
 from hpcforge.run.site import Site, goal
 from tests.support.fake_bmc import Serving
 from tests.support.metal_site import MetalSite, metal_site

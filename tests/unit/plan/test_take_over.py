@@ -14,7 +14,7 @@ from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roles.role import load_roles
-from hpcforge.run.records.run import Run
+from hpcforge.run.result import Run
 from hpcforge.run.stages import stages
 
 OLD = "\nold_state: [{path: /var/client, name_in: name, unit: client.service, why: it counts}]\n"

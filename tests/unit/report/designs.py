@@ -28,7 +28,7 @@ from hpcforge.design.facility.design import (
     Remark,
     UpsDesign,
 )
-from hpcforge.design.storage.design import DriveLot, FileSystemDesign, Throughput
+from hpcforge.design.storage.capacity import DriveLot, FileSystemDesign, Throughput
 
 NODE_W, NODE_KG = 10_200.0, 130.45
 BTU_H_PER_W = 3.412

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from hpcforge.report import design_html
 from hpcforge.report.acceptance import acceptance_report
 from hpcforge.report.acceptance_html import acceptance_page
+from hpcforge.report.design import page as design_html
 from hpcforge.report.verification_html import verification_page
 from tests.unit.report import acceptances, designs, statuses, verifications
 

@@ -12,8 +12,7 @@ from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.plan import Kept, Leaving, Plan
 from hpcforge.report.apply_text import next_steps, nodes_table
 from hpcforge.report.plan_text import stays_text
-from hpcforge.run.admit import Admission
-from hpcforge.run.result import RoleOutcome, RunResult
+from hpcforge.run.result import Admission, RoleOutcome, RunResult
 
 DONE = RoleOutcome("done")
 

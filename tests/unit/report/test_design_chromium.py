@@ -13,9 +13,9 @@ import pytest
 
 from hpcforge.cluster import load
 from hpcforge.cluster.design import designed
-from hpcforge.report import design_html
 from hpcforge.report.acceptance import acceptance_report
 from hpcforge.report.acceptance_html import acceptance_page
+from hpcforge.report.design import page as design_html
 from tests.unit.report import acceptances, designs
 
 CHROMIUM = shutil.which("chromium")

@@ -15,9 +15,7 @@ from hpcforge.plan.test_selection import SmokeRun
 from hpcforge.report.apply_text import nodes_table
 from hpcforge.report.event_stream import Stream, beside_document
 from hpcforge.report.progress import Progress
-from hpcforge.run.apply import ApplyResult
-from hpcforge.run.result import RoleOutcome, RunResult
-from hpcforge.run.smoke_tests import Reached, Verified
+from hpcforge.run.result import ApplyResult, Reached, RoleOutcome, RunResult, Verified
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
-from hpcforge.report.junit import junit
-from hpcforge.report.verification import ReportedVerdict
+from hpcforge.report.verification import ReportedVerdict, junit
 from tests.unit.report.verifications import NODES, report
 
 SILENT = ReportedVerdict("silent", "unknown", NODES, launcher="plain", node="w3", detail="no rate")

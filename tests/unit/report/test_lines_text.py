@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpcforge.cluster.model import Measure, SmokeTest, SmokeTestProgram, Threshold
-from hpcforge.report.lines_text import lines_json, lines_text
+from hpcforge.report.show_text import lines_json, lines_text
 from hpcforge.verify.lines import DerivedValue
 from tests.support.in_process import hpcforge
 

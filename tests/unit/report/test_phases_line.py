@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.report.apply_text import phases_line
+from hpcforge.report.text import phases_line
 
 BLUEPRINT = Path(__file__).parents[3] / "blueprints" / "rehearsal.yaml"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFdmGbFIEHRUVyxiPVwMw+EqCnl0ZJ+QjzgnFYvTvD3Z"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hpcforge.cluster.model import SmokeTest
 from hpcforge.plan.test_selection import DeferredTests, SmokeRun
-from hpcforge.report.verdicts_text import verdicts_text
-from hpcforge.run.smoke_tests import Reached, Verified
+from hpcforge.report.apply_text import verdicts_text
+from hpcforge.run.result import Reached, Verified
 from hpcforge.verify.verdict_records import Recorded
 from hpcforge.verify.verdicts import Assertion, Isolation, Line, Verdict
 

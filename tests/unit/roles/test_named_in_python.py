@@ -59,13 +59,13 @@ OTHER_WORDS = {
         "node/kept_on_removal.py",
         "node/remove.py",
         "plan/diff.py",
-        "report/design_html.py",
+        "report/design/page.py",
         "run/executor.py",
     },  # JSON
     "nccl": {"blueprint/transports.py", "run/expectations.py", "verify/step_verdict.py"},  # the library
     "rdma": {"blueprint/transports.py", "cluster/smoke_tests.py"},  # where a transport runs
     "time": {
-        "report/junit.py",
+        "report/verification.py",
         "cluster/model/cluster.py",
         "run/worker_ports.py",
     },  # of JUnit; the service

@@ -17,7 +17,7 @@ from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import diff
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import OwnedResources, Plan, Removal
-from hpcforge.run.records.run import Run
+from hpcforge.run.result import Run
 from hpcforge.run.stages import stages
 
 REHEARSAL = Path(__file__).parents[3] / "blueprints" / "rehearsal.yaml"

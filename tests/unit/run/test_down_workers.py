@@ -22,15 +22,12 @@ from hpcforge.plan.test_selection import SmokeRun
 from hpcforge.report.apply_text import nodes_table
 from hpcforge.report.plan_markdown import plan_markdown
 from hpcforge.report.plan_text import plan_text
-from hpcforge.report.status_text import status_json, status_text
+from hpcforge.report.status import status_json, status_text
 from hpcforge.run import down_workers
-from hpcforge.run.admit import Admission
-from hpcforge.run.apply import ApplyResult, _Workers, left_out
+from hpcforge.run.apply import _Workers, left_out
 from hpcforge.run.fanout import Waits
 from hpcforge.run.observe import observe
-from hpcforge.run.records.run import Run
-from hpcforge.run.result import RunResult
-from hpcforge.run.smoke_tests import Reached, Verified
+from hpcforge.run.result import Admission, ApplyResult, Reached, Run, RunResult, Verified
 from hpcforge.run.status import status
 from hpcforge.run.verify import Verification
 from hpcforge.run.worker_ports import SLURMD_PORTS, slurmd

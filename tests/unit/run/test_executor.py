@@ -20,10 +20,8 @@ from hpcforge.plan.clocks import ClockOff
 from hpcforge.plan.desired import Listen, Opaque, RoleNeed
 from hpcforge.plan.plan import Change, OpaqueChange, Plan, ResourceChange, Step, UnitChange
 from hpcforge.run.executor import execute
-from hpcforge.run.node_state import Arrival, Arrive
-from hpcforge.run.records.run import Run
-from hpcforge.run.result import RoleOutcome, RunResult
-from hpcforge.run.stages import stages
+from hpcforge.run.result import RoleOutcome, Run, RunResult
+from hpcforge.run.stages import Arrival, Arrive, stages
 
 FACTS = {"memory_kib": 1, "cpus": 1}
 RUN = Run(7, "cafe", "ada@desk", "c", "0.1")

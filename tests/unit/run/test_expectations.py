@@ -89,7 +89,7 @@ def test_what_is_derived_is_of_the_fabric_that_carries_it(tmp_path: Path) -> Non
     loaded = load(tmp_path / "mixed.yaml")
     assert loaded.cluster.acceptance
     fast, files, plain, alone = loaded.cluster.acceptance.tests
-    expected = Expectations(loaded.cluster, loaded.fabrics, loaded.room.catalog.gpus)
+    expected = Expectations(loaded.cluster, loaded.fabrics, loaded.catalog.gpus)
     text = {test.nodes: next(iter(expected.derived(test, test.nodes).values())) for test in (fast, files, plain, alone)}
     assert "a node's adapters: 2 x 200 Gb/s / 8" in text[fast.nodes].derivation
     assert text[fast.nodes].bound == text[alone.nodes].bound == pytest.approx(31.5, rel=1e-3)  # by PCIe

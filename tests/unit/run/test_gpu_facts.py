@@ -14,7 +14,7 @@ from hpcforge.engines.tasks import NodeProgram, Task
 from hpcforge.node import answer_types
 from hpcforge.plan.admission import declared, gpu_shortfalls
 from hpcforge.plan.gpus import remarks
-from hpcforge.report.status_text import gpus_table
+from hpcforge.report.status import gpus_table
 from hpcforge.schemas import MisfitError
 from hpcforge.typed_json import fits
 from tests.support.three_nodes import CLUSTER, DONE, FACTS, NVML, ODD, Line, Printed, observed

@@ -14,11 +14,11 @@ from hpcforge.node.gpus import nvml
 from hpcforge.plan.admission import DeclaredWorker
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Change, Plan
-from hpcforge.run.admit import Admission, admit
-from hpcforge.run.apply import latest_facts
+from hpcforge.run.apply import admit, latest_facts
 from hpcforge.run.executor import execute
+from hpcforge.run.result import Admission
 from tests.support.stand_in_nvml import ANSWERS, build
-from tests.unit.run.test_admit import Controller
+from tests.unit.run.test_apply import Controller
 from tests.unit.run.test_executor import RUN, Engine, plan, unit
 
 GPUS = ANSWERS["gpus"]

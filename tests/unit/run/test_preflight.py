@@ -12,7 +12,7 @@ from hpcforge.cluster.model import Platform
 from hpcforge.plan.roster import LastRun, Roster
 from hpcforge.run.commit import Commit
 from hpcforge.run.preflight import OlderError, commit_warning, distrusted, other_releases, refuse_older
-from hpcforge.run.records.run import Run
+from hpcforge.run.result import Run
 
 
 def last(hpcforge: str = "0.2.0", commit: str | None = "a" * 40) -> LastRun:

@@ -15,9 +15,7 @@ from hpcforge.plan.observation import Observation
 from hpcforge.plan.test_selection import SmokeRun
 from hpcforge.run import verify
 from hpcforge.run.expectations import Expectations
-from hpcforge.run.records.run import Run
-from hpcforge.run.result import Listener
-from hpcforge.run.smoke_tests import Reached, Verified
+from hpcforge.run.result import Listener, Reached, Run, Verified
 from hpcforge.run.verify import GateError, Usable, Verification, drain_blamed, gate_reason, keep, not_passed
 from hpcforge.tally import silent
 from hpcforge.verify.baselines import Verifications, dump

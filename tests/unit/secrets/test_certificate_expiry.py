@@ -13,7 +13,7 @@ from hpcforge.cluster.model import Cluster, Service
 from hpcforge.kinds.files import File
 from hpcforge.plan.desired import DesiredRole, Restart, Unit
 from hpcforge.plan.roles.role import load_roles
-from hpcforge.report.status_text import certificates_note, status_json, status_text
+from hpcforge.report.status import certificates_note, status_json, status_text
 from hpcforge.run.records.history import History
 from hpcforge.run.site import compile_site
 from hpcforge.run.status import NodeStatus, Status

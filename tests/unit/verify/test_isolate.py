@@ -10,7 +10,7 @@ import pytest
 
 from hpcforge.cluster.model import Cluster, FabricOf, Gpus
 from hpcforge.design.fabric.build import build as build_fabric
-from hpcforge.design.fabric.labels import Labels
+from hpcforge.design.fabric.cabling import Labels
 from hpcforge.design.fabric.spec import Ask, Model
 from hpcforge.isolation.state import BadPart, FleetLine, Judgement, Part
 from hpcforge.verify.head import Completed

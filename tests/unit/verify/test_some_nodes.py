@@ -14,8 +14,8 @@ import pytest
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.engines.tasks import Engine, Event, Task
 from hpcforge.report.progress import Progress
-from hpcforge.run.result import Listener
-from hpcforge.run.smoke_tests import TimeLimitError, Verified, asked, chosen, launches, own_lines, run_tests
+from hpcforge.run.result import Listener, Verified
+from hpcforge.run.smoke_tests import TimeLimitError, asked, chosen, launches, own_lines, run_tests
 from hpcforge.tally import silent
 from hpcforge.verify.lines import of_two_runs
 from hpcforge.verify.verdict_records import Recorded, load

@@ -10,9 +10,9 @@ import pytest
 
 from hpcforge.design.fabric.build import build
 from hpcforge.design.fabric.fabrics import moves
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.metrics import bisection_gbps, oversubscription
+from hpcforge.design.fabric.graph import Fabric, oversubscription
 from hpcforge.design.fabric.spec import CannotBuildError, Model, OtherEnd
+from hpcforge.design.fabric.summary import bisection_gbps
 from tests.unit.design.fabric.asks import asked, blueprint, built, loaded, names, switches
 
 

@@ -28,12 +28,12 @@ def of(folder: Path, fabric: str, *changes: tuple[str, str]) -> Loaded:
 def test_ends_have_the_cages_that_run_at_their_rate(tmp_path: Path) -> None:
     ends = "endpoints: {files: {nodes: nas1, rate_gbps: 100, cable: dac-100g}}"
     loaded = of(tmp_path, f"rate_gbps: 25, topology: single-switch, switch: sn2410, nodes: worker, {ends}")
-    cages = cages_of(loaded.fabrics[0], loaded.blueprint, loaded.room.catalog)
+    cages = cages_of(loaded.fabrics[0], loaded.blueprint, loaded.catalog)
     assert cages.ends["w1"] == ("sfp28",)
     assert cages.ends["nas1"] == ("qsfp56",)
     assert (cages.switches["sn2410"][47], cages.switches["sn2410"][48]) == ("sfp28", "qsfp28")
     assert cages.cables == {"nas1": "dac-100g"}
-    assert not list(unfit(loaded.fabrics[0], loaded.blueprint, loaded.room.catalog))
+    assert not list(unfit(loaded.fabrics[0], loaded.blueprint, loaded.catalog))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_node_whose_ports_are_not_all_known_is_not_judged(tmp_path: Path, port
         "rate_gbps: 25, topology: single-switch, switch: sn2410, nodes: worker",
         (f"ports: {known}", f"ports: {ports}"),
     )
-    assert cages_of(loaded.fabrics[0], loaded.blueprint, loaded.room.catalog).ends["w1"] == cages
+    assert cages_of(loaded.fabrics[0], loaded.blueprint, loaded.catalog).ends["w1"] == cages
 
 
 # Mistakes of people who cable: each is one error, where the cable or the rate is set.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.metrics import metrics
+from hpcforge.design.fabric.summary import metrics
 from tests.unit.design.fabric.asks import ROOT, loaded
 
 GOLDEN = Path(__file__).parent / "golden"

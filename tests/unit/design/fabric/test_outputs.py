@@ -20,13 +20,12 @@ import pytest
 from hpcforge.catalog import load_catalog
 from hpcforge.cluster import load
 from hpcforge.cluster.design import designed, to_json
-from hpcforge.design.fabric.cabling import cabled
-from hpcforge.design.fabric.ports import PortMaps
+from hpcforge.design.fabric.cabling import bom, cabled, transceivers
+from hpcforge.design.fabric.graph import PortMaps
 from hpcforge.design.fabric.rules import markdown
-from hpcforge.design.fabric.summary import bom, transceivers
-from hpcforge.report import fabric_svg
-from hpcforge.report.design_html import run_said
-from hpcforge.report.fabric_svg import cable_lines, picture
+from hpcforge.report.design import fabric_svg
+from hpcforge.report.design.fabric_svg import cable_lines, picture
+from hpcforge.report.design.page import run_said
 from tests.support.in_process import hpcforge
 from tests.support.shipped import anywhere
 from tests.unit.design.fabric import hand
@@ -265,13 +264,13 @@ def test_pinned_switches_stay(tmp_path: Path) -> None:
     inventory = tmp_path / "site.yaml"
     inventory.write_text("schema: 1\npositions:\n  compute-leaf-001: {rack: i01, u: 2}\n", encoding="utf-8")
     loaded = load(SITE, inventory)
-    rack, item = loaded.facility.layout.switch_of["compute-leaf-001"]
+    rack, item = loaded.placed.layout.switch_of["compute-leaf-001"]
     assert (rack, item.u, item.how) == ("i01", 2, "pinned")
     assert hpcforge("pin", str(SITE), "--inventory", str(inventory)).returncode == 0
     pinned = inventory.read_text(encoding="utf-8")
     assert len(re.findall(r"^  \S+-(?:leaf|spine)-\d+: ", pinned, re.MULTILINE)) == 27
     again = load(SITE, inventory)
-    assert {item.how for _, item in again.facility.layout.switch_of.values()} == {"pinned"}
+    assert {item.how for _, item in again.placed.layout.switch_of.values()} == {"pinned"}
     assert [entry for entry in again.diagnostics if "positions" in entry.message] == []
     assert hpcforge("pin", str(SITE), "--inventory", str(inventory)).returncode == 0
     assert inventory.read_text(encoding="utf-8") == pinned

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from hpcforge.design.fabric.build import build
 from hpcforge.design.fabric.fabrics import moves
-from hpcforge.design.fabric.graph import CABLE_KINDS, TO_ENDS, Cable, Fabric
-from hpcforge.design.fabric.metrics import oversubscription
+from hpcforge.design.fabric.graph import CABLE_KINDS, TO_ENDS, Cable, Fabric, oversubscription
 from hpcforge.design.fabric.spec import Ask, CannotBuildError, Model, OtherEnd, OwnPorts
 from tests.unit.design.fabric.asks import asked, names
 

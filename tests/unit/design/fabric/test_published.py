@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.metrics import bisection_gbps, oversubscription
+from hpcforge.design.fabric.graph import Fabric, oversubscription
+from hpcforge.design.fabric.summary import bisection_gbps
 from tests.unit.design.fabric.asks import blueprint, loaded, switches
 
 # NVIDIA DGX SuperPOD reference architecture, DGX B200, larger component counts.

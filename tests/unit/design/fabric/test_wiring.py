@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.ports import PortMaps
+from hpcforge.design.fabric.graph import Fabric, PortMaps
 from hpcforge.design.fabric.spec import CannotBuildError, Model, OtherEnd, OwnPorts
 from hpcforge.design.fabric.wiring import blocks_of, logical, own_ports, reserve
 from tests.unit.design.fabric.asks import asked, blueprint, built, loaded

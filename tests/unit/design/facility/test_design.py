@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cluster.design import Design, json_schema, to_json
-from hpcforge.report import design_html, design_text
+from hpcforge.report.design import page as design_html
+from hpcforge.report.design import text as design_text
 from tests.unit.design.facility.designs import CASES, ROOT, SHIPPED, altered, design_of, shipped
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -67,7 +67,7 @@ def test_no_more_is_proposed_than_known_parts_allow(tmp_path: Path) -> None:
         tmp_path, CASES / "valid.yaml", UNKNOWN, (', rack: "r[1-2]", u: [3, 11]', ""), ("limit_w: 20000, limit_kg",
         "limit_w: 2000, limit_kg"),
     )  # fmt: skip
-    assert sorted(rack for rack, _ in loaded(path).facility.layout.place_of.values()) == ["r1", "r2"]
+    assert sorted(rack for rack, _ in loaded(path).placed.layout.place_of.values()) == ["r1", "r2"]
     assert set(errors(path)) == {"RACK-006"}
 
 

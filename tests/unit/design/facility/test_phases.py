@@ -39,7 +39,7 @@ def problems(path: Path) -> dict[str, str | None]:
 
 
 def unit_of(path: Path, node: str) -> int:
-    return loaded(path).facility.layout.place_of[node][1].u
+    return loaded(path).placed.layout.place_of[node][1].u
 
 
 def test_a_proposal_avoids_a_phase_that_is_full(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ UNPLACED = ((', rack: "r[1-2]", u: [3, 11]', ""),)
 
 
 def places(path: Path) -> dict[str, tuple[str, int, str]]:
-    where = loaded(path).facility.layout.place_of
+    where = loaded(path).placed.layout.place_of
     return {name: (rack, item.u, item.how) for name, (rack, item) in where.items()}
 
 

@@ -14,7 +14,7 @@ def loaded(name: str) -> Loaded:
 def test_every_node_of_a_design_starts_once_and_no_step_is_too_large() -> None:
     site = loaded("dgx-h100-unit")
     names = [node.name for node in site.cluster.nodes]
-    of = budgets(site.room, site.layout)
+    of = budgets(site.placed.room, site.placed.layout)
     found = turns(of, (), names)
     assert sorted(node for turn in found.turns for node in turn) == sorted(names)
     assert found.refused == {}
@@ -28,14 +28,14 @@ def test_every_node_of_a_design_starts_once_and_no_step_is_too_large() -> None:
 def test_with_feeds_lost_as_many_start_as_the_others_carry() -> None:
     site = loaded("dgx-h100-unit")
     names = [node.name for node in site.cluster.nodes]
-    feeds = list(site.room.feeds)
-    found = turns(budgets(site.room, site.layout, feeds[1:]), (), names)
+    feeds = list(site.placed.room.feeds)
+    found = turns(budgets(site.placed.room, site.placed.layout, feeds[1:]), (), names)
     started = {node for turn in found.turns for node in turn}
     assert found.refused
     assert started | found.refused.keys() == set(names)
     for why in found.refused.values():
         assert " > " in why and "kW" in why
-    for budget in budgets(site.room, site.layout, feeds[1:]):
+    for budget in budgets(site.placed.room, site.placed.layout, feeds[1:]):
         assert budget.always_w + sum(budget.nodes.get(node, 0) for node in started) <= budget.limit_w
 
 
@@ -67,4 +67,4 @@ def test_nodes_that_work_at_once_exceed_nothing_while_the_others_wait() -> None:
 def test_all_nodes_of_a_design_that_carries_them_work_at_once() -> None:
     site = loaded("dgx-h100-unit")
     names = [node.name for node in site.cluster.workers]
-    assert working(budgets(site.room, site.layout), names).turns == (tuple(names),)
+    assert working(budgets(site.placed.room, site.placed.layout), names).turns == (tuple(names),)

@@ -15,10 +15,11 @@ from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.sections.hardware import Raid
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.design import designed, to_json
-from hpcforge.design.storage import sizes
+from hpcforge.design.storage import capacity
 from hpcforge.design.storage.capacity import grouped
 from hpcforge.design.storage.rules import RULES, markdown
-from hpcforge.report import design_html, design_text
+from hpcforge.report.design import page as design_html
+from hpcforge.report.design import text as design_text
 from tests.support.in_process import hpcforge
 
 ROOT = Path(__file__).parents[4]
@@ -170,7 +171,7 @@ def test_a_server_with_a_rate_of_its_own_is_counted_by_it(tmp_path: Path) -> Non
     ],
 )
 def test_what_is_left_of_a_link_for_files(kind: str, mtu: int | None, tagged: bool, share: float) -> None:
-    assert sizes.payload_share(kind, mtu, tagged=tagged) == pytest.approx(share)
+    assert capacity.payload_share(kind, mtu, tagged=tagged) == pytest.approx(share)
 
 
 def test_drives_that_are_alike_form_groups_in_their_order() -> None:

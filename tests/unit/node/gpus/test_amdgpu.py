@@ -20,7 +20,7 @@ from hpcforge.node import answer_types
 from hpcforge.node.gpus import amdgpu
 from hpcforge.plan.admission import DeclaredWorker, shortfalls
 from hpcforge.plan.gpus import remarks
-from hpcforge.report.status_text import gpus_table
+from hpcforge.report.status import gpus_table
 from hpcforge.typed_json import fits
 
 MI300X = load_catalog().gpus["mi300x"]

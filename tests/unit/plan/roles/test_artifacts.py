@@ -16,7 +16,7 @@ from hpcforge.plan.observation import Observation
 from hpcforge.plan.roles.artifacts import NoDepotError
 from hpcforge.plan.roles.role import RoleError, load_roles
 from hpcforge.report.plan_text import plan_text
-from hpcforge.run.records.run import Run
+from hpcforge.run.result import Run
 from hpcforge.run.stages import stages
 
 DIGEST = "ab" * 32

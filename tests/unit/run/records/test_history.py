@@ -27,8 +27,7 @@ from hpcforge.run.records.history import (
     read_log,
     write_log,
 )
-from hpcforge.run.records.run import Run
-from hpcforge.run.result import RoleOutcome, RunResult
+from hpcforge.run.result import RoleOutcome, Run, RunResult
 from hpcforge.verify.verdicts import Verdict
 
 RUN = Run(7, "ab12", "ada@near", "small", "0.1.0", "c0ffee")

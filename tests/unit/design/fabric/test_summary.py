@@ -11,21 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcforge.design.fabric.graph import Fabric
-from hpcforge.design.fabric.metrics import (
+from hpcforge.design.fabric.graph import Fabric, columns, oversubscription
+from hpcforge.design.fabric.spec import Ask, Model
+from hpcforge.design.fabric.summary import (
     Half,
     bisection_gbps,
-    columns,
     flow_gbps,
     fold,
     halves,
     metrics,
-    oversubscription,
     paths,
     without_cable,
     without_switch,
 )
-from hpcforge.design.fabric.spec import Ask, Model
 from tests.unit.design.fabric.asks import built
 from tests.unit.design.fabric.test_properties import PROPERTIES, asks, buildable
 

@@ -9,8 +9,7 @@ from itertools import chain, islice
 
 from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.cabling import UNKNOWN, Cabled
-from hpcforge.design.fabric.floor import Spot
-from hpcforge.design.fabric.ports import PortMaps
+from hpcforge.design.fabric.graph import PortMaps
 from hpcforge.design.facility.design import PduLoad
 
 _FORMULA = ("=", "+", "-", "@")  # a spreadsheet would compute a text that begins so
@@ -78,7 +77,7 @@ def cables(fabrics: Iterable[Cabled]) -> Iterator[str]:
 def _cables(cabling: Cabled) -> Iterator[Sequence[object]]:
     fabric = cabling.fabric
     names = [device.name for device in fabric.devices]
-    places = [_place(spot) for spot in cabling.spots]
+    places = _places(cabling)
     everything = list(fabric.cables)
     for pull, index in enumerate(cabling.order, 1):
         cable = everything[index]
@@ -117,7 +116,7 @@ def ports(fabrics: Iterable[Cabled]) -> Iterator[str]:
 def _ports(cabling: Cabled) -> Iterator[Sequence[object]]:
     fabric = cabling.fabric
     names = [device.name for device in fabric.devices]
-    places = [_place(spot) for spot in cabling.spots]
+    places = _places(cabling)
     everything = list(fabric.cables)
     for switch in PortMaps(fabric):
         head = (fabric.name, names[switch.device], *places[switch.device])
@@ -132,6 +131,6 @@ def _ports(cabling: Cabled) -> Iterator[Sequence[object]]:
             yield (*head, port.label, port.use, *far, cabling.labels.name(cable), length, model, label)
 
 
-def _place(spot: Spot | None) -> tuple[object, ...]:
-    """Room, rack and lowest unit."""
-    return (spot.room, spot.rack, spot.u) if spot else (None, None, None)
+def _places(cabling: Cabled) -> list[tuple[object, ...]]:
+    """Return room, rack and lowest unit of each device."""
+    return [(spot.room, spot.rack, spot.u) if spot else (None, None, None) for spot in cabling.spots]

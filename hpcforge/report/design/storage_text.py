@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpcforge.design.storage.design import FileSystemDesign, Throughput
-from hpcforge.design.storage.sizes import write_rate, write_tib
-from hpcforge.report.design_words import UNKNOWN, plain
+from hpcforge.design.storage.capacity import FileSystemDesign, Throughput, write_rate, write_tib
+from hpcforge.report.design.words import UNKNOWN, plain
 from hpcforge.report.text import clean, plural, table
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hpcforge.engines.tasks import Command, Event, Task, result
 from hpcforge.plan.admission import DeclaredWorker
-from hpcforge.run.admit import admit
+from hpcforge.run.apply import admit
 from hpcforge.run.result import RoleOutcome, RunResult
 from tests.unit.run.test_executor import Engine, plan
 
@@ -73,7 +73,7 @@ def test_only_workers_whose_roles_are_done_are_waited_for(monkeypatch: pytest.Mo
         waits.append(seconds)
         controller.states |= {"w01": ("IDLE", ""), "w03": ("IDLE", "")}
 
-    monkeypatch.setattr("hpcforge.run.admit.time.sleep", pause)
+    monkeypatch.setattr("hpcforge.run.apply.time.sleep", pause)
     ended = RunResult(
         {"w01": {"storage": RoleOutcome("failed"), "slurmd": RoleOutcome("skipped")}}, lost={"w03": "away"}
     )
@@ -115,8 +115,8 @@ def test_a_worker_with_a_known_cause_is_not_waited_for(monkeypatch: pytest.Monke
         asked.append([*names])
         return {"w03"}
 
-    monkeypatch.setattr("hpcforge.run.admit.time.sleep", pause)
-    monkeypatch.setattr("hpcforge.run.admit.time.monotonic", lambda: time_s[0])
+    monkeypatch.setattr("hpcforge.run.apply.time.sleep", pause)
+    monkeypatch.setattr("hpcforge.run.apply.time.monotonic", lambda: time_s[0])
     admitted = admit(controller, plan({}, declared=tuple(map(worker, facts))), facts, 90.0, RunResult({}), lost)
     assert (asked, admitted.not_scheduled) == ([["w02", "w03"]], {"w03": "unknown"})
     assert 20 < time_s[0] < 22

@@ -11,8 +11,8 @@ from importlib.resources import files
 from xml.etree import ElementTree as ET
 
 from hpcforge.design.fabric.graph import CABLE_KINDS, CableKind, Device, DeviceKind, Fabric
-from hpcforge.report.design_words import CABLES, fit, group_said, text_width
-from hpcforge.report.design_words import names as folded
+from hpcforge.report.design.words import CABLES, fit, group_said, text_width
+from hpcforge.report.design.words import names as folded
 from hpcforge.report.pages import put_text, px
 from hpcforge.report.text import clean, plural
 

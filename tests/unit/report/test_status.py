@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.plan.roster import Enrolled
-from hpcforge.report.status_text import history_table, status_json, status_text
+from hpcforge.report.status import history_table, status_json, status_text
 from hpcforge.run.records.history import History, NodePast, Past
 from hpcforge.run.records.lease import LeaseHolder
 from hpcforge.run.status import NodeStatus, Status

@@ -9,8 +9,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hpcforge.design.facility.design import Position, Remark
-from hpcforge.report import design_html, design_svg, fabric_svg
-from hpcforge.report.design_html import feed_rows
+from hpcforge.report.design import fabric_svg
+from hpcforge.report.design import page as design_html
+from hpcforge.report.design import rack_svg as design_svg
+from hpcforge.report.design.page import feed_rows
 from tests.unit.report import designs
 
 SVG = "{http://www.w3.org/2000/svg}"

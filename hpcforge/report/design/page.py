@@ -22,12 +22,11 @@ from markupsafe import Markup
 from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.cabling import UNKNOWN, Cabled
 from hpcforge.design.fabric.design import FabricDesign, Loss, SwitchPlace
-from hpcforge.design.fabric.ports import PortMap, PortMaps, PortRun, SwitchPort
+from hpcforge.design.fabric.graph import PortMap, PortMaps, PortRun, SwitchPort
 from hpcforge.design.facility.design import FeedLoad, RackDesign, Remark, Severity
-from hpcforge.report import design_svg, design_words, fabric_svg, storage_text
-from hpcforge.report import design_words as words
-from hpcforge.report.design_svg import Alike, alike, in_row_order
-from hpcforge.report.design_words import CABLES, amps, group_said, names, plain, power, share
+from hpcforge.report.design import fabric_svg, rack_svg, storage_text, words
+from hpcforge.report.design.rack_svg import Alike, alike, in_row_order
+from hpcforge.report.design.words import CABLES, amps, group_said, names, plain, power, share
 from hpcforge.report.pages import page_environment
 from hpcforge.report.text import clean, plural
 
@@ -364,7 +363,7 @@ def page(design: Design, cabled: Sequence[Cabled] = ()) -> str:
         groups=groups,
         pdu_groups=[group for group in alike(racks, phases=True) if group.rack.pdus],
         large=large,
-        drawings=[(group, Markup(svg)) for group, svg in zip(drawn, design_svg.elevations(drawn), strict=True)],  # noqa: S704
+        drawings=[(group, Markup(svg)) for group, svg in zip(drawn, rack_svg.elevations(drawn), strict=True)],  # noqa: S704
         undrawn=[name for group in groups[_MOST_DRAWN:] for name in group.names] if large else [],
         most_open=_DRAWN_EACH,
         one_lost=words.one_lost(design),
@@ -374,7 +373,7 @@ def page(design: Design, cabled: Sequence[Cabled] = ()) -> str:
         weight_kg=sum(rack.weight_kg for rack in design.racks),
         weight_unknown=sum(len(rack.weight_unknown) for rack in design.racks),
         proposed=any(position.placed == "proposed" for rack in design.racks for position in rack.elevation),
-        rack_css=Markup(design_svg.css()),  # noqa: S704 - our own file
+        rack_css=Markup(rack_svg.css()),  # noqa: S704 - our own file
         fabrics=(fabrics := fabrics_on_page(design.fabrics, cabled)),
         fabric_css=Markup(fabric_svg.css()),  # noqa: S704
         cable_kinds=CABLES,
@@ -399,14 +398,14 @@ def environment() -> Environment:
         "names": words.names,
         "counted": plural,
         "marked": _marked,
-        "contents": design_svg.contents,
-        "group_name": design_svg.summary,
-        "rate": design_words.rate,
-        "nodes_said": design_words.nodes_said,
-        "cables_said": design_words.cables_said,
-        "cut_said": design_words.cut_said,
-        "ratios_said": design_words.ratios_said,
-        "ways_said": design_words.ways_said,
+        "contents": rack_svg.contents,
+        "group_name": rack_svg.summary,
+        "rate": words.rate,
+        "nodes_said": words.nodes_said,
+        "cables_said": words.cables_said,
+        "cut_said": words.cut_said,
+        "ratios_said": words.ratios_said,
+        "ways_said": words.ways_said,
         "run_said": run_said,
         "made_of": storage_text.made_of,
         "holds": storage_text.holds,

@@ -10,7 +10,8 @@ from hpcforge.cluster.design import Design
 from hpcforge.design.fabric.design import FabricDesign
 from hpcforge.design.facility.design import PartPower, RackDesign, Remark, UpsDesign
 from hpcforge.design.facility.units import kw
-from hpcforge.report.design_words import (
+from hpcforge.report.design.storage_text import storage
+from hpcforge.report.design.words import (
     cables_said,
     cut_said,
     loss_said,
@@ -22,7 +23,6 @@ from hpcforge.report.design_words import (
     tons,
     ways_said,
 )
-from hpcforge.report.storage_text import storage
 from hpcforge.report.text import clean, plural, table, within
 
 # Fabrics of a design as text for a terminal: what they are made of, what they carry, what moves.

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 from hpcforge.cluster.design import Design
 from hpcforge.design.facility.design import PduLoad, Position, RackDesign
-from hpcforge.report.design_words import fit, names, plain, power, text_width, whole
+from hpcforge.report.design.words import fit, names, plain, power, text_width, whole
 from hpcforge.report.pages import put_text, px
 from hpcforge.report.text import clean, plural
 

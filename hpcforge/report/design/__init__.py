@@ -1,0 +1,1 @@
+"""A design as text, tables, a page and drawings."""
