@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -20,8 +21,36 @@ from hpcforge.host.resources import available_mib, processors, total_mib
 from hpcforge.lab.errors import LabError
 from hpcforge.lab.ssh import greets, ssh_argv
 from hpcforge.lab.state import Lab, PlacedNode
-from hpcforge.lab.vm import console, disks, qemu, seed
+from hpcforge.lab.vm import disks, qemu, seed
 from hpcforge.rehearsal.lab_facts import Card
+
+# What a machine's console says, as far as it matters to who waits for the machine. Pure.
+
+
+# After any of these nothing follows: the kernel's own, initramfs-tools' before and at its shell, systemd's.
+_LAST_WORDS = (
+    "Kernel panic - not syncing",
+    "Dropping to a shell!",
+    "No init found.",
+    "(initramfs)",
+    "You are in emergency mode",
+)
+_KERNELS = re.compile(r"\[ *\d+\.\d+\] ")
+_SHOWN = 200  # characters of a line
+
+
+def gave_up(text: str) -> str:
+    """The line in which a machine says that it will not come up; "" where it has not said so."""
+    lines = (line.strip()[:_SHOWN] for line in text.splitlines())
+    return next((line for line in lines if any(words in line for words in _LAST_WORDS)), "")
+
+
+def console_has_begun(text: str) -> bool:
+    """Whether a program runs in a machine, or it gave up: something is said that is not its kernel's, or its last."""
+    whole = text.rpartition("\n")[0]
+    said = [line for line in whole.splitlines() if line.strip() and not _KERNELS.match(line)]
+    return bool(said or gave_up(text))
+
 
 _POWER_OFF_S = 90
 _READY_S = 900  # without KVM, several machines at once on few cores
@@ -111,7 +140,7 @@ def _emulate(machine: qemu.VirtualMachine) -> None:
 
 
 def _has_begun(machine: qemu.VirtualMachine) -> bool:
-    return console.has_begun(_text(machine.console)) or not _pids(machine.name)
+    return console_has_begun(_text(machine.console)) or not _pids(machine.name)
 
 
 def _launch(machine: qemu.VirtualMachine, accelerator: qemu.Accelerator) -> None:
@@ -305,7 +334,7 @@ def _until(lab: Lab, node: PlacedNode, ready: Callable[[], bool], every_s: float
                 "make room there, then `hpcforge rehearse up` again: it continues",
             )
         gone = not running(lab, node)
-        if said := "its QEMU has ended" if gone else console.gave_up(_text(_console(lab, node))):
+        if said := "its QEMU has ended" if gone else gave_up(_text(_console(lab, node))):
             dead = _dead(lab, node, f"did not boot: {said}")
             stop(lab, node, graceful=False)
             raise dead
