@@ -15,12 +15,13 @@ import sys  # noqa: E402
 
 sys.modules["invoke"] = None  # type: ignore[assignment]  # paramiko's option for `Match exec`: 0.1 s of imports
 
+import dataclasses  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import resource  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
-from collections.abc import Iterator  # noqa: E402
+from collections.abc import Callable, Iterator  # noqa: E402
 from dataclasses import dataclass  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
@@ -31,19 +32,21 @@ from gevent.lock import BoundedSemaphore  # noqa: E402
 from gevent.queue import Queue  # noqa: E402
 
 from hpcforge import core_dumps  # noqa: E402
-from hpcforge.engines.answer_reader import AnswerReader, cut_off  # noqa: E402
-from hpcforge.engines.commands import explain  # noqa: E402
+from hpcforge.engines.commands import explain, node_program, read  # noqa: E402
 from hpcforge.engines.connections import Connection, Route  # noqa: E402
 from hpcforge.engines.host_keys import UnreachableError  # noqa: E402
-from hpcforge.engines.node_output import CUT, Tail  # noqa: E402
-from hpcforge.engines.remote_command import Following  # noqa: E402
-from hpcforge.engines.ssh import MAX_OUTPUT_BYTES  # noqa: E402
-from hpcforge.engines.tasks import EngineError, Target, result  # noqa: E402
+from hpcforge.engines.node_output import CUT, AnswerReader, Tail, cut_off, parse_event  # noqa: E402
+from hpcforge.engines.ssh import MAX_OUTPUT_BYTES, CommandEnd, execute  # noqa: E402
+from hpcforge.engines.tasks import HANDSHAKE_S, EngineError, Target, result  # noqa: E402
 from hpcforge.node.bundle import packed  # noqa: E402
+from hpcforge.node.requests import AttachRequest, Request, StopRequest  # noqa: E402
 
 Json = dict[str, Any]
 
 _LISTENS_AGAIN_S = 5.0
+_AGAIN_S = 2.0  # between attempts to reach a node again
+_STOP_S = 60.0  # for a node to end the resource it is at, when the rest is not wanted any more
+_FINAL = {"host-key", "no-host-key"}  # it answers, and is not the one that it was: no waiting helps
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ def _exec(link: Connection, task: Json, emit: Any) -> Json:
         kind, data = event
         emit(kind, {**data, "heard": {"asked_s": asked_s, "said_s": time.time()}} if kind == "observed" else data)
 
-    ended = Following(link, task, on_line, emit).run()
+    ended = _RemoteCommand(link, task, on_line, emit).run()
     if ended.late:
         error: str | None = f"not finished within {task['listen_s']:g} s on {target.name}: {ended.note}"
     elif ended.flooded:
@@ -191,6 +194,126 @@ def _exec(link: Connection, task: Json, emit: Any) -> Json:
         error = hearing.error(target.name, explain(target, ended.rc, said, task["timeout_s"], ended.wall_s))
     ok, stdout = error is None, out.text()
     return result(ok=ok, rc=ended.rc, stdout=stdout, stderr=ended.stderr, error=error, changed=hearing.changed)
+
+
+# A remote command, followed to its end; the node program's work even across lost connections. A named task continues on
+# the node without a connection (`hpcforge.node`). After a lost connection, hpcforge attaches to it where the events
+# stopped, and never starts it again.
+
+
+@dataclass
+class _RemoteCommand:
+    """One command of `task` (an `Exec` as JSON). `on_line` gets its standard output, `emit` what we have to say."""
+
+    link: Connection
+    task: Json
+    on_line: Callable[[str], None]
+    emit: Callable[[str, Json], None]
+    events: int = 0  # events so far: behind them the node is asked to go on
+    attaching: bool = False
+    unknown: bool = False  # the node knows nothing of the task that we attach to
+
+    def run(self) -> CommandEnd:
+        """Until it has ended, or time is up.
+
+        Raises:
+            UnreachableError: the connection was lost, and could not be restored in time for a detached task.
+            EngineError: the node restarted during the task.
+        """
+        start = time.monotonic()
+        first = self.task["command"], self.task["stdin"]
+        command, stdin = first
+        while True:
+            left_s = max(0.0, start + self.task["listen_s"] - time.monotonic())
+            try:
+                ended = self._execute(command, stdin, left_s, self._take)
+            except UnreachableError as error:
+                if not self._goes_on(error):
+                    raise
+                self._reach_again(error)
+                attach: AttachRequest = {"verb": "attach", "task": self.task["task"], "after": self.events}
+                command, stdin = node_program(self.link.target), attach
+                self.attaching, self.unknown = True, False
+                continue
+            if not self.unknown:
+                break
+            if self.events:
+                raise EngineError(f"{self.link.target.name} restarted during a step: apply again")
+            command, stdin = first  # it never got there whole, so nothing was done
+            self.attaching = self.unknown = False
+        note = self._stop() if ended.late else ""
+        return dataclasses.replace(ended, wall_s=time.monotonic() - start, note=note)
+
+    def _goes_on(self, error: UnreachableError) -> bool:
+        """Whether the node works on under the task's name, and can still be the one that it was."""
+        if self.task["task"] is None or error.reason in _FINAL:
+            return False
+        return self.attaching or error.reason == "link"
+
+    def _take(self, line: str) -> None:
+        if self.task["task"] is not None:
+            event = parse_event(line)
+            self.unknown |= self.attaching and event is not None and _says_unknown(*event)
+            if self.unknown:
+                return
+            self.events += event is not None
+        self.on_line(line)
+
+    def _execute(
+        self, command: str, stdin: str | Request, listen_s: float, on_line: Callable[[str], None]
+    ) -> CommandEnd:
+        target = self.link.target
+        return execute(
+            self.link.client(),
+            target,
+            command,
+            listen_s=listen_s,
+            begins_s=self.task["begins_s"],
+            stdin=read(stdin),
+            on_line=on_line,
+        )
+
+    def _reach_again(self, lost: UnreachableError) -> None:
+        """Connect again, for as long as the task says."""
+        target, again_s = self.link.target, self.task["reattach_s"]
+        detail = f"the connection was lost; the step continues on the node; reconnecting for up to {again_s:g} s"
+        self.emit("warning", {"detail": detail})
+        until = time.monotonic() + again_s
+        while time.monotonic() < until:
+            try:
+                self.link.client()
+            except UnreachableError as error:
+                if error.reason in _FINAL:
+                    raise
+                gevent.sleep(_AGAIN_S)
+            else:
+                self.emit("warning", {"detail": f"reconnected after {again_s - until + time.monotonic():.0f} s"})
+                return
+        raise UnreachableError(
+            "link",
+            f"the connection to {target.name} ({target.address}) was lost during a step, and hpcforge could not "
+            f"reconnect within {again_s:g} s: the step may have continued; apply again when the node is back",
+        ) from lost
+
+    def _stop(self) -> str:
+        """Have the node end what it does under the task's name. What became of it, for people."""
+        if self.task["task"] is None:
+            return "the step may still run there"
+        answers: list[str] = []
+        try:
+            stop: StopRequest = {"verb": "stop", "task": self.task["task"], "timeout_s": _STOP_S}
+            ended = self._execute(node_program(self.link.target), stop, _STOP_S + HANDSHAKE_S, answers.append)
+        except UnreachableError:
+            return "it is unreachable, and the step may still run there"
+        events = [event for event in map(parse_event, answers) if event]
+        refused = any(kind == "failed" for kind, _ in events)
+        if ended.late or refused or not any(kind == "done" for kind, _ in events):
+            return "it was asked to stop; the step may still run there"
+        return "stopped"
+
+
+def _says_unknown(kind: str, data: Json) -> bool:
+    return kind == "failed" and data.get("role") is None and data.get("name") == "attach"
 
 
 if __name__ == "__main__":

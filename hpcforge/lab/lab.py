@@ -22,7 +22,7 @@ from hpcforge.blueprint.lab_kinds import DEFAULT, LabKind
 from hpcforge.host.commands import HostError, require_root, run
 from hpcforge.host.paths import Progress, host_lock, remove_tree
 from hpcforge.lab import network as subnets
-from hpcforge.lab import packages, saves, state, target_state
+from hpcforge.lab import packages, state, target_state
 from hpcforge.lab.errors import LabError, UnknownKindError
 from hpcforge.lab.kinds import KINDS, kind_of, require_programs
 from hpcforge.lab.names import (
@@ -170,7 +170,7 @@ def up(
             lab = _reach(_settle(request, tree, progress), sources, progress)
         cut_off = lab.under_way.start if lab.under_way else ()
         _run(lab, [*lab.in_blueprint, *cut_off] if start else (), progress, tallies)
-        lab = saves.ended(lab)
+        lab = state.ended(lab)
         state.save(lab)
         if others := [node.name for node in lab.nodes if node.name not in (*lab.in_blueprint, *cut_off)]:
             progress(f"not in the blueprint, left as they are: {', '.join(others)}")
@@ -180,7 +180,7 @@ def up(
 def status(name: str) -> LabStatus:
     """What runs of a lab; `LabError` if there is no such lab."""
     lab = _existing(name)
-    sizes = kind_of(lab).disk_sizes_kib(lab, set().union(*(saves.disks_of(save.nodes) for save in lab.saves)))
+    sizes = kind_of(lab).disk_sizes_kib(lab, set().union(*(state.disks_of(save.nodes) for save in lab.saves)))
     kept = tuple(_save_status(save, sizes) for save in lab.saves)
     return LabStatus(lab, tuple(_status(lab, node) for node in lab.nodes), kept)
 
@@ -207,7 +207,7 @@ def restore(name: str, save_name: str, progress: Progress, *, nodes: Sequence[st
     """
     with lab_lock(name, progress):
         lab = _existing(name)
-        back = saves.restored(lab, lab.save(save_name), nodes)
+        back = state.restored(lab, lab.save(save_name), nodes)
         going = [node for node in lab.nodes if nodes is None or node.name in nodes]
         for node in back.nodes:
             kind_of(back).check_disks(back, node)
@@ -225,10 +225,10 @@ def forget(name: str, save_name: str, progress: Progress) -> None:
     """Remove a save, and those of its disks that no node and no other save uses."""
     with lab_lock(name, progress):
         lab = _existing(name)
-        left = saves.forgotten(lab, save_name)
+        left = state.forgotten(lab, save_name)
         state.save(left)
-        shared = saves.disks_of(lab.save(save_name).nodes) & saves.wanted_disks(left)
-        kind_of(left).remove_other_disks(left, saves.wanted_disks(left))
+        shared = state.disks_of(lab.save(save_name).nodes) & state.wanted_disks(left)
+        kind_of(left).remove_other_disks(left, state.wanted_disks(left))
         still = "; some of its disks stay, since nodes or other saves use them" if shared else ""
         progress(f"save {save_name} is gone{still}")
 
@@ -249,10 +249,10 @@ def down(name: str, nodes: Sequence[str] | None, progress: Progress, *, disks_to
             stopped = [lab.node(node) for node in dict.fromkeys(nodes)]
             _each(stopped, lambda node: _stop(lab, node, disks_too), progress)
             if disks_too:
-                lab = saves.without_disks(lab, nodes)
-            lab = saves.ended(lab, nodes)
+                lab = state.without_disks(lab, nodes)
+            lab = state.ended(lab, nodes)
             state.save(lab)
-            kind_of(lab).remove_other_disks(lab, saves.wanted_disks(lab))
+            kind_of(lab).remove_other_disks(lab, state.wanted_disks(lab))
 
 
 def runs(lab: Lab, node: str) -> bool:
@@ -269,7 +269,7 @@ def load(name: str) -> Lab | None:
 
 def _set_aside(lab: Lab, save_name: str, replacing: bool, progress: Progress) -> Lab:
     """Power all nodes off and write the save down."""
-    saves.check_save(lab, save_name, replacing=replacing)
+    state.check_save(lab, save_name, replacing=replacing)
     kind = kind_of(lab)
     if bare := [node.name for node in lab.nodes if kind.host_key(lab, node) is None]:
         raise LabError(f"node {bare[0]} was never started, so there is nothing to save of it", "`hpcforge rehearse up`")
@@ -281,7 +281,7 @@ def _set_aside(lab: Lab, save_name: str, replacing: bool, progress: Progress) ->
     for node in lab.nodes:
         kind.stop(lab, node, graceful=True)  # one that lost its power may still be mounted
         kind.written(lab, node)
-    lab = saves.saved(lab, save_name, saved_s=time.time(), running=running)
+    lab = state.saved(lab, save_name, saved_s=time.time(), running=running)
     state.save(lab)
     return lab
 
@@ -290,9 +290,9 @@ def _go_on(lab: Lab, progress: Progress) -> Lab:
     """Bring a save or restore that is written down to its end."""
     with host_lock(progress):
         kind_of(lab).prepare_host()
-    kind_of(lab).remove_other_disks(lab, saves.wanted_disks(lab))  # before nodes boot: beside them it takes seconds
+    kind_of(lab).remove_other_disks(lab, state.wanted_disks(lab))  # before nodes boot: beside them it takes seconds
     _run(lab, lab.under_way.start if lab.under_way else (), progress)
-    lab = saves.ended(lab)
+    lab = state.ended(lab)
     state.save(lab)
     return lab
 
@@ -447,7 +447,7 @@ def _status(lab: Lab, node: PlacedNode) -> LabNodeStatus:
 
 def _save_status(save: Save, sizes: Mapping[tuple[str, int], int]) -> SaveStatus:
     nodes = tuple(node.name for node in save.nodes)
-    size_kib = sum(sizes.get(disk, 0) for disk in saves.disks_of(save.nodes))
+    size_kib = sum(sizes.get(disk, 0) for disk in state.disks_of(save.nodes))
     return SaveStatus(save.name, save.saved_s, nodes, save.running, round(size_kib / 1024))
 
 

@@ -1,6 +1,6 @@
 """Types of the node program's answers. Both sides use them, and hpcforge checks each answer when it arrives.
 
-They are for the type checker on both sides, and for the border (`hpcforge.engines.answer_reader`); they do not travel.
+They are for the type checker on both sides, and for the border (`hpcforge.engines.node_output`); they do not travel.
 What types cannot say is in the docstring of `hpcforge.node`. Every answer also has `event`, which tells which it is
 (`EVENTS`). What is asked is in `hpcforge.node.requests`.
 """

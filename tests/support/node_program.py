@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcforge.engines.answer_reader import AnswerReader
+from hpcforge.engines.node_output import AnswerReader
 from hpcforge.kinds.directories import Directory
 from hpcforge.kinds.files import FileWithContent
 from hpcforge.lab import lab as labs

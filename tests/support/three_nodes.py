@@ -25,7 +25,7 @@ from hpcforge.cluster.model import (
     Service,
     Slurm,
 )
-from hpcforge.engines.answer_reader import AnswerReader
+from hpcforge.engines.node_output import AnswerReader
 from hpcforge.engines.tasks import Command, Event, NodeProgram, Task, result
 from hpcforge.kinds import KINDS
 from hpcforge.kinds.files import File

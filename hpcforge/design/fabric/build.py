@@ -52,7 +52,7 @@ def _build(ask: Ask) -> Fabric:
         return _fat_tree(ask)
     if ask.topology == "rail-optimised":
         return _rails(ask)
-    return dragonfly(ask)
+    return _dragonfly(ask)
 
 
 def _single(ask: Ask, notes: tuple[str, ...] = ()) -> Fabric:
@@ -212,11 +212,11 @@ def _add_own(groups: list[list[int]], own: range, most: int) -> None:
 # each leaf joined to each spine, and only spines have global links (Shpiner et al., Dragonfly+, HiPINEB 2017).
 
 
-Cabled = tuple[int, int, int, int]
+_Cabled = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class Groups:
+class _Groups:
     """How many groups, and what joins them."""
 
     count: int
@@ -225,12 +225,12 @@ class Groups:
     per_pair: int  # links between any two groups
 
 
-def dragonfly(ask: Ask) -> Fabric:
+def _dragonfly(ask: Ask) -> Fabric:
     """Return the fabric. Raises CannotBuildError with the bound that is in the way."""
-    return _plain(ask) if ask.topology == "dragonfly" else _plus(ask)
+    return _groups_of_switches(ask) if ask.topology == "dragonfly" else _groups_of_leaves(ask)
 
 
-def _plain(ask: Ask) -> Fabric:
+def _groups_of_switches(ask: Ask) -> Fabric:
     """Ports of a switch: p ends, a - 1 switches of its group, h global links; balanced where a = 2p = 2h."""
     ports, model = ask.leaf.end_ports, ask.leaf
     down = (ports + 1) // 4
@@ -238,8 +238,8 @@ def _plain(ask: Ask) -> Fabric:
         why = f"{ports} ports < 3" if model.shared else "its ports for uplinks are others than those for ends"
         raise CannotBuildError("FABRIC-001", f"a dragonfly cannot be built of {model.name}", why)
     ends, most = down * ask.breakout, 2 * down
-    count, leaves = _count(ask, ends, most)
-    groups = Groups(count, leaves, leaves, _per_pair(count, leaves * down))
+    count, leaves = _count_groups(ask, ends, most)
+    groups = _Groups(count, leaves, leaves, _per_pair(count, leaves * down))
     places = [(group, None) for group in range(count) for _ in range(leaves)]
     wiring = Wiring(ask, switches(ask, "leaf", places, model))
     _plug(wiring, ends, down)
@@ -253,16 +253,16 @@ def _plain(ask: Ask) -> Fabric:
         for leaf, two in combinations(range(leaves), 2)
     )
     wiring.add("local", local)
-    wiring.add("global", _global(groups, wiring.first_leaf, lambda link: port(most - 1 + link)))
-    return wiring.fabric(1, down, _said(groups))
+    wiring.add("global", _global_links(groups, wiring.first_leaf, lambda link: port(most - 1 + link)))
+    return wiring.fabric(1, down, _notes(groups))
 
 
-def _plus(ask: Ask) -> Fabric:
+def _groups_of_leaves(ask: Ask) -> Fabric:
     """A leaf is as in a fat-tree; a spine has as many global links as links to leaves, less its oversubscription."""
     share = leaf(ask)
-    count, leaves = _count(ask, share.ends, max(1, spine_down(ask)))
+    count, leaves = _count_groups(ask, share.ends, max(1, spine_down(ask)))
     group = spines_below_cores(ask, leaves, share.uplinks)
-    groups = Groups(count, leaves, group.count, _per_pair(count, group.count * group.uplinks))
+    groups = _Groups(count, leaves, group.count, _per_pair(count, group.count * group.uplinks))
     leaf_places = [(number, None) for number in range(count) for _ in range(leaves)]
     spine_places = [(number, None) for number in range(count) for _ in range(group.count)]
     wiring = Wiring(ask, switches(ask, "leaf", leaf_places, ask.leaf), switches(ask, "spine", spine_places, ask.spine))
@@ -277,12 +277,12 @@ def _plus(ask: Ask) -> Fabric:
             )
         ),
     )
-    wiring.add("global", _global(groups, wiring.first_spine, lambda link: group.first_up + link))
-    return wiring.fabric(2, share.down, _said(groups))
+    wiring.add("global", _global_links(groups, wiring.first_spine, lambda link: group.first_up + link))
+    return wiring.fabric(2, share.down, _notes(groups))
 
 
-def _count(ask: Ask, ends: int, most_leaves: int) -> tuple[int, int]:
-    """Groups and the leaves of each: the fewest groups, or as many as asked for."""
+def _count_groups(ask: Ask, ends: int, most_leaves: int) -> tuple[int, int]:
+    """Return how many groups, and the leaves of each: the fewest groups, or as many as asked for."""
     needed = -(-ask.slots // ends)
     count = ask.groups or -(-needed // most_leaves)
     leaves = -(-needed // count)
@@ -309,7 +309,7 @@ def _plug(wiring: Wiring, ends: int, down: int) -> None:
     wiring.plug_endpoints(((slot // ends, end_port(ask, slot % ends)) for slot in range(first, ask.slots)), down)
 
 
-def _global(groups: Groups, first: int, port: Callable[[int], int]) -> list[Cabled]:
+def _global_links(groups: _Groups, first: int, port: Callable[[int], int]) -> list[_Cabled]:
     """Links between groups, spread over the gates of each in turn; group j is the (j - i - 1)-th other one of i."""
 
     def gate(here: int, there: int, number: int) -> tuple[int, int]:
@@ -323,7 +323,7 @@ def _global(groups: Groups, first: int, port: Callable[[int], int]) -> list[Cabl
     )
 
 
-def _said(groups: Groups) -> tuple[str, ...]:
+def _notes(groups: _Groups) -> tuple[str, ...]:
     if groups.count == 1:
         return ("all ends fit one group: there are no global links",)
     return (f"{groups.count} groups, {groups.per_pair} links between any two of them",)

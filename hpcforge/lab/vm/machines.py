@@ -45,7 +45,7 @@ def gave_up(text: str) -> str:
     return next((line for line in lines if any(words in line for words in _LAST_WORDS)), "")
 
 
-def has_begun(text: str) -> bool:
+def console_has_begun(text: str) -> bool:
     """Whether a program runs in a machine, or it gave up: something is said that is not its kernel's, or its last."""
     whole = text.rpartition("\n")[0]
     said = [line for line in whole.splitlines() if line.strip() and not _KERNELS.match(line)]
@@ -140,7 +140,7 @@ def _emulate(machine: qemu.VirtualMachine) -> None:
 
 
 def _has_begun(machine: qemu.VirtualMachine) -> bool:
-    return has_begun(_text(machine.console)) or not _pids(machine.name)
+    return console_has_begun(_text(machine.console)) or not _pids(machine.name)
 
 
 def _launch(machine: qemu.VirtualMachine, accelerator: qemu.Accelerator) -> None:

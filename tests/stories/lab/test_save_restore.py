@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.lab import lab as labs
-from hpcforge.lab import saves, state
+from hpcforge.lab import state
 from hpcforge.lab.nspawn import disks, machines
 from tests.stories.lab.conftest import NODES, Rehearsal
 
@@ -51,7 +51,7 @@ def kept(here: Rehearsal) -> set[tuple[str, int]]:
 def wanted(here: Rehearsal) -> set[tuple[str, int]]:
     lab = labs.load(here.name)
     assert lab is not None
-    return saves.wanted_disks(lab)
+    return state.wanted_disks(lab)
 
 
 def test_a_broken_lab_is_what_it_was(rehearsal: Rehearsal) -> None:
@@ -257,10 +257,10 @@ def test_as_many_disks_as_a_lab_may_have_fit_into_a_mount(rehearsal: Rehearsal) 
     rehearsal.down("head", "w01")
     lab = labs.load(rehearsal.name)
     assert lab is not None
-    while max(len(node.disks) for node in lab.nodes) < saves.MOST_DISKS:
+    while max(len(node.disks) for node in lab.nodes) < state.MOST_DISKS:
         for node in lab.nodes:
             disks.written(lab, node)
-        lab = saves.ended(saves.saved(lab, "deep", saved_s=0.0, running=()))
+        lab = state.ended(state.saved(lab, "deep", saved_s=0.0, running=()))
     state.save(lab)
     with pytest.raises(labs.LabError, match=r"already uses the disks of 99 saves, the highest number"):
         save(rehearsal, "deeper")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpcforge.lab import lab as labs
-from hpcforge.lab import saves, state, target_state
+from hpcforge.lab import state, target_state
 from hpcforge.lab.errors import LabError, UnknownKindError
 from hpcforge.lab.lab import ssh_argv
 from hpcforge.lab.packages import choose_cache, served_caches
@@ -117,7 +117,7 @@ def test_a_lab_has_nothing_of_networks_to_avoid_and_its_users_number() -> None:
 
 def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hpcforge.host.paths.STATE", tmp_path / "state")
-    for one in (lab(), saves.saved(lab(), "first", saved_s=1.5, running={"w01"})):
+    for one in (lab(), state.saved(lab(), "first", saved_s=1.5, running={"w01"})):
         state.save(one)
         assert state.read("lab-one") == one
     assert state.read("lab-two") is None

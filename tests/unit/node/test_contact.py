@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from hpcforge.engines.answer_reader import AnswerReader
+from hpcforge.engines.node_output import AnswerReader
 from hpcforge.node import contact
 from tests.support.apt_root import apt_root
 

@@ -22,7 +22,7 @@ from hpcforge.cli.logs import _summary
 from hpcforge.cluster.model import (
     FabricOf,
 )
-from hpcforge.engines.answer_reader import AnswerReader
+from hpcforge.engines.node_output import AnswerReader
 from hpcforge.engines.tasks import Event, NodeProgram, Task, result
 from hpcforge.node import answer_types
 from hpcforge.plan.roster import PATH as ROSTER_PATH

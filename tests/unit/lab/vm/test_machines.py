@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcforge.lab.vm.machines import gave_up, has_begun
+from hpcforge.lab.vm.machines import console_has_begun, gave_up
 
 BOOTS = """\
 [    0.000000] Linux version 6.1.0-40-cloud-amd64
@@ -48,8 +48,8 @@ STUCK = """\
 
 
 def test_a_machine_has_begun_when_somebody_other_than_its_kernel_says_something() -> None:
-    assert not has_begun("")
-    assert not has_begun(STUCK)
-    assert not has_begun(f"{STUCK}[   50.")  # the rest of the line is to come
-    assert has_begun(f"{STUCK}Loading, please wait...\n")
-    assert has_begun(f"{STUCK}[   50.2] Kernel panic - not syncing: VFS: Unable to mount root fs\n")
+    assert not console_has_begun("")
+    assert not console_has_begun(STUCK)
+    assert not console_has_begun(f"{STUCK}[   50.")  # the rest of the line is to come
+    assert console_has_begun(f"{STUCK}Loading, please wait...\n")
+    assert console_has_begun(f"{STUCK}[   50.2] Kernel panic - not syncing: VFS: Unable to mount root fs\n")
