@@ -138,9 +138,9 @@ def _beside(folder: Path, name: str) -> str | None:
 
 def _probed(ssh: Sequence[str], user: str) -> tuple[SiteFile, SiteAccounts]:
     """The machines of these addresses, and the accounts for them; those that do not answer are named."""
-    from hpcforge.cli.trust import kind_and_fingerprint  # noqa: PLC0415 - connections take a while to load
-    from hpcforge.report.text import by_reason  # noqa: PLC0415
-    from hpcforge.run import probe as probing  # noqa: PLC0415
+    from hpcforge.cli.trust import kind_and_fingerprint
+    from hpcforge.report.text import by_reason
+    from hpcforge.run import probe as probing
 
     found = probing.probe(
         probing.addresses(ssh),
