@@ -64,8 +64,9 @@ class ExportOptions:
 
 @verb(epilog="Example: hpcforge export site.yaml --cloud-init --key ~/.ssh/id_ed25519.pub -o seeds")
 def export(options: ExportOptions) -> int:
-    """They give nodes what `apply` needs: account, key, sudo, address, name servers and package source. A preseed file
-    has the partitions and mirrors of `system_disk`; cloud-init's cannot. None confirms a write to a disk.
+    """
+    They give nodes what `apply` needs: account, key, sudo, address, name servers and package source. A preseed file has
+    the partitions and mirrors of `system_disk`; cloud-init's cannot. None confirms a write to a disk.
     """
     from hpcforge.blueprint.hostlist import fold
     from hpcforge.cli.site import open_site

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hpcforge.cluster import Loaded
 from hpcforge.cluster.model import Cluster
-from hpcforge.design.fabric.neighbour_matching import Heard
+from hpcforge.design.fabric.neighbour_matching import Heard, Recognised, recognise
+from hpcforge.design.fabric.port_numbering import PortFacts, possible_lanes
 from hpcforge.engines.tasks import Command, Engine
 from hpcforge.run.fanout import ask_all
 from hpcforge.verify.cabling import (
@@ -79,3 +81,28 @@ def _run(
         why = (data["stderr"] or data["error"] or "").strip() or "it said nothing"
         silent[event.node] = f"there is no {argv[0]}" if data["rc"] == _NO_COMMAND else why.splitlines()[-1]
     return said, silent, unreachable
+
+
+def recognised(loaded: Loaded, answers: Heard) -> Recognised:
+    """Return the ports of the design that the answers are about."""
+    specs = loaded.blueprint.fabrics
+    models = {device.model for fabric in loaded.fabrics for device in fabric.devices if device.model}
+    switches = loaded.inventory.switches if loaded.inventory else {}
+    return recognise(
+        loaded.fabrics,
+        answers,
+        loaded.switch_said,
+        {node.name: node.hardware for node in loaded.cluster.nodes},
+        {name: spec.interfaces for name, spec in specs.items() if spec.interfaces},
+        [fabric.name for fabric in loaded.cluster.fabrics if fabric.lldp],
+        PortFacts(
+            {model: _lanes(loaded, model) for model in models},
+            {name: switch.ports for name, switch in switches.items()},
+        ),
+    )
+
+
+def _lanes(loaded: Loaded, model: str) -> list[tuple[int, ...]]:
+    """Return how many lanes each port of a switch model may have."""
+    ports = loaded.room.catalog.switches[model].ports or ()
+    return [possible_lanes(some.rate_gbps, some.connector) for some in ports for _ in range(some.count)]

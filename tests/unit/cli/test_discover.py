@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpcforge.cli import discover
+from hpcforge.metal import discover
 from tests.support.fake_bmc import PASSWORD, SYSTEM, FakeBmc, Reply, serving
 from tests.support.metal_site import metal_site
 
