@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hpcforge.cluster import Loaded
     from hpcforge.cluster.model import Cluster
     from hpcforge.design.fabric.neighbour_matching import Heard
+    from hpcforge.engines import Engines
     from hpcforge.report.verification import Report
     from hpcforge.run.expectations import Expectations
     from hpcforge.run.site import Site
@@ -155,19 +156,18 @@ def _test(options: VerifyOptions) -> int:
     from hpcforge.report.apply_text import phases_line
     from hpcforge.report.event_stream import beside_document
     from hpcforge.report.site_verification import verification_report
-    from hpcforge.report.verdicts_text import baseline_lines
     from hpcforge.run.site import compile_site, open_engines, site_roles
     from hpcforge.run.verify import VerifyRequest, keep, look, verify_now
     from hpcforge.verify.jobs import StoppedError
 
     blueprint, inventory, lab = vars(options.cluster).values()
-    names, limit, baseline = options.test, options.limit, options.baseline
+    names, limit = options.test, options.limit
     site = open_site(blueprint, inventory, lab, None)
     cluster = site.cluster
     tests_named(cluster, names or ())
     chosen = _limited(cluster, names or (), limit) if limit else None
     request = VerifyRequest(names, chosen, options.level, options.reserve, _gated(cluster, options.gate, limit))
-    _check_outputs(options.outputs, baseline)
+    _check_outputs(options.outputs, options.baseline)
     with open_engines(site) as engine, beside_document(as_json=options.as_json) as progress:
         usable = look(engine, cluster, compile_site(site_roles(site), {}, cluster), progress, request.gate)
         expected = _expected(options, site, engine, usable)
@@ -180,19 +180,26 @@ def _test(options: VerifyOptions) -> int:
                 printing.note(f"interrupted: {path} is not written\n")
             return Exit.INTERRUPTED
         problem = keep(engine, cluster, usable, done, expected, options.save_as)
-    if problem:
-        printing.note(f"the numbers could not be kept on the head: {one_line(problem)}\n")
     report = verification_report(site, usable, request, done, expected)
-    _print(options, report, done, usable.down)
-    for line in baseline_lines(report, None if problem else baseline):
-        printing.note(f"{line}\n")
+    code = _finish(options, usable, done, report, problem)
     printing.note(phases_line(progress.human.phases, progress.human.elapsed_s))
     say_not_rehearsed(site, inventory)
-    down = [worker for worker in usable.down if worker.node in report.missing]
-    failed = [Exit.ERROR] * bool(problem and options.save_as)
-    code = worst([Exit(exit_status(done, report.missing, down)), *failed])
     progress.ended(code)
     return code
+
+
+def _finish(options: VerifyOptions, usable: Usable, done: Verification, report: Report, problem: str | None) -> Exit:
+    """Print the results. Returns the exit status. `problem`: why the head could not keep them."""
+    from hpcforge.report.verdicts_text import baseline_lines
+
+    if problem:
+        printing.note(f"the numbers could not be kept on the head: {one_line(problem)}\n")
+    _print(options, report, done, usable.down)
+    for line in baseline_lines(report, None if problem else options.baseline):
+        printing.note(f"{line}\n")
+    down = [worker for worker in usable.down if worker.node in report.missing]
+    failed = [Exit.ERROR] * bool(problem and options.save_as)
+    return worst([Exit(exit_status(done, report.missing, down)), *failed])
 
 
 def _expected(options: VerifyOptions, site: Site, engine: Engines, usable: Usable) -> Expectations:
@@ -241,14 +248,8 @@ def _print(options: VerifyOptions, report: Report, done: Verification, down: Seq
         printing.result(json.dumps(document(report), indent=2) + "\n")
         return
     cluster = options.cluster
-    again = command_line(
-        "verify",
-        cluster.blueprint,
-        inventory=cluster.inventory,
-        lab=cluster.lab,
-        test=options.test,
-        limit=options.limit,
-    )
+    selected = {"test": options.test, "limit": options.limit}
+    again = command_line("verify", cluster.blueprint, inventory=cluster.inventory, lab=cluster.lab, **selected)
     text = verdicts_text(replace(done.tests, recorded=Recorded()), again, (), time.time())
     text += "".join(f"{one_line(f'left out: {worker.sentence}')}\n" for worker in down)
     text += "".join(f"{one_line(f'{node} left out: {why}')}\n" for node, why in done.busy.items())
