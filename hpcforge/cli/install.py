@@ -14,7 +14,7 @@ from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli import signals
 from hpcforge.cli.apply import ApplyOptions
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.netboot import confirm, console_text, disks_to_wipe, refuse_lab, require_root
+from hpcforge.cli.netboot import confirm, console_text, refuse_lab, require_root
 from hpcforge.cli.options import HTTP_PORT, InstallOptions
 from hpcforge.cluster.select import select
 from hpcforge.errors import ExpectedError, UsageError
@@ -23,7 +23,7 @@ from hpcforge.metal.arrivals import Arrivals
 from hpcforge.metal.install import Installation
 from hpcforge.metal.netboot import services
 from hpcforge.metal.power import boot_warnings
-from hpcforge.metal.serve import default_key, image_named, served
+from hpcforge.metal.serve import default_key, disks_to_wipe, image_named, served
 from hpcforge.plan.plan import Install, Plan
 from hpcforge.report import printing
 from hpcforge.report.event_stream import installed

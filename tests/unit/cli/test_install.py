@@ -14,9 +14,10 @@ import pytest
 
 from hpcforge.cli import install as verb
 from hpcforge.cli import run, signals
+from hpcforge.cli.apply import ApplyOptions
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.install import beside, ended, planned, show, with_installs
-from hpcforge.cli.options import InstallOptions
+from hpcforge.cli.options import InstallOptions, SelectOptions, SiteOptions
 from hpcforge.cli.plan import _without_system
 from hpcforge.cli.site import open_site
 from hpcforge.errors import UsageError
@@ -51,7 +52,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 def asked(nodes: str | None = "w[1-2]", *wipe: str) -> InstallOptions:
-    return InstallOptions(nodes, wipe, None, proxy=False)
+    return InstallOptions(install=nodes, wipe=list(wipe))
 
 
 def test_the_plan_says_what_is_installed_and_whose_data_goes(site: Site) -> None:
@@ -158,7 +159,9 @@ def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation
 
 def installed_beside(site: Site, *, yes: bool = True, as_json: bool = False) -> Exit:
     """As apply does it, with nothing else to do."""
-    with beside(site, asked(), None, lambda: site, trust=False, plan_file=None, yes=yes, as_json=as_json) as found:
+    named = SiteOptions(blueprint=site.loaded.blueprint_path)
+    options = ApplyOptions(site=named, select=SelectOptions(), install=asked(), yes=yes, as_json=as_json)
+    with beside(site, options, lambda: site) as found:
         assert found is not None
         code = ended(found, print, wait=True, as_json=as_json)
     if not as_json:
