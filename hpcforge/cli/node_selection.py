@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from hpcforge.blueprint.hostlist import HostlistError, expand
 from hpcforge.cli.options import SelectOptions
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.cluster.select import select
@@ -40,3 +41,11 @@ def tests_named(cluster: Cluster, names: Collection[str]) -> list[SmokeTest]:
             has = f"tests: {', '.join(known)}" if known else "name it under `acceptance.tests`: docs/blueprint.md"
             raise UsageError(f"the blueprint has no test {name!r}", has)
     return [test for test in tests if test.name in names]
+
+
+def expanded(text: str) -> tuple[str, ...]:
+    """Return the names of a hostlist. Raises UsageError."""
+    try:
+        return expand(text)
+    except HostlistError as error:
+        raise UsageError(f"{text!r} {error}", error.hint or "write it like w[01-03]") from error

@@ -200,7 +200,7 @@ def _note_new_key(kept: SiteSecrets, had_key: bool) -> None:
 
 
 def _typed(name: str, *, binary: bool) -> bytes:
-    """Return what is typed twice, and not shown; without a terminal standard input, less a line break at a text's end."""
+    """Return what is typed twice, unseen; without a terminal standard input, less a line break at a text's end."""
     from hpcforge.secrets.secrets import LARGEST
 
     if not sys.stdin.isatty():

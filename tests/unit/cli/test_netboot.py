@@ -16,6 +16,7 @@ from hpcforge.metal.netboot import Records, folder
 from hpcforge.metal.netboot.decide import Record, State
 from hpcforge.tally import Tally
 from tests.support.fake_bmc import FakeBmc, serving
+from tests.support.in_process import hpcforge
 from tests.support.metal_site import MetalSite, metal_site
 
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJpoPS4bXRaMe6tTySXaOHYpzDJSvNFcFZLYYhJcYgBN"
@@ -93,3 +94,10 @@ def test_installations_are_counted_by_their_records() -> None:
     ]
     assert {*changes[4:6]} == {("w2", "failed"), ("w3", "failed")}
     assert (tally.standing().done, tally.standing().total, tally.standing().longest) == (2, 3, "w2")
+
+
+@pytest.mark.parametrize("verb", ["want", "withdraw", "serve", "status", "record"])
+def test_each_verb_has_an_example(verb: str) -> None:
+    done = hpcforge("netboot", verb, "--help")
+    assert done.returncode == 0
+    assert f"Example: hpcforge netboot {verb} site.yaml" in " ".join(done.stdout.split())
