@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.options import InstallOptions, Json, SelectOptions, SiteOptions, TrustNew
+from hpcforge.cli.options import AsJson, InstallOptions, SelectOptions, SiteOptions, TrustNew
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
@@ -21,7 +22,7 @@ from hpcforge.report import printing
 
 if TYPE_CHECKING:
     from hpcforge.metal.arrivals import Arrivals
-    from hpcforge.plan.plan import Plan
+    from hpcforge.plan.plan import Install, Plan
     from hpcforge.report.progress import Progress
     from hpcforge.run.apply import ApplyResult
     from hpcforge.run.site import Site
@@ -55,7 +56,7 @@ class ApplyOptions:
     ] = 0.0
     trust: TrustNew = False
     install: InstallOptions
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,7 @@ def _applied(options: ApplyOptions) -> _Applied:
     from hpcforge.report.event_stream import Stream
     from hpcforge.report.progress import Progress
     from hpcforge.run.make_plan import read_plan
-    from hpcforge.run.session import ApplyOptions as RunOptions
-    from hpcforge.run.session import apply_site, expected_time_s
+    from hpcforge.run.session import RunOptions, apply_site, expected_time_s
     from hpcforge.run.site import goal
 
     opened = partial(open_site, *vars(options.site).values(), judged=True)
@@ -101,7 +101,9 @@ def _applied(options: ApplyOptions) -> _Applied:
         if options.install.given:
             from hpcforge.cli import install as installing
 
-            begun = installing.beside(site, options, opened)
+            installs = _installs(options, site)
+            how = {"proxy_dhcp": options.install.proxy_dhcp, "yes": options.yes, "as_json": options.as_json}
+            begun = installing.beside(site, installs, opened, **how)
             arrivals, site = until_end.enter_context(begun), opened()
         site = trust_new(site) if options.trust else site
         target, made = goal(site, make=True), None
@@ -115,14 +117,25 @@ def _applied(options: ApplyOptions) -> _Applied:
         stop = until_end.enter_context(in_good_order(human.say, _STOPPING))
         progress = Stream(human, printing.line if options.as_json else None, partial(expected_time_s, site))
         confirm = None if options.yes else partial(_confirm, human)
-        how = RunOptions(made, _plan_again(options), options.strict, confirm, options.lock_timeout, tuple(sys.argv[2:]))
-        outcome = apply_site(site, target, choice, how, progress, stop, exit_code, arrivals)
+        run_options = RunOptions(
+            made, _plan_again(options), options.strict, confirm, options.lock_timeout, tuple(sys.argv[2:])
+        )
+        outcome = apply_site(site, target, choice, run_options, progress, stop, exit_code, arrivals)
         if arrivals is not None:
             wait = not outcome.done.result.interrupted
             installed = installing.ended(arrivals, progress.say, wait=wait, as_json=options.as_json)
         code = worst([Exit(outcome.exit), installed])
         progress.result(outcome.done, code)
     return _Applied(site, outcome.plan, outcome.done, arrivals, human, code)
+
+
+def _installs(options: ApplyOptions, site: Site) -> Sequence[Install]:
+    from hpcforge.cli.install import planned
+    from hpcforge.cli.netboot import require_root
+
+    require_root("apply")
+    inventory, trust, file = options.site.inventory, options.trust, options.plan_file
+    return planned(site, options.install, inventory, trust=trust, plan_file=file)
 
 
 def _plan_again(options: ApplyOptions) -> str:

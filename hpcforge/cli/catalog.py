@@ -13,20 +13,20 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Json
-from hpcforge.cli.verb import Group
+from hpcforge.cli.options import AsJson
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 
 if TYPE_CHECKING:
     from hpcforge.report.catalog_text import CatalogModel
 
-catalog = Group()
+catalog = VerbGroup()
 MODEL_NAME = re.compile("[a-z0-9][a-z0-9.-]{0,63}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOptions:
+class CatalogListOptions:
     """Options of `hpcforge catalog list`."""
 
     kind: Annotated[
@@ -38,22 +38,22 @@ class ListOptions:
             autocompletion=completion.catalog_kinds,
         ),
     ] = None
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowOptions:
+class CatalogShowOptions:
     """Options of `hpcforge catalog show`."""
 
     model: Annotated[
         str,
         typer.Argument(help="A model's name.", show_default=False, autocompletion=completion.catalog_models),
     ]
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewOptions:
+class CatalogNewOptions:
     """Options of `hpcforge catalog new`."""
 
     kind: Annotated[
@@ -81,15 +81,15 @@ class NewOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions:
+class CatalogSearchOptions:
     """Options of `hpcforge catalog search`."""
 
     words: Annotated[list[str], typer.Argument(help="Words of the name, the description or a fact.")]
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @catalog.verb(epilog="Example: hpcforge catalog list gpus")
-def list_(options: ListOptions) -> int:
+def list_(options: CatalogListOptions) -> int:
     """List the models of a kind, with a sentence for each."""
     from hpcforge.blueprint.diagnostics import did_you_mean
 
@@ -102,7 +102,7 @@ def list_(options: ListOptions) -> int:
 
 
 @catalog.verb(epilog="Example: hpcforge catalog show dgx-h100")
-def show(options: ShowOptions) -> int:
+def show(options: CatalogShowOptions) -> int:
     """Show the facts of a model, and the source of each. What is not listed is unknown."""
     from hpcforge.blueprint.diagnostics import did_you_mean
     from hpcforge.report.catalog_text import model_text
@@ -120,7 +120,7 @@ def show(options: ShowOptions) -> int:
 
 
 @catalog.verb(epilog="Example: hpcforge catalog new servers our-8u --like dgx-h100")
-def new(options: NewOptions) -> int:
+def new(options: CatalogNewOptions) -> int:
     """Begin a model that the catalog lacks, as a file that a blueprint includes. Never overwrites a file."""
     from hpcforge.blueprint.diagnostics import did_you_mean
     from hpcforge.catalog import load_catalog
@@ -148,7 +148,7 @@ def new(options: NewOptions) -> int:
 
 
 @catalog.verb(epilog="Example: hpcforge catalog search h100 pcie")
-def search(options: SearchOptions) -> int:
+def search(options: CatalogSearchOptions) -> int:
     """Find the models that have all of these words. Exit code 1 if none has."""
     from hpcforge.report.catalog_text import found
 

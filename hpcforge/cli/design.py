@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Blueprint, Inventory, Json
+from hpcforge.cli.options import AsJson, Blueprint, Inventory
 from hpcforge.cli.verb import verb
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
@@ -27,7 +27,7 @@ class DesignOptions:
 
     blueprint: Blueprint
     inventory: Inventory = None
-    as_json: Json = False
+    as_json: AsJson = False
     html: Annotated[
         Path | None, typer.Option("--html", help="Write the design as one self-contained HTML page.", metavar="FILE")
     ] = None

@@ -11,7 +11,7 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.options import Blueprint, Identity, Inventory, Json
+from hpcforge.cli.options import AsJson, Blueprint, Identity, Inventory
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
@@ -58,7 +58,7 @@ class DiscoverOptions:
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False
     inventory: Inventory = None
     identity: Identity = None
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True)

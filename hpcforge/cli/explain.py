@@ -13,7 +13,7 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Inventory, Json
+from hpcforge.cli.options import AsJson, Inventory
 from hpcforge.cli.verb import verb
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
@@ -42,7 +42,7 @@ class ExplainOptions:
         ),
     ] = None
     inventory: Inventory = None
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @verb(epilog="Examples: hpcforge explain POWER-003; hpcforge explain allreduce site.yaml")

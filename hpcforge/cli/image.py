@@ -13,8 +13,8 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Blueprint, Json
-from hpcforge.cli.verb import Group
+from hpcforge.cli.options import AsJson, Blueprint
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line, from_here
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 
-image = Group("An image is a root archive with the packages of all roles. Needs root.")
+image = VerbGroup("An image is a root archive with the packages of all roles. Needs root.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildOptions:
+class ImageBuildOptions:
     """Options of `hpcforge image build`."""
 
     blueprint: Blueprint
@@ -55,18 +55,18 @@ class BuildOptions:
         bool,
         typer.Option("--metal", help="The same with a kernel that has the drivers of real machines (apply --install)."),
     ] = False
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOptions:
+class ImageListOptions:
     """Options of `hpcforge image list`."""
 
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemoveOptions:
+class ImageRemoveOptions:
     """Options of `hpcforge image remove`."""
 
     name: Annotated[
@@ -75,7 +75,7 @@ class RemoveOptions:
 
 
 @image.verb(epilog="Example: hpcforge image build blueprints/rehearsal.yaml")
-def build(options: BuildOptions) -> int:
+def build(options: ImageBuildOptions) -> int:
     """Build one image with the packages of all roles and nodes of the blueprint. It contains no secrets.
 
     Builds nothing if an image with the same packages and versions exists.
@@ -98,8 +98,9 @@ def build(options: BuildOptions) -> int:
     return Exit.DONE
 
 
-def _request(options: BuildOptions, loaded: Loaded) -> ImageRequest:
+def _request(options: ImageBuildOptions, loaded: Loaded) -> ImageRequest:
     from hpcforge.blueprint.diagnostics import render_all
+    from hpcforge.run.image_requests import bootable, for_machines, image_request
 
     request = image_request(loaded)
     if options.metal:
@@ -118,7 +119,9 @@ def _require(*, disk: bool) -> None:
     require_programs(disk=disk)
 
 
-def _built(options: BuildOptions, loaded: Loaded, request: ImageRequest, lock: Lock | None, progress: Stream) -> Built:
+def _built(
+    options: ImageBuildOptions, loaded: Loaded, request: ImageRequest, lock: Lock | None, progress: Stream
+) -> Built:
     from hpcforge.image import store
     from hpcforge.image.build import Tell
     from hpcforge.image.build import build as build_image
@@ -136,7 +139,7 @@ def _built(options: BuildOptions, loaded: Loaded, request: ImageRequest, lock: L
     return built
 
 
-def _print(options: BuildOptions, loaded: Loaded, built: Built) -> None:
+def _print(options: ImageBuildOptions, loaded: Loaded, built: Built) -> None:
     from hpcforge.cli.site import lab_kind
     from hpcforge.lab.kinds import KINDS
 
@@ -152,7 +155,7 @@ def _print(options: BuildOptions, loaded: Loaded, built: Built) -> None:
 
 
 @image.verb(epilog="Example: hpcforge image list")
-def list_(options: ListOptions) -> int:
+def list_(options: ImageListOptions) -> int:
     """List the images of this machine: distribution, packages, size, build time and blueprints."""
     from hpcforge.image import store
 
@@ -167,7 +170,7 @@ def list_(options: ListOptions) -> int:
 
 
 @image.verb(epilog="Example: hpcforge image remove rehearsal-3f2a9c1b")
-def remove(options: RemoveOptions) -> int:
+def remove(options: ImageRemoveOptions) -> int:
     """Remove an image that no rehearsal uses, and the rest of an interrupted build."""
     from hpcforge.host.commands import require_root
     from hpcforge.image import store
@@ -179,34 +182,6 @@ def remove(options: RemoveOptions) -> int:
         store.remove(options.name, state.lying_on, progress.say)
         progress.say(f"removed image {options.name}")
     return Exit.DONE
-
-
-def bootable(loaded: Loaded, request: ImageRequest, kernel: str | None = None) -> ImageRequest:
-    """Return the request with what it takes to boot: a kernel, and mdadm where systems are on mirrors."""
-    from hpcforge.image import recipe
-    from hpcforge.image.request import with_kernel, with_packages
-
-    mirrored = any(node.system_disk.drives > 1 for node in loaded.cluster.nodes)
-    return with_packages(with_kernel(request, kernel or recipe.KERNEL), [recipe.MIRRORS] if mirrored else [])
-
-
-def for_machines(loaded: Loaded, request: ImageRequest) -> ImageRequest:
-    """Return the request with the kernel of real machines: the release that the blueprint names, else the newest."""
-    from hpcforge.image import recipe
-    from hpcforge.image.request import KERNELS
-
-    kernel = loaded.blueprint.software.preinstalled.kernel
-    return bootable(loaded, request, f"{KERNELS}{kernel}" if kernel else recipe.METAL_KERNEL)
-
-
-def image_request(loaded: Loaded) -> ImageRequest:
-    """Return what an image of this blueprint is to be. Secrets are not read."""
-    from hpcforge.image.request import request_of
-    from hpcforge.run.site import compile_site, load_site_roles
-
-    desired = compile_site(load_site_roles(loaded), {}, loaded.cluster)
-    os = loaded.cluster.os
-    return request_of(os.name, os.release, desired.nodes)
 
 
 def _lock(path: Path) -> Lock:

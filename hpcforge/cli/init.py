@@ -13,7 +13,7 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Json
+from hpcforge.cli.options import AsJson
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
@@ -97,7 +97,7 @@ class InitOptions:
             autocompletion=completion.catalog_models,
         ),
     ] = None
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @verb(

@@ -12,9 +12,8 @@ from queue import SimpleQueue
 from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli import signals
-from hpcforge.cli.apply import ApplyOptions
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.netboot import confirm, console_text, refuse_lab, require_root
+from hpcforge.cli.netboot import confirm, console_text, refuse_lab
 from hpcforge.cli.options import HTTP_PORT, InstallOptions
 from hpcforge.cluster.select import select
 from hpcforge.errors import ExpectedError, UsageError
@@ -69,27 +68,26 @@ def with_installs(plan: Plan, installs: Sequence[Install]) -> Plan:
 
 
 @contextmanager
-def beside(site: Site, options: ApplyOptions, reopen: Callable[[], Site]) -> Iterator[Arrivals | None]:
+def beside(
+    site: Site, installs: Sequence[Install], reopen: Callable[[], Site], *, proxy_dhcp: bool, yes: bool, as_json: bool
+) -> Iterator[Arrivals | None]:
     """Show, ask, and install while entered; entered when the controller is installed, or cannot be. None: no node.
 
     Raises as `run.netboot.served` and `services.serving` do, and at the end what ended the installation of all.
     """
-    require_root("apply")
-    inventory, trust, file = options.site.inventory, options.trust, options.plan_file
-    installs = planned(site, options.install, inventory, trust=trust, plan_file=file)
     if not installs:
         yield None
         return
-    tell = printing.note if options.as_json else printing.result
+    tell = printing.note if as_json else printing.result
     tell("".join(f"{line}\n" for line in installs_text(installs)), "plan")
     printing.flush()
     names = [install.node for install in installs]
-    confirm(names, [install.node for install in installs if install.wipes], options.yes)
+    confirm(names, [install.node for install in installs if install.wipes], yes)
     signals.at_once()
     said: SimpleQueue[str] = SimpleQueue()
     image, key, head = image_named(installs[0].image), default_key(site), site.cluster.slurm.controller
     with (
-        served(site, image, None, HTTP_PORT, options.install.proxy_dhcp, key, said.put) as what,
+        served(site, image, None, HTTP_PORT, proxy_dhcp, key, said.put) as what,
         services.serving(what) as check,
     ):
         services.started(check)

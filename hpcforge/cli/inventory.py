@@ -14,7 +14,7 @@ import typer
 
 from hpcforge.cli import completion, failures
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Inventory, Json, LabName
+from hpcforge.cli.options import AsJson, Inventory, LabName
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
@@ -43,7 +43,7 @@ class InventoryOptions:
     ] = None
     inventory: Inventory = None
     lab: LabName = None
-    as_json: Json = False
+    as_json: AsJson = False
     ssh_config: Annotated[
         bool, typer.Option("--ssh-config", help="Print a configuration of OpenSSH: users, jump host, host keys.")
     ] = False

@@ -12,7 +12,7 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Blueprint, Inventory, Json, LabName
+from hpcforge.cli.options import AsJson, Blueprint, Inventory, LabName
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
@@ -45,7 +45,7 @@ class LogsOptions:
     last: Annotated[int, typer.Option("--last", help="The number of lines.", min=1, max=50_000, metavar="N")] = 1000
     inventory: Inventory = None
     lab: LabName = None
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @verb(epilog="Example: hpcforge logs blueprints/full-lab.yaml w01 --since 1h --grep Xid")

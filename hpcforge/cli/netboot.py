@@ -16,8 +16,8 @@ import typer
 
 from hpcforge.cli import completion, signals
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import HTTP_PORT, Blueprint, Image, Inventory, Json, ProxyDhcp, Wipe
-from hpcforge.cli.verb import Group
+from hpcforge.cli.options import HTTP_PORT, AsJson, Blueprint, Image, Inventory, ProxyDhcp, Wipe
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 
-netboot = Group("A node is installed only after `want` names it, once. Every other machine boots its own disk.")
+netboot = VerbGroup("A node is installed only after `want` names it, once. Every other machine boots its own disk.")
 _Nodes = Annotated[
     str,
     typer.Argument(help="The nodes: a hostlist, a rack or a function.", autocompletion=completion.node_sets),
@@ -37,7 +37,7 @@ _Nodes = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class WantOptions:
+class NetbootWantOptions:
     """Options of `hpcforge netboot want`."""
 
     blueprint: Blueprint
@@ -52,7 +52,7 @@ class WantOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithdrawOptions:
+class NetbootWithdrawOptions:
     """Options of `hpcforge netboot withdraw`."""
 
     blueprint: Blueprint
@@ -61,7 +61,7 @@ class WithdrawOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions:
+class NetbootServeOptions:
     """Options of `hpcforge netboot serve`."""
 
     blueprint: Blueprint
@@ -85,16 +85,16 @@ class ServeOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOptions:
+class NetbootStatusOptions:
     """Options of `hpcforge netboot status`."""
 
     blueprint: Blueprint
     inventory: Inventory = None
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordOptions:
+class NetbootRecordOptions:
     """Options of `hpcforge netboot record`."""
 
     blueprint: Blueprint
@@ -102,7 +102,7 @@ class RecordOptions:
 
 
 @netboot.verb(epilog="Example: hpcforge netboot want site.yaml w03 --wipe w03=S3Z8NX0K")
-def want(options: WantOptions) -> int:
+def want(options: NetbootWantOptions) -> int:
     """Ask for the installation of nodes at their next network boot."""
     from hpcforge.cluster.select import select
     from hpcforge.metal import serve as serving
@@ -123,18 +123,18 @@ def want(options: WantOptions) -> int:
 
 
 @netboot.verb(epilog="Example: hpcforge netboot withdraw site.yaml w03")
-def withdraw(options: WithdrawOptions) -> int:
+def withdraw(options: NetbootWithdrawOptions) -> int:
     """Ask no longer for the installation of nodes."""
     from hpcforge.cluster.select import select
     from hpcforge.metal import serve as serving
 
     site = _site(options.blueprint, options.inventory)
     serving.withdraw(site, select(site.cluster, [options.nodes], ()))
-    return status(StatusOptions(blueprint=options.blueprint, inventory=options.inventory))
+    return status(NetbootStatusOptions(blueprint=options.blueprint, inventory=options.inventory))
 
 
 @netboot.verb(epilog="Example: hpcforge netboot serve site.yaml --key ~/.ssh/id_ed25519.pub")
-def serve(options: ServeOptions) -> int:
+def serve(options: NetbootServeOptions) -> int:
     """Serve DHCP, TFTP and HTTP until interrupted. Needs root."""
     from hpcforge.metal import serve as serving
     from hpcforge.metal.netboot import services
@@ -160,11 +160,11 @@ def serve(options: ServeOptions) -> int:
                     time.sleep(1)
             except KeyboardInterrupt:
                 _say("ended")
-    return status(StatusOptions(blueprint=options.blueprint, inventory=options.inventory))
+    return status(NetbootStatusOptions(blueprint=options.blueprint, inventory=options.inventory))
 
 
 @netboot.verb(epilog="Example: hpcforge netboot status site.yaml --json")
-def status(options: StatusOptions) -> int:
+def status(options: NetbootStatusOptions) -> int:
     """Show which nodes are to be installed, and how it went."""
     from hpcforge.blueprint.hostlist import fold
     from hpcforge.metal import serve as serving
@@ -196,7 +196,7 @@ def _row(record: Record) -> list[str]:
 
 
 @netboot.verb(epilog="Example: hpcforge netboot record site.yaml")
-def record(options: RecordOptions) -> int:
+def record(options: NetbootRecordOptions) -> int:
     """Write the host keys of installed nodes into the inventory, so that the first ssh contact is trusted."""
     from hpcforge.blueprint.hostlist import fold
     from hpcforge.metal import serve as serving

@@ -14,8 +14,8 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Blueprint, Inventory, Json
-from hpcforge.cli.verb import Group
+from hpcforge.cli.options import AsJson, Blueprint, Inventory
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
@@ -31,11 +31,11 @@ SCHEMA_VERSION = 1
 _MOST_NAMED = 20  # lines of a list that are left out, each with its reason
 _EACH = "Repeat for each node, in order. Written to the inventory."
 
-nodes = Group("Keeps comments and shows a diff before it writes.")
+nodes = VerbGroup("Keeps comments and shows a diff before it writes.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MachineOptions:
+class NodesMachineOptions:
     """What tells machines apart."""
 
     host_key: Annotated[
@@ -67,7 +67,7 @@ class MachineOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteOptions:
+class NodesWriteOptions:
     """What is written, and whether it is asked."""
 
     inventory: Inventory = None
@@ -75,7 +75,7 @@ class WriteOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AddOptions:
+class NodesAddOptions:
     """Options of `hpcforge nodes add`."""
 
     blueprint: Blueprint
@@ -97,12 +97,12 @@ class AddOptions:
             show_default=False,
         ),
     ] = None
-    machines: MachineOptions
-    write: WriteOptions
+    machines: NodesMachineOptions
+    write: NodesWriteOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemoveOptions:
+class NodesRemoveOptions:
     """Options of `hpcforge nodes remove`."""
 
     blueprint: Blueprint
@@ -110,11 +110,11 @@ class RemoveOptions:
         str,
         typer.Argument(help="The nodes, as a hostlist: w[04-06].", show_default=False, autocompletion=completion.nodes),
     ]
-    write: WriteOptions
+    write: NodesWriteOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplaceOptions:
+class NodesReplaceOptions:
     """Options of `hpcforge nodes replace`."""
 
     blueprint: Blueprint
@@ -122,7 +122,7 @@ class ReplaceOptions:
     address: Annotated[
         str | None, typer.Option(help="Its address, if it changes.", metavar="A", show_default=False)
     ] = None
-    machines: MachineOptions
+    machines: NodesMachineOptions
     same: Annotated[
         bool,
         typer.Option(
@@ -130,11 +130,11 @@ class ReplaceOptions:
             help="The machine stays, and only its host keys go: `apply --install` then installs it again.",
         ),
     ] = False
-    write: WriteOptions
+    write: NodesWriteOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportOptions:
+class NodesImportOptions:
     """Options of `hpcforge nodes import`."""
 
     blueprint: Blueprint
@@ -148,12 +148,12 @@ class ImportOptions:
         ),
     ]
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the diff, and write nothing.")] = False
-    write: WriteOptions
-    as_json: Json = False
+    write: NodesWriteOptions
+    as_json: AsJson = False
 
 
 @nodes.verb(epilog="Example: hpcforge nodes add blueprints/rehearsal.yaml w04")
-def add(options: AddOptions) -> int:
+def add(options: NodesAddOptions) -> int:
     """Add nodes to a group, and to partitions and tests that name the whole group."""
     from hpcforge.blueprint.membership import Newcomers, added
     from hpcforge.cli.node_selection import expanded
@@ -173,7 +173,7 @@ def add(options: AddOptions) -> int:
 
 
 @nodes.verb(epilog="Example: hpcforge nodes remove blueprints/rehearsal.yaml w03")
-def remove(options: RemoveOptions) -> int:
+def remove(options: NodesRemoveOptions) -> int:
     """Remove nodes. The next apply drains them, waits for their jobs, and removes hpcforge's changes from them."""
     from hpcforge.blueprint.membership import removed
     from hpcforge.cli.node_selection import expanded
@@ -186,7 +186,7 @@ def remove(options: RemoveOptions) -> int:
 
 
 @nodes.verb(epilog="Example: hpcforge nodes replace site.yaml gpu07 --host-key 'ssh-ed25519 AAAA...'")
-def replace(options: ReplaceOptions) -> int:
+def replace(options: NodesReplaceOptions) -> int:
     """Give a name to another machine. What the inventory has of the old one goes: host keys, MAC addresses, serial."""
     from hpcforge.blueprint.membership import Newcomers, replaced
     from hpcforge.cluster import load
@@ -238,7 +238,7 @@ def _of_old_machine(loaded: Loaded, new: Newcomers) -> Iterator[str]:
 
 
 @nodes.verb(epilog="Example: hpcforge nodes import site.yaml machines.csv --dry-run")
-def import_(options: ImportOptions) -> int:
+def import_(options: NodesImportOptions) -> int:
     """Add MAC addresses, controllers and serial numbers of a list to the inventory. Replaces nothing."""
     from hpcforge.blueprint.hostlist import fold
     from hpcforge.blueprint.inventory import Inventory
@@ -307,7 +307,7 @@ def _content(file: Path) -> bytes:
         raise UsageError(f"{file}: {error.strerror}", "name a file that you can read") from error
 
 
-def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], options: WriteOptions) -> int:
+def _write(loaded: Loaded, edits: Edits, names: tuple[str, ...], options: NodesWriteOptions) -> int:
     """Show the diff, ask for confirmation, and write the files."""
     from hpcforge.blueprint.diagnostics import InvalidInput
     from hpcforge.blueprint.hostlist import fold

@@ -50,7 +50,7 @@ TrustNew = Annotated[
         help="Accept and record the host key of each node that has none in the inventory.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print results as JSON with a schema version.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON with a schema version.")]
 
 Limit = Annotated[
     list[str] | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.options import InstallOptions, Json, SelectOptions, SiteOptions, TrustNew
+from hpcforge.cli.options import AsJson, InstallOptions, SelectOptions, SiteOptions, TrustNew
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
@@ -47,7 +47,7 @@ class PlanOptions:
         ),
     ] = False
     install: InstallOptions
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @verb(

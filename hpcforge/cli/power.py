@@ -13,8 +13,8 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.options import Blueprint, Identity, Inventory, Json
-from hpcforge.cli.verb import Group
+from hpcforge.cli.options import AsJson, Blueprint, Identity, Inventory
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from hpcforge.cluster.model import Node
     from hpcforge.metal.bmc import Controller, Device
     from hpcforge.metal.power import Outcome
-    from hpcforge.metal.switch_nodes import Switch
+    from hpcforge.metal.switch_nodes import PowerSwitch
     from hpcforge.run.site import Site
 
 SCHEMA_VERSION = 1
 _DEVICES: Mapping[str, Device] = {"network": "network", "disk": "disk", "none": "none"}
 _CODES = {"done": Exit.DONE, "skipped": Exit.FAILED, "failed": Exit.FAILED, "unreachable": Exit.UNREACHABLE}
 
-power = Group(
+power = VerbGroup(
     "Redfish, or IPMI. Each verb reads the state afterwards. The inventory has the controllers' addresses; the "
     "password is the secret bmc_password."
 )
@@ -58,7 +58,7 @@ _Pause = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodesOptions:
+class PowerNodesOptions:
     """The nodes that all verbs of `hpcforge power` are for."""
 
     blueprint: Blueprint
@@ -73,7 +73,7 @@ class NodesOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccessOptions:
+class PowerAccessOptions:
     """What reaching their controllers takes."""
 
     inventory: Inventory = None
@@ -81,26 +81,26 @@ class AccessOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskOptions(AccessOptions):
+class PowerAskOptions(PowerAccessOptions):
     """The same, of a verb that asks."""
 
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOptions:
+class PowerStatusOptions:
     """Options of `hpcforge power status`."""
 
-    which: NodesOptions
-    access: AccessOptions
-    as_json: Json = False
+    which: PowerNodesOptions
+    access: PowerAccessOptions
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnOptions:
+class PowerOnOptions:
     """Options of `hpcforge power on`."""
 
-    which: NodesOptions
+    which: PowerNodesOptions
     all_nodes: _All = False
     without_feed: Annotated[
         list[str] | None,
@@ -113,104 +113,104 @@ class OnOptions:
     ] = None
     pause: _Pause = 5.0
     wait: _Wait = 180.0
-    access: AskOptions
-    as_json: Json = False
+    access: PowerAskOptions
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class OffOptions:
+class PowerOffOptions:
     """Options of `hpcforge power off`."""
 
-    which: NodesOptions
+    which: PowerNodesOptions
     all_nodes: _All = False
     hard: _Hard = False
     force: _Force = None
     wait: _Wait = 180.0
-    access: AskOptions
-    as_json: Json = False
+    access: PowerAskOptions
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class CycleOptions:
+class PowerCycleOptions:
     """Options of `hpcforge power cycle`."""
 
-    which: NodesOptions
+    which: PowerNodesOptions
     hard: _Hard = False
     force: _Force = None
     pause: _Pause = 5.0
     wait: _Wait = 180.0
-    access: AskOptions
-    as_json: Json = False
+    access: PowerAskOptions
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class BootOptions:
+class PowerBootOptions:
     """Options of `hpcforge power boot-once`."""
 
-    which: NodesOptions
+    which: PowerNodesOptions
     device: Annotated[
         str, typer.Option("--device", help="network, disk, or none: what the firmware is set to.", metavar="DEVICE")
     ] = "network"
-    access: AccessOptions
-    as_json: Json = False
+    access: PowerAccessOptions
+    as_json: AsJson = False
 
 
 @power.verb(epilog="Example: hpcforge power status site.yaml --json")
-def status(options: StatusOptions) -> int:
+def status(options: PowerStatusOptions) -> int:
     """Show power state and next boot of each node. Changes nothing."""
     from hpcforge.metal.bmc.verbs import Wish
-    from hpcforge.metal.switch_nodes import Switch
+    from hpcforge.metal.switch_nodes import PowerSwitch
 
-    return _run(_Call(options, Switch(Wish("status"), everything=options.which.nodes is None)))
+    return _run(_Call(options, PowerSwitch(Wish("status"), everything=options.which.nodes is None)))
 
 
 @power.verb(epilog="Example: hpcforge power on site.yaml --all --yes")
-def on(options: OnOptions) -> int:
+def on(options: PowerOnOptions) -> int:
     """Switch nodes on, in turns that racks, PDUs and feeds of the design carry."""
     from hpcforge.metal.bmc.verbs import Wish
-    from hpcforge.metal.switch_nodes import Switch
+    from hpcforge.metal.switch_nodes import PowerSwitch
 
     wish, lost = Wish("on", limit_s=options.wait), tuple(options.without_feed or ())
-    return _run(_Call(options, Switch(wish, options.all_nodes, options.pause, lost)))
+    return _run(_Call(options, PowerSwitch(wish, options.all_nodes, options.pause, lost)))
 
 
 @power.verb(epilog="Example: hpcforge power off site.yaml w03")
-def off(options: OffOptions) -> int:
+def off(options: PowerOffOptions) -> int:
     """Shut nodes down. A node with jobs is left alone."""
     from hpcforge.metal.bmc.verbs import Wish
-    from hpcforge.metal.switch_nodes import Switch
+    from hpcforge.metal.switch_nodes import PowerSwitch
 
     wish = Wish("off", hard=options.hard, limit_s=options.wait)
-    return _run(_Call(options, Switch(wish, options.all_nodes), options.force))
+    return _run(_Call(options, PowerSwitch(wish, options.all_nodes), options.force))
 
 
 @power.verb(epilog="Example: hpcforge power cycle site.yaml w03 --hard --force w03")
-def cycle(options: CycleOptions) -> int:
+def cycle(options: PowerCycleOptions) -> int:
     """Switch nodes off, see that they are off, and switch them on again. A node with jobs is left alone."""
     from hpcforge.metal.bmc.verbs import Wish
-    from hpcforge.metal.switch_nodes import Switch
+    from hpcforge.metal.switch_nodes import PowerSwitch
 
     wish = Wish("cycle", hard=options.hard, limit_s=options.wait)
-    return _run(_Call(options, Switch(wish, pause_s=options.pause), options.force))
+    return _run(_Call(options, PowerSwitch(wish, pause_s=options.pause), options.force))
 
 
 @power.verb(epilog="Example: hpcforge power boot-once site.yaml w03 --device network")
-def boot_once(options: BootOptions) -> int:
+def boot_once(options: PowerBootOptions) -> int:
     """Choose what nodes boot from at their next start. Restarts nothing."""
     from hpcforge.metal.bmc.verbs import Wish
-    from hpcforge.metal.switch_nodes import Switch
+    from hpcforge.metal.switch_nodes import PowerSwitch
 
     if options.device not in _DEVICES:
         raise UsageError(f"--device {options.device}: invalid value", f"one of {', '.join(_DEVICES)}")
-    return _run(_Call(options, Switch(Wish("boot-once", device=_DEVICES[options.device]))))
+    return _run(_Call(options, PowerSwitch(Wish("boot-once", device=_DEVICES[options.device]))))
 
 
 @dataclass(frozen=True)
 class _Call:
     """A verb as it was called."""
 
-    options: StatusOptions | OnOptions | OffOptions | CycleOptions | BootOptions
-    switch: Switch
+    options: PowerStatusOptions | PowerOnOptions | PowerOffOptions | PowerCycleOptions | PowerBootOptions
+    switch: PowerSwitch
     force: str | None = None
 
     @property
@@ -219,7 +219,7 @@ class _Call:
 
     @property
     def asks(self) -> bool:
-        return isinstance(self.options.access, AskOptions) and not self.options.access.yes
+        return isinstance(self.options.access, PowerAskOptions) and not self.options.access.yes
 
     def again(self, *words: object, **options: object) -> str:
         """Return a command on the same site."""
@@ -292,7 +292,7 @@ def _interrupted(call: _Call, site: Site, outcomes: Sequence[Outcome], names: Se
     return Exit.INTERRUPTED
 
 
-def _chosen(site: Site, nodes: str | None, switch: Switch) -> list[Node]:
+def _chosen(site: Site, nodes: str | None, switch: PowerSwitch) -> list[Node]:
     from hpcforge.cluster.select import select
 
     if nodes is None and not switch.everything:

@@ -13,8 +13,8 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Blueprint, ClusterOptions, Json, LabName
-from hpcforge.cli.verb import Group
+from hpcforge.cli.options import AsJson, Blueprint, ClusterOptions, LabName
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line, from_here
 from hpcforge.errors import ExpectedError, UsageError
 from hpcforge.report import printing
@@ -22,7 +22,9 @@ from hpcforge.report import printing
 if TYPE_CHECKING:
     from hpcforge.lab.lab import LabStatus
 
-rehearse = Group("Real Debian nodes in containers or virtual machines, reached over SSH like any others. Needs root.")
+rehearse = VerbGroup(
+    "Real Debian nodes in containers or virtual machines, reached over SSH like any others. Needs root."
+)
 _WHICH = (
     "The rehearsal's blueprint (ends in .yaml). Not needed if this machine has only one rehearsal, except to remove "
     "something. "
@@ -56,7 +58,7 @@ _WhichSave = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpOptions:
+class RehearseUpOptions:
     """Options of `hpcforge rehearse up`."""
 
     blueprint: Blueprint
@@ -87,33 +89,33 @@ class UpOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions:
+class RehearseCompareOptions:
     """Options of `hpcforge rehearse compare`."""
 
     cluster: ClusterOptions
     nodes: _Chosen = None
     full: Annotated[bool, typer.Option("--full", help="Show every line that differs.")] = False
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOptions:
+class RehearseListOptions:
     """Options of `hpcforge rehearse list`."""
 
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOptions:
+class RehearseStatusOptions:
     """Options of `hpcforge rehearse status`."""
 
     words: _Which = None
     lab: LabName = None
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class SshOptions:
+class RehearseSshOptions:
     """Options of `hpcforge rehearse ssh`."""
 
     words: Annotated[
@@ -129,17 +131,17 @@ class SshOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SaveOptions:
+class RehearseSaveOptions:
     """Options of `hpcforge rehearse save`."""
 
     words: _WhichSave
     replace: Annotated[bool, typer.Option("--replace", help="Replace a save with the same name.")] = False
     lab: LabName = None
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestoreOptions:
+class RehearseRestoreOptions:
     """Options of `hpcforge rehearse restore`."""
 
     words: _WhichSave
@@ -152,11 +154,11 @@ class RestoreOptions:
         ),
     ] = None
     lab: LabName = None
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForgetOptions:
+class RehearseForgetOptions:
     """Options of `hpcforge rehearse forget`."""
 
     words: _WhichSave
@@ -164,7 +166,7 @@ class ForgetOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DownOptions:
+class RehearseDownOptions:
     """Options of `hpcforge rehearse down`."""
 
     words: Annotated[
@@ -187,7 +189,7 @@ class DownOptions:
     epilog="Example: hpcforge rehearse up blueprints/rehearsal.yaml; or of a real site: "
     'hpcforge rehearse up blueprints/dgx-h100-site.yaml --nodes "login01,gpu[001-002]"'
 )
-def up(options: UpOptions) -> int:
+def up(options: RehearseUpOptions) -> int:
     """Start the nodes of a blueprint. Nodes that already run keep running.
 
     Creates new nodes from an image of the blueprint (`image build`) if there is one, else from a base system.
@@ -196,25 +198,27 @@ def up(options: UpOptions) -> int:
     The last line of output is the next command. For the rehearsal, give --lab to other commands; without it they work
     on the site.
     """
-    from hpcforge.cli.rehearse_up import up as start
+    from hpcforge.cli import rehearse_up
 
-    return start(options)
+    image, start = not options.no_image, not options.no_start
+    return rehearse_up.up(options.blueprint, options.lab, options.nodes, options.on, image=image, start=start)
 
 
 @rehearse.verb(epilog="Example: hpcforge rehearse compare blueprints/dgx-h100-site.yaml")
-def compare(options: CompareOptions) -> int:
+def compare(options: RehearseCompareOptions) -> int:
     """Show each stand-in of a rehearsal, and the files of nodes that it changes.
 
     Contacts no node, so the rehearsal need not be up. Exits with 1 if a file differs for a reason other than a
     stand-in.
     """
-    from hpcforge.cli.rehearse_compare import compare as compared
+    from hpcforge.cli import rehearse_compare
 
-    return compared(options)
+    blueprint, inventory, lab = vars(options.cluster).values()
+    return rehearse_compare.compare(blueprint, inventory, lab, options.nodes, options.full, options.as_json)
 
 
 @rehearse.verb(epilog="Example: hpcforge rehearse list")
-def list_(options: ListOptions) -> int:
+def list_(options: RehearseListOptions) -> int:
     """List all rehearsals of this machine: blueprint, running nodes, start time, saves."""
     from hpcforge.lab.listing import listed
     from hpcforge.report.rehearsal_status import rehearsals_text
@@ -231,7 +235,7 @@ def list_(options: ListOptions) -> int:
 
 
 @rehearse.verb(epilog="Example: hpcforge rehearse status blueprints/rehearsal.yaml")
-def status(options: StatusOptions) -> int:
+def status(options: RehearseStatusOptions) -> int:
     """Show the nodes of a rehearsal, whether they run, and its saves."""
     from hpcforge.cli.rehearsals import one_of_all, parted, take
     from hpcforge.lab import lab as labs
@@ -243,7 +247,7 @@ def status(options: StatusOptions) -> int:
 
 
 @rehearse.verb(epilog="Example: hpcforge rehearse ssh blueprints/rehearsal.yaml head -- sinfo")
-def ssh(options: SshOptions) -> int:
+def ssh(options: RehearseSshOptions) -> int:
     """Log in to a node as the blueprint's access user, with its host key checked."""
     from hpcforge.cli.rehearsals import Named, named, one_of_all, parted, take
     from hpcforge.lab import lab as labs
@@ -264,7 +268,7 @@ def ssh(options: SshOptions) -> int:
 
 
 @rehearse.verb(epilog="Example: hpcforge rehearse save blueprints/rehearsal.yaml before-upgrade")
-def save(options: SaveOptions) -> int:
+def save(options: RehearseSaveOptions) -> int:
     """Save a rehearsal: power off its nodes, set their disks aside, and start the nodes that ran.
 
     Copies nothing. The power-off ends all jobs: wait for them first.
@@ -286,7 +290,7 @@ def save(options: SaveOptions) -> int:
 
 
 @rehearse.verb(epilog="Example: hpcforge rehearse restore blueprints/rehearsal.yaml before-upgrade")
-def restore(options: RestoreOptions) -> int:
+def restore(options: RehearseRestoreOptions) -> int:
     """Return a rehearsal to a save: disks, host keys and running nodes. Later changes on its nodes are lost.
 
     Removes nodes that the save does not have. Blueprints, roles and secrets on this machine stay unchanged.
@@ -311,7 +315,7 @@ def restore(options: RestoreOptions) -> int:
 
 
 @rehearse.verb(epilog="Example: hpcforge rehearse forget blueprints/rehearsal.yaml before-upgrade")
-def forget(options: ForgetOptions) -> int:
+def forget(options: RehearseForgetOptions) -> int:
     """Remove a save. The nodes stay as they are."""
     from hpcforge.cli.rehearsals import named_one, parted, take
     from hpcforge.lab import lab as labs
@@ -328,7 +332,7 @@ def forget(options: ForgetOptions) -> int:
     epilog="Example: hpcforge rehearse down blueprints/rehearsal.yaml; or, to stop one node: "
     "hpcforge rehearse down blueprints/rehearsal.yaml w02"
 )
-def down(options: DownOptions) -> int:
+def down(options: RehearseDownOptions) -> int:
     """Remove a rehearsal with everything that it created on this machine, or stop single nodes."""
     from hpcforge.cli.node_selection import expanded
     from hpcforge.cli.rehearsals import named_one, parted, take

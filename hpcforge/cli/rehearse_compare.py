@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.rehearsals import not_up
@@ -22,14 +22,11 @@ from hpcforge.report.rehearsal_text import compared_text
 from hpcforge.run.site import compile_site, load_site_roles, site_roles
 from hpcforge.secrets.secrets import default_identity_path
 
-if TYPE_CHECKING:
-    from hpcforge.cli.rehearse import CompareOptions
 
-
-def compare(options: CompareOptions) -> Exit:
-    """Compare, and print it. Returns the exit status."""
-    blueprint, inventory, lab = vars(options.cluster).values()
-    nodes = options.nodes
+def compare(
+    blueprint: Path, inventory: Path | None, lab: str | None, nodes: str | None, full: bool, as_json: bool
+) -> int:
+    """Run `hpcforge rehearse compare`. Returns the exit status."""
     loaded, name = load(blueprint, inventory), lab or default_lab_name(blueprint)
     running = labs.load(name) if nodes is None and os.geteuid() == 0 else None  # who is not root has none
     if loaded.wants_lab:
@@ -44,8 +41,8 @@ def compare(options: CompareOptions) -> Exit:
     own = compile_site(site_roles(site), {}, site.cluster)
     roles = load_site_roles(loaded)
     found = compared(loaded.cluster, facts, rules, roles, own, lambda some, cluster: compile_site(some, {}, cluster))
-    if options.as_json:
+    if as_json:
         printing.result(json.dumps({"schema_version": 1, "up": running is not None, **asdict(found)}, indent=2) + "\n")
     else:
-        printing.result(compared_text(found, up=running is not None, full=options.full), "plan")
+        printing.result(compared_text(found, up=running is not None, full=full), "plan")
     return Exit.ERROR if found.unexplained else Exit.DONE

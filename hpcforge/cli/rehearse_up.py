@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from hpcforge.blueprint.lab_kinds import LabKind
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.image import bootable, image_request
 from hpcforge.cli.site import lab_kind, open_site, package_origins, real_networks, say_not_rehearsed, stood_in
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.people import number_of
@@ -29,33 +28,30 @@ from hpcforge.report import printing
 from hpcforge.report.apply_text import phases_line
 from hpcforge.report.progress import Progress
 from hpcforge.report.rehearsal_status import rehearsal_text
+from hpcforge.run.image_requests import bootable, image_request
 from hpcforge.secrets.secrets import default_identity_path
 
-if TYPE_CHECKING:
-    from hpcforge.cli.rehearse import UpOptions
 
-
-def up(options: UpOptions) -> Exit:
+def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, image: bool, start: bool) -> Exit:
     """Start the nodes, and print them. Returns the exit status."""
-    blueprint, lab, start = options.blueprint, options.lab, not options.no_start
     loaded = load(blueprint, None, judged=True)
     real, cluster = not loaded.wants_lab, loaded.cluster
-    if options.nodes is not None and not real:
+    if nodes is not None and not real:
         raise UsageError("a lab's blueprint is always rehearsed as a whole", "leave out --nodes")
-    names = chosen(cluster, options.nodes) if real else tuple(cluster.by_name)
+    names = chosen(cluster, nodes) if real else tuple(cluster.by_name)
     name = lab or default_lab_name(blueprint)
-    kind = _kind(loaded, name, options.on)
+    kind = _kind(loaded, name, on)
     KINDS[kind].check_distribution(cluster.os.name)
     identity = default_identity_path()
-    planned = stood_in(loaded, None, name, identity, options.nodes).cluster if real else cluster
+    planned = stood_in(loaded, None, name, identity, nodes).cluster if real else cluster
     sources = every(package_origins(loaded, planned))
     boots = KINDS[kind].BOOTS
-    image = _image(loaded, boots=boots) if not options.no_image and store.names() else None
+    made_from = _image(loaded, boots=boots) if image and store.names() else None
     with Progress() as progress, progress.phase("nodes at ssh"):
-        if image:
-            progress.say(f"new nodes are made from image {image.name}")
+        if made_from:
+            progress.say(f"new nodes are made from image {made_from.name}")
         made = labs.up(
-            _nodes(loaded, names, boots=boots, bare=image is None),
+            _nodes(loaded, names, boots=boots, bare=made_from is None),
             name=name,
             cidr_wanted=subnet_for(len(names)) if real else cluster.network.cidr,
             login_user=login_user(cluster),
@@ -67,7 +63,7 @@ def up(options: UpOptions) -> Exit:
             login_uid=number_of(cluster.users, login_user(cluster)),
             avoid=real_networks(cluster) if real else (),
             kind=kind,
-            image=(disk_of if boots else tree_of)(image, progress.say) if image else None,
+            image=(disk_of if boots else tree_of)(made_from, progress.say) if made_from else None,
             start=start,
             sources=sources,
         )

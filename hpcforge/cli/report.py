@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.options import Blueprint, Identity, Inventory, Json, LabName, SelectOptions
-from hpcforge.cli.verb import Group
+from hpcforge.cli.options import AsJson, Blueprint, Identity, Inventory, LabName, SelectOptions
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, table
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hpcforge.report.acceptance import AcceptanceBasis, AcceptanceReport
     from hpcforge.run.site import Site
 
-report = Group()
+report = VerbGroup()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class AcceptanceOptions:
     lab: LabName = None
     identity: Identity = None
     last: Annotated[int, typer.Option("--last", help="The number of past runs in it.", min=0, metavar="N")] = 20
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @report.verb(epilog="Example: hpcforge report acceptance site.yaml --html acceptance.html")

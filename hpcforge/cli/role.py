@@ -12,19 +12,19 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Json
-from hpcforge.cli.verb import Group
+from hpcforge.cli.options import AsJson
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 
 if TYPE_CHECKING:
     from hpcforge.plan.role_check import CheckedRole
 
-role = Group()
+role = VerbGroup()
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewOptions:
+class RoleNewOptions:
     """Options of `hpcforge role new`."""
 
     name: Annotated[
@@ -40,7 +40,7 @@ class NewOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions:
+class RoleCheckOptions:
     """Options of `hpcforge role check`."""
 
     folder: Annotated[Path, typer.Argument(help="The folder of a role, or a folder of roles.", show_default=False)]
@@ -53,11 +53,11 @@ class CheckOptions:
             autocompletion=completion.blueprints,
         ),
     ] = None
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @role.verb(epilog="Example: hpcforge role new scratch --in roles")
-def new(options: NewOptions) -> int:
+def new(options: RoleNewOptions) -> int:
     """Create a small, valid role with comments. Never overwrites a file."""
     from hpcforge import bundled
     from hpcforge.blueprint.role_declarations import A_ROLE_NAME, ROLE_NAME
@@ -79,7 +79,7 @@ def new(options: NewOptions) -> int:
 
 
 @role.verb(epilog="Example: hpcforge role check roles/scratch --blueprint site.yaml")
-def check(options: CheckOptions) -> int:
+def check(options: RoleCheckOptions) -> int:
     """Check roles: keys, expressions, rendered templates, paths, checks, and what is removed with the role."""
     from hpcforge import bundled
     from hpcforge.blueprint.diagnostics import render_all

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Blueprint, Identity, Json, LabName
-from hpcforge.cli.verb import Group
+from hpcforge.cli.options import AsJson, Blueprint, Identity, LabName
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hpcforge.run.site import Site
     from hpcforge.run.site_secrets import SiteSecrets
 
-secrets = Group(
+secrets = VerbGroup(
     "They are in an age-encrypted file beside the blueprint. With --lab: those of a real site's rehearsal, in its "
     "folder."
 )
@@ -43,15 +43,15 @@ class SecretsOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOptions:
+class SecretsListOptions:
     """Options of `hpcforge secrets list`."""
 
     of: SecretsOptions
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class NameOptions:
+class SecretsNameOptions:
     """One of the secrets."""
 
     of: SecretsOptions
@@ -59,7 +59,7 @@ class NameOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowOptions(NameOptions):
+class SecretsShowOptions(SecretsNameOptions):
     """Options of `hpcforge secrets show`."""
 
     reveal: Annotated[bool, typer.Option("--reveal", help="Print the value even if the output is not a terminal.")] = (
@@ -68,10 +68,10 @@ class ShowOptions(NameOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetOptions(NameOptions):
+class SecretsSetOptions(SecretsNameOptions):
     """Options of `hpcforge secrets set`."""
 
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @secrets.verb(epilog="Example: hpcforge secrets init blueprints/rehearsal.yaml")
@@ -89,7 +89,7 @@ def init(options: SecretsOptions) -> int:
 
 
 @secrets.verb(epilog="Example: hpcforge secrets list blueprints/rehearsal.yaml")
-def list_(options: ListOptions) -> int:
+def list_(options: SecretsListOptions) -> int:
     """Show names, sizes, fingerprints, the roles that need them, and what is missing. Never shows a value."""
     from hpcforge.run.site_secrets import fingerprint, origin, purpose, secrets_of
 
@@ -124,7 +124,7 @@ def list_(options: ListOptions) -> int:
 
 
 @secrets.verb(epilog="Example: hpcforge secrets show blueprints/rehearsal.yaml munge_key --reveal | base64 -d")
-def show(options: ShowOptions) -> int:
+def show(options: SecretsShowOptions) -> int:
     """Print a value: text unchanged, other data as base64."""
     from hpcforge.secrets.secrets import read_secrets
 
@@ -140,7 +140,7 @@ def show(options: ShowOptions) -> int:
 
 
 @secrets.verb(epilog="Example: pass show site/licence | hpcforge secrets set site.yaml licence")
-def set_(options: SetOptions) -> int:
+def set_(options: SecretsSetOptions) -> int:
     """Set a secret that the site provides, from standard input or a prompt. The next apply brings it to nodes."""
     from hpcforge.metal.bmc_passwords import read_passwords
     from hpcforge.run.site_secrets import fingerprint, secrets_of
@@ -166,7 +166,7 @@ def set_(options: SetOptions) -> int:
 
 
 @secrets.verb(epilog="Example: hpcforge secrets rotate blueprints/rehearsal.yaml munge_key")
-def rotate(options: NameOptions) -> int:
+def rotate(options: SecretsNameOptions) -> int:
     """Replace a secret with a new value. The next apply brings it to nodes."""
     from hpcforge.run.site_secrets import fingerprint, secrets_of
     from hpcforge.secrets.secrets import rotate_secret

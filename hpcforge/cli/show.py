@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Blueprint, Inventory, Json
+from hpcforge.cli.options import AsJson, Blueprint, Inventory
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
@@ -30,7 +30,7 @@ class ShowOptions:
             "left to the libraries.",
         ),
     ] = False
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @verb(epilog="Example: hpcforge show blueprints/rehearsal.yaml")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.options import ClusterOptions, Json
+from hpcforge.cli.options import AsJson, ClusterOptions
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
@@ -47,7 +47,7 @@ class StatusOptions:
     every: Annotated[
         float, typer.Option("--every", help="With --watch: the seconds between two.", min=1, metavar="SECONDS")
     ] = 5
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @verb(epilog="Examples: hpcforge status blueprints/rehearsal.yaml --history\n\nhpcforge status site.yaml --watch")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import Blueprint, Inventory, Json
+from hpcforge.cli.options import AsJson, Blueprint, Inventory
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
@@ -28,7 +28,7 @@ class ValidateOptions:
     blueprint: Blueprint
     inventory: Inventory = None
     every: Annotated[bool, typer.Option("--all", help="Show each fact that is not checked, with its line.")] = False
-    as_json: Json = False
+    as_json: AsJson = False
 
 
 @verb(epilog="Example: hpcforge validate blueprints/rehearsal.yaml")

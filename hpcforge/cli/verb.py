@@ -28,7 +28,7 @@ from hpcforge.cli import completion
 Options = TypeVar("Options")
 
 
-class Verb(Generic[Options]):
+class DeclaredVerb(Generic[Options]):
     """A function that runs with its options, and what `--help` prints below them."""
 
     def __init__(self, work: Callable[[Options], int], epilog: str) -> None:
@@ -58,18 +58,18 @@ class Verb(Generic[Options]):
         return run
 
 
-class Group:
+class VerbGroup:
     """A verb that has verbs of its own: what it says of itself, and a decorator for each of them."""
 
     def __init__(self, about: str = "") -> None:
         self._about = about
-        self._verbs: list[Verb[Any]] = []
+        self._verbs: list[DeclaredVerb[Any]] = []
 
-    def verb(self, epilog: str) -> Callable[[Callable[[Options], int]], Verb[Options]]:
+    def verb(self, epilog: str) -> Callable[[Callable[[Options], int]], DeclaredVerb[Options]]:
         """Declare one of its verbs. The docstring is its help."""
 
-        def declared(work: Callable[[Options], int]) -> Verb[Options]:
-            made = Verb(work, epilog)
+        def declared(work: Callable[[Options], int]) -> DeclaredVerb[Options]:
+            made = DeclaredVerb(work, epilog)
             self._verbs.append(made)
             return made
 
@@ -83,9 +83,9 @@ class Group:
         app.add_typer(group, name=name, no_args_is_help=True, rich_help_panel=panel)
 
 
-def verb(epilog: str) -> Callable[[Callable[[Options], int]], Verb[Options]]:
+def verb(epilog: str) -> Callable[[Callable[[Options], int]], DeclaredVerb[Options]]:
     """Declare the verb of a module. The docstring is what its help says beyond the sentence of the table."""
-    return lambda work: Verb(work, epilog)
+    return lambda work: DeclaredVerb(work, epilog)
 
 
 def _parameters(kind: type[Any]) -> Iterator[Parameter]:

@@ -14,7 +14,7 @@ import typer
 
 from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.options import ClusterOptions, Json, Limit
+from hpcforge.cli.options import AsJson, ClusterOptions, Limit
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
@@ -112,7 +112,7 @@ class VerifyOptions:
             show_default=False,
         ),
     ] = None
-    as_json: Json = False
+    as_json: AsJson = False
 
     @property
     def outputs(self) -> list[Path]:

@@ -30,7 +30,7 @@ from hpcforge.run.site import Site, open_engines
 
 
 @dataclass(frozen=True)
-class Switch:
+class PowerSwitch:
     """A verb, and how it goes through many nodes."""
 
     wish: Wish
@@ -87,7 +87,7 @@ def _forced(site: Site, force: str | None) -> frozenset[str]:
 def switched(
     site: Site,
     of: Mapping[str, Controller],
-    switch: Switch,
+    switch: PowerSwitch,
     groups: Sequence[tuple[str, ...]],
     say: Callable[[str], None],
 ) -> Iterator[Outcome]:
@@ -116,7 +116,7 @@ def switched(
 def _outcomes(
     site: Site,
     of: Mapping[str, Controller],
-    switch: Switch,
+    switch: PowerSwitch,
     names: Sequence[str],
     later: Collection[str],
     stopped: Event,

@@ -14,10 +14,9 @@ import pytest
 
 from hpcforge.cli import install as verb
 from hpcforge.cli import run, signals
-from hpcforge.cli.apply import ApplyOptions
 from hpcforge.cli.exit_codes import Exit
 from hpcforge.cli.install import beside, ended, planned, show, with_installs
-from hpcforge.cli.options import InstallOptions, SelectOptions, SiteOptions
+from hpcforge.cli.options import InstallOptions
 from hpcforge.cli.plan import _without_system
 from hpcforge.cli.site import open_site
 from hpcforge.errors import UsageError
@@ -150,7 +149,6 @@ def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation
     monkeypatch.setattr(verb, "services", SimpleNamespace(serving=serving, started=lambda _check: None))
     monkeypatch.setattr(verb, "served", lambda *_: nullcontext())
     monkeypatch.setattr(verb, "default_key", lambda _site: Path("key"))
-    monkeypatch.setattr(verb, "require_root", lambda _verb: None)
     monkeypatch.setattr(signals, "at_once", lambda: None)
     monkeypatch.setattr(work, "choose", lambda *_: (CHOSEN, {}))
     monkeypatch.setattr(arrivals, "left_out", lambda *_: [])
@@ -159,9 +157,8 @@ def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation
 
 def installed_beside(site: Site, *, yes: bool = True, as_json: bool = False) -> Exit:
     """As apply does it, with nothing else to do."""
-    named = SiteOptions(blueprint=site.loaded.blueprint_path)
-    options = ApplyOptions(site=named, select=SelectOptions(), install=asked(), yes=yes, as_json=as_json)
-    with beside(site, options, lambda: site) as found:
+    installs = planned(site, asked(), None, trust=False, plan_file=None)
+    with beside(site, installs, lambda: site, proxy_dhcp=False, yes=yes, as_json=as_json) as found:
         assert found is not None
         code = ended(found, print, wait=True, as_json=as_json)
     if not as_json:

@@ -34,7 +34,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MetalSite:
 
 
 def want(site: MetalSite, nodes: str, wipe: list[str], *, yes: bool) -> int:
-    return verb.want(verb.WantOptions(blueprint=site.blueprint, nodes=nodes, wipe=wipe, hours=1.0, yes=yes))
+    return verb.want(verb.NetbootWantOptions(blueprint=site.blueprint, nodes=nodes, wipe=wipe, hours=1.0, yes=yes))
 
 
 def test_a_disk_with_data_needs_its_serial_and_the_names_typed(
@@ -59,14 +59,14 @@ def test_what_is_withdrawn_is_not_installed_and_host_keys_go_into_the_inventory(
     site: MetalSite, capsys: pytest.CaptureFixture[str]
 ) -> None:
     want(site, "w1", [], yes=True)
-    verb.withdraw(verb.WithdrawOptions(blueprint=site.blueprint, nodes="w1"))
+    verb.withdraw(verb.NetbootWithdrawOptions(blueprint=site.blueprint, nodes="w1"))
     assert "wanted, expired" in capsys.readouterr().out
     records = Records(folder("metal"))
     done = netboot.replace(records.read()["w1"], state="installed", host_keys=(HOST_KEY,))
     records.change("w1", lambda _: done)
-    assert verb.record(verb.RecordOptions(blueprint=site.blueprint)) == 0
+    assert verb.record(verb.NetbootRecordOptions(blueprint=site.blueprint)) == 0
     assert HOST_KEY in site.inventory.read_text()
-    verb.status(verb.StatusOptions(blueprint=site.blueprint, as_json=True))
+    verb.status(verb.NetbootStatusOptions(blueprint=site.blueprint, as_json=True))
     assert json.loads(capsys.readouterr().out)["nodes"][0]["state"] == "installed"
 
 

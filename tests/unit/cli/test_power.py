@@ -10,7 +10,10 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.fake_bmc import PASSWORD, SYSTEM, FakeBmc, serving
+from tests.support.in_process import hpcforge
 from tests.support.metal_site import metal_site
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from hpcforge.cli import rehearse_compare
-from hpcforge.cli.options import ClusterOptions
-from hpcforge.cli.rehearse import CompareOptions
 from hpcforge.cli.site import lab_facts
 from hpcforge.cluster import Loaded, load
 from hpcforge.rehearsal.compare import Compared, compare
@@ -23,10 +21,6 @@ from tests.support.shipped import anywhere
 from tests.unit.rehearsal.conftest import DGX
 
 Rehearsal = Callable[..., Site]
-
-
-def _options(blueprint: Path, *, as_json: bool = False) -> CompareOptions:
-    return CompareOptions(cluster=ClusterOptions(blueprint=blueprint), as_json=as_json)
 
 
 def compared(loaded: Loaded, site: Site, nodes: str | None = None) -> Compared:
@@ -128,12 +122,12 @@ def test_the_exit_status_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(rehearse_compare.labs, "load", lambda name: None)
-    assert rehearse_compare.compare(_options(DGX, as_json=True)) == 0
+    assert rehearse_compare.compare(DGX, None, None, None, full=False, as_json=True) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["schema_version"], document["up"], document["unexplained"]) == (1, False, [])
     assert document["explained"][0]["stand_in"]["name"] == "nodes left out"
     blueprint = planted(tmp_path, "{{ 'lab' if '10.77' in cluster.nodes[0].address else 'metal' }}")
-    assert rehearse_compare.compare(_options(blueprint)) == 1
+    assert rehearse_compare.compare(blueprint, None, None, None, full=False, as_json=False) == 1
     assert "not explained: 1; " in capsys.readouterr().out
 
 
