@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -220,7 +221,7 @@ def _entry(made: Manifest | Unreadable) -> dict[str, Any]:
     }
 
 
-def _table(images: Any) -> str:
+def _table(images: Sequence[Manifest | Unreadable]) -> str:
     return table(("image", "distribution", "packages", "size", "disk", "built", "blueprints"), list(map(_row, images)))
 
 

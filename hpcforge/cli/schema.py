@@ -16,6 +16,8 @@ from hpcforge.cli.verb import verb
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 
+_Schema = dict[str, Any]
+
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaOptions:
@@ -52,7 +54,7 @@ def schema(options: SchemaOptions) -> int:
     return Exit.DONE
 
 
-def _made(kind: str, path: Path | None) -> dict[str, Any]:
+def _made(kind: str, path: Path | None) -> _Schema:
     from pydantic import TypeAdapter
 
     from hpcforge.blueprint import inventory
@@ -61,7 +63,7 @@ def _made(kind: str, path: Path | None) -> dict[str, Any]:
     from hpcforge.plan.role_spec import json_schema as role_schema
     from hpcforge.report.verification import Report
 
-    made: dict[str, Callable[[], dict[str, Any]]] = {
+    made: dict[str, Callable[[], _Schema]] = {
         "blueprint": lambda: _blueprint(path),
         "inventory": inventory.json_schema,
         "design": design.json_schema,
@@ -72,7 +74,7 @@ def _made(kind: str, path: Path | None) -> dict[str, Any]:
     return made[kind]()
 
 
-def _blueprint(path: Path | None) -> dict[str, Any]:
+def _blueprint(path: Path | None) -> _Schema:
     """By the shipped catalog, roles and smoke tests, and by what this blueprint adds to them."""
     from hpcforge import bundled
     from hpcforge.blueprint import schema as blueprint

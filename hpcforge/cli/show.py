@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from hpcforge.cli.options import AsJson, Blueprint, Inventory
 from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
+
+if TYPE_CHECKING:
+    from hpcforge.cluster.model import Cluster
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,7 @@ def show(options: ShowOptions) -> int:
     return Exit.DONE
 
 
-def _plain(cluster: Any) -> Any:
+def _plain(cluster: Cluster) -> object:
     """Return the cluster as mappings, lists and text, without the files of tests."""
     resolved = dataclasses.asdict(cluster)
     for test in (resolved["acceptance"] or {}).get("tests", ()):
@@ -63,7 +66,7 @@ def _plain(cluster: Any) -> Any:
     return json.loads(json.dumps(resolved, default=str))  # paths as text
 
 
-def _yaml(data: Any) -> str:
+def _yaml(data: object) -> str:
     import yaml
 
     return str(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120))

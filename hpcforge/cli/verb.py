@@ -50,7 +50,7 @@ class DeclaredVerb(Generic[Options]):
         [kind] = [hint for name, hint in get_type_hints(self._work).items() if name != "return"]
         parameters = list(_parameters(kind))
 
-        def run(**values: Any) -> int:
+        def run(**values: object) -> int:
             return self._work(_filled(kind, values))
 
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ class DeclaredVerb(Generic[Options]):
 
 
 class VerbGroup:
-    """A verb that has verbs of its own: what it says of itself, and a decorator for each of them."""
+    """A verb that has verbs of its own: the rest of its help, and a decorator for each of them."""
 
     def __init__(self, about: str = "") -> None:
         self._about = about
@@ -99,7 +99,7 @@ def _parameters(kind: type[Any]) -> Iterator[Parameter]:
             yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def _filled(kind: type[Options], values: Mapping[str, Any]) -> Options:
+def _filled(kind: type[Options], values: Mapping[str, object]) -> Options:
     """Return the dataclass with these values."""
     hints = get_type_hints(kind, include_extras=True)
     return kind(**{name: _filled(hint, values) if is_dataclass(hint) else values[name]  # type: ignore[arg-type]

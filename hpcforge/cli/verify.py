@@ -341,7 +341,7 @@ def _cabling(options: VerifyOptions) -> int:
 
 
 def _neighbours(options: VerifyOptions) -> tuple[Loaded, Heard, dict[str, str], frozenset[str]]:
-    """Read or ask what nodes say of their neighbours; also which are silent, and which of these unreachable."""
+    """Read or ask for the neighbours of nodes; also which are silent, and which of these unreachable."""
     from hpcforge.cli.site import open_site
     from hpcforge.cluster import load
     from hpcforge.report.progress import Progress

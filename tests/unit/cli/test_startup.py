@@ -78,7 +78,8 @@ def test_the_list_of_verbs_imports_no_verb() -> None:
 
 
 def test_no_verb_imports_at_its_top_what_works() -> None:
-    code = f"import json, sys; {'; '.join(f'import hpcforge.cli.{verb}' for verb in _VERBS)}; print(json.dumps([*sys.modules]))"
+    imports = "; ".join(f"import hpcforge.cli.{verb}" for verb in _VERBS)
+    code = f"import json, sys; {imports}; print(json.dumps([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = set(json.loads(done.stdout))
     assert not _does_work(modules)
