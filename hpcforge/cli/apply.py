@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hpcforge.plan.plan import Install, Plan
     from hpcforge.report.progress import Progress
     from hpcforge.run.apply import ApplyResult
+    from hpcforge.run.session import RunOptions
     from hpcforge.run.site import Site
     from hpcforge.run.smoke_tests import Verified
 
@@ -92,7 +93,7 @@ def _applied(options: ApplyOptions) -> _Applied:
     from hpcforge.report.event_stream import Stream
     from hpcforge.report.progress import Progress
     from hpcforge.run.make_plan import read_plan
-    from hpcforge.run.session import RunOptions, apply_site, expected_time_s
+    from hpcforge.run.session import apply_site, expected_time_s
     from hpcforge.run.site import goal
 
     opened = partial(open_site, *vars(options.site).values(), judged=True)
@@ -102,8 +103,8 @@ def _applied(options: ApplyOptions) -> _Applied:
             from hpcforge.cli import install as installing
 
             installs = _installs(options, site)
-            how = {"proxy_dhcp": options.install.proxy_dhcp, "yes": options.yes, "as_json": options.as_json}
-            begun = installing.beside(site, installs, opened, **how)
+            asking = {"proxy_dhcp": options.install.proxy_dhcp, "yes": options.yes, "as_json": options.as_json}
+            begun = installing.beside(site, installs, opened, **asking)
             arrivals, site = until_end.enter_context(begun), opened()
         site = trust_new(site) if options.trust else site
         target, made = goal(site, make=True), None
@@ -116,17 +117,22 @@ def _applied(options: ApplyOptions) -> _Applied:
         human = until_end.enter_context(Progress(live=live))
         stop = until_end.enter_context(in_good_order(human.say, _STOPPING))
         progress = Stream(human, printing.line if options.as_json else None, partial(expected_time_s, site))
-        confirm = None if options.yes else partial(_confirm, human)
-        run_options = RunOptions(
-            made, _plan_again(options), options.strict, confirm, options.lock_timeout, tuple(sys.argv[2:])
-        )
-        outcome = apply_site(site, target, choice, run_options, progress, stop, exit_code, arrivals)
+        how = _run_options(options, made, human)
+        outcome = apply_site(site, target, choice, how, progress, stop, exit_code, arrivals)
         if arrivals is not None:
             wait = not outcome.done.result.interrupted
             installed = installing.ended(arrivals, progress.say, wait=wait, as_json=options.as_json)
         code = worst([Exit(outcome.exit), installed])
         progress.result(outcome.done, code)
     return _Applied(site, outcome.plan, outcome.done, arrivals, human, code)
+
+
+def _run_options(options: ApplyOptions, made: Plan | None, human: Progress) -> RunOptions:
+    from hpcforge.run.session import RunOptions
+
+    confirm = None if options.yes else partial(_confirm, human)
+    again, words = _plan_again(options), tuple(sys.argv[2:])
+    return RunOptions(made, again, options.strict, confirm, options.lock_timeout, words)
 
 
 def _installs(options: ApplyOptions, site: Site) -> Sequence[Install]:
