@@ -1,14 +1,12 @@
 """The command line, no logic. Results go to stdout, everything for people to stderr.
 
-A verb is two modules: in `verbs` what may be typed, which is all that help and completion need, and here, under the
-same name, what is done then.
+A verb is a row of the table below and the module of its name, which has its options and what is done with them
+(`hpcforge.cli.verb`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import inspect
 import os
 import shlex
 import time
@@ -19,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from hpcforge import __version__, start_time
-from hpcforge.cli import completion, failures, options
+from hpcforge.cli import completion, failures
 from hpcforge.cli.exit_codes import MEANING, Exit
 from hpcforge.report import printing
 
@@ -43,9 +41,45 @@ _NEXT_OF_SITE = (
 # Wrong words on the command line: typer carries its own click, and does not export the base of BadParameter.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
-_VERBS = ("init", "design", "inventory", "validate", "show", "explain", "catalog", "pin", "image", "rehearse", "plan",
-          "apply", "verify", "status", "report", "logs", "nodes", "discover", "power", "netboot", "export",
-          "trust", "secrets", "role", "schema")  # fmt: skip
+# All verbs by the panel of `--help` that has them, each with the first sentence of its own help.
+_PANELS = {
+    "Write and check a blueprint": {
+        "init": "Write a first blueprint, with comments, and its inventory.",
+        "design": "Compute racks, power, cooling, fabrics and cables; check rules.",
+        "inventory": "List machines: addresses, MACs, BMCs, serials, hardware, groups.",
+        "validate": "Check blueprint and inventory; show every error with its line.",
+        "show": "Show the cluster with every default applied.",
+        "explain": "Explain a rule, as in POWER-003, or the lines of a smoke test.",
+        "pin": "Write rack positions into the inventory.",
+        "catalog": "List, show and search the hardware that hpcforge knows.",
+    },
+    "Build and test the cluster": {
+        "plan": "Show what `apply` would change, and why. Changes nothing.",
+        "apply": "Configure the nodes, then run the smoke tests. Safe to repeat.",
+        "verify": "Run the smoke tests again, or compare cables with the design.",
+        "status": "Show nodes, the last run and test results. Changes nothing.",
+        "logs": "Show what nodes logged, from the node that keeps all logs. Changes nothing.",
+        "report": "Write a document about a cluster. Runs no test.",
+    },
+    "Operate the cluster": {
+        "discover": "Read serial, MACs, memory and GPUs of machines over Redfish.",
+        "export": "Write preseed or cloud-init files for the site's own installer.",
+        "trust": "Confirm the machine of a removed node, so it can be cleaned up.",
+        "nodes": "Add, remove, replace or import nodes of a blueprint.",
+        "power": "Switch nodes on and off, and choose what they boot.",
+        "netboot": "Install nodes that boot from the network.",
+        "secrets": "Create, set, list, show and rotate the cluster's secrets.",
+    },
+    "Extend hpcforge": {
+        "schema": "Print JSON Schemas for editors.",
+        "role": "Start a role of your own, or check one.",
+    },
+    "Rehearse on this machine": {
+        "image": "Build, list and remove node images.",
+        "rehearse": "Run a blueprint's nodes on this machine, and take them down.",
+    },
+}
+_VERBS = tuple(name for verbs in _PANELS.values() for name in verbs)
 # Verbs whose results are read through a pager, where they are longer than the terminal: none of them asks.
 _LONG_READING = ("catalog", "design", "explain", "inventory", "logs", "plan", "report", "schema", "show", "status")
 
@@ -101,13 +135,18 @@ def _program(arguments: list[str]) -> typer.Typer:
     )
     app.callback()(_about)
     words = _complete_words() or arguments
-    verbs = [verb for verb in _VERBS if verb in words[:1]]
-    for verb in verbs or _VERBS:
-        import_module(f"hpcforge.cli.verbs.{verb}").register(app)
-    _blueprints_first(app)
-    if not verbs:
-        _without_parameters(app)
+    called = words[0] if words and words[0] in _VERBS else None
+    for panel, verbs in _PANELS.items():
+        for name, summary in verbs.items():
+            if name == called:
+                getattr(import_module(f"hpcforge.cli.{name}"), name).add_to(app, name, panel, summary)
+            elif called is None:
+                app.command(name, help=summary, rich_help_panel=panel)(_nothing)
     return app
+
+
+def _nothing() -> None:
+    """Stand for a verb where only names and sentences are shown."""
 
 
 def _epilog(arguments: list[str]) -> str:
@@ -145,32 +184,6 @@ def _complete_words() -> list[str]:
         return []
     words = line.split()[1:]
     return words if line[-1:].isspace() else words[:-1]
-
-
-def _blueprints_first(app: typer.Typer) -> None:
-    """Let every command read its blueprint from the environment where it is not on the command line."""
-    for command in app.registered_commands:
-        command.cls = options.BlueprintFirst
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            _blueprints_first(group.typer_instance)
-
-
-def _without_parameters(app: typer.Typer) -> None:
-    """Leave names and help of verbs: typer takes milliseconds for the parameters of each."""
-
-    def nothing() -> None: ...
-
-    for number, command in enumerate(app.registered_commands):
-        short, work = copy.copy(command), command.callback
-        assert work is not None
-        short.name = command.name or work.__name__
-        short.help, short.callback = command.help or inspect.getdoc(work), nothing
-        app.registered_commands[number] = short
-    for number, group in enumerate(app.registered_groups):
-        short_group = copy.copy(group)
-        short_group.typer_instance = typer.Typer(help=group.typer_instance.info.help if group.typer_instance else None)
-        app.registered_groups[number] = short_group
 
 
 def _show_version(wanted: bool) -> None:

@@ -4,115 +4,181 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.node_selection import choose
-from hpcforge.cli.options import InstallOptions
-from hpcforge.cli.rehearsals import named
-from hpcforge.cli.signals import in_good_order
-from hpcforge.cli.site import open_site, say_not_rehearsed
-from hpcforge.cli.trust import trust_new
+from hpcforge.cli.options import AsJson, InstallOptions, SelectOptions, SiteOptions, TrustNew
+from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.apply_text import next_steps, nodes_table, verdicts_text
-from hpcforge.report.event_stream import Stream
-from hpcforge.report.plan_text import stays_text
-from hpcforge.report.progress import Progress
-from hpcforge.report.text import phases_line
-from hpcforge.run.make_plan import read_plan
-from hpcforge.run.result import ApplyResult, Verified
-from hpcforge.run.session import ApplyOptions, apply_site, expected_time_s
-from hpcforge.run.site import Site, goal
+
+if TYPE_CHECKING:
+    from hpcforge.metal.arrivals import Arrivals
+    from hpcforge.plan.plan import Install, Plan
+    from hpcforge.report.progress import Progress
+    from hpcforge.run.result import ApplyResult, Verified
+    from hpcforge.run.session import RunOptions
+    from hpcforge.run.site import Site
 
 _STOPPING = "stopping after the running steps; press again to stop at once"
 
 
-def apply(
-    *,
-    blueprint: Path,
-    inventory: Path | None,
-    lab: str | None,
-    identity: Path | None,
-    yes: bool,
-    limit: list[str] | None,
-    exclude: list[str] | None,
-    only: list[str] | None,
-    force: list[str] | None,
-    verify: str | None,
-    plan_file: Path | None,
-    strict: bool,
-    take_over: bool,
-    lock_timeout: float,
-    trust: bool,
-    install: InstallOptions,
-    as_json: bool,
-) -> int:
-    """Run `hpcforge apply`. Returns the exit status."""
-    if plan_file is not None and (limit or exclude or only or force or verify or take_over):
+@dataclass(frozen=True, kw_only=True)
+class ApplyOptions:
+    """Options of `hpcforge apply`."""
+
+    site: SiteOptions
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing nodes.")] = False
+    select: SelectOptions
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", help="Apply exactly this plan, written by `plan -o`.", metavar="FILE", show_default=False
+        ),
+    ] = None
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --plan: change nothing if any node has changed since.")
+    ] = False
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Rename what another cluster left in Slurm's folders, and go on.")
+    ] = False
+    lock_timeout: Annotated[
+        float,
+        typer.Option("--lock-timeout", help="How long to wait for another run to end, s.", min=0, metavar="SECONDS"),
+    ] = 0.0
+    trust: TrustNew = False
+    install: InstallOptions
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True)
+class _Applied:
+    """A run that has ended, and the installations beside it."""
+
+    site: Site
+    plan: Plan
+    result: ApplyResult
+    arrivals: Arrivals | None
+    human: Progress
+    code: Exit
+
+
+@verb(epilog="Example: hpcforge apply blueprints/rehearsal.yaml --yes")
+def apply(options: ApplyOptions) -> int:
+    """
+    Shows the plan first and asks, unless --yes is given. Where nothing differs, nothing changes and nothing restarts.
+    """
+    if options.plan_file is not None and (any(vars(options.select).values()) or options.take_over):
         hint = "remove --limit, --exclude, --only, --force, --verify and --take-over, or --plan"
         raise UsageError("--plan applies a plan without changes to it", hint)
+    applied = _applied(options)
+    _print(options, applied)
+    return applied.code
 
-    given = {"inventory": inventory, "lab": lab, "identity": identity}
-    chosen = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
-    opened = partial(open_site, blueprint, inventory, lab, identity, judged=True)
-    plan_again = command_line("plan", blueprint, **given, output=plan_file)
-    site, arrivals, installed = opened(), None, Exit.DONE
+
+def _applied(options: ApplyOptions) -> _Applied:
+    from hpcforge.cli.node_selection import choose
+    from hpcforge.cli.signals import in_good_order
+    from hpcforge.cli.site import open_site
+    from hpcforge.cli.trust import trust_new
+    from hpcforge.report.event_stream import Stream
+    from hpcforge.report.progress import Progress
+    from hpcforge.run.make_plan import read_plan
+    from hpcforge.run.session import apply_site, expected_time_s
+    from hpcforge.run.site import goal
+
+    opened = partial(open_site, *vars(options.site).values(), judged=True)
+    site, arrivals, installed, select = opened(), None, Exit.DONE, options.select
     with ExitStack() as until_end:
-        if install.given:
-            from hpcforge.cli import install as installing  # noqa: PLC0415 - imports all of power and network boot
+        if options.install.given:
+            from hpcforge.cli import install as installing
 
-            begun = installing.beside(site, install, inventory, opened, trust, plan_file, yes=yes, as_json=as_json)
+            installs = _installs(options, site)
+            asking = {"proxy_dhcp": options.install.proxy_dhcp, "yes": options.yes, "as_json": options.as_json}
+            begun = installing.beside(site, installs, opened, **asking)
             arrivals, site = until_end.enter_context(begun), opened()
-        site = trust_new(site) if trust else site
-        wanted = goal(site, make=True)
-        made = read_plan(plan_file, wanted.desired, wanted.secrets, plan_again) if plan_file is not None else None
-        choice = choose(site, wanted.desired, limit, exclude, only, force, made.verify if made else verify)
-        choice = replace(choice, scope=replace(choice.scope, take_over=take_over))
-        live = not (as_json and printing.on_terminal())  # two cannot write to one screen
+        site = trust_new(site) if options.trust else site
+        target, made = goal(site, make=True), None
+        if options.plan_file is not None:
+            made = read_plan(options.plan_file, target.desired, target.secrets, _plan_again(options))
+            select = replace(select, verify=made.verify)
+        choice = choose(site, target.desired, select)
+        choice = replace(choice, scope=replace(choice.scope, take_over=options.take_over))
+        live = not (options.as_json and printing.on_terminal())  # two cannot write to one screen
         human = until_end.enter_context(Progress(live=live))
         stop = until_end.enter_context(in_good_order(human.say, _STOPPING))
-        progress = Stream(human, printing.line if as_json else None, partial(expected_time_s, site))
-        confirm = None if yes else lambda nodes: _confirm(human, nodes)
-        wishes = ApplyOptions(made, plan_again, strict, confirm, lock_timeout, tuple(sys.argv[2:]))
-        outcome = apply_site(site, wanted, choice, wishes, progress, stop, exit_code, arrivals)
+        progress = Stream(human, printing.line if options.as_json else None, partial(expected_time_s, site))
+        how = _run_options(options, made, human)
+        outcome = apply_site(site, target, choice, how, progress, stop, exit_code, arrivals)
         if arrivals is not None:
             wait = not outcome.done.result.interrupted
-            installed = installing.ended(arrivals, progress.say, wait=wait, as_json=as_json)
-        plan, done, code = outcome.plan, outcome.done, worst([Exit(outcome.exit), installed])
-        progress.result(done, code)
-    if arrivals is not None and not as_json:
-        installing.show(arrivals)
-    if not as_json:
-        printing.result(nodes_table(plan, done.result, done.admission, done.down), "states")
+            installed = installing.ended(arrivals, progress.say, wait=wait, as_json=options.as_json)
+        code = worst([Exit(outcome.exit), installed])
+        progress.result(outcome.done, code)
+    return _Applied(site, outcome.plan, outcome.done, arrivals, human, code)
+
+
+def _run_options(options: ApplyOptions, made: Plan | None, human: Progress) -> RunOptions:
+    from hpcforge.run.session import RunOptions
+
+    confirm = None if options.yes else partial(_confirm, human)
+    again, words = _plan_again(options), tuple(sys.argv[2:])
+    return RunOptions(made, again, options.strict, confirm, options.lock_timeout, words)
+
+
+def _installs(options: ApplyOptions, site: Site) -> Sequence[Install]:
+    from hpcforge.cli.install import planned
+    from hpcforge.cli.netboot import require_root
+
+    require_root("apply")
+    inventory, trust, file = options.site.inventory, options.trust, options.plan_file
+    return planned(site, options.install, inventory, trust=trust, plan_file=file)
+
+
+def _plan_again(options: ApplyOptions) -> str:
+    return command_line("plan", options.site.blueprint, **options.site.named, output=options.plan_file)
+
+
+def _print(options: ApplyOptions, applied: _Applied) -> None:
+    from hpcforge.cli.site import say_not_rehearsed
+    from hpcforge.report.apply_text import next_steps, nodes_table, verdicts_text
+    from hpcforge.report.plan_text import stays_text
+    from hpcforge.report.text import phases_line
+
+    site, done, named = options.site, applied.result, options.site.named
+    if applied.arrivals is not None and not options.as_json:
+        from hpcforge.cli import install
+
+        install.show(applied.arrivals)
+    if not options.as_json:
+        printing.result(nodes_table(applied.plan, done.result, done.admission, done.down), "states")
         stays = stays_text(done.result.stays)
         printing.result(f"\n{stays}" if stays else "")
-        apply_again = command_line("apply", blueprint, **given)
-        tested = verdicts_text(done.tests, apply_again, done.result.lost, time.time())
-        printing.result(f"\n{tested}", "states")
-    again = plan_again if plan_file is not None else command_line("apply", blueprint, **given, **chosen, yes=yes)
-    test_again = command_line("verify", blueprint, inventory=inventory, lab=lab)
-    printing.note(
-        "\n"
-        + phases_line(human.phases, human.elapsed_s)
-        + next_steps(site.cluster, test_again, _rehearsal(site), done.admission)
-    )
-    if code not in (Exit.DONE, Exit.BELOW):
-        printing.note(f"go on:        {again}\n")
-    say_not_rehearsed(site, inventory)
-    return code
+        apply_again = command_line("apply", site.blueprint, **named)
+        printing.result(f"\n{verdicts_text(done.tests, apply_again, done.result.lost, time.time())}", "states")
+    test_again = command_line("verify", site.blueprint, inventory=site.inventory, lab=site.lab)
+    steps = next_steps(applied.site.cluster, test_again, _rehearsal(applied.site), done.admission)
+    printing.note(f"\n{phases_line(applied.human.phases, applied.human.elapsed_s)}{steps}")
+    if applied.code not in (Exit.DONE, Exit.BELOW):
+        again = command_line("apply", site.blueprint, **named, **vars(options.select), yes=options.yes)
+        printing.note(f"go on:        {again if options.plan_file is None else _plan_again(options)}\n")
+    say_not_rehearsed(applied.site, site.inventory)
 
 
 def _rehearsal(site: Site) -> tuple[str, str] | None:
     """How to log in to a node of the rehearsal, and how to take it down, as typed where the operator is now."""
     if site.lab is None:
         return None
+    from hpcforge.cli.rehearsals import named
+
     this = named(site.loaded.blueprint_path, site.lab)
     return this.typed("ssh"), this.typed("down")
 

@@ -97,7 +97,7 @@ def rejoin_words() -> None:
 
 def roles(context: typer.Context, incomplete: str) -> list[str]:
     """Roles: the shipped ones, those of the folders that the blueprint names, and its Ansible roles."""
-    from hpcforge import bundled  # noqa: PLC0415
+    from hpcforge import bundled
 
     tree, around = _blueprint(context), Path(_first(context) or ".").parent
     listed = tree.get("role_folders") if isinstance(tree, dict) else None
@@ -155,14 +155,14 @@ def catalog_models(incomplete: str) -> list[str]:
 
 def templates(incomplete: str) -> list[str]:
     """Templates of `hpcforge init`."""
-    from hpcforge.starter.draft import OF_MACHINES, templates  # noqa: PLC0415
+    from hpcforge.starter.draft import OF_MACHINES, templates
 
     return [name for name in templates() if name.startswith(incomplete) and name != OF_MACHINES]
 
 
 def images(incomplete: str) -> list[str]:
     """Node images of this machine."""
-    from hpcforge.image import store  # noqa: PLC0415
+    from hpcforge.image import store
 
     try:
         return [name for name in store.names() if name.startswith(incomplete)]
@@ -172,17 +172,17 @@ def images(incomplete: str) -> list[str]:
 
 def _models() -> list[tuple[str, str]]:
     """Kind and name of each model."""
-    from hpcforge.catalog import load_catalog  # noqa: PLC0415
-    from hpcforge.report.catalog_text import models_of  # noqa: PLC0415
+    from hpcforge.catalog import load_catalog
+    from hpcforge.report.catalog_text import models_of
 
     return [(model.kind, model.name) for model in models_of(load_catalog())]
 
 
 def _lab(context: typer.Context) -> Any:
     """What is written down of the rehearsal that the line means; None without one, or without the right to look."""
-    from hpcforge.errors import ExpectedError  # noqa: PLC0415
-    from hpcforge.lab import state  # noqa: PLC0415
-    from hpcforge.lab.names import default_lab_name, lab_names  # noqa: PLC0415
+    from hpcforge.errors import ExpectedError
+    from hpcforge.lab import state
+    from hpcforge.lab.names import default_lab_name, lab_names
 
     blueprint = _first(context)
     try:
@@ -209,8 +209,8 @@ def _blueprint(context: typer.Context) -> Any:
     path = _first(context)
     if path is None:
         return {}
-    from hpcforge.blueprint.includes import with_includes  # noqa: PLC0415
-    from hpcforge.blueprint.reader import plain, read_file  # noqa: PLC0415
+    from hpcforge.blueprint.includes import with_includes
+    from hpcforge.blueprint.reader import plain, read_file
 
     return plain(with_includes(read_file(Path(path)), Path(path)).document.root)
 
@@ -220,7 +220,7 @@ def _nodes(tree: Any) -> Iterator[str]:
 
 
 def _expanded(hostlists: Iterable[str]) -> Iterator[str]:
-    from hpcforge.blueprint.hostlist import HostlistError, expand  # noqa: PLC0415
+    from hpcforge.blueprint.hostlist import HostlistError, expand
 
     for text in hostlists:
         try:

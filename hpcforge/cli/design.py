@@ -2,34 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.options import DesignTable
-from hpcforge.cluster import load
-from hpcforge.cluster.design import designed
+from hpcforge.cli.options import AsJson, Blueprint, Inventory
+from hpcforge.cli.verb import verb
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.design_forms import design_page, design_texts
+
+if TYPE_CHECKING:
+    pass
 
 
-def design(
-    *,
-    blueprint: Path,
-    inventory: Path | None,
-    as_json: bool,
-    html: Path | None,
-    svg: str | None,
-    csv: DesignTable | None,
-) -> int:
-    """Run `hpcforge design`. Returns the exit status."""
-    if as_json + (csv is not None) + (svg is not None) > 1:
+@dataclass(frozen=True, kw_only=True)
+class DesignOptions:
+    """Options of `hpcforge design`."""
+
+    blueprint: Blueprint
+    inventory: Inventory = None
+    as_json: AsJson = False
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write the design as one self-contained HTML page.", metavar="FILE")
+    ] = None
+    svg: Annotated[
+        str | None,
+        typer.Option("--svg", help="Print a drawing of one rack or one fabric.", metavar="rack:NAME|fabric:NAME"),
+    ] = None
+    csv: Annotated[
+        Literal["power", "bom", "cables", "ports"] | None,
+        typer.Option("--csv", help="Print a table: PDU power, bill of materials, cables or switch ports."),
+    ] = None
+
+
+@verb(epilog="Example: hpcforge design blueprints/dgx-h100-unit.yaml --html design.html")
+def design(options: DesignOptions) -> int:
+    """Contacts no node. Exit code 3 if a rule is broken."""
+    from hpcforge.cluster import load
+    from hpcforge.cluster.design import designed
+    from hpcforge.report.design_forms import design_page, design_texts
+
+    data = options.as_json + (options.csv is not None) + (options.svg is not None)
+    if data > 1:
         raise UsageError("--json, --csv and --svg all write to standard output", "use one of them at a time")
-    loaded = load(blueprint, inventory)
-    whole = None if csv in ("cables", "ports") and html is None else designed(loaded, str(loaded.blueprint_path))
+    loaded, html = load(options.blueprint, options.inventory), options.html
+    needless = options.csv in ("cables", "ports") and html is None
+    whole = None if needless else designed(loaded, str(loaded.blueprint_path))
     if html is not None and whole is not None:
         printing.page(html, design_page(whole, loaded))
-    data = as_json or csv is not None or svg is not None
-    for text in design_texts(loaded, whole, printing.columns(), as_json=as_json, csv=csv, svg=svg):
+    for text in design_texts(
+        loaded, whole, printing.columns(), as_json=options.as_json, csv=options.csv, svg=options.svg
+    ):
         printing.result(text, None if data else "design")
     return Exit.INVALID if any(remark.severity == "error" for remark in loaded.remarks) else Exit.DONE

@@ -2,174 +2,182 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from hpcforge.blueprint.hostlist import fold
+import typer
+
+from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.site import open_site
-from hpcforge.cluster.select import select
+from hpcforge.cli.options import AsJson, Blueprint, Identity, Inventory
+from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.metal.discover import INTERRUPTED, Search, Silent, ask, record, search
-from hpcforge.metal.machine_matching import (
-    Machine,
-    MachineDifference,
-    MachineMatches,
-    additions,
-    differences,
-    match,
-    without_machine,
-)
 from hpcforge.report import printing
-from hpcforge.report.event_stream import Stream, beside_document
-from hpcforge.report.text import one_line, plural, table
-from hpcforge.run.site import Site
+from hpcforge.report.text import plural
 
-SCHEMA_VERSION = 1
+if TYPE_CHECKING:
+    from hpcforge.metal.discover import Search, Silent
+    from hpcforge.metal.machine_matching import Machine, MachineDifference, MachineMatches
+    from hpcforge.run.site import Site
 
 
-def discover(
-    *,
-    blueprint: Path,
-    addresses: Sequence[str],
-    assign: str | None,
-    trust_new: bool,
-    dry_run: bool,
-    inventory: Path | None,
-    identity: Path | None,
-    as_json: bool,
-) -> int:
-    """Run `hpcforge discover`. Returns the exit status."""
-    site = open_site(blueprint, inventory, None, identity, needs_lab=False)
-    if site.loaded.wants_lab and inventory is None:
+@dataclass(frozen=True, kw_only=True)
+class DiscoverOptions:
+    """Options of `hpcforge discover`."""
+
+    blueprint: Blueprint
+    addresses: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Addresses of management controllers: hostlists; or subnets, which are searched without a password. "
+            "Default: those of the nodes.",
+            show_default=False,
+        ),
+    ] = None
+    assign: Annotated[
+        str | None,
+        typer.Option(
+            "--assign",
+            help="Machines that are no node yet become these nodes, in the order of their addresses.",
+            metavar="NODES",
+            show_default=False,
+            autocompletion=completion.node_sets,
+        ),
+    ] = None
+    trust_new: Annotated[
+        bool,
+        typer.Option(
+            "--trust-new",
+            help="Record the certificate of each controller that has none in the inventory, and log in there, "
+            "but at no address that only a subnet names.",
+        ),
+    ] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False
+    inventory: Inventory = None
+    identity: Identity = None
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True)
+class _Discovered:
+    """The machines that answered, the nodes that they are, and the values that the inventory gets."""
+
+    machines: Sequence[Machine]
+    silent: Sequence[Silent]
+    matches: MachineMatches
+    remarks: Sequence[MachineDifference]
+    added: Mapping[tuple[str, str], object]
+    interrupted: Sequence[str]  # addresses that had not answered by then
+    written: bool
+
+    @property
+    def lost(self) -> list[str]:
+        """The nodes to which a machine was assigned, and not written."""
+        return [node for node, how in self.matches.by.items() if how == "assigned" and (node, "bmc") not in self.added]
+
+
+@verb(epilog="Example: hpcforge discover site.yaml 10.10.0.0/24, then 10.10.0.[11-42] --trust-new --assign w[01-32]")
+def discover(options: DiscoverOptions) -> int:
+    """Adds what the inventory lacks, and never replaces what it has. Lists what differs from the blueprint."""
+    from hpcforge.cli.site import open_site
+    from hpcforge.metal.discover import ask, search
+    from hpcforge.report.discover_text import machine_lines
+    from hpcforge.report.event_stream import beside_document
+
+    site = open_site(options.blueprint, options.inventory, None, options.identity, needs_lab=False)
+    if site.loaded.wants_lab and options.inventory is None:
         raise UsageError("the nodes of a rehearsal have no management controllers", "hpcforge rehearse up and down")
     if site.loaded.inventory is None:
         raise UsageError("the blueprint names no inventory to write to", "name one with `inventory:`, or --inventory")
-    asked = search(site, addresses)
-    with beside_document(as_json=as_json) as progress:
-        machines, silent = ask(site, asked, trust_new, partial(_say, progress), progress.tally)
-    interrupted = [other.address for other in silent if other.reason == INTERRUPTED]
-    dry_run = dry_run or bool(interrupted)
-    matches = match(site.cluster.nodes, machines, select(site.cluster, [assign], ()) if assign else ())
-    remarks = _remarks(site, matches)
-    added = additions(matches, site.cluster.nodes, site.loaded.inventory) if dry_run else record(site, matches)
-    lost = [node for node, how in matches.by.items() if how == "assigned" and (node, "bmc") not in added]
-    absent = without_machine(site.cluster.nodes, matches, {machine.address for machine in machines})
-    if as_json:
-        document = _document(machines, silent, matches, remarks, added)
-        written = {"written": not dry_run and bool(added)}
-        printing.result(json.dumps({**document, **written}, indent=2) + "\n")
-    else:
-        printing.result(_table(machines, matches))
-        _say_rest(remarks, absent)
-    if lost:
-        printing.note(f"{fold(lost)}: not assigned: removed, or given another controller, while machines were asked\n")
-    where = site.loaded.inventory_path
-    done = "would be added to" if dry_run else "added to"
-    nodes = fold(list(dict.fromkeys(node for node, _ in added)))
-    printing.note(f"{plural(len(added), 'value')} of {nodes} {done} {where}\n" if added else f"{where}: unchanged\n")
-    pinned = {node.bmc.address for node in site.cluster.nodes if node.bmc and node.bmc.certificate}
-    found = _controllers(asked, machines, [other for other in silent if other.address not in pinned], trust_new)
-    if dry_run and added:
-        again = command_line("discover", blueprint, *addresses, inventory=inventory, assign=assign, trust_new=trust_new)
-    elif found:
-        again = command_line("discover", blueprint, *found, inventory=inventory, assign=assign, trust_new=True)
-    else:
-        again = command_line("power", "status", blueprint, inventory=inventory) if matches.nodes else ""
-    printing.note(f"Next: {again}\n" if again and not interrupted else "")
-    if interrupted:
-        printing.note(f"interrupted: nothing is written; not read: {fold(interrupted)}\n")
-    ended = [Exit.INTERRUPTED] if interrupted else [*_codes(asked, silent, remarks), *[Exit.BUSY] * bool(lost)]
-    progress.ended(code := worst(ended))
+    query = search(site, options.addresses or ())
+    with beside_document(as_json=options.as_json) as progress:
+
+        def say(answer: Machine | Silent) -> None:
+            for line in machine_lines(answer):
+                progress.say(line)
+
+        machines, silent = ask(site, query, options.trust_new, say, progress.tally)
+    discovered = _recorded(options, site, machines, silent)
+    _print(options, site, discovered)
+    _say_next(options, site, query, discovered)
+    code = worst(_codes(query, discovered))
+    progress.ended(code)
     return code
 
 
-def _document(
-    machines: Sequence[Machine],
-    silent: Sequence[Silent],
-    matches: MachineMatches,
-    remarks: Sequence[MachineDifference],
-    added: Mapping[tuple[str, str], object],
-) -> dict[str, object]:
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "machines": [_machine(machine, matches) for machine in machines],
-        "silent": [dataclasses.asdict(other) for other in silent],
-        "differences": [dataclasses.asdict(remark) for remark in remarks],
-        "added": [{"node": node, "key": key, "value": value} for (node, key), value in added.items()],
-    }
+def _recorded(
+    options: DiscoverOptions, site: Site, machines: Sequence[Machine], silent: Sequence[Silent]
+) -> _Discovered:
+    """Write into the inventory, unless it was interrupted or --dry-run is given."""
+    from hpcforge.cluster.select import select
+    from hpcforge.metal.discover import EMPTY, INTERRUPTED, record, remarks_of
+    from hpcforge.metal.machine_matching import additions, match
+
+    interrupted = [other.address for other in silent if other.reason == INTERRUPTED]
+    dry = options.dry_run or bool(interrupted)
+    assigned = select(site.cluster, [options.assign], ()) if options.assign else ()
+    matches = match(site.cluster.nodes, machines, assigned)
+    remarks = remarks_of(site, matches)
+    inventory = site.loaded.inventory or EMPTY
+    added = additions(matches, site.cluster.nodes, inventory) if dry else record(site, matches)
+    return _Discovered(machines, silent, matches, remarks, added, interrupted, not dry and bool(added))
 
 
-def _remarks(site: Site, matches: MachineMatches) -> list[MachineDifference]:
-    found = list(matches.remarks)
-    for node in site.cluster.nodes:
-        if machine := matches.nodes.get(node.name):
-            found += differences(node, machine)
-    return found
+def _print(options: DiscoverOptions, site: Site, discovered: _Discovered) -> None:
+    from hpcforge.blueprint.hostlist import fold
+    from hpcforge.metal.machine_matching import without_machine
+    from hpcforge.report.discover_text import machines_json, machines_table, remarks_text
+
+    machines, matches, added = discovered.machines, discovered.matches, discovered.added
+    if options.as_json:
+        document = machines_json(machines, discovered.silent, matches, discovered.remarks, added)
+        printing.result(json.dumps({**document, "written": discovered.written}, indent=2) + "\n")
+    else:
+        absent = without_machine(site.cluster.nodes, matches, {machine.address for machine in machines})
+        printing.result(machines_table(machines, matches, printing.columns()))
+        printing.note(remarks_text(discovered.remarks, absent))
+    if lost := discovered.lost:
+        printing.note(f"{fold(lost)}: not assigned: removed, or given another controller, while machines were asked\n")
+    file = site.loaded.inventory_path
+    done = "would be added to" if options.dry_run or discovered.interrupted else "added to"
+    nodes = fold(list(dict.fromkeys(node for node, _ in added)))
+    printing.note(f"{plural(len(added), 'value')} of {nodes} {done} {file}\n" if added else f"{file}: unchanged\n")
 
 
-def _machine(machine: Machine, matches: MachineMatches) -> dict[str, object]:
-    node = next((name for name, found in matches.nodes.items() if found is machine), None)
-    return {"node": node, "by": matches.by.get(node) if node else None, **dataclasses.asdict(machine)}
+def _say_next(options: DiscoverOptions, site: Site, query: Search, discovered: _Discovered) -> None:
+    from hpcforge.blueprint.hostlist import fold
+    from hpcforge.metal.discover import to_ask_again
+
+    if discovered.interrupted:
+        printing.note(f"interrupted: nothing is written; not read: {fold(discovered.interrupted)}\n")
+        return
+    blueprint, inventory, new = options.blueprint, options.inventory, options.trust_new
+    again = to_ask_again(site, query, discovered.machines, discovered.silent, new)
+    if options.dry_run and discovered.added:
+        addresses = options.addresses or ()
+        step = command_line(
+            "discover", blueprint, *addresses, inventory=inventory, assign=options.assign, trust_new=new
+        )
+    elif again:
+        step = command_line("discover", blueprint, *again, inventory=inventory, assign=options.assign, trust_new=True)
+    else:
+        step = command_line("power", "status", blueprint, inventory=inventory) if discovered.matches.nodes else ""
+    printing.note(f"Next: {step}\n" if step else "")
 
 
-def _table(machines: Sequence[Machine], matches: MachineMatches) -> str:
-    header = ("controller", "node", "by", "serial", "model", "memory", "GPUs", "MACs")
-    return table(header, [_row(machine, matches) for machine in machines], columns=printing.columns())
-
-
-def _row(machine: Machine, matches: MachineMatches) -> list[str]:
-    node = next((name for name, found in matches.nodes.items() if found is machine), None)
-    memory = "-" if machine.memory_gib is None else f"{machine.memory_gib:g} GiB"
-    gpus = "-" if not machine.gpus else f"{len(machine.gpus)} x {machine.gpus[0]}"
-    macs = " ".join(machine.macs[:4]) or "-"
-    by = matches.by[node] if node else "-"
-    model = " ".join(filter(None, (machine.maker, machine.model))) or "-"
-    return [machine.address, node or "-", by, machine.serial or "-", model, memory, gpus, macs]
-
-
-def _say_rest(remarks: Sequence[MachineDifference], absent: Sequence[str]) -> None:
-    for remark in remarks:
-        printing.note(f"{remark.node}: {one_line(remark.text)}\n")
-        if remark.line:
-            printing.note(f"  to settle it: {remark.line}\n")
-    if absent:
-        printing.note(f"no machine is {fold(absent)}: another one answers at the controller's address\n")
-
-
-def _say(progress: Stream, found: Machine | Silent) -> None:
-    if isinstance(found, Machine):
-        progress.say(f"{found.address}: {' '.join(filter(None, ('read:', found.serial, found.model)))}")
-    equipment = () if isinstance(found, Silent) or not found.equipment else (_equipment(found),)
-    for note in (found.why,) if isinstance(found, Silent) else (*equipment, *found.notes):
-        progress.say(f"{found.address}: {note}")
-
-
-def _equipment(machine: Machine) -> str:
-    model = " ".join(filter(None, (machine.maker, machine.model)))
-    what = "no server" if machine.equipment == "no server" else f"a {machine.equipment}, no server"
-    return f"{what}{f' ({model})' if model else ''}: no node's"
-
-
-def _controllers(
-    asked: Search, machines: Sequence[Machine], silent: Sequence[Silent], trust_new: bool
-) -> Sequence[str]:
-    """Return the hostlist of all controllers that answered, if some of them wait for --trust-new or to be named."""
-    refused = {other.address for other in silent if other.reason == "certificate"}
-    new = refused - asked.named if trust_new else refused
-    there = new | {machine.address for machine in machines}
-    return [fold([address for address in asked.addresses if address in there])] if new else ()
-
-
-def _codes(asked: Search, silent: Sequence[Silent], remarks: Sequence[MachineDifference]) -> Iterator[Exit]:
-    for other in silent:
+def _codes(query: Search, discovered: _Discovered) -> Iterator[Exit]:
+    if discovered.interrupted:
+        yield Exit.INTERRUPTED
+        return
+    for other in discovered.silent:
         if other.reason not in ("unreachable", "service"):
             yield Exit.FAILED
-        elif other.address in asked.named:  # of a subnet that was searched, most addresses may have no machine
+        elif other.address in query.named:  # of a subnet that was searched, most addresses may have no machine
             yield Exit.UNREACHABLE if other.reason == "unreachable" else Exit.FAILED
-    if any(remark.less for remark in remarks):
+    if any(remark.less for remark in discovered.remarks):
         yield Exit.BELOW
+    if discovered.lost:
+        yield Exit.BUSY

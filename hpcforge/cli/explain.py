@@ -4,39 +4,81 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from hpcforge import bundled
-from hpcforge.blueprint.validate import InputCheck
+import typer
+
+from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.node_selection import tests_named
-from hpcforge.cluster import check_table, load
-from hpcforge.design.facility.rules import DesignRule, explained
-from hpcforge.design.site import RULES
+from hpcforge.cli.options import AsJson, Inventory
+from hpcforge.cli.verb import verb
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.report.show_text import lines_json, lines_text
 from hpcforge.report.text import one_line
-from hpcforge.run.expectations import Expectations
-from hpcforge.software.rules import rules as software_rules
+
+if TYPE_CHECKING:
+    from hpcforge.blueprint.validate import InputCheck
+    from hpcforge.design.facility.rules import DesignRule
 
 
-def is_code(word: str) -> bool:
+@dataclass(frozen=True, kw_only=True)
+class ExplainOptions:
+    """Options of `hpcforge explain`."""
+
+    code: Annotated[
+        str | None,
+        typer.Argument(help="The code, such as POWER-003, or a smoke test. Default: all codes.", show_default=False),
+    ] = None
+    blueprint: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The blueprint of that smoke test.",
+            show_default=False,
+            autocompletion=completion.blueprints,
+            envvar=completion.IN_ENVIRONMENT,
+        ),
+    ] = None
+    inventory: Inventory = None
+    as_json: AsJson = False
+
+
+@verb(epilog="Examples: hpcforge explain POWER-003; hpcforge explain allreduce site.yaml")
+def explain(options: ExplainOptions) -> int:
+    """
+    Prints what the rule compares, and what to do when it is broken. Of a smoke test: what each of its numbers will be
+    compared with, and how catalog and fabric give that line. Contacts no node.
+    """
+    code = options.code
+    if code is None or options.blueprint is None or _is_code(code):
+        return _explain_code(code, options.as_json)
+    return _explain_test(code, options.blueprint, options.inventory, options.as_json)
+
+
+def _is_code(word: str) -> bool:
     """Tell codes such as POWER-003 or node-names from smoke tests, whose names have no hyphen."""
+    from hpcforge.cluster import check_table
+
     return word.upper() in _rules() or word.lower() in check_table.table()
 
 
 def _rules() -> dict[str, DesignRule]:
+    from hpcforge.design.site import RULES
+    from hpcforge.software.rules import rules as software_rules
+
     return {**RULES, **software_rules()}
 
 
-def explain(code: str | None, as_json: bool) -> int:
-    """Run `hpcforge explain`. Returns the exit status."""
+def _explain_code(code: str | None, as_json: bool) -> int:
+    from hpcforge.cluster import check_table
+    from hpcforge.design.facility.rules import explained
+
     all_rules, all_checks = _rules(), check_table.table()
     if code is None:
         rules, checks = list(all_rules.values()), list(all_checks.values())
-    elif is_code(code):
+    elif _is_code(code):
         rules = [all_rules[code.upper()]] if code.upper() in all_rules else []
         checks = [all_checks[code.lower()]] if code.lower() in all_checks else []
     else:
@@ -52,11 +94,15 @@ def explain(code: str | None, as_json: bool) -> int:
 
 
 def _entry(check: InputCheck[...]) -> dict[str, str]:
+    from hpcforge.cluster import check_table
+
     return {"code": check.code, "title": check.title, "file": check_table.file_of(check), "reads": check.reads}
 
 
 def _explained_check(check: InputCheck[...]) -> str:
     """Return what `hpcforge explain CODE` prints of a check."""
+    from hpcforge.cluster import check_table
+
     return f"{check.code} (check of the {check_table.file_of(check)}): {check.title}\n\nReads: {check.reads}\n"
 
 
@@ -69,6 +115,8 @@ def _listed(checks: Sequence[InputCheck[...]]) -> str:
 
 def _hint(code: str, rules: Collection[str], checks: Collection[str]) -> str:
     """Return the nearest codes and shipped smoke tests."""
+    from hpcforge import bundled
+
     tests = sorted(path.parent.name for path in bundled.smoke_tests().glob("*/test.yaml"))
     if code in tests:
         return f"it is a smoke test; add the blueprint that has it: hpcforge explain {code} BLUEPRINT"
@@ -81,11 +129,15 @@ def _hint(code: str, rules: Collection[str], checks: Collection[str]) -> str:
     return f"nearest: {', '.join(names)}" if names else "codes: hpcforge explain; a smoke test: add its blueprint"
 
 
-def explain_test(name: str, blueprint: Path, inventory: Path | None, as_json: bool) -> int:
-    """Run `hpcforge explain TEST BLUEPRINT`. Returns the exit status."""
+def _explain_test(name: str, blueprint: Path, inventory: Path | None, as_json: bool) -> int:
+    from hpcforge.cli.node_selection import tests_named
+    from hpcforge.cluster import load
+    from hpcforge.report.show_text import lines_json, lines_text
+    from hpcforge.run.expectations import Expectations
+
     loaded = load(blueprint, inventory)
     cluster = loaded.cluster
     expected = Expectations(cluster, loaded.fabrics, loaded.catalog.gpus)
-    found = [(test, expected.derived(test, test.nodes)) for test in tests_named(cluster, [name])]
-    printing.result(json.dumps(lines_json(found), indent=2) + "\n" if as_json else lines_text(found))
+    lines = [(test, expected.derived(test, test.nodes)) for test in tests_named(cluster, [name])]
+    printing.result(json.dumps(lines_json(lines), indent=2) + "\n" if as_json else lines_text(lines))
     return Exit.DONE

@@ -2,90 +2,157 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import os
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hpcforge.atomic import rewrite_all
-from hpcforge.blueprint import values as v
-from hpcforge.blueprint.diagnostics import InvalidInput, did_you_mean
-from hpcforge.blueprint.untrusted_files import read_named
+from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cluster import load
-from hpcforge.cluster.separated_values import CellError, decode
+from hpcforge.cli.options import AsJson
+from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.locks import folder_lock
 from hpcforge.report import printing
-from hpcforge.report.text import one_line, table
-from hpcforge.starter.accounts import SiteAccounts
-from hpcforge.starter.draft import OF_MACHINES, Answers, ClusterTemplate, become, draft, templates
-from hpcforge.starter.machines import LeftOut, SiteFile, SiteMachine, StarterError, guessed_head, with_head
-from hpcforge.starter.readers import Source, read
-from hpcforge.starter.readers.words import accepts
-from hpcforge.starter.site_networks import around
+from hpcforge.report.text import by_reason, one_line, table
 
-_MOST_BYTES = 4 * 1024 * 1024  # of a file of machines
-_MOST_NAMES = 20  # of a folder beside it
-_NETWORK = "10.20.0.0/22"
+if TYPE_CHECKING:
+    from hpcforge.starter.accounts import SiteAccounts
+    from hpcforge.starter.draft import Answers, ClusterTemplate
+    from hpcforge.starter.machines import SiteFile, SiteMachine
+
 _USER = "ops"
-_LONGEST_PREFIX = 29
 
 
-@dataclass(frozen=True)
-class Given:
-    """What the options say; None is asked on a terminal, and otherwise has its default."""
+@dataclass(frozen=True, kw_only=True)
+class InitOptions:
+    """Options of `hpcforge init`; what is None is asked on a terminal, and otherwise has its default."""
 
-    name: str | None
-    domain: str | None
-    user: str | None
-    network: str | None
-    workers: int | None
-    server: str | None
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The blueprint to write. Default: list the templates.", metavar="[FILE]", show_default=False
+        ),
+    ] = None
+    template: Annotated[
+        str | None,
+        typer.Option(
+            help="The kind of cluster.", metavar="NAME", show_default=False, autocompletion=completion.templates
+        ),
+    ] = None
+    machines: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="Take the machines of this file: /etc/hosts, an Ansible inventory (INI or YAML), slurm.conf with "
+            "gres.conf and the files that it includes, or what `scontrol show node` or `slurmd -C` prints.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None
+    source: Annotated[
+        Literal["hosts", "ansible", "slurm"] | None,
+        typer.Option("--from-format", help="The format of that file. Default: recognised.", show_default=False),
+    ] = None
+    ssh: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Log in to these addresses, a hostlist, and take the machines that answer as they are. Repeatable.",
+            metavar="ADDRESSES",
+            show_default=False,
+        ),
+    ] = None
+    trust: Annotated[
+        bool, typer.Option("--trust-new", help="With --ssh: accept and record the host key of each machine.")
+    ] = False
+    name: Annotated[
+        str | None, typer.Option(help="The cluster's name. Default: of the file.", metavar="NAME", show_default=False)
+    ] = None
+    domain: Annotated[
+        str | None, typer.Option(help="DNS domain. Default: NAME.internal.", metavar="DOMAIN", show_default=False)
+    ] = None
+    user: Annotated[
+        str | None,
+        typer.Option(
+            help="The account on the nodes that may use sudo. Default: ops.", metavar="USER", show_default=False
+        ),
+    ] = None
+    network: Annotated[
+        str | None,
+        typer.Option(help="The nodes' network. Default: 10.20.0.0/22.", metavar="CIDR", show_default=False),
+    ] = None
+    workers: Annotated[int | None, typer.Option(help="Number of GPU workers.", min=1, max=999, show_default=False)] = (
+        None
+    )
+    server: Annotated[
+        str | None,
+        typer.Option(
+            help="Their model in the catalog.",
+            metavar="MODEL",
+            show_default=False,
+            autocompletion=completion.catalog_models,
+        ),
+    ] = None
+    as_json: AsJson = False
 
 
-def init(
-    file: Path | None,
-    template: str | None,
-    machines: Path | None,
-    source: Source | None,
-    given: Given,
-    as_json: bool,
-    ssh: Sequence[str] = (),
-    trust: bool = False,
-) -> int:
-    """Run `hpcforge init`. Returns the exit status."""
-    known = templates()
+@verb(
+    epilog="Examples: hpcforge init site.yaml --template nvlink --workers 16\n\n"
+    "hpcforge init site.yaml --from /etc/slurm/slurm.conf --user ops\n\n"
+    "hpcforge init site.yaml --ssh 10.20.0.[10-19] --user ops --trust-new"
+)
+def init(options: InitOptions) -> int:
+    """
+    On a terminal it asks for what no option says. It overwrites no file, and contacts no node
+    without --ssh. What it guesses is marked.
+    """
+    from hpcforge.starter.draft import OF_MACHINES, draft, templates
+
+    known, file = templates(), options.file
     if file is None:
-        return _list(known, as_json)
-    if not file.name or file.is_dir():
-        raise UsageError(f"{file} is a folder", "name a file, such as site.yaml")
-    if (machines or ssh) and (template or given.workers or given.server or (machines and ssh)):
-        given_by = "--ssh" if ssh else "--from"
-        raise UsageError(f"{given_by} is not for --template, --workers and --server", "name the machines in one way")
-    if ssh and not trust:
-        raise UsageError("the host keys of these machines are not known", "add --trust-new to accept what they show")
+        return _list(known, options.as_json)
+    _check(options, file)
     inventory = file.with_name(f"{file.stem}.inventory.yaml")
     _refuse_existing(file, inventory)
-    site, accounts = _probed(ssh, given.user or _USER) if ssh else (_site(machines, source), None)
-    chosen = known[OF_MACHINES] if site else _chosen(known, template, file)
-    given = replace(given, user=given.user or _USER) if ssh else given
-    texts = draft(chosen, _answers(given, chosen, file, site), inventory.name, site, accounts)
-    nodes = _nodes_of(dict(zip((file, inventory), texts, strict=True)), file, machines, judged=site is None)
+    site, accounts = _probed(options) if options.ssh else (_site(options), None)
+    template = known[OF_MACHINES] if site else _chosen(known, options.template, file)
+    blueprint, machines = draft(template, _answers(options, template, file, site), inventory.name, site, accounts)
+    texts = {inventory: machines, file: blueprint}
+    nodes = _nodes_of(texts, file, options.machines, judged=site is None)
+    _write(texts, file)
+    _print(options, texts, site, nodes)
+    return Exit.DONE
+
+
+def _check(options: InitOptions, file: Path) -> None:
+    if not file.name or file.is_dir():
+        raise UsageError(f"{file} is a folder", "name a file, such as site.yaml")
+    machines, ssh = options.machines, options.ssh
+    if (machines or ssh) and (options.template or options.workers or options.server or (machines and ssh)):
+        option = "--ssh" if ssh else "--from"
+        raise UsageError(f"{option} is not for --template, --workers and --server", "name the machines in one way")
+    if ssh and not options.trust:
+        raise UsageError("the host keys of these machines are not known", "add --trust-new to accept what they show")
+
+
+def _write(texts: dict[Path, str], file: Path) -> None:
+    from hpcforge.atomic import rewrite_all
+    from hpcforge.locks import folder_lock
+
     file.parent.mkdir(parents=True, exist_ok=True)
     with folder_lock(file.parent):
-        _refuse_existing(file, inventory)
-        rewrite_all({inventory: texts[1], file: texts[0]})  # both or none
+        _refuse_existing(*reversed(texts))
+        rewrite_all(texts)  # both or none
+
+
+def _print(options: InitOptions, texts: dict[Path, str], site: SiteFile | None, nodes: int) -> None:
+    inventory, file = texts
     follow = command_line("validate", file)
-    if as_json:
+    if options.as_json:
         result = {
             "schema_version": 1,
             "blueprint": str(file),
@@ -95,80 +162,68 @@ def init(
             "next": follow,
         }
         printing.result(json.dumps(result, indent=2) + "\n")
-        return Exit.DONE
+        return
     printing.result(f"{file}\n{inventory}\n")
-    guesses = sum(text.count("# guess") for text in texts)
+    guesses = sum(text.count("# guess") for text in texts.values())
     eyes = f"; {guesses} lines with `guess` need your eyes" if guesses else ""
     printing.note(f"{nodes} node{'s' if nodes > 1 else ''}{eyes}. Edit both files, then: {follow}\n")
     printing.note(f"On this machine alone, as root: {command_line('rehearse', 'up', file)}\n")
-    return Exit.DONE
 
 
-def _site(file: Path | None, source: Source | None) -> SiteFile | None:
+def _site(options: InitOptions) -> SiteFile | None:
     """Read a file of a site, and name what is left out of it. Returns None where no file is given."""
+    from hpcforge.starter.site_files import place_of, read_site
+
+    file = options.machines
     if not file:
         return None
-    try:
-        site = read(_text(file), source, partial(_beside, file.parent))
-    except StarterError as error:
-        raise StarterError(f"{file}: {error}", error.hint or "correct the file, or name another") from error
+    site = read_site(file, options.source)
     for left_out in site.left_out:
-        printing.note(f"{_place(file, left_out)}: left out: {one_line(left_out.text)}: {one_line(left_out.reason)}\n")
+        printing.note(f"{place_of(file, left_out)}: left out: {one_line(left_out.text)}: {one_line(left_out.reason)}\n")
     return site
 
 
-def _place(file: Path, left_out: LeftOut) -> str:
-    place = file.parent / left_out.file if left_out.file else file
-    return f"{place}:{left_out.line}" if left_out.line else str(place)
+def _probed(options: InitOptions) -> tuple[SiteFile, SiteAccounts]:
+    """Return the machines of these addresses, and the accounts for them; those that do not answer are named."""
+    from hpcforge.run import probe as probing
+    from hpcforge.starter.draft import become
+    from hpcforge.starter.machines import SiteFile
 
-
-def _beside(folder: Path, name: str) -> str | None:
-    """The text of a file below a folder, or the names in a folder there; None where it is elsewhere, or not there."""
-    path = folder / name
-    if name.endswith("/") and Path(name).name == name[:-1]:
-        names = sorted(each.name for each in path.iterdir()) if path.is_dir() else None
-        return None if names is None else " ".join(names[:_MOST_NAMES])
-    whole = Path(os.path.realpath(folder)) / name  # links in what leads to the folder are the user's own
-    try:
-        below = ".." not in path.parts[len(folder.parts) :] and path.is_file() and Path(os.path.realpath(path)) == whole
-    except (OSError, ValueError):
-        return None
-    return _text(path) if below else None
-
-
-def _probed(ssh: Sequence[str], user: str) -> tuple[SiteFile, SiteAccounts]:
-    """The machines of these addresses, and the accounts for them; those that do not answer are named."""
-    from hpcforge.cli.trust import kind_and_fingerprint  # noqa: PLC0415 - connections take a while to load
-    from hpcforge.report.text import by_reason  # noqa: PLC0415
-    from hpcforge.run import probe as probing  # noqa: PLC0415
-
-    found = probing.probe(
-        probing.addresses(ssh),
+    user = options.user or _USER
+    probed = probing.probe(
+        probing.addresses(options.ssh or ()),
         user,
         become(user),
         lambda text: printing.note(f"{text}\n"),
     )
-    for addresses, _, why in by_reason(found.silent):
+    for addresses, _, why in by_reason(probed.silent):
         printing.note(f"{addresses}: {one_line(why)}\n")
-    if not found.machines:
+    if not probed.machines:
         raise UsageError("no machine answers at these addresses", "--user names the account that may use sudo there")
-    rows = [
-        (
-            machine.address or "", machine.name, f"{machine.sockets} x {machine.cores_per_socket}",
-            f"{machine.memory_gib} GiB", f"{machine.gpus} x {machine.gpu or 'unknown'}" if machine.gpus else "-",
-            " ".join(kind_and_fingerprint(machine.host_keys[0])),
-        )
-        for machine in found.machines
-    ]  # fmt: skip
     header = ("address", "name", "cores", "memory", "GPUs", "accepted host key")
-    printing.note(table(header, rows, columns=None))
-    for note in found.notes:
+    printing.note(table(header, [_row(machine) for machine in probed.machines], columns=None))
+    for note in probed.notes:
         printing.note(f"{one_line(note)}\n")
-    return SiteFile(tuple(_with_head(found.machines))), found.accounts
+    return SiteFile(tuple(_with_head(probed.machines))), probed.accounts
+
+
+def _row(machine: SiteMachine) -> tuple[str, ...]:
+    from hpcforge.cli.trust import kind_and_fingerprint
+
+    return (
+        machine.address or "",
+        machine.name,
+        f"{machine.sockets} x {machine.cores_per_socket}",
+        f"{machine.memory_gib} GiB",
+        f"{machine.gpus} x {machine.gpu or 'unknown'}" if machine.gpus else "-",
+        " ".join(kind_and_fingerprint(machine.host_keys[0])),
+    )
 
 
 def _with_head(machines: list[SiteMachine]) -> list[SiteMachine]:
     """Ask which machine is the head: what a machine calls itself is a guess, and stays one without a terminal."""
+    from hpcforge.starter.machines import guessed_head, with_head
+
     guess = guessed_head(machines)
     why = "by the name that it gives itself" if "head" in guess.functions else "the first that answered"
     printing.note(f"controller, DNS, time and packages: {guess.name} ({guess.address}), a guess: {why}\n")
@@ -178,6 +233,9 @@ def _with_head(machines: list[SiteMachine]) -> list[SiteMachine]:
 
 
 def _refuse_existing(*files: Path) -> None:
+    from hpcforge.blueprint import values as v
+    from hpcforge.starter.readers.words import accepts
+
     for path in files:
         if not accepts(v.FilePath, path.name):
             raise UsageError(f"{path}: the name of a blueprint has letters, digits and ._~@+=,-", "choose another name")
@@ -191,6 +249,9 @@ def _refuse_existing(*files: Path) -> None:
 
 def _nodes_of(texts: dict[Path, str], file: Path, machines: Path | None, judged: bool) -> int:
     """Return the number of nodes of two files that are not written yet. Raises `InvalidInput` where they are wrong."""
+    from hpcforge.blueprint.diagnostics import InvalidInput
+    from hpcforge.cluster import load
+
     try:
         return len(load(file, judged=judged, instead=texts).cluster.nodes)
     except InvalidInput:
@@ -200,6 +261,8 @@ def _nodes_of(texts: dict[Path, str], file: Path, machines: Path | None, judged:
 
 
 def _list(known: dict[str, ClusterTemplate], as_json: bool) -> int:
+    from hpcforge.starter.draft import OF_MACHINES
+
     shown = [template for template in known.values() if template.name != OF_MACHINES]
     if as_json:
         entries = [{"name": template.name, "description": template.description} for template in shown]
@@ -212,6 +275,9 @@ def _list(known: dict[str, ClusterTemplate], as_json: bool) -> int:
 
 
 def _chosen(known: dict[str, ClusterTemplate], name: str | None, file: Path) -> ClusterTemplate:
+    from hpcforge.blueprint.diagnostics import did_you_mean
+    from hpcforge.starter.draft import OF_MACHINES
+
     names = [template for template in known if template != OF_MACHINES]
     if name is None:
         if not sys.stdin.isatty():
@@ -224,29 +290,33 @@ def _chosen(known: dict[str, ClusterTemplate], name: str | None, file: Path) -> 
     return known[name]
 
 
-def _answers(given: Given, template: ClusterTemplate, file: Path, site: SiteFile | None) -> Answers:
-    name = given.name or _asked("Name of the cluster", (site and site.cluster) or _name_of(file))
+def _answers(options: InitOptions, template: ClusterTemplate, file: Path, site: SiteFile | None) -> Answers:
+    from hpcforge.starter.draft import Answers
+    from hpcforge.starter.site_networks import network_of
+
+    name = options.name or _asked("Name of the cluster", (site and site.cluster) or _name_of(file))
     workers, server = template.workers, template.server
     if not site:
         asks = "{{ workers }}" in template.text
-        workers = given.workers or (
+        workers = options.workers or (
             int(_asked("Number of GPU workers", str(workers), number=True)) if asks else workers
         )
-        server = given.server or _asked("Their model (hpcforge catalog list servers)", server)
-    network, network_known = _network_of(site.machines if site else ())
+        server = options.server or _asked("Their model (hpcforge catalog list servers)", server)
+    network, network_known = network_of(site.machines if site else ())
+    user = options.user or (_USER if options.ssh else None)
     return Answers(
         name=name,
-        domain=given.domain or _asked("DNS domain", (site and site.domain) or f"{name}.internal"),
-        user=given.user or _asked("Account on the nodes that may use sudo", (site and site.access.user) or _USER),
-        network=given.network or _asked("Network of the nodes", network),
-        network_guessed=not (given.network or network_known or sys.stdin.isatty()),
+        domain=options.domain or _asked("DNS domain", (site and site.domain) or f"{name}.internal"),
+        user=user or _asked("Account on the nodes that may use sudo", (site and site.access.user) or _USER),
+        network=options.network or _asked("Network of the nodes", network),
+        network_guessed=not (options.network or network_known or sys.stdin.isatty()),
         workers=workers,
         server=server,
     )
 
 
 def _asked(question: str, usual: str, number: bool = False) -> str:
-    """The answer on a terminal, else the usual one."""
+    """Return the answer on a terminal, else the usual one."""
     if not sys.stdin.isatty():
         return usual
     if number:
@@ -255,30 +325,6 @@ def _asked(question: str, usual: str, number: bool = False) -> str:
 
 
 def _name_of(file: Path) -> str:
-    """A cluster's name from a file's: lower-case letters, digits and -, a letter first."""
+    """Return a cluster's name from a file's: lower-case letters, digits and -, a letter first."""
     plain = re.sub(r"[^a-z0-9-]+", "-", file.stem.lower())
     return re.sub(r"^[0-9-]+", "", plain)[:31].rstrip("-") or "cluster"
-
-
-def _network_of(machines: Sequence[SiteMachine]) -> tuple[str, bool]:
-    """The network that all machines are in, else the smallest of 256 addresses or more for theirs; whether it is sure.
-
-    A network of a few addresses is a cloud's, which has one for each machine.
-    """
-    [shared, *others] = {machine.network for machine in machines} or {None}
-    if shared and not others and ipaddress.IPv4Network(shared).prefixlen <= _LONGEST_PREFIX:
-        return shared, True
-    addresses = [ipaddress.IPv4Address(machine.address) for machine in machines if machine.address]
-    if not addresses:
-        return _NETWORK, False
-    return str(around(map(str, addresses)) or ipaddress.IPv4Network((min(addresses), 8), strict=False)), False
-
-
-def _text(path: Path) -> str:
-    try:
-        return decode(read_named(path, _MOST_BYTES))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", "name a file that you can read") from error
-    except CellError as error:
-        place = f"{path}:{error.mark.line}:{error.mark.column}"
-        raise UsageError(f"{place}: {error}", "save it as UTF-8, with an editor or iconv") from error

@@ -13,7 +13,7 @@ from hpcforge.blueprint.diagnostics import render_all
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.cli import signals
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.netboot import confirm, console_text, disks_to_wipe, refuse_lab, require_root
+from hpcforge.cli.netboot import confirm, console_text, refuse_lab
 from hpcforge.cli.options import HTTP_PORT, InstallOptions
 from hpcforge.cluster.select import select
 from hpcforge.errors import ExpectedError, UsageError
@@ -22,7 +22,7 @@ from hpcforge.metal.arrivals import Arrivals
 from hpcforge.metal.install import Installation
 from hpcforge.metal.netboot import services
 from hpcforge.metal.power import boot_warnings
-from hpcforge.metal.serve import default_key, image_named, served
+from hpcforge.metal.serve import default_key, disks_to_wipe, image_named, served
 from hpcforge.plan.plan import Install, Plan
 from hpcforge.report import printing
 from hpcforge.report.event_stream import installed
@@ -35,15 +35,15 @@ def planned(
     site: Site, asked: InstallOptions, inventory: Path | None, *, trust: bool, plan_file: Path | None
 ) -> Sequence[Install]:
     """Return what would be installed; prints which nodes are not, and why. Raises as `run.install.choose` does."""
-    if asked.nodes is None:
+    if asked.install is None:
         raise UsageError("--wipe, --image and --proxy-dhcp belong to --install", "add --install NODES")
     if trust:
         raise UsageError("--install records host keys itself", "remove --trust-new, or use it in an apply before")
     if plan_file is not None:
         raise UsageError("a plan file is for nodes that answer", "install first: apply --install without a plan file")
     refuse_lab(site, inventory)
-    names = select(site.cluster, [asked.nodes], ())
-    chosen, kept = work.choose(site, names, disks_to_wipe(asked.wipe, names), image_named(asked.image))
+    names = select(site.cluster, [asked.install], ())
+    chosen, kept = work.choose(site, names, disks_to_wipe(asked.wipe or (), names), image_named(asked.image))
     for nodes, _, why in by_reason(kept):
         printing.note(f"{nodes}: not installed: {one_line(why)}\n")
     installed_nodes = [site.cluster.by_name[install.node] for install in chosen]
@@ -69,22 +69,12 @@ def with_installs(plan: Plan, installs: Sequence[Install]) -> Plan:
 
 @contextmanager
 def beside(
-    site: Site,
-    asked: InstallOptions,
-    inventory: Path | None,
-    reopen: Callable[[], Site],
-    trust: bool,
-    plan_file: Path | None,
-    *,
-    yes: bool,
-    as_json: bool,
+    site: Site, installs: Sequence[Install], reopen: Callable[[], Site], *, proxy_dhcp: bool, yes: bool, as_json: bool
 ) -> Iterator[Arrivals | None]:
     """Show, ask, and install while entered; entered when the controller is installed, or cannot be. None: no node.
 
     Raises as `run.netboot.served` and `services.serving` do, and at the end what ended the installation of all.
     """
-    require_root("apply")
-    installs = planned(site, asked, inventory, trust=trust, plan_file=plan_file)
     if not installs:
         yield None
         return
@@ -97,7 +87,7 @@ def beside(
     said: SimpleQueue[str] = SimpleQueue()
     image, key, head = image_named(installs[0].image), default_key(site), site.cluster.slurm.controller
     with (
-        served(site, image, None, HTTP_PORT, asked.proxy, key, said.put) as what,
+        served(site, image, None, HTTP_PORT, proxy_dhcp, key, said.put) as what,
         services.serving(what) as check,
     ):
         services.started(check)

@@ -5,55 +5,80 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from hpcforge.blueprint.hostlist import fold
+import typer
+
+from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.site import open_site
-from hpcforge.cluster.select import select
+from hpcforge.cli.options import AsJson, Blueprint, Inventory, LabName
+from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
-from hpcforge.node.answer_types import LogsAnswer
 from hpcforge.report import printing
 from hpcforge.report.text import one_line, plural
-from hpcforge.run.logs import kept_at, read_logs, seconds
-from hpcforge.run.site import open_engines
+
+if TYPE_CHECKING:
+    from hpcforge.node.answer_types import LogsAnswer
 
 SCHEMA_VERSION = 1
 
 
-def logs(
-    *,
-    blueprint: Path,
-    nodes: Sequence[str],
-    since: str,
-    grep: str,
-    last: int,
-    inventory: Path | None,
-    lab: str | None,
-    as_json: bool,
-) -> int:
-    """Run `hpcforge logs`. Returns the exit status."""
-    back_s = seconds(since)
-    site = open_site(blueprint, inventory, lab, None)
-    chosen = select(site.cluster, nodes, ())
+@dataclass(frozen=True, kw_only=True)
+class LogsOptions:
+    """Options of `hpcforge logs`."""
+
+    blueprint: Blueprint
+    nodes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Of these nodes: a hostlist, a partition, a rack, a function, or all!w03. Default: all.",
+            metavar="[NODES]",
+            show_default=False,
+            autocompletion=completion.node_sets,
+        ),
+    ] = None
+    since: Annotated[str, typer.Option(help="Not older than this: 90s, 15min, 2h or 7d.", metavar="TIME")] = "1h"
+    grep: Annotated[
+        str, typer.Option(help="Only lines with this text. It is not a pattern.", metavar="TEXT", show_default=False)
+    ] = ""
+    last: Annotated[int, typer.Option("--last", help="The number of lines.", min=1, max=50_000, metavar="N")] = 1000
+    inventory: Inventory = None
+    lab: LabName = None
+    as_json: AsJson = False
+
+
+@verb(epilog="Example: hpcforge logs blueprints/full-lab.yaml w01 --since 1h --grep Xid")
+def logs(options: LogsOptions) -> int:
+    """It needs the service `syslog` in the blueprint. Only that node is contacted."""
+    from hpcforge.cli.site import open_site
+    from hpcforge.cluster.select import select
+    from hpcforge.run.logs import kept_at, read_logs, seconds
+    from hpcforge.run.site import open_engines
+
+    back_s = seconds(options.since)
+    site = open_site(options.blueprint, options.inventory, options.lab, None)
+    chosen = select(site.cluster, options.nodes or (), ())
     keeper = kept_at(site)
     with open_engines(site) as engine:
-        found = read_logs(engine, keeper, chosen, time.time() - back_s, grep, last)
-    if isinstance(found, str):
-        printing.note(f"{keeper[0]}: {one_line(found)}\n")
+        answer = read_logs(engine, keeper, chosen, time.time() - back_s, options.grep, options.last)
+    if isinstance(answer, str):
+        printing.note(f"{keeper[0]}: {one_line(answer)}\n")
         return Exit.UNREACHABLE
-    if as_json:
-        printing.result(json.dumps({"schema_version": SCHEMA_VERSION, "from": keeper[0], **found}, indent=2) + "\n")
+    if options.as_json:
+        printing.result(json.dumps({"schema_version": SCHEMA_VERSION, "from": keeper[0], **answer}, indent=2) + "\n")
         return Exit.DONE
-    printing.result("".join(f"{one_line(line['line'])}\n" for line in found["lines"]))
-    printing.note(_summary(found, chosen, since))
-    more = command_line("status", blueprint, inventory=inventory, lab=lab)
+    printing.result("".join(f"{one_line(line['line'])}\n" for line in answer["lines"]))
+    printing.note(_summary(answer, chosen, options.since))
+    more = command_line("status", options.blueprint, inventory=options.inventory, lab=options.lab)
     printing.note(f"Next: {more}\n")
     return Exit.DONE
 
 
 def _summary(found: LogsAnswer, chosen: Sequence[str], since: str) -> str:
-    """How much was found, and what is not there."""
+    """Return how many lines there are, and which nodes have none."""
+    from hpcforge.blueprint.hostlist import fold
+
     without = [name for name in chosen if name not in {*found["kept"]}]
     said = f"{plural(len(found['lines']), 'line')} of {fold(tuple(chosen))} within {since}\n"
     if found["left_out"]:

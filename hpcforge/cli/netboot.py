@@ -7,158 +7,211 @@ import json
 import os
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpcforge.blueprint.hostlist import fold
-from hpcforge.cli import signals
+from hpcforge.cli import completion, signals
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.site import open_site
-from hpcforge.cluster.select import select
+from hpcforge.cli.options import HTTP_PORT, AsJson, Blueprint, Image, Inventory, ProxyDhcp, Wipe
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.metal import serve as work
-from hpcforge.metal.netboot import services
-from hpcforge.metal.netboot.decide import Record
 from hpcforge.report import printing
-from hpcforge.report.plan_text import disks_text
-from hpcforge.report.progress import Progress
 from hpcforge.report.text import duration, one_line, table
-from hpcforge.run.site import Site
-from hpcforge.tally import Tally
+
+if TYPE_CHECKING:
+    from hpcforge.metal.netboot.decide import Record
+    from hpcforge.run.site import Site
 
 SCHEMA_VERSION = 1
 
+netboot = VerbGroup("A node is installed only after `want` names it, once. Every other machine boots its own disk.")
+_Nodes = Annotated[
+    str,
+    typer.Argument(help="The nodes: a hostlist, a rack or a function.", autocompletion=completion.node_sets),
+]
 
-def want(
-    blueprint: Path,
-    inventory: Path | None,
-    nodes: str,
-    wipe: Sequence[str],
-    image: str | None,
-    hours: float,
-    yes: bool,
-) -> int:
-    """Run `hpcforge netboot want`. Returns the exit status."""
-    site = _site(blueprint, inventory)
-    names = select(site.cluster, [nodes], ())
-    disks = disks_to_wipe(wipe, names)
-    chosen = work.image_named(image)
+
+@dataclass(frozen=True, kw_only=True)
+class NetbootWantOptions:
+    """Options of `hpcforge netboot want`."""
+
+    blueprint: Blueprint
+    nodes: _Nodes
+    wipe: Wipe = None
+    image: Image = None
+    hours: Annotated[
+        float, typer.Option("--hours", help="After this time it is no longer asked for.", min=0.1, max=720, metavar="H")
+    ] = 24.0
+    inventory: Inventory = None
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetbootWithdrawOptions:
+    """Options of `hpcforge netboot withdraw`."""
+
+    blueprint: Blueprint
+    nodes: _Nodes
+    inventory: Inventory = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetbootServeOptions:
+    """Options of `hpcforge netboot serve`."""
+
+    blueprint: Blueprint
+    key: Annotated[
+        Path,
+        typer.Option("--key", help="The ssh key that nodes accept: a .pub file, or a private key.", metavar="FILE"),
+    ]
+    image: Image = None
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            help="This machine's address on the network where nodes boot. Default: the one it has there.",
+            metavar="A",
+            show_default=False,
+        ),
+    ] = None
+    port: Annotated[int, typer.Option("--port", help="Port of HTTP.", min=1, max=65535, metavar="PORT")] = HTTP_PORT
+    proxy_dhcp: ProxyDhcp = False
+    inventory: Inventory = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetbootStatusOptions:
+    """Options of `hpcforge netboot status`."""
+
+    blueprint: Blueprint
+    inventory: Inventory = None
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetbootRecordOptions:
+    """Options of `hpcforge netboot record`."""
+
+    blueprint: Blueprint
+    inventory: Inventory = None
+
+
+@netboot.verb(epilog="Example: hpcforge netboot want site.yaml w03 --wipe w03=S3Z8NX0K")
+def want(options: NetbootWantOptions) -> int:
+    """Ask for the installation of nodes at their next network boot."""
+    from hpcforge.cluster.select import select
+    from hpcforge.metal import serve as serving
+    from hpcforge.report.plan_text import disks_text
+
+    site = _site(options.blueprint, options.inventory)
+    names = select(site.cluster, [options.nodes], ())
+    disks = serving.disks_to_wipe(options.wipe or (), names)
+    image = serving.image_named(options.image)
     for name in names:
-        what = disks_text(disks.get(name, ()), site.cluster.by_name[name].system_disk.drives)
-        printing.note(f"{name}: image {chosen.name}; writes {what}\n")
-    confirm(names, disks, yes)
-    work.want(site, names, disks, chosen.name, hours)
-    printing.note(f"Next: {command_line('netboot', 'serve', blueprint, inventory=inventory, key='KEY.pub')}\n")
+        text = disks_text(disks.get(name, ()), site.cluster.by_name[name].system_disk.drives)
+        printing.note(f"{name}: image {image.name}; writes {text}\n")
+    confirm(names, disks, options.yes)
+    serving.want(site, names, disks, image.name, options.hours)
+    step = command_line("netboot", "serve", options.blueprint, inventory=options.inventory, key="KEY.pub")
+    printing.note(f"Next: {step}\n")
     return Exit.DONE
 
 
-def withdraw(blueprint: Path, inventory: Path | None, nodes: str) -> int:
-    """Run `hpcforge netboot withdraw`. Returns the exit status."""
-    site = _site(blueprint, inventory)
-    work.withdraw(site, select(site.cluster, [nodes], ()))
-    return status(blueprint, inventory, as_json=False)
+@netboot.verb(epilog="Example: hpcforge netboot withdraw site.yaml w03")
+def withdraw(options: NetbootWithdrawOptions) -> int:
+    """Ask no longer for the installation of nodes."""
+    from hpcforge.cluster.select import select
+    from hpcforge.metal import serve as serving
+
+    site = _site(options.blueprint, options.inventory)
+    serving.withdraw(site, select(site.cluster, [options.nodes], ()))
+    return status(NetbootStatusOptions(blueprint=options.blueprint, inventory=options.inventory))
 
 
-def serve(
-    blueprint: Path,
-    inventory: Path | None,
-    key: Path,
-    image: str | None,
-    address: str | None,
-    port: int,
-    proxy: bool,
-) -> int:
-    """Run `hpcforge netboot serve`. Returns the exit status."""
+@netboot.verb(epilog="Example: hpcforge netboot serve site.yaml --key ~/.ssh/id_ed25519.pub")
+def serve(options: NetbootServeOptions) -> int:
+    """Serve DHCP, TFTP and HTTP until interrupted. Needs root."""
+    from hpcforge.metal import serve as serving
+    from hpcforge.metal.netboot import services
+    from hpcforge.report.progress import Progress
+
     signals.at_once()
-    site = _site(blueprint, inventory)
+    site = _site(options.blueprint, options.inventory)
+    image, proxy = serving.image_named(options.image), options.proxy_dhcp
     with (
-        work.served(site, work.image_named(image), address, port, proxy, key, _say) as what,
-        services.serving(what) as check,
+        serving.served(site, image, options.address, options.port, proxy, options.key, _say) as boots,
+        services.serving(boots) as check,
     ):
         services.started(check)
-        there = len(what.boots.hosts)
-        _say(f"serving {there} machines on {what.network.interface}, {what.boots.url}; Ctrl-C ends it")
-        records = work.records_of(site)
-        with Progress() as progress, progress.tally("installing nodes", _open(records.read(), time.time())) as tally:
+        machines = len(boots.boots.hosts)
+        _say(f"serving {machines} machines on {boots.network.interface}, {boots.boots.url}; Ctrl-C ends it")
+        records = serving.records_of(site)
+        begun = serving.unfinished(records.read(), time.time())
+        with Progress() as progress, progress.tally("installing nodes", begun) as tally:
             try:
                 while True:
                     check()
-                    follow(tally, records.read(), time.time())
+                    serving.follow(tally, records.read(), time.time())
                     time.sleep(1)
             except KeyboardInterrupt:
                 _say("ended")
-    return status(blueprint, inventory, as_json=False)
+    return status(NetbootStatusOptions(blueprint=options.blueprint, inventory=options.inventory))
 
 
-def _open(records: Mapping[str, Record], now_s: float) -> list[str]:
-    """Return the nodes whose installation was requested and has not ended."""
-    return [
-        name
-        for name, record in records.items()
-        if record.state == "begun" or (record.state in ("wanted", "offered") and record.until_s > now_s)
-    ]
+@netboot.verb(epilog="Example: hpcforge netboot status site.yaml --json")
+def status(options: NetbootStatusOptions) -> int:
+    """Show which nodes are to be installed, and how it went."""
+    from hpcforge.blueprint.hostlist import fold
+    from hpcforge.metal import serve as serving
 
-
-def follow(tally: Tally, records: Mapping[str, Record], now_s: float) -> None:
-    """Count installations by their records; those that ended before are not counted."""
-    going = _open(records, now_s)
-    for name in going:
-        tally.add(name)
-        if records[name].state == "begun":
-            tally.begin(name)
-    for name in set(tally.names).difference(going):
-        tally.end(name, failed=name not in records or records[name].state != "installed")
-
-
-def status(blueprint: Path, inventory: Path | None, as_json: bool) -> int:
-    """Run `hpcforge netboot status`. Returns the exit status."""
-    site = _site(blueprint, inventory)
-    records = [record for name, record in work.records_of(site).read().items() if name in site.cluster.by_name]
-    if as_json:
-        said = [dataclasses.asdict(record) for record in records]
-        printing.result(json.dumps({"schema_version": SCHEMA_VERSION, "nodes": said}, indent=2) + "\n")
+    site = _site(options.blueprint, options.inventory)
+    records = [record for name, record in serving.records_of(site).read().items() if name in site.cluster.by_name]
+    if options.as_json:
+        entries = [dataclasses.asdict(record) for record in records]
+        printing.result(json.dumps({"schema_version": SCHEMA_VERSION, "nodes": entries}, indent=2) + "\n")
     else:
-        now = time.time()
-        rows = []
-        for record in records:
-            waits = record.state in ("wanted", "offered")
-            left = duration(record.until_s - now) if record.until_s > now else "expired"
-            state = f"{record.state}, {left}" if waits else record.state
-            rows.append(
-                [
-                    record.node,
-                    state,
-                    record.image,
-                    ", ".join(record.disks or record.wipe) or "-",
-                    one_line(record.why) or "-",
-                ]
-            )
-        printing.result(table(("node", "state", "image", "disk", "why"), rows))
+        printing.result(table(("node", "state", "image", "disk", "why"), [_row(record) for record in records]))
         for record in records:
             printing.result(console_text(record.node, record.console))
     failed = [record.node for record in records if record.state == "failed"]
     if failed:
-        again = command_line("netboot", "want", blueprint, fold(failed), inventory=inventory)
+        again = command_line("netboot", "want", options.blueprint, fold(failed), inventory=options.inventory)
         printing.note(f"Next: {again}\n")
     elif any(record.state == "installed" for record in records):
-        printing.note(f"Next: {command_line('netboot', 'record', blueprint, inventory=inventory)}\n")
+        printing.note(f"Next: {command_line('netboot', 'record', options.blueprint, inventory=options.inventory)}\n")
     return Exit.FAILED if failed else Exit.DONE
 
 
-def record(blueprint: Path, inventory: Path | None) -> int:
-    """Run `hpcforge netboot record`. Returns the exit status."""
-    site = _site(blueprint, inventory)
-    names = work.record_keys(site)
-    where = site.loaded.inventory_path
-    printing.note(f"{where}: host keys of {fold(names)} added\n" if names else f"{where}: unchanged\n")
-    printing.note(f"Next: {command_line('plan', blueprint, inventory=inventory)}\n")
+def _row(record: Record) -> list[str]:
+    now = time.time()
+    remaining = duration(record.until_s - now) if record.until_s > now else "expired"
+    state = f"{record.state}, {remaining}" if record.state in ("wanted", "offered") else record.state
+    disks = ", ".join(record.disks or record.wipe) or "-"
+    return [record.node, state, record.image, disks, one_line(record.why) or "-"]
+
+
+@netboot.verb(epilog="Example: hpcforge netboot record site.yaml")
+def record(options: NetbootRecordOptions) -> int:
+    """Write the host keys of installed nodes into the inventory, so that the first ssh contact is trusted."""
+    from hpcforge.blueprint.hostlist import fold
+    from hpcforge.metal import serve as serving
+
+    site = _site(options.blueprint, options.inventory)
+    names = serving.record_keys(site)
+    file = site.loaded.inventory_path
+    printing.note(f"{file}: host keys of {fold(names)} added\n" if names else f"{file}: unchanged\n")
+    printing.note(f"Next: {command_line('plan', options.blueprint, inventory=options.inventory)}\n")
     return Exit.DONE
 
 
 def _site(blueprint: Path, inventory: Path | None) -> Site:
+    from hpcforge.cli.site import open_site
+
     require_root("netboot")
     site = open_site(blueprint, inventory, None, None, needs_lab=False)
     refuse_lab(site, inventory)
@@ -177,19 +230,10 @@ def refuse_lab(site: Site, inventory: Path | None) -> None:
         raise UsageError("the nodes of a rehearsal do not boot from the network", "hpcforge rehearse up")
 
 
-def disks_to_wipe(wipe: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The serial numbers of the disks that may be overwritten, by node. Raises UsageError."""
-    found: dict[str, tuple[str, ...]] = {}
-    for text in wipe:
-        name, _, serial = text.partition("=")
-        if name not in names or not serial or not serial.isascii() or not serial.isprintable():
-            raise UsageError(f"--wipe {text}: not NODE=SERIAL of a node that is named", f"--wipe {names[0]}=S3Z8NX0K")
-        found[name] = (*found.get(name, ()), serial)
-    return found
-
-
 def confirm(names: Sequence[str], losing: Collection[str], yes: bool) -> None:
     """Ask for the installation; the names of nodes that lose data (`losing`) are typed. Raises UsageError and Abort."""
+    from hpcforge.blueprint.hostlist import fold
+
     if yes:
         return
     if not sys.stdin.isatty():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
+from hpcforge.blueprint.hostlist import HostlistError, expand
+from hpcforge.cli.options import SelectOptions
 from hpcforge.cluster.model import Cluster, SmokeTest
 from hpcforge.cluster.select import select
 from hpcforge.errors import UsageError
@@ -14,27 +16,19 @@ from hpcforge.run.make_plan import Selection
 from hpcforge.run.site import Site
 
 
-def choose(
-    site: Site,
-    desired: Desired,
-    limit: Sequence[str] | None,
-    exclude: Sequence[str] | None,
-    only: Sequence[str] | None,
-    force: Sequence[str] | None,
-    verify: str | None,
-) -> Selection:
+def choose(site: Site, desired: Desired, options: SelectOptions) -> Selection:
     """Return the selected nodes, roles and tests. Raises UsageError and SelectionError for unknown names."""
-    what = next((choice for choice in VERIFY if choice == (verify or "touched")), None)
-    if what is None:
-        raise UsageError(f"--verify {verify}: invalid value", f"one of {', '.join(VERIFY)}")
-    for role in (*(only or ()), *(force or ())):
+    tests = next((choice for choice in VERIFY if choice == (options.verify or "touched")), None)
+    if tests is None:
+        raise UsageError(f"--verify {options.verify}: invalid value", f"one of {', '.join(VERIFY)}")
+    for role in (*(options.only or ()), *(options.force or ())):
         if role not in desired.roles:
             raise UsageError(f"role {role!r} does not exist", f"roles: {', '.join(desired.roles)}")
     return Selection(
-        select(site.cluster, limit or (), exclude or ()),
-        not (limit or exclude or only),
-        Scope(frozenset(only) if only else None, frozenset(force or ())),
-        what,
+        select(site.cluster, options.limit or (), options.exclude or ()),
+        not (options.limit or options.exclude or options.only),
+        Scope(frozenset(options.only) if options.only else None, frozenset(options.force or ())),
+        tests,
     )
 
 
@@ -47,3 +41,11 @@ def tests_named(cluster: Cluster, names: Collection[str]) -> list[SmokeTest]:
             has = f"tests: {', '.join(known)}" if known else "name it under `acceptance.tests`: docs/blueprint.md"
             raise UsageError(f"the blueprint has no test {name!r}", has)
     return [test for test in tests if test.name in names]
+
+
+def expanded(text: str) -> tuple[str, ...]:
+    """Return the names of a hostlist. Raises UsageError."""
+    try:
+        return expand(text)
+    except HostlistError as error:
+        raise UsageError(f"{text!r} {error}", error.hint or "write it like w[01-03]") from error

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
 from hpcforge.cli import completion
 
-DesignTable = Literal["power", "bom", "cables", "ports"]
 Blueprint = Annotated[
     Path,
     typer.Argument(
@@ -54,7 +50,7 @@ TrustNew = Annotated[
         help="Accept and record the host key of each node that has none in the inventory.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print results as JSON with a schema version.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON with a schema version.")]
 
 Limit = Annotated[
     list[str] | None,
@@ -145,49 +141,48 @@ ProxyDhcp = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """The cluster that a verb is about: a site, or a rehearsal."""
+
+    blueprint: Blueprint
+    inventory: Inventory = None
+    lab: LabName = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteOptions(ClusterOptions):
+    """The same, with what opens its secrets."""
+
+    identity: Identity = None
+
+    @property
+    def named(self) -> dict[str, object]:
+        """Those that name it beside its blueprint, as on a command line."""
+        return {"inventory": self.inventory, "lab": self.lab, "identity": self.identity}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectOptions:
+    """The part of the cluster that changes, and the tests afterwards."""
+
+    limit: Limit = None
+    exclude: Exclude = None
+    only: Only = None
+    force: Force = None
+    verify: Verify = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class InstallOptions:
     """`--install` and what belongs to it."""
 
-    nodes: str | None
-    wipe: Sequence[str]
-    image: str | None
-    proxy: bool
+    install: Install = None
+    wipe: Wipe = None
+    image: Image = None
+    proxy_dhcp: ProxyDhcp = False
 
     @property
     def given(self) -> dict[str, object]:
         """Those that are given, as on a command line; {} for none."""
-        all_of_them = {"install": self.nodes, "wipe": self.wipe, "image": self.image, "proxy_dhcp": self.proxy}
-        return {name: value for name, value in all_of_them.items() if value}
-
-
-class BlueprintFirst(TyperCommand):
-    """A command that takes its blueprint from the environment where its first argument is not one.
-
-    Click gives arguments their words in order, so that `logs w01` would read the blueprint w01.
-    """
-
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Insert the environment's blueprint before the arguments if they do not begin with a blueprint."""
-        blueprint = os.environ.get(completion.IN_ENVIRONMENT)
-        arguments = [each for each in self.params if each.param_type_name == "argument"]
-        if not blueprint or not arguments or arguments[0].envvar != completion.IN_ENVIRONMENT:
-            return super().parse_args(ctx, args)
-        words, _, _ = self.make_parser(ctx).parse_args(list(args))
-        first, *others = [words.get(each.name or "") for each in arguments]
-        lacking = any(each.required and not word for each, word in zip(arguments[1:], others, strict=True))
-        if first is None:
-            return super().parse_args(ctx, [blueprint, *args] if others else args)
-        if _is_blueprint(str(first), lacking=lacking):
-            return super().parse_args(ctx, args)
-        if not others:
-            nodes = f" Nodes: -n {first}" if any("-n" in each.opts for each in self.params) else ""
-            ctx.fail(f"{first} is not a blueprint, and {completion.IN_ENVIRONMENT} names {blueprint}.{nodes}")
-        return super().parse_args(ctx, [blueprint, *args])
-
-
-def _is_blueprint(word: str, *, lacking: bool) -> bool:
-    """Return whether a first argument is a blueprint's path; `lacking`: a later argument needs a word and has none."""
-    if word.endswith((".yaml", ".yml")):
-        return True
-    return not lacking and (os.sep in word or Path(word).is_file())
+        return {name: value for name, value in vars(self).items() if value}

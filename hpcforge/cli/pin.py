@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 
-from hpcforge.blueprint.positions import with_positions
-from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, read_bytes
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cluster import load
+from hpcforge.cli.options import Blueprint, Inventory
+from hpcforge.cli.verb import verb
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
-from hpcforge.run.site import site_lock, write_texts
 
 
-def pin(blueprint: Path, inventory: Path | None) -> int:
-    """Run `hpcforge pin`. Returns the exit status."""
-    loaded = load(blueprint, inventory, judged=True)
+@dataclass(frozen=True, kw_only=True)
+class PinOptions:
+    """Options of `hpcforge pin`."""
+
+    blueprint: Blueprint
+    inventory: Inventory = None
+
+
+@verb(epilog="Example: hpcforge pin blueprints/dgx-h100-unit.yaml")
+def pin(options: PinOptions) -> int:
+    """Machines added or removed later then move no other machine."""
+    from hpcforge.blueprint.positions import with_positions
+    from hpcforge.blueprint.reader import MAX_MACHINE_VALUES, read_bytes
+    from hpcforge.cluster import load
+    from hpcforge.run.site import site_lock, write_texts
+
+    loaded = load(options.blueprint, options.inventory, judged=True)
     if loaded.inventory_path is None:
         raise UsageError(
             "the blueprint names no inventory to write positions to",

@@ -5,98 +5,144 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from hpcforge.blueprint.diagnostics import render_all
-from hpcforge.blueprint.hostlist import fold
+import typer
+
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.node_selection import choose
-from hpcforge.cli.options import InstallOptions
-from hpcforge.cli.site import open_site, say_not_rehearsed
-from hpcforge.cli.trust import trust_new
-from hpcforge.cluster.model import Cluster
+from hpcforge.cli.options import AsJson, InstallOptions, SelectOptions, SiteOptions, TrustNew
+from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.plan.plan import Plan
 from hpcforge.report import printing
-from hpcforge.report.plan_markdown import plan_markdown
-from hpcforge.report.plan_text import plan_text
 from hpcforge.report.text import one_line
-from hpcforge.run.make_plan import compare_unseen, look, write_plan
-from hpcforge.run.site import goal, keep_revoked
+
+if TYPE_CHECKING:
+    from hpcforge.cluster.model import Cluster
+    from hpcforge.plan.plan import Plan
+    from hpcforge.run.site import Site
 
 _LONGEST = 80  # lines of one file's diff on a terminal
 
 
-def plan(
-    *,
-    blueprint: Path,
-    inventory: Path | None,
-    lab: str | None,
-    identity: Path | None,
-    limit: list[str] | None,
-    exclude: list[str] | None,
-    only: list[str] | None,
-    force: list[str] | None,
-    verify: str | None,
-    output: Path | None,
-    offline: bool,
-    new_files: bool,
-    trust: bool,
-    markdown: bool,
-    install: InstallOptions,
-    as_json: bool,
-) -> int:
-    """Run `hpcforge plan`. Returns the exit status."""
-    if markdown and as_json:
-        raise UsageError("--markdown and --json print two things", "remove one of them")
-    if offline and (output is not None or trust):
-        raise UsageError("--offline contacts no node", "remove it, or remove -o and --trust-new")
-    if offline and install.nodes is not None:
-        raise UsageError("--offline contacts no node", "remove it, or remove --install")
-    site = open_site(blueprint, inventory, lab, identity, needs_lab=not offline, judged=True)
-    site = trust_new(site) if trust else site
-    wanted = goal(site, make=output is not None, unseen=offline)  # a plan file is sealed with one of the secrets
-    choice = choose(site, wanted.desired, limit, exclude, only, force, verify)
-    if offline:
-        printing.note(render_all(wanted.lacking), "diagnostics")
-        found = compare_unseen(site, wanted, choice)
-    else:
-        there = look(site, wanted, choice, _say)
-        found, wanted = there.plan, there.goal
-    if install.given:
-        from hpcforge.cli.install import planned, with_installs  # noqa: PLC0415 - imports power and network boot
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """Options of `hpcforge plan`."""
 
-        found = with_installs(found, planned(site, install, inventory, trust=trust, plan_file=output))
+    site: SiteOptions
+    select: SelectOptions
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Write the plan to a file for `apply --plan`.", metavar="FILE", show_default=False
+        ),
+    ] = None
+    offline: Annotated[bool, typer.Option("--offline", help="Contact no node: show the plan for empty nodes.")] = False
+    new_files: Annotated[bool, typer.Option("--new-files", help="Also show the content of new files.")] = False
+    trust: TrustNew = False
+    markdown: Annotated[
+        bool,
+        typer.Option(
+            "--markdown", help="Print a summary for a merge request on GitHub or GitLab, with the plan in it."
+        ),
+    ] = False
+    install: InstallOptions
+    as_json: AsJson = False
+
+
+@verb(
+    epilog="Examples: hpcforge plan blueprints/rehearsal.yaml -o rollout.plan\n\n"
+    "hpcforge plan site.yaml --markdown > summary.md; gh pr comment -F summary.md"
+)
+def plan(options: PlanOptions) -> int:
+    """Exits with 2 if there are pending changes."""
+    from hpcforge.cli.site import open_site, say_not_rehearsed
+
+    _check(options)
+    site = open_site(*vars(options.site).values(), needs_lab=not options.offline, judged=True)
+    site, made = _made(options, site)
+    _print(options, made)
+    if not (options.as_json or options.markdown):
+        _say_next(options, site, made)
+    say_not_rehearsed(site, options.site.inventory)
+    return exit_code(made)
+
+
+def _check(options: PlanOptions) -> None:
+    if options.markdown and options.as_json:
+        raise UsageError("--markdown and --json print two things", "remove one of them")
+    if options.offline and (options.output is not None or options.trust):
+        raise UsageError("--offline contacts no node", "remove it, or remove -o and --trust-new")
+    if options.offline and options.install.install is not None:
+        raise UsageError("--offline contacts no node", "remove it, or remove --install")
+
+
+def _made(options: PlanOptions, site: Site) -> tuple[Site, Plan]:
+    """Return the site, with the host keys that are accepted, and its plan."""
+    from hpcforge.blueprint.diagnostics import render_all
+    from hpcforge.cli.node_selection import choose
+    from hpcforge.cli.trust import trust_new
+    from hpcforge.run.make_plan import compare_unseen, look, write_plan
+    from hpcforge.run.site import goal, keep_revoked
+
+    output, install = options.output, options.install
+    site = trust_new(site) if options.trust else site
+    target = goal(site, make=output is not None, unseen=options.offline)  # a plan file is sealed with a secret
+    choice = choose(site, target.desired, options.select)
+    if options.offline:
+        printing.note(render_all(target.lacking), "diagnostics")
+        made = compare_unseen(site, target, choice)
+    else:
+        state = look(site, target, choice, _say)
+        made, target = state.plan, state.goal
+    if install.given:
+        from hpcforge.cli.install import planned, with_installs
+
+        installs = planned(site, install, options.site.inventory, trust=options.trust, plan_file=output)
+        made = with_installs(made, installs)
     if output is not None:
-        keep_revoked(site, wanted)  # part of what the plan was made for
-        write_plan(output, found, wanted.desired, wanted.secrets)
-    if as_json:
-        printing.result(json.dumps({"schema_version": 2, **dataclasses.asdict(found)}, indent=2) + "\n")
-    elif markdown:
-        printing.result(plan_markdown(found, command_line("plan", blueprint, inventory=inventory, lab=lab)))
+        keep_revoked(site, target)  # part of what the plan was made for
+        write_plan(output, made, target.desired, target.secrets)
+    return site, made
+
+
+def _print(options: PlanOptions, made: Plan) -> None:
+    from hpcforge.report.plan_markdown import plan_markdown
+    from hpcforge.report.plan_text import plan_text
+
+    site = options.site
+    if options.as_json:
+        printing.result(json.dumps({"schema_version": 2, **dataclasses.asdict(made)}, indent=2) + "\n")
+    elif options.markdown:
+        again = command_line("plan", site.blueprint, inventory=site.inventory, lab=site.lab)
+        printing.result(plan_markdown(made, again))
     else:
         longest = _LONGEST if printing.on_terminal() else None
-        printing.result(plan_text(found, new_files=new_files, longest=longest), "plan")
-        if found.pending:
-            given = {"inventory": inventory, "lab": lab, "identity": identity}
-            # a plan file is for the nodes and roles that it was made for
-            asked = {"limit": limit, "exclude": exclude, "only": only, "force": force, "verify": verify}
-            chosen = {**asked, **install.given} if output is None else {}
-            printing.note(f"Next: {command_line('apply', blueprint, **given, plan=output, **chosen)}\n")
-        bare = [] if install.given else _without_system(site.cluster, found)
-        if bare:
-            again = command_line("plan", blueprint, inventory=inventory, identity=identity, install=fold(bare))
-            printing.note(f"to install an operating system on {fold(bare)}: {again}\n")
-    say_not_rehearsed(site, inventory)
-    return exit_code(found)
+        printing.result(plan_text(made, new_files=options.new_files, longest=longest), "plan")
 
 
-def _without_system(cluster: Cluster, found: Plan) -> list[str]:
-    """The silent nodes that hpcforge has never entered and could switch on."""
+def _say_next(options: PlanOptions, site: Site, made: Plan) -> None:
+    from hpcforge.blueprint.hostlist import fold
+
+    blueprint, output, install = options.site.blueprint, options.output, options.install.given
+    if made.pending:
+        # a plan file is for the nodes and roles that it was made for
+        chosen = {**vars(options.select), **install} if output is None else {}
+        apply = command_line("apply", blueprint, **options.site.named, plan=output, **chosen)
+        printing.note(f"Next: {apply}\n")
+    bare = [] if install else _without_system(site.cluster, made)
+    if bare:
+        inventory, identity = options.site.inventory, options.site.identity
+        again = command_line("plan", blueprint, inventory=inventory, identity=identity, install=fold(bare))
+        printing.note(f"to install an operating system on {fold(bare)}: {again}\n")
+
+
+def _without_system(cluster: Cluster, made: Plan) -> list[str]:
+    """Return the silent nodes that hpcforge has never entered and could switch on."""
     return [
         node.name
         for node in cluster.nodes
-        if node.name in found.unreachable and not node.host_keys and node.mac and node.bmc and node.bmc.address
+        if node.name in made.unreachable and not node.host_keys and node.mac and node.bmc and node.bmc.address
     ]
 
 
@@ -104,8 +150,8 @@ def _say(text: str) -> None:
     printing.note(f"{one_line(text)}\n")
 
 
-def exit_code(found: Plan) -> Exit:
-    """What a plan alone says."""
-    unreachable = found.unreachable or any(leaver.unreachable for leaver in found.leaving)
-    codes = [Exit.PENDING] * bool(found.pending or found.down) + [Exit.UNREACHABLE] * bool(unreachable)
-    return worst(codes + [Exit.FAILED] * bool(found.refused or any(leaver.unknown for leaver in found.leaving)))
+def exit_code(made: Plan) -> Exit:
+    """Return what a plan alone says."""
+    unreachable = made.unreachable or any(leaver.unreachable for leaver in made.leaving)
+    codes = [Exit.PENDING] * bool(made.pending or made.down) + [Exit.UNREACHABLE] * bool(unreachable)
+    return worst(codes + [Exit.FAILED] * bool(made.refused or any(leaver.unknown for leaver in made.leaving)))

@@ -4,239 +4,364 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from hpcforge.blueprint.hostlist import HostlistError, expand, fold
-from hpcforge.blueprint.lab_kinds import LabKind
+import typer
+
+from hpcforge.cli import completion
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.image import bootable, image_request
-from hpcforge.cli.rehearsals import named, named_one, one_of_all, parted, take
-from hpcforge.cli.site import lab_kind, open_site, package_origins, real_networks, say_not_rehearsed, stood_in
-from hpcforge.cluster import Loaded, load
-from hpcforge.cluster.people import number_of
+from hpcforge.cli.options import AsJson, Blueprint, ClusterOptions, LabName
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line, from_here
 from hpcforge.errors import ExpectedError, UsageError
-from hpcforge.image import store
-from hpcforge.image.build import found_for
-from hpcforge.image.disk import disk_of
-from hpcforge.image.manifest import Manifest
-from hpcforge.image.tree import tree_of
-from hpcforge.lab import lab as labs
-from hpcforge.lab.facts import subnet_for
-from hpcforge.lab.kinds import KINDS
-from hpcforge.lab.listing import ListedRehearsal, listed
-from hpcforge.lab.names import default_lab_name
-from hpcforge.rehearsal.node_choice import cards, chosen, drives
-from hpcforge.rehearsal.package_sources import every
-from hpcforge.rehearsal.stand_in_rules import login_user
 from hpcforge.report import printing
-from hpcforge.report.progress import Progress
-from hpcforge.report.text import moment, phases_line, table
-from hpcforge.secrets.secrets import default_identity_path
+
+if TYPE_CHECKING:
+    from hpcforge.lab.lab import LabStatus
+
+rehearse = VerbGroup(
+    "Real Debian nodes in containers or virtual machines, reached over SSH like any others. Needs root."
+)
+_WHICH = (
+    "The rehearsal's blueprint (ends in .yaml). Not needed if this machine has only one rehearsal, except to remove "
+    "something. "
+)
+_Which = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help=_WHICH, metavar="[BLUEPRINT]", show_default=False, autocompletion=completion.behind_blueprint()
+    ),
+]
+_Chosen = Annotated[
+    str | None,
+    typer.Option(
+        "--nodes",
+        help="Rehearse only this node set and the nodes that provide services. Default: all nodes with a function "
+        "other than worker, three workers of each group, and one of each partition. Not for a lab's blueprint.",
+        metavar="NODES",
+        show_default=False,
+        autocompletion=completion.node_sets,
+    ),
+]
+_WhichSave = Annotated[
+    list[str],
+    typer.Argument(
+        help=f"{_WHICH}Then the name of the save.",
+        metavar="[BLUEPRINT] NAME",
+        show_default=False,
+        autocompletion=completion.behind_blueprint(completion.saves),
+    ),
+]
 
 
-def up(blueprint: Path, lab: str | None, nodes: str | None, on: str | None, *, image: bool, start: bool = True) -> int:
-    """Run `hpcforge rehearse up`. Returns the exit status."""
-    loaded = load(blueprint, None, judged=True)
-    real, cluster = not loaded.wants_lab, loaded.cluster
-    if nodes is not None and not real:
-        raise UsageError("a lab's blueprint is always rehearsed as a whole", "leave out --nodes")
-    names = chosen(cluster, nodes) if real else tuple(cluster.by_name)
-    user = login_user(cluster)
-    name = lab or default_lab_name(blueprint)
-    kind = _kind(loaded, name, on)
-    KINDS[kind].check_distribution(cluster.os.name)
-    planned = stood_in(loaded, None, name, default_identity_path(), nodes).cluster if real else cluster
-    sources = every(package_origins(loaded, planned))
-    found = _image(loaded, boots=KINDS[kind].BOOTS) if image and store.names() else None
-    with Progress() as progress, progress.phase("nodes at ssh"):
-        if found:
-            progress.say(f"new nodes are made from image {found.name}")
-        made = labs.up(
-            _nodes(loaded, names, boots=KINDS[kind].BOOTS, bare=found is None),
-            name=name,
-            cidr_wanted=subnet_for(len(names)) if real else cluster.network.cidr,
-            login_user=user,
-            release=cluster.os.release,
-            blueprint=blueprint.resolve(),
-            network_name=cluster.network.name,
-            progress=progress.say,
-            tallies=progress.tally,
-            login_uid=number_of(cluster.users, user),
-            avoid=real_networks(cluster) if real else (),
-            kind=kind,
-            image=(disk_of if KINDS[kind].BOOTS else tree_of)(found, progress.say) if found else None,
-            start=start,
-            sources=sources,
-        )
-    printing.note(phases_line(progress.phases, progress.elapsed_s))
-    printing.result(_table(labs.status(made.name)), "states")
-    if real:
-        say_not_rehearsed(stood_in(loaded, made, made.name, default_identity_path()))
-    elif sources and start:
-        say_not_rehearsed(open_site(blueprint, None, made.name, None))
-    if start:
-        printing.note(f"Next: {command_line('apply', blueprint, lab=made.name if real else lab)}\n")
-    return Exit.DONE
+@dataclass(frozen=True, kw_only=True)
+class RehearseUpOptions:
+    """Options of `hpcforge rehearse up`."""
+
+    blueprint: Blueprint
+    lab: LabName = None
+    nodes: _Chosen = None
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            help="Kind of nodes: nspawn, containers; vm, virtual machines; vagrant, virtual machines that Vagrant "
+            "starts. The last two need an image with a disk (`image build --disk`). Default: the rehearsal's "
+            "kind, else the blueprint's, else nspawn.",
+            metavar="KIND",
+            show_default=False,
+        ),
+    ] = None
+    no_image: Annotated[
+        bool,
+        typer.Option(
+            "--no-image",
+            help="Create new nodes from a base system even if this blueprint has an image.",
+            envvar="HPCFORGE_NO_IMAGE",
+        ),
+    ] = False
+    no_start: Annotated[
+        bool, typer.Option("--no-start", help="Prepare the nodes without starting them: for `vagrant up`.")
+    ] = False
 
 
-def status(words: list[str], lab: str | None, as_json: bool) -> int:
-    """Run `hpcforge rehearse status`. Returns the exit status."""
-    meant, rest = parted(words, lab)
-    take(rest, 0, 0)
-    _print(labs.status(one_of_all(meant)), as_json)
-    return Exit.DONE
+@dataclass(frozen=True, kw_only=True)
+class RehearseCompareOptions:
+    """Options of `hpcforge rehearse compare`."""
+
+    cluster: ClusterOptions
+    nodes: _Chosen = None
+    full: Annotated[bool, typer.Option("--full", help="Show every line that differs.")] = False
+    as_json: AsJson = False
 
 
-def list_(as_json: bool) -> int:
-    """Run `hpcforge rehearse list`. Returns the exit status."""
-    found = listed()
-    if as_json:
-        entries = [dataclasses.asdict(lab) for lab in found]
+@dataclass(frozen=True, kw_only=True)
+class RehearseListOptions:
+    """Options of `hpcforge rehearse list`."""
+
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RehearseStatusOptions:
+    """Options of `hpcforge rehearse status`."""
+
+    words: _Which = None
+    lab: LabName = None
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RehearseSshOptions:
+    """Options of `hpcforge rehearse ssh`."""
+
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help=f"{_WHICH}Then the node, and optionally a command for the node's shell, as with ssh.",
+            metavar="[BLUEPRINT] NODE [COMMAND]...",
+            show_default=False,
+            autocompletion=completion.behind_blueprint(completion.rehearsed_nodes),
+        ),
+    ]
+    lab: LabName = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RehearseSaveOptions:
+    """Options of `hpcforge rehearse save`."""
+
+    words: _WhichSave
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a save with the same name.")] = False
+    lab: LabName = None
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RehearseRestoreOptions:
+    """Options of `hpcforge rehearse restore`."""
+
+    words: _WhichSave
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--nodes",
+            help="A hostlist: restore only these nodes.",
+            autocompletion=completion.rehearsed_nodes,
+        ),
+    ] = None
+    lab: LabName = None
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RehearseForgetOptions:
+    """Options of `hpcforge rehearse forget`."""
+
+    words: _WhichSave
+    lab: LabName = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RehearseDownOptions:
+    """Options of `hpcforge rehearse down`."""
+
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help=f"{_WHICH}Then a hostlist: stop these, keep their disks. Default: remove the whole rehearsal.",
+            metavar="[BLUEPRINT] [NODES]",
+            show_default=False,
+            autocompletion=completion.behind_blueprint(completion.rehearsed_nodes),
+        ),
+    ] = None
+    disks: Annotated[
+        bool,
+        typer.Option("--disks", help="Also remove their disks: `up` then creates new machines with the same names."),
+    ] = False
+    lab: LabName = None
+
+
+@rehearse.verb(
+    epilog="Example: hpcforge rehearse up blueprints/rehearsal.yaml; or of a real site: "
+    'hpcforge rehearse up blueprints/dgx-h100-site.yaml --nodes "login01,gpu[001-002]"'
+)
+def up(options: RehearseUpOptions) -> int:
+    """Start the nodes of a blueprint. Nodes that already run keep running.
+
+    Creates new nodes from an image of the blueprint (`image build`) if there is one, else from a base system.
+
+    A real site's blueprint needs no change: stand-ins replace what this machine lacks (`rehearse compare` lists them).
+    The last line of output is the next command. For the rehearsal, give --lab to other commands; without it they work
+    on the site.
+    """
+    from hpcforge.cli import rehearse_up
+
+    image, start = not options.no_image, not options.no_start
+    return rehearse_up.up(options.blueprint, options.lab, options.nodes, options.on, image=image, start=start)
+
+
+@rehearse.verb(epilog="Example: hpcforge rehearse compare blueprints/dgx-h100-site.yaml")
+def compare(options: RehearseCompareOptions) -> int:
+    """Show each stand-in of a rehearsal, and the files of nodes that it changes.
+
+    Contacts no node, so the rehearsal need not be up. Exits with 1 if a file differs for a reason other than a
+    stand-in.
+    """
+    from hpcforge.cli import rehearse_compare
+
+    blueprint, inventory, lab = vars(options.cluster).values()
+    return rehearse_compare.compare(blueprint, inventory, lab, options.nodes, options.full, options.as_json)
+
+
+@rehearse.verb(epilog="Example: hpcforge rehearse list")
+def list_(options: RehearseListOptions) -> int:
+    """List all rehearsals of this machine: blueprint, running nodes, start time, saves."""
+    from hpcforge.lab.listing import listed
+    from hpcforge.report.rehearsal_status import rehearsals_text
+
+    rehearsals = listed()
+    if options.as_json:
+        entries = [dataclasses.asdict(lab) for lab in rehearsals]
         printing.result(json.dumps({"schema_version": 1, "rehearsals": entries}, indent=2) + "\n")
-    elif found:
-        printing.result(table(("rehearsal", "nodes up", "since", "saves", "blueprint"), list(map(_row, found))))
+    elif rehearsals:
+        printing.result(rehearsals_text(rehearsals))
     else:
         printing.note(f"There is none on this machine. Next: {command_line('rehearse', 'up', 'BLUEPRINT')}\n")
     return Exit.DONE
 
 
-def save(words: list[str], replace: bool, lab: str | None, as_json: bool) -> int:
-    """Run `hpcforge rehearse save`. Returns the exit status."""
-    meant, rest = parted(words, lab)
+@rehearse.verb(epilog="Example: hpcforge rehearse status blueprints/rehearsal.yaml")
+def status(options: RehearseStatusOptions) -> int:
+    """Show the nodes of a rehearsal, whether they run, and its saves."""
+    from hpcforge.cli.rehearsals import one_of_all, parted, take
+    from hpcforge.lab import lab as labs
+
+    meant, rest = parted(options.words or [], options.lab)
+    take(rest, 0, 0)
+    _print(labs.status(one_of_all(meant)), options.as_json)
+    return Exit.DONE
+
+
+@rehearse.verb(epilog="Example: hpcforge rehearse ssh blueprints/rehearsal.yaml head -- sinfo")
+def ssh(options: RehearseSshOptions) -> int:
+    """Log in to a node as the blueprint's access user, with its host key checked."""
+    from hpcforge.cli.rehearsals import Named, named, one_of_all, parted, take
+    from hpcforge.lab import lab as labs
+
+    meant, rest = parted(options.words, options.lab)
+    node, *command = take(rest, 1, None)
+    name = one_of_all(meant)
+    lab = labs.load(name)
+    if lab is None:
+        start = (meant if meant.name else Named(None, name)).up()
+        raise UsageError(f"the rehearsal {name!r} is not up", f"start it: {start}")
+    if not labs.runs(lab, node):
+        start = named(Path(lab.blueprint), name).up()
+        raise UsageError(f"{node} of the rehearsal {name!r} is stopped", f"start it: {start}")
+    argv = [*labs.ssh_argv(lab, node), *command]  # ssh joins the words, the shell there takes them apart
+    printing.flush()
+    os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell: ssh takes the terminal over
+
+
+@rehearse.verb(epilog="Example: hpcforge rehearse save blueprints/rehearsal.yaml before-upgrade")
+def save(options: RehearseSaveOptions) -> int:
+    """Save a rehearsal: power off its nodes, set their disks aside, and start the nodes that ran.
+
+    Copies nothing. The power-off ends all jobs: wait for them first.
+    """
+    from hpcforge.cli.rehearsals import named, one_of_all, parted, take
+    from hpcforge.lab import lab as labs
+    from hpcforge.report.progress import Progress
+    from hpcforge.report.text import phases_line
+
+    meant, rest = parted(options.words, options.lab)
     (name,) = take(rest, 1, 1)
     with Progress() as progress, progress.phase("save"):
-        made = labs.save(one_of_all(meant), name, progress.say, replace=replace)
+        made = labs.save(one_of_all(meant), name, progress.say, replace=options.replace)
     printing.note(phases_line(progress.phases, progress.elapsed_s))
-    _print(labs.status(made.name), as_json)
+    _print(labs.status(made.name), options.as_json)
     again = named(Path(made.blueprint), made.name).typed("restore", name)
     printing.note(f"Next, to return the rehearsal to its present state: {again}\n")
     return Exit.DONE
 
 
-def restore(words: list[str], nodes: list[str] | None, lab: str | None, as_json: bool) -> int:
-    """Run `hpcforge rehearse restore`. Returns the exit status."""
-    only = None if nodes is None else [node for text in nodes for node in _expanded(text)]
-    meant, rest = parted(words, lab)
+@rehearse.verb(epilog="Example: hpcforge rehearse restore blueprints/rehearsal.yaml before-upgrade")
+def restore(options: RehearseRestoreOptions) -> int:
+    """Return a rehearsal to a save: disks, host keys and running nodes. Later changes on its nodes are lost.
+
+    Removes nodes that the save does not have. Blueprints, roles and secrets on this machine stay unchanged.
+    """
+    from hpcforge.cli.node_selection import expanded
+    from hpcforge.cli.rehearsals import named, named_one, parted, take
+    from hpcforge.lab import lab as labs
+    from hpcforge.report.progress import Progress
+    from hpcforge.report.text import phases_line
+
+    only = None if options.nodes is None else [node for text in options.nodes for node in expanded(text)]
+    meant, rest = parted(options.words, options.lab)
     (name,) = take(rest, 1, 1)
     with Progress() as progress, progress.phase("restore"):
         back = labs.restore(named_one(meant, "restore", name), name, progress.say, nodes=only)
     printing.note(phases_line(progress.phases, progress.elapsed_s))
-    _print(labs.status(back.name), as_json)
+    _print(labs.status(back.name), options.as_json)
     blueprint = Path(back.blueprint)
     lab = named(blueprint, back.name).lab if _made_for_lab(blueprint) else back.name
     printing.note(f"Next: {command_line('plan', from_here(blueprint), lab=lab)}\n")
     return Exit.DONE
 
 
-def forget(words: list[str], lab: str | None) -> int:
-    """Run `hpcforge rehearse forget`. Returns the exit status."""
-    meant, rest = parted(words, lab)
+@rehearse.verb(epilog="Example: hpcforge rehearse forget blueprints/rehearsal.yaml before-upgrade")
+def forget(options: RehearseForgetOptions) -> int:
+    """Remove a save. The nodes stay as they are."""
+    from hpcforge.cli.rehearsals import named_one, parted, take
+    from hpcforge.lab import lab as labs
+    from hpcforge.report.progress import Progress
+
+    meant, rest = parted(options.words, options.lab)
     (name,) = take(rest, 1, 1)
     with Progress() as progress:
         labs.forget(named_one(meant, "forget", name), name, progress.say)
     return Exit.DONE
 
 
-def down(words: list[str], disks: bool, lab: str | None) -> int:
-    """Run `hpcforge rehearse down`. Returns the exit status."""
-    meant, rest = parted(words, lab)
+@rehearse.verb(
+    epilog="Example: hpcforge rehearse down blueprints/rehearsal.yaml; or, to stop one node: "
+    "hpcforge rehearse down blueprints/rehearsal.yaml w02"
+)
+def down(options: RehearseDownOptions) -> int:
+    """Remove a rehearsal with everything that it created on this machine, or stop single nodes."""
+    from hpcforge.cli.node_selection import expanded
+    from hpcforge.cli.rehearsals import named_one, parted, take
+    from hpcforge.lab import lab as labs
+    from hpcforge.report.progress import Progress
+
+    meant, rest = parted(options.words or [], options.lab)
     hostlist = next(iter(take(rest, 0, 1)), None)
-    names = None if hostlist is None else _expanded(hostlist)
+    names = None if hostlist is None else expanded(hostlist)
     name = named_one(meant, "down", *rest)
     with Progress() as progress:
-        labs.down(name, names, progress.say, disks_too=disks)
+        labs.down(name, names, progress.say, disks_too=options.disks)
     return Exit.DONE
 
 
-def _kind(loaded: Loaded, name: str, on: str | None) -> LabKind:
-    """What its nodes are to be: as was said, else as those that are there, else as the blueprint says."""
-    if on is not None:
-        if on not in KINDS:
-            raise UsageError(f"{on!r} is not a kind of rehearsal", f"--on takes {' or '.join(KINDS)}")
-        return next(kind for kind in KINDS if kind == on)
-    there = labs.load(name)
-    return lab_kind(loaded) if there is None else there.kind
-
-
-def _image(loaded: Loaded, *, boots: bool) -> Manifest | None:
-    """Return the image for new nodes. Nodes that boot no kernel can also use an image with one."""
-    request = image_request(loaded)
-    return (None if boots else found_for(request)) or found_for(bootable(loaded, request))
-
-
-def _expanded(hostlist: str) -> tuple[str, ...]:
-    try:
-        return expand(hostlist)
-    except HostlistError as error:
-        raise UsageError(f"{hostlist!r} {error}", error.hint or "write it like w[01-03]") from error
-
-
-def _nodes(loaded: Loaded, names: Sequence[str], *, boots: bool, bare: bool) -> list[labs.LabNode]:
-    """These nodes, with their addresses or with those that the lab chooses; with cards and drives, if they boot.
-
-    With `bare` the last worker comes without Python 3, as some machines do: bootstrap brings it.
-    A real site's stand-ins have one plain network.
-    """
-    cluster, servers = loaded.cluster, loaded.catalog.servers
-    nodes = [cluster.by_name[name] for name in names]
-    without = [node.name for node in nodes if bare and "worker" in node.functions][-1:]
-    return [
-        labs.LabNode(
-            node.name,
-            node.address if loaded.wants_lab else None,
-            python=node.name not in without,
-            cards=cards(cluster, node) if boots and loaded.wants_lab else (),
-            drives=drives(servers[node.hardware]) if boots else 0,
-            release=cluster.os_of(node.name).release if node.platform else None,
-        )
-        for node in nodes
-    ]
-
-
 def _made_for_lab(blueprint: Path) -> bool:
-    """Whether a blueprint alone means its rehearsal; one that cannot be read any more is taken for a real site's."""
+    """Return whether a blueprint alone means its rehearsal; one that cannot be read is taken for a real site's."""
+    from hpcforge.cluster import load
+
     try:
         return load(blueprint).wants_lab
     except ExpectedError:
         return False
 
 
-def _row(lab: ListedRehearsal) -> list[str]:
-    blueprint = "-" if lab.blueprint is None else str(from_here(Path(lab.blueprint)))
-    if lab.problem is not None:
-        return [lab.name, "unknown", "-", "-", lab.problem]
-    up = f"{len(lab.running)} of {len(lab.running) + len(lab.stopped)}"
-    since = "-" if lab.since_s is None else moment(lab.since_s)
-    return [lab.name, up, since, ", ".join(lab.saves) or "-", blueprint]
+def _print(status: LabStatus, as_json: bool) -> None:
+    from hpcforge.report.rehearsal_status import rehearsal_json, rehearsal_text
 
-
-def _print(found: labs.LabStatus, as_json: bool) -> None:
     if as_json:
-        printing.result(_json(found))
+        printing.result(rehearsal_json(status))
     else:
-        printing.result(_table(found), "states")
-
-
-def _table(found: labs.LabStatus) -> str:
-    rows = [[node.name, node.address, node.state] for node in found.nodes]
-    text = f"rehearsal {found.lab.name}\n" + table(("node", "address", "state"), rows)
-    if found.saves:
-        kept = [[save.name, moment(save.saved_s), fold(save.nodes), f"{save.size_mib} MiB"] for save in found.saves]
-        text += "\n" + table(("save", "when", "nodes", "on disk"), kept)
-    if step := found.lab.under_way:
-        verb = "restore" if step.step == "restored" else "save"
-        text += f"{verb} {step.save} was interrupted: run it again, or start the nodes with `rehearse up`\n"
-    return text
-
-
-def _json(found: labs.LabStatus) -> str:
-    document = {
-        "schema_version": 1,
-        "name": found.lab.name,
-        "cidr": found.lab.cidr,
-        "nodes": [dataclasses.asdict(node) for node in found.nodes],
-        "saves": [dataclasses.asdict(save) for save in found.saves],
-    }
-    return json.dumps(document) + "\n"
+        printing.result(rehearsal_text(status), "states")

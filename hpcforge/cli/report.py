@@ -1,86 +1,119 @@
-"""`hpcforge report`: documents about a cluster."""
+"""`hpcforge report`: documents about a cluster, made from what its nodes and its head report."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from hpcforge import __version__
-from hpcforge.blueprint.hostlist import fold
+import typer
+
 from hpcforge.cli.exit_codes import Exit, worst
-from hpcforge.cli.node_selection import choose
-from hpcforge.cli.plan import exit_code
-from hpcforge.cli.site import open_site
+from hpcforge.cli.options import AsJson, Blueprint, Identity, Inventory, LabName, SelectOptions
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
-from hpcforge.report.acceptance import AcceptanceBasis, AcceptanceReport, acceptance_json, acceptance_report
-from hpcforge.report.acceptance_html import acceptance_page
 from hpcforge.report.text import one_line, table
-from hpcforge.run.commit import commit_of
-from hpcforge.run.make_plan import compare
-from hpcforge.run.result import begin
-from hpcforge.run.site import goal, open_engines
-from hpcforge.run.status import past_runs
-from hpcforge.verify.verdict_records import VERDICTS_PATH, load
+
+if TYPE_CHECKING:
+    from hpcforge.report.acceptance import AcceptanceBasis, AcceptanceReport
+    from hpcforge.run.site import Site
+
+report = VerbGroup()
 
 
-def acceptance(
-    *,
-    blueprint: Path,
-    html: Path | None,
-    inventory: Path | None,
-    lab: str | None,
-    identity: Path | None,
-    last: int,
-    as_json: bool,
-) -> int:
-    """Run `hpcforge report acceptance`. Returns the exit status."""
-    site = open_site(blueprint, inventory, lab, identity)
-    wanted = goal(site, make=False)
-    choice = choose(site, wanted.desired, None, None, None, None, None)
+@dataclass(frozen=True, kw_only=True)
+class AcceptanceOptions:
+    """Options of `hpcforge report acceptance`."""
+
+    blueprint: Blueprint
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write a page to this file.", metavar="FILE", show_default=False),
+    ] = None
+    inventory: Inventory = None
+    lab: LabName = None
+    identity: Identity = None
+    last: Annotated[int, typer.Option("--last", help="The number of past runs in it.", min=0, metavar="N")] = 20
+    as_json: AsJson = False
+
+
+@report.verb(epilog="Example: hpcforge report acceptance site.yaml --html acceptance.html")
+def acceptance(options: AcceptanceOptions) -> int:
+    """Report what was required, what was built, and which nodes passed which tests.
+
+    Also every exception with its reason, drift, versions and the commit. Reads nodes and head as `plan` does. Exits
+    with 7 if a test has not passed, with 4 if nodes do not answer, and with 2 if changes are pending.
+    """
+    from hpcforge.cli.plan import exit_code
+    from hpcforge.cli.site import open_site
+    from hpcforge.report.acceptance import acceptance_json, acceptance_report
+    from hpcforge.report.acceptance_html import acceptance_page
+
+    site = open_site(options.blueprint, options.inventory, options.lab, options.identity)
+    basis = _basis(options, site)
+    made = acceptance_report(basis)
+    if options.html is not None:
+        printing.page(options.html, acceptance_page(made, site.cluster))
+    if options.as_json:
+        printing.result(json.dumps(acceptance_json(made), indent=2) + "\n")
+    else:
+        printing.result(_text(made))
+        name = "verify" if made.judgement == "not accepted" else "status"
+        printing.note(f"Next: {command_line(name, options.blueprint, lab=options.lab)}\n")
+    return worst(_codes(made, exit_code(basis.plan)))
+
+
+def _basis(options: AcceptanceOptions, site: Site) -> AcceptanceBasis:
+    """Ask nodes and head for what the report is made from."""
+    from hpcforge import __version__
+    from hpcforge.cli.node_selection import choose
+    from hpcforge.report.acceptance import AcceptanceBasis
+    from hpcforge.run.commit import commit_of
+    from hpcforge.run.make_plan import compare
+    from hpcforge.run.result import begin
+    from hpcforge.run.site import goal, open_engines
+    from hpcforge.run.status import past_runs
+    from hpcforge.verify.verdict_records import VERDICTS_PATH, load
+
+    target = goal(site, make=False)
+    choice = choose(site, target.desired, SelectOptions())
     with open_engines(site) as engines:
-        found = compare(site, engines, engines, wanted, choice, _say)
-        runs, away = past_runs(engines, site.cluster, last, site.kept_as)
+        state = compare(site, engines, engines, target, choice, _say)
+        runs, away = past_runs(engines, site.cluster, options.last, site.kept_as)
     if away is not None:
         _say(f"past runs are as this host last saw them: {away}")
-    recorded = load(found.survey.head.reads.get(VERDICTS_PATH))
+    recorded = load(state.survey.head.reads.get(VERDICTS_PATH))
     if recorded.problem:
         _say(f"the last verdicts cannot be read: {recorded.problem}")
-    report = acceptance_report(
-        AcceptanceBasis(
-            cluster=site.cluster,
-            blueprint=str(blueprint),
-            overrides=site.loaded.blueprint.overrides,
-            commit=commit_of(*site.files),
-            hpcforge=__version__,
-            who=begin(site.cluster.name, __version__).who,
-            made_s=time.time(),
-            observed=found.survey.observed,
-            head=found.survey.head,
-            plan=found.plan,
-            recorded=recorded,
-            runs=runs,
-            warnings=tuple(entry.message for entry in site.loaded.diagnostics if entry.severity == "warning"),
-            not_real=tuple(stand_in.sentence for stand_in in site.stand_ins),
-        )
+    return AcceptanceBasis(
+        cluster=site.cluster,
+        blueprint=str(options.blueprint),
+        overrides=site.loaded.blueprint.overrides,
+        commit=commit_of(*site.files),
+        hpcforge=__version__,
+        who=begin(site.cluster.name, __version__).who,
+        made_s=time.time(),
+        observed=state.survey.observed,
+        head=state.survey.head,
+        plan=state.plan,
+        recorded=recorded,
+        runs=runs,
+        warnings=tuple(entry.message for entry in site.loaded.diagnostics if entry.severity == "warning"),
+        not_real=tuple(stand_in.sentence for stand_in in site.stand_ins),
     )
-    if html is not None:
-        printing.page(html, acceptance_page(report, site.cluster))
-    if as_json:
-        printing.result(json.dumps(acceptance_json(report), indent=2) + "\n")
-    else:
-        printing.result(_text(report))
-        again = command_line("verify" if report.judgement == "not accepted" else "status", blueprint, lab=lab)
-        printing.note(f"Next: {again}\n")
-    return worst(_codes(report, exit_code(found.plan)))
 
 
 def _text(report: AcceptanceReport) -> str:
-    """The sentence, and the exceptions."""
+    """Return the sentence, and the exceptions."""
+    from hpcforge.blueprint.hostlist import fold
+
     rows = [
-        (found.kind, fold(found.nodes) if found.nodes else "-", found.what, found.why) for found in report.exceptions
+        (exception.kind, fold(exception.nodes) if exception.nodes else "-", exception.what, exception.why)
+        for exception in report.exceptions
     ]
     text = f"{report.cluster}: {report.sentence}\n"
     return text + (table(("exception", "nodes", "what", "why"), rows, columns=printing.columns()) if rows else "")

@@ -4,81 +4,83 @@ from __future__ import annotations
 
 import base64
 import getpass
-import hashlib
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.site import open_site
-from hpcforge.cluster import Loaded, load
+from hpcforge.cli.options import AsJson, Blueprint, Identity, LabName
+from hpcforge.cli.verb import VerbGroup
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
-from hpcforge.metal.bmc_passwords import read_passwords
-from hpcforge.plan.desired import Desired
-from hpcforge.plan.roles.role import Role, declared_secrets
-from hpcforge.plan.secrets import uses
 from hpcforge.report import printing
 from hpcforge.report.text import table
-from hpcforge.run.site import Site, compile_site, site_roles, wanted_kinds
-from hpcforge.secrets.host_certificates import AUTHORITY, REVOKED, authority_fingerprint
-from hpcforge.secrets.secret_files import keyed
-from hpcforge.secrets.secrets import (
-    LARGEST,
-    OF_SITE,
-    SecretKinds,
-    default_identity_path,
-    ensure_secrets,
-    kinds_of,
-    read_secrets,
-    rotate_secret,
-    set_secret,
+
+if TYPE_CHECKING:
+    from hpcforge.run.site import Site
+    from hpcforge.run.site_secrets import SiteSecrets
+
+secrets = VerbGroup(
+    "They are in an age-encrypted file beside the blueprint. With --lab: those of a real site's rehearsal, in its "
+    "folder."
 )
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """The secrets of a blueprint: where they are, what opens them, and which there are to be."""
+@dataclass(frozen=True, kw_only=True)
+class SecretsOptions:
+    """The secrets that all verbs of `hpcforge secrets` are about."""
 
-    loaded: Loaded
-    key: Path
-    roles: tuple[Role, ...]
+    blueprint: Blueprint
+    lab: LabName = None
+    identity: Identity = None
 
-    @property
-    def file(self) -> Path:
-        return self.loaded.secrets_path
-
-    @property
-    def kinds(self) -> SecretKinds:
-        """All that roles declare, also those that no node has, and what the site may provide for hpcforge itself."""
-        return {**kinds_of(declared_secrets(self.roles)), **OF_SITE}
-
-    @cached_property
-    def desired(self) -> Desired:
-        return compile_site(self.roles, {}, self.loaded.cluster)
-
-    @property
-    def wanted(self) -> SecretKinds:
-        """Those that nodes of this blueprint have, or hpcforge itself."""
-        return wanted_kinds(self.roles, self.desired)
-
-    def read(self) -> dict[str, bytes]:
-        return read_secrets(self.file, self.key)
-
-    def wanted_by(self) -> dict[str, list[str]]:
-        """The roles that put a secret into a file of some node, by the secret's name."""
-        found: dict[str, dict[str, None]] = {}
-        for use in uses(self.desired):
-            found.setdefault(use.name, {})[use.role] = None
-        return {name: list(roles) for name, roles in found.items()}
+    def again(self, *words: object) -> str:
+        """Return a command on the same secrets."""
+        return command_line(*words, lab=self.lab, identity=self.identity)
 
 
-def init(blueprint: Path, lab: str | None, identity: Path | None) -> int:
-    """Run `hpcforge secrets init`. Returns the exit status."""
-    kept = _kept(blueprint, lab, identity)
+@dataclass(frozen=True, kw_only=True)
+class SecretsListOptions:
+    """Options of `hpcforge secrets list`."""
+
+    of: SecretsOptions
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretsNameOptions:
+    """One of the secrets."""
+
+    of: SecretsOptions
+    name: Annotated[str, typer.Argument(help="The secret's name, as `secrets list` shows it.", show_default=False)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretsShowOptions(SecretsNameOptions):
+    """Options of `hpcforge secrets show`."""
+
+    reveal: Annotated[bool, typer.Option("--reveal", help="Print the value even if the output is not a terminal.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretsSetOptions(SecretsNameOptions):
+    """Options of `hpcforge secrets set`."""
+
+    as_json: AsJson = False
+
+
+@secrets.verb(epilog="Example: hpcforge secrets init blueprints/rehearsal.yaml")
+def init(options: SecretsOptions) -> int:
+    """Create missing secrets, and the key file if there is none. `apply` does this too."""
+    from hpcforge.run.site_secrets import secrets_of
+    from hpcforge.secrets.secrets import ensure_secrets
+
+    kept = secrets_of(_site(options))
     had_key, before = kept.key.exists(), kept.read()
     made = [name for name in ensure_secrets(kept.file, kept.key, kept.wanted) if name not in before]
     printing.note(f"{kept.file}: made {', '.join(made)}\n" if made else f"{kept.file}: complete\n")
@@ -86,134 +88,128 @@ def init(blueprint: Path, lab: str | None, identity: Path | None) -> int:
     return Exit.DONE
 
 
-def list_(blueprint: Path, lab: str | None, identity: Path | None, as_json: bool) -> int:
-    """Run `hpcforge secrets list`. Returns the exit status."""
-    kept = _kept(blueprint, lab, identity)
-    known, kinds, wanted_by = kept.read(), kept.kinds, kept.wanted_by()
+@secrets.verb(epilog="Example: hpcforge secrets list blueprints/rehearsal.yaml")
+def list_(options: SecretsListOptions) -> int:
+    """Show names, sizes, fingerprints, the roles that need them, and what is missing. Never shows a value."""
+    from hpcforge.run.site_secrets import fingerprint, origin, purpose, secrets_of
+
+    kept = secrets_of(_site(options.of))
+    values, kinds, used_by = kept.read(), kept.kinds, kept.wanted_by()
     entries = [
         {
             "name": name,
             "bytes": len(value),
-            "fingerprint": fingerprint(kinds, known, name, value),
-            "from": _origin(kinds, name),
-            "roles": wanted_by.get(name, []),
-            "purpose": _purpose(kinds, name),
+            "fingerprint": fingerprint(kinds, values, name, value),
+            "from": origin(kinds, name),
+            "roles": used_by.get(name, []),
+            "purpose": purpose(kinds, name),
         }
-        for name, value in known.items()
+        for name, value in values.items()
     ]
-    missing = {name: kind for name, kind in kept.wanted.items() if name not in known}
-    unmade = [name for name, kind in missing.items() if kind.make]
-    unset = [name for name in missing if name not in unmade]
-    if as_json:
-        printing.result(
-            json.dumps({"schema_version": 1, "secrets": entries, "missing": list(missing)}, indent=2) + "\n"
-        )
+    missing = {name: kind for name, kind in kept.wanted.items() if name not in values}
+    if options.as_json:
+        document = {"schema_version": 1, "secrets": entries, "missing": list(missing)}
+        printing.result(json.dumps(document, indent=2) + "\n")
         return Exit.DONE
     cells = [[", ".join(cell) if isinstance(cell, list) else str(cell) for cell in entry.values()] for entry in entries]
     printing.result(table(("name", "bytes", "fingerprint", "from", "roles", "what for"), cells))
+    unmade = [name for name, kind in missing.items() if kind.make]
     if unmade:
-        again = command_line("secrets", "init", blueprint, lab=lab, identity=identity)
+        again = options.of.again("secrets", "init", options.of.blueprint)
         printing.note(f"not made yet: {', '.join(unmade)}\nNext: {again}\n")
-    for name in unset:
-        again = command_line("secrets", "set", blueprint, name, lab=lab, identity=identity)
-        printing.note(f"not set yet: {name}, which {', '.join(wanted_by[name])} wants\nNext: {again}\n")
+    for name in (name for name in missing if name not in unmade):
+        again = options.of.again("secrets", "set", options.of.blueprint, name)
+        printing.note(f"not set yet: {name}, which {', '.join(used_by[name])} wants\nNext: {again}\n")
     return Exit.DONE
 
 
-def show(blueprint: Path, name: str, lab: str | None, identity: Path | None, reveal: bool) -> int:
-    """Run `hpcforge secrets show`. Returns the exit status."""
-    site = _site(blueprint, lab, identity)
+@secrets.verb(epilog="Example: hpcforge secrets show blueprints/rehearsal.yaml munge_key --reveal | base64 -d")
+def show(options: SecretsShowOptions) -> int:
+    """Print a value: text unchanged, other data as base64."""
+    from hpcforge.secrets.secrets import read_secrets
+
+    site, name = _site(options.of), options.name
     file = site.loaded.secrets_path
-    known = read_secrets(file, site.identity)
-    if name not in known:
-        raise UsageError(f"{file} has no secret {name!r}", f"there are: {', '.join(known) or 'none yet'}")
-    if not (reveal or printing.on_terminal()):
+    values = read_secrets(file, site.identity)
+    if name not in values:
+        raise UsageError(f"{file} has no secret {name!r}", f"there are: {', '.join(values) or 'none yet'}")
+    if not (options.reveal or printing.on_terminal()):
         raise UsageError("this would write a secret into a file or a pipe", "if you want this, add --reveal")
-    printing.result(_printable(known[name]))
+    printing.result(_printable(values[name]))
     return Exit.DONE
 
 
-def set_(blueprint: Path, name: str, lab: str | None, identity: Path | None, as_json: bool) -> int:
-    """Run `hpcforge secrets set`. Returns the exit status."""
-    kept = _kept(blueprint, lab, identity)
+@secrets.verb(epilog="Example: pass show site/licence | hpcforge secrets set site.yaml licence")
+def set_(options: SecretsSetOptions) -> int:
+    """Set a secret that the site provides, from standard input or a prompt. The next apply brings it to nodes."""
+    from hpcforge.metal.bmc_passwords import read_passwords
+    from hpcforge.run.site_secrets import fingerprint, secrets_of
+    from hpcforge.secrets.secrets import set_secret
+
+    kept, name = secrets_of(_site(options.of)), options.name
     had_key = kept.key.exists()
-    value = _given(name, binary=name in kept.kinds and kept.kinds[name].binary)
+    value = _typed(name, binary=name in kept.kinds and kept.kinds[name].binary)
     read_passwords({name: value}, kept.loaded.cluster.nodes)  # raises what is wrong with those of controllers
     changed = set_secret(kept.file, kept.key, kept.kinds, name, value)
-    if as_json:
+    if options.as_json:
         print_ = fingerprint(kept.kinds, kept.read(), name, value)
-        done = {"schema_version": 1, "name": name, "changed": changed, "fingerprint": print_}
-        printing.result(json.dumps(done, indent=2) + "\n")
+        document = {"schema_version": 1, "name": name, "changed": changed, "fingerprint": print_}
+        printing.result(json.dumps(document, indent=2) + "\n")
     else:
         printing.note(f"{kept.file}: {name} {'is set' if changed else 'is unchanged'}\n")
     _note_new_key(kept, had_key)
     if changed:
         verb = ("plan",) if kept.kinds[name].on_nodes else ("power", "status")
-        again = command_line(*verb, blueprint, lab=lab, identity=identity)
+        again = options.of.again(*verb, options.of.blueprint)
         printing.note(f"{kept.kinds[name].rotated}\nNext: {again}\n")
     return Exit.DONE
 
 
-def rotate(blueprint: Path, name: str, lab: str | None, identity: Path | None) -> int:
-    """Run `hpcforge secrets rotate`. Returns the exit status."""
-    kept = _kept(blueprint, lab, identity)
+@secrets.verb(epilog="Example: hpcforge secrets rotate blueprints/rehearsal.yaml munge_key")
+def rotate(options: SecretsNameOptions) -> int:
+    """Replace a secret with a new value. The next apply brings it to nodes."""
+    from hpcforge.run.site_secrets import fingerprint, secrets_of
+    from hpcforge.secrets.secrets import rotate_secret
+
+    kept, name = secrets_of(_site(options.of)), options.name
     before, kinds = kept.read(), kept.kinds
     after = rotate_secret(kept.file, kept.key, kinds, name)
     old = fingerprint(kinds, before, name, before[name]) if name in before else "none"
     printing.note(f"{kept.file}: {name} {old} -> {fingerprint(kinds, before, name, after)}\n{kinds[name].rotated}\n")
     if kinds[name].on_nodes:
-        printing.note(f"Next: {command_line('apply', blueprint, lab=lab, identity=identity)}\n")
+        printing.note(f"Next: {options.of.again('apply', options.of.blueprint)}\n")
     return Exit.DONE
 
 
-def fingerprint(kinds: SecretKinds, known: Mapping[str, bytes], name: str, value: bytes) -> str:
-    """What tells two values apart and gives neither away: what is made here has 128 random bits and more."""
-    if name == AUTHORITY:
-        return authority_fingerprint(value)
-    if name in kinds and kinds[name].make:
-        return "sha256:" + hashlib.sha256(value).hexdigest()[:16]
-    return "hmac:" + keyed(known, value)[:16]  # a site's own may be short enough to be found by its digest
+def _site(options: SecretsOptions) -> Site:
+    """Return the blueprint's site; with --lab that rehearsal, which has secrets of its own where the site is real."""
+    from hpcforge.cli.site import open_site
+    from hpcforge.cluster import load
+    from hpcforge.run.site import Site
+    from hpcforge.secrets.secrets import default_identity_path
+
+    loaded = load(options.blueprint, None, judged=False)
+    if options.lab is not None and not loaded.wants_lab:
+        return open_site(options.blueprint, None, options.lab, options.identity)
+    return Site(loaded, loaded.cluster, options.identity or default_identity_path(), None)
 
 
-def _site(blueprint: Path, lab: str | None, identity: Path | None) -> Site:
-    """That of the blueprint; with `lab` that rehearsal, which has secrets of its own where the site is real."""
-    loaded = load(blueprint, None, judged=False)
-    if lab is not None and not loaded.wants_lab:
-        return open_site(blueprint, None, lab, identity)
-    return Site(loaded, loaded.cluster, identity or default_identity_path(), None)
-
-
-def _kept(blueprint: Path, lab: str | None, identity: Path | None) -> _Kept:
-    site = _site(blueprint, lab, identity)
-    return _Kept(site.loaded, site.identity, site_roles(site))
-
-
-def _note_new_key(kept: _Kept, had_key: bool) -> None:
+def _note_new_key(kept: SiteSecrets, had_key: bool) -> None:
     if not had_key and kept.key.exists():
         printing.note(f"{kept.key}: made; keep a copy in a safe place: without it {kept.file} cannot be opened\n")
 
 
-def _given(name: str, *, binary: bool) -> bytes:
-    """Typed twice on a terminal, without being shown; else standard input, less one line break at a text's end."""
+def _typed(name: str, *, binary: bool) -> bytes:
+    """Return what is typed twice, unseen; without a terminal standard input, less a line break at a text's end."""
+    from hpcforge.secrets.secrets import LARGEST
+
     if not sys.stdin.isatty():
-        given = sys.stdin.buffer.read(LARGEST + 2)
-        return given if binary else given.removesuffix(b"\n")
+        value = sys.stdin.buffer.read(LARGEST + 2)
+        return value if binary else value.removesuffix(b"\n")
     first = getpass.getpass(f"{name}: ")
     if getpass.getpass(f"{name}, once more: ") != first:
         raise UsageError("the two values differ", "nothing was changed; run it again")
     return first.encode()
-
-
-def _origin(kinds: SecretKinds, name: str) -> str:
-    if name not in kinds:
-        return "hpcforge" if name == REVOKED else "unused"
-    return "hpcforge" if kinds[name].make else "the site"
-
-
-def _purpose(kinds: SecretKinds, name: str) -> str:
-    if name == REVOKED:
-        return "host keys of removed or replaced machines, which ssh on nodes refuses"
-    return kinds[name].purpose if name in kinds else "no role of this blueprint declares it"
 
 
 def _printable(value: bytes) -> str:

@@ -79,7 +79,7 @@ def open_site(
 
 @cache
 def _say_which(blueprint: Path) -> None:
-    """Say once that the site itself is meant, where it has a rehearsal, too."""
+    """Print once that nodes are the site's own, where it has a rehearsal, too."""
     name = default_lab_name(blueprint)
     if os.geteuid() == 0 and lab_directory(name).is_dir():
         printing.note(f"these are the site's own nodes; for those of their rehearsal: --lab {name}\n")

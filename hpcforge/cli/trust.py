@@ -1,33 +1,49 @@
-"""`--trust-new`: show host keys without a record, write them to the inventory, and require them from then on.
+"""`hpcforge trust`: a person confirms a node that has left the blueprint, and that only the head still knows.
 
-Only this option trusts a key because a machine presents it. It never replaces a recorded key: `hpcforge nodes replace`
-removes it.
-
-`hpcforge trust`: a node that has left the blueprint, and that only the head still knows, is confirmed by a person.
+`--trust-new`: show host keys without a record, write them to the inventory, and require them from then on. Only this
+option trusts a key because a machine presents it. It never replaces a recorded key: `hpcforge nodes replace` does.
 """
 
 from __future__ import annotations
 
 import base64
 import sys
-from pathlib import Path
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cli.site import open_site
+from hpcforge.cli.options import Blueprint, Inventory, LabName
+from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.errors import UsageError
 from hpcforge.report import printing
 from hpcforge.report.text import by_reason, one_line, table
-from hpcforge.run.site import Site
-from hpcforge.run.trust import MachineKeys, confirm, enrolled, new_keys, record
-from hpcforge.secrets.host_certificates import fingerprint
+
+if TYPE_CHECKING:
+    from hpcforge.run.site import Site
+    from hpcforge.run.trust import MachineKeys
 
 
-def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, yes: bool) -> int:
-    """Run `hpcforge trust`. Returns the exit status."""
-    site = open_site(blueprint, inventory, lab, None)
+@dataclass(frozen=True, kw_only=True)
+class TrustOptions:
+    """Options of `hpcforge trust`."""
+
+    blueprint: Blueprint
+    node: Annotated[str, typer.Argument(help="A node that was removed from the blueprint.", show_default=False)]
+    inventory: Inventory = None
+    lab: LabName = None
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+
+
+@verb(epilog="Example: hpcforge trust blueprints/rehearsal.yaml w03")
+def trust(options: TrustOptions) -> int:
+    """The next apply then logs in there and removes what hpcforge installed."""
+    from hpcforge.cli.site import open_site
+    from hpcforge.run.trust import confirm, enrolled
+
+    site, node = open_site(options.blueprint, options.inventory, options.lab, None), options.node
     head = site.cluster.slurm.controller
     if node in site.cluster.by_name:
         raise UsageError(f"{node} is in the blueprint", "its host key is recorded by `hpcforge apply --trust-new`")
@@ -36,14 +52,15 @@ def trust(blueprint: Path, node: str, inventory: Path | None, lab: str | None, y
     printing.note(
         f"as the node list on {head} has it:\n" + table(("node", "address", "type", "fingerprint"), rows, indent="  ")
     )
-    if not yes:
+    if not options.yes:
         if not sys.stdin.isatty():
             raise UsageError(
                 "there is no terminal for the question", "compare the key with the machine's console, then add --yes"
             )
         typer.confirm(f"Is this {node}, and may hpcforge log in to it?", abort=True, err=True)
     confirm(site, node, machine)
-    printing.note(f"Next: {command_line('apply', blueprint, inventory=inventory, lab=lab)}\n")
+    again = command_line("apply", options.blueprint, inventory=options.inventory, lab=options.lab)
+    printing.note(f"Next: {again}\n")
     return Exit.DONE
 
 
@@ -52,6 +69,8 @@ def trust_new(site: Site) -> Site:
 
     Nodes that show none are named and stay as they were: hpcforge does not connect to them.
     """
+    from hpcforge.run.trust import new_keys, record
+
     if site.stand_ins:
         return site  # a lab's nodes have keys that it made; nothing of it goes into the site's files
     shown = new_keys(site)
@@ -79,5 +98,7 @@ def _table(site: Site, shown: MachineKeys) -> str:
 
 def kind_and_fingerprint(key: str) -> tuple[str, str]:
     """Return the type of an OpenSSH public key, and its SHA-256 as ssh-keygen prints it."""
+    from hpcforge.secrets.host_certificates import fingerprint
+
     kind, text = key.split()[:2]
     return kind, fingerprint(base64.b64decode(text))

@@ -4,58 +4,80 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from hpcforge.blueprint.diagnostics import (
-    Diagnostic,
-    InvalidInput,
-    SourceFile,
-    counted,
-    folded,
-    in_order,
-    render_all,
-    to_json,
-    within_limits,
-)
-from hpcforge.blueprint.role_declarations import ROLES
-from hpcforge.blueprint.untrusted_files import MAX_YAML, having, read_inside
+import typer
+
 from hpcforge.cli.exit_codes import Exit
-from hpcforge.cluster import Loaded, check_table, load
+from hpcforge.cli.options import AsJson, Blueprint, Inventory
+from hpcforge.cli.verb import verb
 from hpcforge.command_hint import command_line
 from hpcforge.report import printing
 
+if TYPE_CHECKING:
+    from hpcforge.blueprint.diagnostics import Diagnostic
+    from hpcforge.cluster import Loaded
 
-def validate(blueprint: Path, inventory: Path | None, as_json: bool, every: bool = False) -> int:
-    """Run `hpcforge validate`. Returns the exit status."""
+
+@dataclass(frozen=True, kw_only=True)
+class ValidateOptions:
+    """Options of `hpcforge validate`."""
+
+    blueprint: Blueprint
+    inventory: Inventory = None
+    every: Annotated[bool, typer.Option("--all", help="Show each fact that is not checked, with its line.")] = False
+    as_json: AsJson = False
+
+
+@verb(epilog="Example: hpcforge validate blueprints/rehearsal.yaml")
+def validate(options: ValidateOptions) -> int:
+    """Contacts no node."""
+    from hpcforge.blueprint.diagnostics import InvalidInput, in_order
+    from hpcforge.cluster import load
+
     try:
-        loaded = load(blueprint, inventory, further=_further)
+        loaded = load(options.blueprint, options.inventory, further=_further)
     except InvalidInput as error:
-        if not as_json:
+        if not options.as_json:
             raise
         printing.result(_json(error.diagnostics))
         return Exit.INVALID
-    found = in_order(loaded.draft.document.source, (*loaded.diagnostics, *_further(loaded)))
-    code = Exit.INVALID if any(entry.severity == "error" for entry in found) else Exit.DONE
-    if as_json:
-        printing.result(_json((*found, *loaded.not_checked)))
-        return code
-    printing.note(render_all((*found, *loaded.not_checked) if every else found), "diagnostics")
-    if not every and not code and loaded.not_checked:
-        printing.note(f"{chr(10) * bool(found)}not checked (with lines: --all):\n{folded(loaded.not_checked)}\n")
-    counts = counted((*found, *loaded.not_checked))
-    if code:
+    diagnostics = in_order(loaded.draft.document.source, (*loaded.diagnostics, *_further(loaded)))
+    if options.as_json:
+        printing.result(_json((*diagnostics, *loaded.not_checked)))
+    else:
+        _print(options, loaded, diagnostics)
+    return Exit.INVALID if _wrong(diagnostics) else Exit.DONE
+
+
+def _wrong(diagnostics: Sequence[Diagnostic]) -> bool:
+    return any(entry.severity == "error" for entry in diagnostics)
+
+
+def _print(options: ValidateOptions, loaded: Loaded, diagnostics: Sequence[Diagnostic]) -> None:
+    from hpcforge.blueprint.diagnostics import counted, folded, render_all
+
+    every = (*diagnostics, *loaded.not_checked)
+    printing.note(render_all(every if options.every else diagnostics), "diagnostics")
+    if not (options.every or _wrong(diagnostics)) and loaded.not_checked:
+        apart = "\n" * bool(diagnostics)
+        printing.note(f"{apart}not checked (with lines: --all):\n{folded(loaded.not_checked)}\n")
+    counts = counted(every)
+    if _wrong(diagnostics):
         printing.note(f"\n{counts}\n")
-        return code
-    again = command_line("plan", blueprint, inventory=inventory)
+        return
+    again = command_line("plan", options.blueprint, inventory=options.inventory)
     more = f", {counts}" if counts else ""
-    printing.note("\n" * bool(found))
-    printing.note(f"{blueprint} is valid: {len(loaded.cluster.nodes)} nodes{more}. Next: {again}\n")
-    return Exit.DONE
+    printing.note("\n" * bool(diagnostics))
+    printing.note(f"{options.blueprint} is valid: {len(loaded.cluster.nodes)} nodes{more}. Next: {again}\n")
 
 
 def _further(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """Return what a clock shows, and what roles and secrets do."""
+    from hpcforge.cluster import check_table
+
     past = check_table.run(check_table.TIME, loaded.blueprint.slurm.reservations, _earliest_now())
     return (*loaded.draft.place(past), *_of_roles(loaded))
 
@@ -73,15 +95,16 @@ def _of_roles(loaded: Loaded) -> tuple[Diagnostic, ...]:
     provided, rendered = _needs_of_roles(loaded)
     if not rendered and not loaded.blueprint.roles.said():
         return ()
-    from hpcforge.plan.roles.role import RoleError  # noqa: PLC0415
-    from hpcforge.run.site import (  # noqa: PLC0415
+    from hpcforge.blueprint.diagnostics import Diagnostic, InvalidInput, SourceFile
+    from hpcforge.plan.roles.role import RoleError
+    from hpcforge.run.site import (
         compile_site,
         known_names,
         lacking_secrets,
         load_site_roles,
         without_effect,
     )
-    from hpcforge.secrets.secrets import SecretsError, default_identity_path, read_secrets  # noqa: PLC0415 - takes a while
+    from hpcforge.secrets.secrets import SecretsError, default_identity_path, read_secrets
 
     try:
         roles = load_site_roles(loaded)
@@ -108,6 +131,9 @@ def _needs_of_roles(loaded: Loaded) -> tuple[bool, bool]:
     The other reasons are a site's own roles, and roles that might not fit. A shipped role needs a secret only if the
     blueprint sets its variables, or has an external service that the role uses.
     """
+    from hpcforge.blueprint.role_declarations import ROLES
+    from hpcforge.blueprint.untrusted_files import MAX_YAML, having, read_inside
+
     shipped, *own = loaded.role_folders
     chosen = [shipped / name for name in sorted(loaded.blueprint.roles.said()) if (shipped / name).is_dir()]
     folders = [*chosen, *(role_folder for folder in own for role_folder in having(folder, ROLES.file))]
@@ -134,6 +160,8 @@ def _may_be_unfit(loaded: Loaded, chosen: Sequence[str]) -> bool:
 
 
 def _json(diagnostics: Sequence[Diagnostic]) -> str:
+    from hpcforge.blueprint.diagnostics import to_json, within_limits
+
     shown, more = within_limits(diagnostics)
     entries = [to_json(diagnostic) for diagnostic in shown]
     return json.dumps({"schema_version": 1, "diagnostics": entries, "not_shown": more}, indent=2) + "\n"

@@ -6,14 +6,14 @@ import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hpcforge.blueprint.hostlist import HostlistError, expand
+from hpcforge.blueprint.hostlist import HostlistError, expand, fold
 from hpcforge.blueprint.inventory import BmcsSection, Inventory
 from hpcforge.errors import UsageError
 from hpcforge.metal.bmc import BmcError, Login
 from hpcforge.metal.bmc.https import certificate
 from hpcforge.metal.bmc.read_machine import read_machine, read_service
 from hpcforge.metal.bmc.redfish import Redfish
-from hpcforge.metal.machine_matching import Machine, MachineMatches, additions
+from hpcforge.metal.machine_matching import Machine, MachineDifference, MachineMatches, additions, differences
 from hpcforge.metal.power import password_of, side_by_side
 from hpcforge.run.site import Site, Values, add_values
 from hpcforge.tally import Tallies, silent
@@ -21,7 +21,7 @@ from hpcforge.tally import Tallies, silent
 MOST = 4096  # addresses of one search
 MACHINE_S = 180.0  # for all requests to one controller, with one that restarts meanwhile (quirks.yaml: 90 s)
 INTERRUPTED = "interrupted"  # the reason of an address that had not answered by Ctrl-C
-_EMPTY = Inventory.model_construct()
+EMPTY = Inventory.model_construct()
 _USUAL = BmcsSection.model_construct()
 
 
@@ -131,7 +131,7 @@ def _ask(access: Login, trust_new: bool) -> Machine | Silent:
 
 
 def _accesses(site: Site, asked: Search) -> Mapping[str, Login]:
-    inventory = site.loaded.inventory or _EMPTY
+    inventory = site.loaded.inventory or EMPTY
     bmcs = inventory.bmcs or _USUAL
     if bmcs.protocol != "redfish":
         raise UsageError("IPMI does not describe machines", "`bmcs: {protocol: redfish}` in the inventory, to discover")
@@ -156,4 +156,24 @@ def _accesses(site: Site, asked: Search) -> Mapping[str, Login]:
 
 def record(site: Site, matches: MachineMatches) -> Values:
     """Write what the inventory lacks by now, all or nothing; return it by (node, key). Raises as `add_values` does."""
-    return add_values(site.loaded, lambda now: additions(matches, now.cluster.nodes, now.inventory or _EMPTY))
+    return add_values(site.loaded, lambda now: additions(matches, now.cluster.nodes, now.inventory or EMPTY))
+
+
+def remarks_of(site: Site, matches: MachineMatches) -> list[MachineDifference]:
+    """Return what differs between machines and the nodes that they are."""
+    remarks = list(matches.remarks)
+    for node in site.cluster.nodes:
+        if machine := matches.nodes.get(node.name):
+            remarks += differences(node, machine)
+    return remarks
+
+
+def to_ask_again(
+    site: Site, search: Search, machines: Sequence[Machine], silent: Sequence[Silent], trust_new: bool
+) -> Sequence[str]:
+    """Return the hostlist of all controllers that answered, if some of them wait for --trust-new or to be named."""
+    pinned = {node.bmc.address for node in site.cluster.nodes if node.bmc and node.bmc.certificate}
+    refused = {other.address for other in silent if other.reason == "certificate" and other.address not in pinned}
+    new = refused - search.named if trust_new else refused
+    answered = new | {machine.address for machine in machines}
+    return [fold([address for address in search.addresses if address in answered])] if new else ()

@@ -24,6 +24,7 @@ from hpcforge.metal.netboot.decide import Need, Record, renewed
 from hpcforge.metal.netboot.installer import installer
 from hpcforge.metal.netboot.server import Boots, identity
 from hpcforge.run.site import Site, add_values
+from hpcforge.tally import Tally
 
 # Where nginx, as an ordinary user, reaches the socket: a folder of state may be below the home of root.
 _SERVED = Path("/run/hpcforge-netboot")
@@ -189,3 +190,34 @@ def public_key(key: Path) -> str:
             raise UsageError(f"{key}: its public key cannot be read", "name a .pub file: --key FILE")
         text = done.stdout
     return " ".join(text.split("\n", 1)[0].split()[:2])
+
+
+def disks_to_wipe(wipe: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the serial numbers of the disks that may be overwritten, by node. Raises UsageError."""
+    serials: dict[str, tuple[str, ...]] = {}
+    for text in wipe:
+        name, _, serial = text.partition("=")
+        if name not in names or not serial or not serial.isascii() or not serial.isprintable():
+            raise UsageError(f"--wipe {text}: not NODE=SERIAL of a node that is named", f"--wipe {names[0]}=S3Z8NX0K")
+        serials[name] = (*serials.get(name, ()), serial)
+    return serials
+
+
+def unfinished(records: Mapping[str, Record], now_s: float) -> list[str]:
+    """Return the nodes whose installation was requested and has not ended."""
+    return [
+        name
+        for name, record in records.items()
+        if record.state == "begun" or (record.state in ("wanted", "offered") and record.until_s > now_s)
+    ]
+
+
+def follow(tally: Tally, records: Mapping[str, Record], now_s: float) -> None:
+    """Count installations by their records; those that ended before are not counted."""
+    awaited = unfinished(records, now_s)
+    for name in awaited:
+        tally.add(name)
+        if records[name].state == "begun":
+            tally.begin(name)
+    for name in set(tally.names).difference(awaited):
+        tally.end(name, failed=name not in records or records[name].state != "installed")

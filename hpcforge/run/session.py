@@ -48,7 +48,7 @@ class InstallingNodes(Protocol):
 
 
 @dataclass(frozen=True)
-class ApplyOptions:
+class RunOptions:
     """How it is to be done."""
 
     made: Plan | None  # a plan that was made before; None: whatever has to be done now
@@ -72,7 +72,7 @@ def apply_site(
     site: Site,
     goal: Goal,
     choice: Selection,
-    wishes: ApplyOptions,
+    wishes: RunOptions,
     listener: Operator,
     stop: Callable[[], bool],
     exit_code: Callable[[ApplyResult, bool], int],
@@ -105,7 +105,7 @@ class _Session:
         site: Site,
         wanted: Goal,
         choice: Selection,
-        wishes: ApplyOptions,
+        wishes: RunOptions,
         engines: Engines,
         listener: Operator,
         stop: Callable[[], bool],

@@ -14,6 +14,8 @@ from hpcforge.starter.machines import SiteAccess, SiteMachine, note_of
 
 NODES = "mgmt"  # the network of the nodes' own addresses, as the templates call it
 _SHORTEST, _LONGEST = 8, 24  # prefixes
+_LONGEST_OF_NODES = 29
+USUAL = "10.20.0.0/22"  # where nothing is known
 _OUTSIDE = re.compile(r"pub|public|ext|external|wan|campus|inet|internet")  # words for a network of the site
 _TAKEN = (NODES, "bmc", "default")  # names that mean something else in a blueprint
 
@@ -26,6 +28,20 @@ def around(addresses: Iterable[str]) -> ipaddress.IPv4Network | None:
         if network.network_address < parsed[0] and parsed[-1] < network.broadcast_address:
             return network
     return None
+
+
+def network_of(machines: Sequence[SiteMachine]) -> tuple[str, bool]:
+    """Return the network that all machines are in, else the smallest of 256 addresses or more; and whether it is sure.
+
+    A network of a few addresses is a cloud's, which has one for each machine.
+    """
+    [shared, *others] = {machine.network for machine in machines} or {None}
+    if shared and not others and ipaddress.IPv4Network(shared).prefixlen <= _LONGEST_OF_NODES:
+        return shared, True
+    addresses = [ipaddress.IPv4Address(machine.address) for machine in machines if machine.address]
+    if not addresses:
+        return USUAL, False
+    return str(around(map(str, addresses)) or ipaddress.IPv4Network((min(addresses), 8), strict=False)), False
 
 
 def on_one_network(machines: Sequence[SiteMachine]) -> tuple[SiteMachine, ...]:

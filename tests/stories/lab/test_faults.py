@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from hpcforge.cli.image import image_request
 from hpcforge.cluster import load
 from hpcforge.host import package_sources
 from hpcforge.image import recipe, store
@@ -20,6 +19,7 @@ from hpcforge.lab import lab as labs
 from hpcforge.lab import state
 from hpcforge.lab.names import lab_directory
 from hpcforge.lab.network import bridges_of
+from hpcforge.run.image_requests import image_request
 from tests.stories.lab.conftest import left
 from tests.support.images import MANIFEST, put
 

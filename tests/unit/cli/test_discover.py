@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpcforge.cli import discover
+from hpcforge.metal import discover
 from tests.support.fake_bmc import PASSWORD, SYSTEM, FakeBmc, Reply, serving
+from tests.support.in_process import hpcforge
 from tests.support.metal_site import metal_site
 
 
@@ -165,3 +166,9 @@ def test_a_missing_licence_is_named_and_the_rest_is_recorded(tmp_path: Path) -> 
         assert f"127.77.0.3: {why}" in done.stderr
         node = yaml.safe_load(site.inventory.read_text())["nodes"]["w1"]
         assert (node["serial"], "mac" in node) == ("SN3", False)
+
+
+def test_it_has_an_example() -> None:
+    done = hpcforge("discover", "--help")
+    assert done.returncode == 0
+    assert "Example: hpcforge discover site.yaml 10.10.0.0/24" in " ".join(done.stdout.split())

@@ -51,7 +51,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 def asked(nodes: str | None = "w[1-2]", *wipe: str) -> InstallOptions:
-    return InstallOptions(nodes, wipe, None, proxy=False)
+    return InstallOptions(install=nodes, wipe=list(wipe))
 
 
 def test_the_plan_says_what_is_installed_and_whose_data_goes(site: Site) -> None:
@@ -149,7 +149,6 @@ def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation
     monkeypatch.setattr(verb, "services", SimpleNamespace(serving=serving, started=lambda _check: None))
     monkeypatch.setattr(verb, "served", lambda *_: nullcontext())
     monkeypatch.setattr(verb, "default_key", lambda _site: Path("key"))
-    monkeypatch.setattr(verb, "require_root", lambda _verb: None)
     monkeypatch.setattr(signals, "at_once", lambda: None)
     monkeypatch.setattr(work, "choose", lambda *_: (CHOSEN, {}))
     monkeypatch.setattr(arrivals, "left_out", lambda *_: [])
@@ -158,7 +157,8 @@ def serve(monkeypatch: pytest.MonkeyPatch, done: Callable[..., list[Installation
 
 def installed_beside(site: Site, *, yes: bool = True, as_json: bool = False) -> Exit:
     """As apply does it, with nothing else to do."""
-    with beside(site, asked(), None, lambda: site, trust=False, plan_file=None, yes=yes, as_json=as_json) as found:
+    installs = planned(site, asked(), None, trust=False, plan_file=None)
+    with beside(site, installs, lambda: site, proxy_dhcp=False, yes=yes, as_json=as_json) as found:
         assert found is not None
         code = ended(found, print, wait=True, as_json=as_json)
     if not as_json:

@@ -23,3 +23,13 @@ def test_a_time_is_a_number_and_a_unit(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_node_has_to_be_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["logs", SITE, "nobody99"]) == 3
     assert "nobody99" in capsys.readouterr().err
+
+
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["logs", "--help"]) == 0
+    assert "Example: hpcforge logs" in capsys.readouterr().out
+
+
+def test_a_number_of_lines_has_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["logs", "x.yaml", "--last", "0"]) == 3
+    assert "--last" in capsys.readouterr().err

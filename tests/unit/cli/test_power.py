@@ -10,7 +10,10 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.fake_bmc import PASSWORD, SYSTEM, FakeBmc, serving
+from tests.support.in_process import hpcforge
 from tests.support.metal_site import metal_site
 
 
@@ -151,3 +154,11 @@ def test_ctrl_c_ends_a_status_at_once_and_shows_the_others(tmp_path: Path) -> No
     assert child.returncode == 130
     assert "interrupted" in next(line for line in shown.splitlines() if line.startswith("head"))
     assert "interrupted: not known: " in said
+
+
+@pytest.mark.parametrize("verb", ["status", "on", "off", "cycle", "boot-once"])
+def test_each_verb_has_an_example(verb: str) -> None:
+    done = hpcforge("power", verb, "--help")
+    assert done.returncode == 0
+    assert f"Example: hpcforge power {verb} site.yaml" in " ".join(done.stdout.split())
+    assert ("--force" in done.stdout) == (verb in ("off", "cycle"))

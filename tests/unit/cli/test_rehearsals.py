@@ -59,7 +59,7 @@ def test_a_node_that_was_never_started_is_started_not_trusted() -> None:
 def test_nodes_are_of_a_kind_that_there_is() -> None:
     blueprint = Path(__file__).parents[3] / "blueprints" / "rehearsal.yaml"
     with pytest.raises(UsageError, match="'submarine' is not a kind of rehearsal") as refused:
-        rehearse.up(blueprint, "mine", None, "submarine", image=False)
+        rehearse.up(rehearse.RehearseUpOptions(blueprint=blueprint, lab="mine", on="submarine", no_image=True))
     assert refused.value.hint == "--on takes nspawn or vm or vagrant"
 
 

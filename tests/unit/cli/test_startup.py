@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hpcforge.cli import _VERBS
+
 REHEARSAL = str(Path(__file__).parents[3] / "blueprints" / "rehearsal.yaml")
 _CHILD = """
 import atexit, json, sys
@@ -26,6 +28,10 @@ _COMMAND_LINE = {
     "hpcforge.core_dumps",
     "hpcforge.cli.failures",
     "hpcforge.cli.options",
+    "hpcforge.cli.signals",
+    "hpcforge.cli.verb",
+    "hpcforge.command_hint",
+    *(f"hpcforge.cli.{verb}" for verb in _VERBS),
     "hpcforge.errors",
     "hpcforge.report",
     "hpcforge.report.printing",
@@ -55,13 +61,27 @@ def _tops(modules: set[str]) -> set[str]:
 def _does_work(modules: set[str]) -> set[str]:
     """Those that are ours and do more than describe a command line."""
     ours = {module for module in modules if module.split(".")[0] == "hpcforge"}
-    return {module for module in ours - _COMMAND_LINE if not module.startswith("hpcforge.cli.verbs")}
+    return ours - _COMMAND_LINE
 
 
 @pytest.mark.parametrize("words", [("--help",), ("apply", "--help"), ("rehearse", "--help"), ("secrets", "list", "-h")])
 def test_help_imports_what_describes_verbs_and_no_more(words: tuple[str, ...]) -> None:
     out, modules = _imported(*words)
     assert "Usage: " in out
+    assert not _does_work(modules)
+    assert not _tops(modules) & {"yaml", "ClusterShell", "jinja2", *_ELSEWHERE}
+
+
+def test_the_list_of_verbs_imports_no_verb() -> None:
+    _, modules = _imported("--help")
+    assert not {f"hpcforge.cli.{verb}" for verb in _VERBS} & modules
+
+
+def test_no_verb_imports_at_its_top_what_works() -> None:
+    imports = "; ".join(f"import hpcforge.cli.{verb}" for verb in _VERBS)
+    code = f"import json, sys; {imports}; print(json.dumps([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = set(json.loads(done.stdout))
     assert not _does_work(modules)
     assert not _tops(modules) & {"yaml", "ClusterShell", "jinja2", *_ELSEWHERE}
 

@@ -54,7 +54,7 @@ def test_an_interrupted_run_names_the_files_that_it_does_not_write(
         raise StoppedError
 
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("hpcforge.cli.verify.verify_now", interrupted)
+    monkeypatch.setattr("hpcforge.run.verify.verify_now", interrupted)
     (tmp_path / "site.yaml").write_text(BLUEPRINT)
     (tmp_path / "machines.yaml").write_text(MACHINES + "w03: {address: 127.0.0.5}}\n")
     page = tmp_path / "last.html"

@@ -13,6 +13,7 @@ import pytest
 
 from hpcforge.cli import site as sites
 from hpcforge.cli.node_selection import choose
+from hpcforge.cli.options import SelectOptions
 from hpcforge.cli.site import lab_facts, open_site, real_networks
 from hpcforge.cluster import Loaded, load
 from hpcforge.cluster.model import Jump, Measure, StandInGpus, Threshold
@@ -64,7 +65,7 @@ def test_nothing_of_the_real_machines_is_left(real: Loaded, rehearsal_of: Rehear
 def test_every_site_can_be_planned_for(real: Loaded, rehearsal_of: Rehearsal) -> None:
     site = rehearsal_of(real)
     wanted = goal(site, make=False)
-    plan = compare_unseen(site, wanted, choose(site, wanted.desired, None, None, None, None, None))
+    plan = compare_unseen(site, wanted, choose(site, wanted.desired, SelectOptions()))
     assert plan.pending and not plan.refused
     assert {name for step in plan.steps for name in step.changes} == {*site.cluster.by_name}
     assert all(name in site.cluster.by_name for partition in site.cluster.slurm.partitions for name in partition.nodes)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpcforge.cli.show import show
+from hpcforge.cli.show import ShowOptions, show
 from hpcforge.cluster import load
 from hpcforge.report.show_text import show_text
 
@@ -57,11 +57,11 @@ def test_on_a_narrow_terminal_no_line_is_longer() -> None:
 
 def test_full_and_json_are_every_value(capsys: pytest.CaptureFixture[str]) -> None:
     blueprint = BLUEPRINTS / "dgx-h100-site.yaml"
-    assert show(blueprint, None, full=True, as_json=False) == 0
+    assert show(ShowOptions(blueprint=blueprint, full=True)) == 0
     full = yaml.safe_load(capsys.readouterr().out)
-    assert show(blueprint, None, full=False, as_json=True) == 0
+    assert show(ShowOptions(blueprint=blueprint, as_json=True)) == 0
     document = json.loads(capsys.readouterr().out)
     assert document == {"schema_version": 1, "cluster": full}
     assert len(full["nodes"]) == 36
-    assert show(blueprint, None, full=False, as_json=False) == 0
+    assert show(ShowOptions(blueprint=blueprint)) == 0
     assert len(capsys.readouterr().out.splitlines()) < 50

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpcforge.cli import pin
+from hpcforge.blueprint import positions
+from hpcforge.cli.pin import PinOptions, pin
 from hpcforge.cli.site import open_site
 from hpcforge.cluster import Loaded, load
 from hpcforge.errors import ChangedFileError
@@ -119,15 +120,15 @@ def test_texts_are_written_only_if_every_file_is_as_it_was_read(there: MetalSite
 
 
 def test_positions_are_not_pinned_over_a_change(there: MetalSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_positions = pin.with_positions
+    with_positions = positions.with_positions
 
     def meanwhile(*given: object) -> str:
         insert(there, "w1", "note: moved in May")
         return with_positions(*given) + "positions: {}\n"  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pin, "with_positions", meanwhile)
+    monkeypatch.setattr(positions, "with_positions", meanwhile)
     with pytest.raises(ChangedFileError):
-        pin.pin(there.blueprint, None)
+        pin(PinOptions(blueprint=there.blueprint))
     assert nodes(there)["w1"]["note"] == "moved in May"
 
 

@@ -120,7 +120,7 @@ def rooms(tree: Path) -> Path:
 def tree(tmp_path: Path) -> Path:
     files = {
         "hpcforge/a.py": MODULE,
-        "hpcforge/cli/verbs/b.py": '"""Help, anew."""\n\n\nclass Found:\n    """Again."""\n',
+        "hpcforge/cli/b.py": '"""Help, anew."""\n\n\nclass Found:\n    """Again."""\n',
         "tools/house.yaml": SETTINGS,
         "README.md": "Read this.\n",
         "docs/page.md": PAGE,
@@ -147,12 +147,12 @@ def test_each_marker_word_is_found_once_where_it_stands(tree: Path, capsys: pyte
         "hpcforge/a.py:5: [anew",
         "hpcforge/a.py:15: [nobody",
         "hpcforge/a.py:15: [anew",
-        "hpcforge/cli/verbs/b.py:1: [anew",
+        "hpcforge/cli/b.py:1: [anew",
     ]
     assert places("docstrings") == [
         "hpcforge/a.py:1: [anew",
         "hpcforge/a.py:11: [nobody",
-        "hpcforge/cli/verbs/b.py:1: [anew",
+        "hpcforge/cli/b.py:1: [anew",
     ]
     assert places("comments") == ["hpcforge/a.py:5: [anew", "hpcforge/a.py:6: [nobody", "hpcforge/a.py:6: [whoever"]
     assert places("docs") == ["docs/page.md:3: [Nobody", "docs/page.md:5: [anew"]
@@ -164,8 +164,8 @@ def test_names_classes_and_files_are_counted(tree: Path, capsys: pytest.CaptureF
         "hpcforge/a.py:15"
     ] * 2
     assert shown(tree, "any", capsys) == ["hpcforge/a.py:14: Any"]
-    assert shown(tree, "doubled_classes", capsys) == ["hpcforge/a.py:9: Found, also hpcforge/cli/verbs/b.py:4"]
-    assert shown(tree, "short_files", capsys) == ["hpcforge/a.py:1: 15 lines", "hpcforge/cli/verbs/b.py:1: 5 lines"]
+    assert shown(tree, "doubled_classes", capsys) == ["hpcforge/a.py:9: Found, also hpcforge/cli/b.py:4"]
+    assert shown(tree, "short_files", capsys) == ["hpcforge/a.py:1: 15 lines", "hpcforge/cli/b.py:1: 5 lines"]
     assert shown(tree, "golden_files", capsys) == ["tests/roles/golden/x.conf:1: golden"]
     assert shown(tree, "docs_words", capsys)[0] == "docs/long.md:1: 20 words"
 

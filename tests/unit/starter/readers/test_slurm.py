@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpcforge.cli.init import _network_of
 from hpcforge.cluster import load
 from hpcforge.starter.draft import OF_MACHINES, Answers, draft, templates
 from hpcforge.starter.machines import SiteFile, StarterError
 from hpcforge.starter.readers import read, source_of
+from hpcforge.starter.site_networks import network_of
 
 
 @dataclass(frozen=True)
@@ -545,7 +545,7 @@ def read_form(form: Form) -> SiteFile:
 def validated(site: SiteFile, folder: Path) -> None:
     """Write and load the blueprint of what a file says."""
     answers = Answers(
-        site.cluster or "first", site.domain or "first.internal", "ops", _network_of(site.machines)[0], 0, ""
+        site.cluster or "first", site.domain or "first.internal", "ops", network_of(site.machines)[0], 0, ""
     )
     texts = draft(templates()[OF_MACHINES], answers, "first.inventory.yaml", site)
     (folder / "first.yaml").write_text(texts[0])

@@ -6,8 +6,8 @@ import hashlib
 from pathlib import Path
 
 from hpcforge import bundled
-from hpcforge.cli.verify import gpu_models, missing, source
 from hpcforge.cluster import load
+from hpcforge.report.site_verification import gpu_models, missing, source
 from hpcforge.run.site import Site
 from hpcforge.run.verify import Usable, VerifyRequest
 from hpcforge.slurm.down_nodes import DownWorker
