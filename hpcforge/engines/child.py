@@ -144,7 +144,7 @@ def _do(site: ChildContext, link: Connection, task: Json) -> Json:
         return _exec(link, task, emit)
     if task["do"] == "host_key":
         return result(ok=True, rc=0, stdout=site.route.host_key(link.target))
-    from hpcforge.engines.deploy import deploy  # noqa: PLC0415  pyinfra: only where a plan needs it
+    from hpcforge.engines.pyinfra import deploy  # noqa: PLC0415  pyinfra: only where a plan needs it
 
     data = {**task["inputs"], "artifacts": str(site.artifacts)}
     source, timeout_s = Path(task["source"]), task["timeout_s"]

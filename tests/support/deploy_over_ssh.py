@@ -22,7 +22,7 @@ import paramiko  # noqa: E402
 
 from hpcforge.engines import packets  # noqa: E402
 from hpcforge.engines.connections import Connection, Route  # noqa: E402
-from hpcforge.engines.deploy import deploy  # noqa: E402
+from hpcforge.engines.pyinfra import deploy  # noqa: E402
 from hpcforge.engines.ssh import MARK_LINE  # noqa: E402
 from hpcforge.engines.tasks import Target  # noqa: E402
 

@@ -98,7 +98,7 @@ def deploy(
     late = gevent.Timeout(timeout_s)
     try:
         with late, _staging(link) as staging:
-            from hpcforge.engines.pyinfra_state import attach  # noqa: PLC0415  it imports pyinfra
+            from hpcforge.engines.pyinfra.state import attach  # noqa: PLC0415  it imports pyinfra
 
             host = attach(link, data=data, known_hosts=known_hosts, staging=staging, folder=source.parent)
             return _run(link, source, host, emit)
@@ -128,7 +128,7 @@ def _staging(link: Connection) -> Iterator[str]:
 
 def _run(link: Connection, source: Path, host: Any, emit: Emit) -> dict[str, Any]:
     """Execute deploy.py in the context of a host; what its operations did becomes events."""
-    from hpcforge.engines.pyinfra_state import PyinfraProgress  # noqa: PLC0415
+    from hpcforge.engines.pyinfra.state import PyinfraProgress  # noqa: PLC0415
 
     role = source.parent.name
     progress = PyinfraProgress(role, emit)
