@@ -75,7 +75,8 @@ def _node_of_pair(place: Place, number: int, pairs: str, *more: str) -> Process:
 
 READ = """
 import json
-from hpcforge.node import facts, nvml
+from hpcforge.node import facts
+from hpcforge.node.gpus import nvml
 print(json.dumps(nvml.end(nvml.begin(), sorted(facts._nvidia_devices(facts._PCI)))))
 """
 
