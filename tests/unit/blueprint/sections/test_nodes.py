@@ -78,7 +78,7 @@ def test_cluster_room_and_software_have_the_same(tmp_path: Path) -> None:
     one = load(path, judged=False)
     wanted = {"head": None, "w01": ("h200-sxm", 8), "w02": None, "w03": ("l40s", 2)}
     assert {node.name: node.gpus and (node.gpus.model, node.gpus.count) for node in one.cluster.nodes} == wanted
-    kinds = one.room.kind_of
+    kinds = one.placed.room.kind_of
     assert {name: (gpus := kinds[name].gpus) and (gpus.model, gpus.count) for name in wanted} == wanted
     system: Distribution = CATALOG.distributions["debian", "13"]
     said = {each.shown for each in declared(one.blueprint, CATALOG, system, nvidias=False) if each.component == "gpu"}
@@ -104,7 +104,7 @@ def test_cluster_and_room_have_the_same_facts(tmp_path: Path) -> None:
     path.write_text(TEXT, encoding="utf-8")
     one = load(path, judged=False)
     for node in one.cluster.nodes:
-        server = one.room.kind_of[node.name].server
+        server = one.placed.room.kind_of[node.name].server
         facts = (server.sockets or 0, server.cores_per_socket or 0, server.threads_per_core or 0)
         assert (node.sockets, node.cores_per_socket, node.threads_per_core) == facts
         assert node.memory_mib == (server.memory_gib or 0) * 1024
