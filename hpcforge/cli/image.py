@@ -101,7 +101,7 @@ def build(options: ImageBuildOptions) -> int:
 
 def _request(options: ImageBuildOptions, loaded: Loaded) -> ImageRequest:
     from hpcforge.blueprint.diagnostics import render_all
-    from hpcforge.run.image_requests import bootable, for_machines, image_request
+    from hpcforge.run.site import bootable, for_machines, image_request
 
     request = image_request(loaded)
     if options.metal:

@@ -221,7 +221,7 @@ def compare(options: RehearseCompareOptions) -> int:
 def list_(options: RehearseListOptions) -> int:
     """List all rehearsals of this machine: blueprint, running nodes, start time, saves."""
     from hpcforge.lab.listing import listed
-    from hpcforge.report.rehearsal_status import rehearsals_text
+    from hpcforge.report.rehearsal_text import rehearsals_text
 
     rehearsals = listed()
     if options.as_json:
@@ -359,7 +359,7 @@ def _made_for_lab(blueprint: Path) -> bool:
 
 
 def _print(status: LabStatus, as_json: bool) -> None:
-    from hpcforge.report.rehearsal_status import rehearsal_json, rehearsal_text
+    from hpcforge.report.rehearsal_text import rehearsal_json, rehearsal_text
 
     if as_json:
         printing.result(rehearsal_json(status))

@@ -26,9 +26,9 @@ from hpcforge.rehearsal.package_sources import every
 from hpcforge.rehearsal.stand_in_rules import login_user
 from hpcforge.report import printing
 from hpcforge.report.progress import Progress
-from hpcforge.report.rehearsal_status import rehearsal_text
+from hpcforge.report.rehearsal_text import rehearsal_text
 from hpcforge.report.text import phases_line
-from hpcforge.run.image_requests import bootable, image_request
+from hpcforge.run.site import bootable, image_request
 from hpcforge.secrets.secrets import default_identity_path
 
 

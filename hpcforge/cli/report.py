@@ -71,8 +71,8 @@ def _basis(options: AcceptanceOptions, site: Site) -> AcceptanceBasis:
     """Ask nodes and head for what the report is made from."""
     from hpcforge import __version__
     from hpcforge.cli.node_selection import choose
+    from hpcforge.host.commit import commit_of
     from hpcforge.report.acceptance import AcceptanceBasis
-    from hpcforge.run.commit import commit_of
     from hpcforge.run.make_plan import compare
     from hpcforge.run.result import begin
     from hpcforge.run.site import goal, open_engines

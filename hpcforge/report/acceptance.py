@@ -12,11 +12,11 @@ from typing import Literal
 from hpcforge.blueprint.hostlist import fold
 from hpcforge.blueprint.sections.nodes import Override
 from hpcforge.cluster.model import Cluster, Node, SmokeTest, Threshold
+from hpcforge.host.commit import Commit
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Plan
 from hpcforge.report.text import nodes_by_reason, plural
-from hpcforge.run.commit import Commit
 from hpcforge.run.records.history import Past
 from hpcforge.slurm.nodes import drained, parse_slurm_nodes
 from hpcforge.verify.measurements import numbers, shown

@@ -1,13 +1,19 @@
-"""What a rehearsal does not show: in a line or two, and as a comparison with the real site."""
+"""Rehearsals as text: where they run, what they do not show, and how they compare with the real site."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from hpcforge.blueprint.hostlist import fold
+from hpcforge.command_hint import from_here
+from hpcforge.lab.lab import LabStatus
+from hpcforge.lab.listing import ListedRehearsal
 from hpcforge.rehearsal.compare import Compared, Difference
 from hpcforge.rehearsal.stand_ins import StandIn
-from hpcforge.report.text import one_line, plural
+from hpcforge.report.text import moment, one_line, plural, table
 
 
 def not_rehearsed(stand_ins: Sequence[StandIn], compare: str) -> str:
@@ -56,3 +62,45 @@ def _differences(several: Sequence[Difference]) -> Iterator[str]:
     for difference in several:
         yield f"  {difference.what}  {fold(difference.nodes)}"
         yield from (f"      {line}" for line in difference.lines)
+
+
+# The nodes and saves of rehearsals, as text and as JSON.
+
+
+def rehearsals_text(rehearsals: Sequence[ListedRehearsal]) -> str:
+    """Return a row for each rehearsal of this machine."""
+    return table(("rehearsal", "nodes up", "since", "saves", "blueprint"), list(map(_row, rehearsals)))
+
+
+def _row(lab: ListedRehearsal) -> list[str]:
+    blueprint = "-" if lab.blueprint is None else str(from_here(Path(lab.blueprint)))
+    if lab.problem is not None:
+        return [lab.name, "unknown", "-", "-", lab.problem]
+    up = f"{len(lab.running)} of {len(lab.running) + len(lab.stopped)}"
+    since = "-" if lab.since_s is None else moment(lab.since_s)
+    return [lab.name, up, since, ", ".join(lab.saves) or "-", blueprint]
+
+
+def rehearsal_text(status: LabStatus) -> str:
+    """Return its nodes and saves."""
+    rows = [[node.name, node.address, node.state] for node in status.nodes]
+    text = f"rehearsal {status.lab.name}\n" + table(("node", "address", "state"), rows)
+    if status.saves:
+        kept = [[save.name, moment(save.saved_s), fold(save.nodes), f"{save.size_mib} MiB"] for save in status.saves]
+        text += "\n" + table(("save", "when", "nodes", "on disk"), kept)
+    if step := status.lab.under_way:
+        verb = "restore" if step.step == "restored" else "save"
+        text += f"{verb} {step.save} was interrupted: run it again, or start the nodes with `rehearse up`\n"
+    return text
+
+
+def rehearsal_json(status: LabStatus) -> str:
+    """Return the same for programs."""
+    document = {
+        "schema_version": 1,
+        "name": status.lab.name,
+        "cidr": status.lab.cidr,
+        "nodes": [dataclasses.asdict(node) for node in status.nodes],
+        "saves": [dataclasses.asdict(save) for save in status.saves],
+    }
+    return json.dumps(document) + "\n"

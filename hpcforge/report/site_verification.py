@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcforge.blueprint.sections.hardware import Gpu
 from hpcforge.cluster.model import Cluster, SmokeTest
+from hpcforge.host.commit import commit_of
 from hpcforge.report.verification import (
     SCHEMA_VERSION,
     Report,
@@ -18,7 +19,6 @@ from hpcforge.report.verification import (
     not_tested,
     reported_verdict,
 )
-from hpcforge.run.commit import commit_of
 from hpcforge.run.expectations import Expectations
 from hpcforge.run.result import UNREACHABLE, Reached
 from hpcforge.run.site import Site

@@ -14,6 +14,7 @@ from hpcforge.command_hint import command_line
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
+from hpcforge.host.commit import Commit, commit_of, descends
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.desired import Desired
 from hpcforge.plan.diff import SLURM_NODES, diff
@@ -24,7 +25,6 @@ from hpcforge.plan.roster import KnownMachine, Roster, gone_keys, renamed, witho
 from hpcforge.plan.secrets import PLAN_KEY
 from hpcforge.plan.test_selection import Verify
 from hpcforge.run import down_workers, leftover
-from hpcforge.run.commit import Commit, commit_of, descends
 from hpcforge.run.preflight import commit_warning, refuse_older
 from hpcforge.run.records.history import Copy
 from hpcforge.run.site import Goal, Site, add_leaving, open_engines, revoking

@@ -9,8 +9,8 @@ from packaging.version import InvalidVersion, Version
 
 from hpcforge.cluster.model import Cluster
 from hpcforge.errors import ExpectedError
+from hpcforge.host.commit import Commit
 from hpcforge.plan.roster import LastRun, Roster
-from hpcforge.run.commit import Commit
 
 _AHEAD = 1000  # runs that a node may have seen and the roster not: those that were killed, or had lost the head
 _NO_RUN = 5 * 10**8  # half of what a receipt may say at all: whoever leaps to it has as many left
@@ -71,7 +71,7 @@ def other_releases(cluster: Cluster, facts: Mapping[str, Mapping[str, str]]) -> 
 def commit_warning(ours: Commit | None, last: LastRun | None, descends: bool | None) -> str | None:
     """What to say if the blueprint's commit does not follow that of the last apply; None if there is nothing to say.
 
-    `descends` is the result of `hpcforge.run.commit.descends` for the last apply's commit.
+    `descends` is the result of `hpcforge.host.commit.descends` for the last apply's commit.
     """
     if last is None or last.commit is None or (ours is not None and ours.id == last.commit) or descends:
         return None

@@ -12,13 +12,13 @@ from hpcforge import __version__
 from hpcforge.engines import Engines
 from hpcforge.engines.tasks import Engine
 from hpcforge.errors import UsageError
+from hpcforge.host.commit import Commit
 from hpcforge.plan.changes import Scope
 from hpcforge.plan.plan import Plan
 from hpcforge.plan.roster import LastRun, Roster, next_roster
 from hpcforge.plan.stale import drop_nodes, stale_nodes
 from hpcforge.run import leftover
 from hpcforge.run.apply import apply_plan
-from hpcforge.run.commit import Commit
 from hpcforge.run.make_plan import Comparison, Selection, compare, remark
 from hpcforge.run.observe import wait_for_others
 from hpcforge.run.records import lease as leases

@@ -22,6 +22,8 @@ from hpcforge.engines import Engines
 from hpcforge.engines.host_keys import private_folder
 from hpcforge.engines.tasks import Target
 from hpcforge.errors import ChangedFileError, ExpectedError, UsageError
+from hpcforge.image import recipe
+from hpcforge.image.request import KERNELS, ImageRequest, request_of, with_kernel, with_packages
 from hpcforge.locks import folder_lock
 from hpcforge.plan.compile import compile_desired, nodes_of
 from hpcforge.plan.desired import Desired
@@ -311,3 +313,25 @@ def add_values(loaded: Loaded, values_of: Callable[[Loaded], Values]) -> Values:
             load(now.blueprint_path, path, instead={path: text})
             write_texts(now, {path: text})
     return values
+
+
+# What an image of a blueprint is to be: the packages of its roles, and a kernel where it boots.
+
+
+def bootable(loaded: Loaded, request: ImageRequest, kernel: str = recipe.KERNEL) -> ImageRequest:
+    """Return the request with what it takes to boot: a kernel, and mdadm where systems are on mirrors."""
+    mirrored = any(node.system_disk.drives > 1 for node in loaded.cluster.nodes)
+    return with_packages(with_kernel(request, kernel), [recipe.MIRRORS] if mirrored else [])
+
+
+def for_machines(loaded: Loaded, request: ImageRequest) -> ImageRequest:
+    """Return the request with the kernel of real machines: the release that the blueprint names, else the newest."""
+    kernel = loaded.blueprint.software.preinstalled.kernel
+    return bootable(loaded, request, f"{KERNELS}{kernel}" if kernel else recipe.METAL_KERNEL)
+
+
+def image_request(loaded: Loaded) -> ImageRequest:
+    """Return what an image of this blueprint is to be. Secrets are not read."""
+    desired = compile_site(load_site_roles(loaded), {}, loaded.cluster)
+    os = loaded.cluster.os
+    return request_of(os.name, os.release, desired.nodes)

@@ -19,7 +19,7 @@ from hpcforge.lab import lab as labs
 from hpcforge.lab import state
 from hpcforge.lab.names import lab_directory
 from hpcforge.lab.network import bridges_of
-from hpcforge.run.image_requests import image_request
+from hpcforge.run.site import image_request
 from tests.stories.lab.conftest import left
 from tests.support.images import MANIFEST, put
 

@@ -12,7 +12,7 @@ from hpcforge.cluster import load
 from hpcforge.image import recipe
 from hpcforge.image.manifest import to_text
 from hpcforge.image.request import ImageRequest
-from hpcforge.run.image_requests import bootable, for_machines, image_request
+from hpcforge.run.site import bootable, for_machines, image_request
 from hpcforge.starter.draft import OF_MACHINES, templates
 from tests.support.images import MANIFEST
 from tests.support.in_process import hpcforge

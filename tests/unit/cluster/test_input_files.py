@@ -11,9 +11,9 @@ import pytest
 from hpcforge import bundled
 from hpcforge.cluster import load
 from hpcforge.cluster.input_files import inputs
+from hpcforge.host.commit import commit_of
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.roster import Roster
-from hpcforge.run.commit import commit_of
 from hpcforge.run.make_plan import remark
 from hpcforge.run.site import Site
 from hpcforge.run.survey import Survey

@@ -8,7 +8,7 @@ from hpcforge.cluster import load
 from hpcforge.image.request import ImageRequest, LeftPackage, request_of, with_kernel, with_packages
 from hpcforge.kinds.pins import Pin
 from hpcforge.plan.desired import DesiredRole, Unit
-from hpcforge.run.image_requests import image_request
+from hpcforge.run.site import image_request
 
 REPOSITORY = Path(__file__).parents[3]
 

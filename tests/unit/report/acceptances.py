@@ -7,12 +7,12 @@ from dataclasses import replace
 from hpcforge import bundled
 from hpcforge.blueprint.sections.nodes import Override
 from hpcforge.cluster import Loaded, load
+from hpcforge.host.commit import Commit
 from hpcforge.plan.admission import Shortfall
 from hpcforge.plan.diff import SLURM_NODES
 from hpcforge.plan.observation import Observation
 from hpcforge.plan.plan import Change, Plan, Step
 from hpcforge.report.acceptance import AcceptanceBasis
-from hpcforge.run.commit import Commit
 from hpcforge.run.records.history import Past
 from hpcforge.verify.verdict_records import KeptVerdicts, Recorded
 from hpcforge.verify.verdicts import Verdict

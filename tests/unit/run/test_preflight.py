@@ -9,8 +9,8 @@ import pytest
 from hpcforge import bundled
 from hpcforge.cluster.load import load
 from hpcforge.cluster.model import Platform
+from hpcforge.host.commit import Commit
 from hpcforge.plan.roster import LastRun, Roster
-from hpcforge.run.commit import Commit
 from hpcforge.run.preflight import OlderError, commit_warning, distrusted, other_releases, refuse_older
 from hpcforge.run.result import Run
 

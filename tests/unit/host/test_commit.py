@@ -11,7 +11,7 @@ import pytest
 
 from hpcforge.cli.site import open_site
 from hpcforge.cluster.input_files import inputs
-from hpcforge.run.commit import commit_of, descends
+from hpcforge.host.commit import commit_of, descends
 
 ROOT = Path(__file__).parents[3]
 
