@@ -19,7 +19,6 @@ SWITCH_KINDS: tuple[SwitchKind, ...] = ("leaf", "spine", "core")
 
 
 def _about(text: str) -> Any:
-    """The description of a field, in the JSON Schema."""
     return Field(description=text)
 
 

@@ -17,7 +17,6 @@ Severity = Literal["error", "warning", "not-checked"]
 
 
 def about(text: str) -> Any:
-    """The description of a field, in the JSON Schema."""
     return Field(description=text)
 
 

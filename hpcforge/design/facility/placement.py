@@ -57,7 +57,7 @@ def mount(room: Room, fillings: dict[str, Filling]) -> Iterator[Breach]:
 
 
 def _heights_unknown(mount: SwitchPlace, fillings: dict[str, Filling]) -> bool:
-    """True if it is not known of any of its racks how high it is."""
+    """Return True if the height is unknown in every one of its racks."""
     return all(fillings[name].rack.model.rack_units is None for name in mount.racks if name in fillings)
 
 
