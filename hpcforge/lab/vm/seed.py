@@ -110,7 +110,7 @@ class Identity:
 
 
 def initrd(identity: Identity) -> bytes:
-    """The second initrd of a machine, to be laid behind the image's. It holds the private host key."""
+    """Return the second initrd of a machine, to be appended to the image's. It holds the private host key."""
     return _cpio(
         {
             "lab": None,
@@ -180,7 +180,7 @@ def _tar(files: Mapping[str, tuple[int, str]], links: Mapping[str, str]) -> byte
 
 
 def _cpio(entries: Mapping[str, tuple[int, bytes] | None]) -> bytes:
-    """An archive as the kernel reads them ("newc"), of root's; None is a folder."""
+    """Return an archive in the kernel's format ("newc"), owned by root; None is a folder."""
     out = bytearray()
     for number, (name, entry) in enumerate([*entries.items(), ("TRAILER!!!", (0, b""))], start=1):
         mode, content = (0o040755, b"") if entry is None else (0o100000 | entry[0], entry[1])
