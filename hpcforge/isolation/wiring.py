@@ -42,7 +42,9 @@ class NodeWiring:
         return self.known and self.leaf[a][rail] != self.leaf[b][rail]
 
     def uplink(self, leaf: int, destination: int, rail: int) -> int | None:
-        """The uplink by which traffic to a node leaves a leaf, or comes down to the node's own; None: not known."""
+        """Return the uplink on which traffic to a node leaves a leaf, or comes down to the node's own; None: not
+        known.
+        """
         count = self.uplinks[leaf]
         return self.place[destination][rail] % count if count else None
 
@@ -72,7 +74,7 @@ class NodeWiring:
         return {key: tuple(nodes) for key, nodes in found.items()}
 
     def reached_over(self, leaf: int, uplink: int, rail: int) -> tuple[int, ...]:
-        """The nodes of other leaves to which traffic leaves a leaf by an uplink."""
+        """Return the nodes of other leaves that a leaf reaches over an uplink."""
         count = self.uplinks[leaf]
         places = range(uplink, self.most_places, count) if count else ()
         return tuple(
