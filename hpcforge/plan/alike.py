@@ -190,5 +190,5 @@ def _declares(part: nodes.Node, names: Iterable[str]) -> bool:
 
 
 def _constant(part: nodes.Node) -> str:
-    """What stands in brackets, "" where it is computed."""
+    """Return the constant in brackets, "" if it is computed."""
     return str(part.value) if isinstance(part, nodes.Const) else ""

@@ -44,7 +44,9 @@ class Order:
         return {group: tuple(nodes) for group, nodes in groups.items()}
 
     def canaries(self, group: str, deferred: Container[str] = ()) -> tuple[str, ...]:
-        """The nodes that go first; none where a group has no others to be spared. A deferred one is no canary."""
+        """Return the nodes that change first; none in a group without others to spare. A deferred one is not a
+        canary.
+        """
         nodes = [node for node in self.groups.get(group, ()) if node not in deferred]
         count = self.plan.rollout.canary
         return tuple(nodes[:count]) if len(nodes) > count else ()
