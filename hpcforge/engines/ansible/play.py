@@ -108,7 +108,7 @@ def refusal(task: Ansible) -> str | None:
 
 
 def inventory(hosts: Sequence[Host], known_hosts_file: Path) -> str:
-    """An Ansible inventory, on whose nodes all is done as root; each has its own inputs."""
+    """Write an Ansible inventory that does everything as root on its nodes; each has its own inputs."""
     return json.dumps(
         {"all": {"hosts": {host.task.node: unsafe(_variables(host, known_hosts_file)) for host in hosts}}}
     )
@@ -125,9 +125,9 @@ def _variables(host: Host, known_hosts_file: Path) -> dict[str, Any]:
 
 
 def playbook(role: str, *, facts: bool, alone: bool = False) -> str:
-    """A play of one role; JSON, which is YAML in which nothing needs quoting by hand.
+    """Write a play of one role as JSON, which is YAML in which nothing needs quoting by hand.
 
-    Each node goes through it at its own pace (`free`), and the last task tells that it is through, handlers included.
+    Each node continues at its own pace (`free`), and the last task reports the end, handlers included.
     """
     play = {
         "name": f"Role {role}",
@@ -162,7 +162,7 @@ def write(folder: Path, hosts: Sequence[Host], role: PlayRole, sockets: Path) ->
 
 
 def environment(folder: Path, task: Ansible, artifacts: Path) -> dict[str, str]:
-    """The environment of a play whose files are in `folder`; collections of its role are below `artifacts`."""
+    """Return the environment of a play whose files are in `folder`; collections of its role are below `artifacts`."""
     made = {
         "PATH": f"{folder}/bin:{Path(sys.executable).parent}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),
