@@ -82,7 +82,7 @@ def _free(draft: Draft, slurm: SlurmSection, asked: Mapping[str, NodeGroup]) -> 
 
 
 def _uncounted(slurm: SlurmSection) -> Iterator[Finding]:
-    """What counts shards where there are none: slurmdbd does not know them then, and sacctmgr refuses."""
+    """Report settings that count shards where there are none: slurmdbd lacks them then, and sacctmgr refuses."""
     for loc, section in _sections(("slurm",), slurm):
         if isinstance(section, Tres) and section.shard is not None:
             hint = "set `shards` of a group of workers, or remove this"
