@@ -368,7 +368,7 @@ def no_worker(loc: Loc, text: str) -> Finding:
 
 
 def _partition_nodes(draft: Draft, declared: NamedNodes) -> dict[str, tuple[str, ...] | None]:
-    """The nodes of each partition; None where something is wrong with them, or they are not known yet."""
+    """Return the nodes of each partition; None where they are wrong, or not known yet."""
     slurm: SlurmSection | None = draft.sections["slurm"]
     partitions = slurm.partitions if slurm else {}
     return {name: declared.named(draft, (), partition.nodes, workers=True)[0] for name, partition in partitions.items()}
