@@ -23,7 +23,7 @@ def system() -> None:
 
 
 def places(mounts: str) -> list[str]:
-    """A place on each of these file systems, by /proc/self/mountinfo as proc_pid_mountinfo(5) has it."""
+    """Return a path on each of these file systems, from /proc/self/mountinfo as in proc_pid_mountinfo(5)."""
     found: dict[str, str] = {}
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
