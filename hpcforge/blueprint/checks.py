@@ -1,4 +1,4 @@
-"""What the parts of a blueprint say about each other: names, addresses, references. Pure.
+"""Checks across the sections of a blueprint: names, addresses, references. Pure.
 
 Each check yields findings, and has its row in `hpcforge.cluster.check_table`. A check that depends on a part that could
 not be typed says nothing: a cause is reported, its consequences are not.

@@ -1,4 +1,4 @@
-"""Node sets: what names nodes wherever several can be meant, in a blueprint and in `--limit`. Pure.
+"""Node sets: the syntax that names several nodes, in a blueprint and in `--limit`. Pure.
 
 Terms are joined by `,` (and) and `!` (less), worked off from left to right as in ClusterShell: `all!w03`, `r1,r2`.
 A term is a hostlist, or a word: `all`, a partition, a rack, a function, a group (what the names of a group have before

@@ -1,4 +1,4 @@
-"""What roles declare of what a blueprint may say: `services` and `vars` of each role.yaml, read without the rest."""
+"""Declarations of roles for the blueprint: `services` and `vars` of each role.yaml, read without the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blueprint's schema: what may be written, typed and described. Sections of later versions are unknown keys.
+"""The blueprint's schema: its keys, typed and described. Sections of later versions are unknown keys.
 
 These types hold what one value can say for itself. What values say together (references, addresses, numbers against
 hardware) is checked in `checks`, and what they amount to is a `hpcforge.cluster.model.Cluster`.

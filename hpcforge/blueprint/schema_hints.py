@@ -1,4 +1,4 @@
-"""What the schema expects at a location of a file, and how to write there what was written as something else. Pure."""
+"""Hints from the schema for a location of a file: the expected type, and how to write a misplaced value there. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folders that a blueprint names for what a site adds of its own: roles, smoke tests, each beside the shipped ones.
+"""The folders of a blueprint for a site's own roles and smoke tests, each beside the shipped ones.
 
 They are read before the rest of the blueprint, since what that may say follows from what is in them.
 """

@@ -1,4 +1,4 @@
-"""What a value that cannot be was probably meant to be, for the hint beside it. Pure.
+"""Corrections of invalid values, for the hint beside each. Pure.
 
 A guess is text that the person may copy; where there is none, hints have an example instead.
 """

@@ -1,4 +1,4 @@
-"""From a tree of text to typed sections, with every error placed.
+"""Validate a tree of text: typed sections, with every error placed.
 
 Where some of a file is wrong, the rest is still typed: what is wrong is taken out, smallest part first, and remembered
 as *broken*. Checks that compare parts of a file run on what is left and say nothing that a broken part may have caused.

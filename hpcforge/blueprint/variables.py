@@ -1,4 +1,4 @@
-"""What a blueprint may choose: `vars:` in a role.yaml, `options:` in a test.yaml, and the sections that follow."""
+"""Choices of a blueprint: `vars:` in a role.yaml, `options:` in a test.yaml, and the sections that follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes a blueprint names, as far as that can be seen past its mistakes. Pure."""
+"""The nodes that a blueprint names, as far as its errors allow. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a YAML parser refused, and the lines around it as people read them. Pure."""
+"""A YAML parser's refusal, and the lines around it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files and folders a site is read from: what a commit has to have for a run to be known by it."""
+"""The files and folders of a site: a commit must contain them to identify a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks and the addresses on them: the inventory's, the blueprint's, else chosen by name; and what is wrong.
+"""Networks and the addresses on them: the inventory's, the blueprint's, else chosen by name; and their errors.
 
 Pure.
 """

@@ -1,4 +1,4 @@
-"""Which nodes `--limit` and `--exclude` mean: node sets of a cluster's names."""
+"""The nodes of `--limit` and `--exclude`: node sets of a cluster's names."""
 
 from __future__ import annotations
 

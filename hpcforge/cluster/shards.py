@@ -1,4 +1,4 @@
-"""Shards: GPUs that several jobs share, as many as one has shards, and what a blueprint asks of them wrongly. Pure.
+"""Shards: GPUs that several jobs share, one job for each shard, and a blueprint's errors with them. Pure.
 
 Slurm hands out a GPU either whole or by shards, and nothing keeps the jobs on one apart.
 """

@@ -1,4 +1,4 @@
-"""What a blueprint chooses of roles' variables, as templates know it, and what it has to choose, and does not. Pure."""
+"""A blueprint's values of roles' variables, for templates, and required values that are missing. Pure."""
 
 from __future__ import annotations
 

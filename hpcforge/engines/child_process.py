@@ -1,4 +1,4 @@
-"""The child process that holds all connections (`child`): how it is started, and what it says when it dies.
+"""The child process that holds all connections (`child`): its start, and the message when it dies.
 
 Its libraries take it a third of a second to import. A command that will surely need it begins it before it imports its
 own, so that the two go side by side.

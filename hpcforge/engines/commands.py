@@ -1,4 +1,4 @@
-"""What is sent over ssh for a task: one command line, what it reads, and how its output is to be understood. Pure."""
+"""The command of a task over ssh: one command line, its input, and the meaning of its output. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a connection did not come about, told apart."""
+"""The causes of failed connections."""
 
 from __future__ import annotations
 

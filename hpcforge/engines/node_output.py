@@ -1,4 +1,4 @@
-"""Lines and events out of what a node writes. All of it is data from outside: any bytes, any length."""
+"""Lines and events in a node's output. All of it is data from outside: any bytes, any length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of a node, and what is answered."""
+"""Tasks for a node, and their results."""
 
 from __future__ import annotations
 

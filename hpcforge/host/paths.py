@@ -1,4 +1,4 @@
-"""Where hpcforge keeps things on this machine, the locks that keep two runs apart, and the removal of trees."""
+"""hpcforge's folders on this machine, the locks that keep two runs apart, and the removal of trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine has: memory and processors."""
+"""This machine's resources: memory and processors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written down of an image: the lock that its archive follows from, and the archive's checksum. Pure."""
+"""The record of an image: the lock that its archive follows from, and the archive's checksum. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an image is asked to be, by what compile says of the blueprint's nodes. Pure."""
+"""The request for an image, from the compiled blueprint's nodes. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where images are kept: beside the labs' base systems, a folder each, which appears whole and goes whole."""
+"""The store of images: beside the labs' base systems, a folder each, which appears whole and is removed whole."""
 
 from __future__ import annotations
 

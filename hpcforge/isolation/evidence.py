@@ -1,4 +1,4 @@
-"""What measurements of pairs say about each part. Pure."""
+"""The evidence of pairs' measurements about each part. Pure."""
 
 from __future__ import annotations
 

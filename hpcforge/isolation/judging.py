@@ -1,4 +1,4 @@
-"""From the values of a round to what of them is low. Pure."""
+"""Judge which values of a round are low. Pure."""
 
 from __future__ import annotations
 

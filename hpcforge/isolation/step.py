@@ -1,4 +1,4 @@
-"""The next round by what is known, or the names. Pure.
+"""The next round by the evidence, or the names. Pure.
 
 1. Every node alone: dead and slow nodes, GPUs and adapters are found before another node waits for them.
 2. Pairs that share leaves; of a few nodes every pair.

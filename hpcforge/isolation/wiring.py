@@ -1,4 +1,4 @@
-"""Which nodes share leaves, and over which uplink traffic between two nodes runs. Pure."""
+"""The leaves of nodes, and the uplink for traffic between two nodes. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lab on this machine has, for those who stand in for the rest."""
+"""The facts of a lab on this machine, for the stand-ins for everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of labs, and what one has to do.
+"""The kinds of labs, and their interface.
 
 `up`, `down`, `status`, `save` and `restore` (`hpcforge.lab.lab`) and how one enters (`hpcforge.lab.lab`) are the
 same for all: subnet and bridge, package proxy, what is written down, which disks a save names. A kind is the layer

@@ -1,4 +1,4 @@
-"""What a lab is to be, given what is asked for and what there is already. Pure."""
+"""The target state of a lab, from the request and the present lab. Pure."""
 
 from __future__ import annotations
 

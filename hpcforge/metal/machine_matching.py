@@ -1,4 +1,4 @@
-"""Machines as their management controllers describe them: which node each is, and what differs. Pure.
+"""Machines as their management controllers describe them: the node of each, and the differences. Pure.
 
 A controller may lie: a serial number or a MAC address that two machines show is nobody's, and what the inventory has
 already is never replaced here.

@@ -1,4 +1,4 @@
-"""Which nodes are to be installed, and all that serving them needs of a site."""
+"""The nodes to be installed, and the settings for serving them."""
 
 from __future__ import annotations
 

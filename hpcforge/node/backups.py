@@ -1,4 +1,4 @@
-"""What was in a file's place before us: its content kept under its SHA-256, its rights told by name."""
+"""The earlier content of hpcforge's files: kept under its SHA-256, with owner and group by name."""
 
 from __future__ import annotations
 

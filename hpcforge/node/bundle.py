@@ -1,4 +1,4 @@
-"""What the operator host sends to a node: the program as sources, and the commands that take them in.
+"""The data that the operator host sends to a node: the program as sources, and the commands that receive them.
 
 This module and `contact` are the only ones of the package that do not travel.
 """

@@ -1,4 +1,4 @@
-"""What the program says, one JSON object a line, and how a request's roles fare."""
+"""The program's events, one JSON object a line, and the progress of a request's roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node is: read from /proc, /sys and /etc, a few milliseconds in all."""
+"""A node's facts: read from /proc, /sys and /etc, a few milliseconds in all."""
 
 from __future__ import annotations
 

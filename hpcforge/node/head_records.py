@@ -1,4 +1,4 @@
-"""What the head keeps for all operators: the history of runs, a JSON object a line, and the roster of nodes.
+"""The head's records for all operators: the history of runs, a JSON object a line, and the roster of nodes.
 
 What the lines and the roster mean is `hpcforge.run.records.history`'s; here they are only kept, whole, and given back.
 """

@@ -1,4 +1,4 @@
-"""Taking away what is ours, see `hpcforge.node`: nothing that the receipt does not have is touched.
+"""Removal of hpcforge's resources, see `hpcforge.node`: nothing outside of the receipt is touched.
 
 It can be cut off anywhere: the receipt forgets only at the end, and what is done already is found done.
 """

@@ -1,4 +1,4 @@
-"""What runs first on a node: makes the modules that came along importable, then answers the request.
+"""The first code on a node: makes the modules that came along importable, then answers the request.
 
 Every Python 3 must be able to read this file, if only to say that it is too old.
 """

@@ -1,4 +1,4 @@
-"""What a role's text asks about a node. It is rendered once for all nodes that have the same answers.
+"""The node data that a role's text depends on. It is rendered once for all nodes with the same data.
 
 A text asks for attributes that many nodes share, whether a name is among some (`node.name in cluster.services.dns.on`),
 or a method of the cluster (`cluster.file_systems(node)`). What else it may do with `node` is not followed: then it is

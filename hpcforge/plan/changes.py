@@ -1,4 +1,4 @@
-"""What changes on one node, role by role: `Wanted` and what was found to `Change`s, with reason and disruption."""
+"""The changes on one node, role by role: desired and observed state compared, with reason and disruption."""
 
 from __future__ import annotations
 

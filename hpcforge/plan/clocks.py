@@ -1,4 +1,4 @@
-"""Whose clock is wrong, and what is not done there until it is right. Pure.
+"""Nodes with a wrong clock, and the work that waits until it is right. Pure.
 
 Slurm's daemons use credentials that are invalid if clocks differ by minutes. munge then reports an authentication
 error, which does not lead to the clock. So hpcforge checks clocks first (decision 14).

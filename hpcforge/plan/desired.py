@@ -1,4 +1,4 @@
-"""What each node should have: typed resources, rendered, content stored once per distinct text.
+"""The desired state of each node: typed resources, rendered, content stored once per distinct text.
 
 The JSON form of these (`Wanted.plain`) is what the node program is sent, see `hpcforge.node`.
 """

@@ -1,4 +1,4 @@
-"""`Desired` and what nodes answered to a `Plan`."""
+"""Compare `Desired` with the answers of nodes, as a `Plan`."""
 
 from __future__ import annotations
 

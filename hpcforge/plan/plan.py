@@ -1,4 +1,4 @@
-"""The plan: what would change where, and why. Complete, printable data; running reads nothing else."""
+"""The plan: the changes, where and why. Complete, printable data; running reads nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes wait for others, which go first, and which have to be empty. Pure.
+"""The order of nodes: the waiting ones, the first ones, and those that must be empty. Pure.
 
 Only nodes in service are held back: the others have no jobs yet. A node that others need starts at once, as do nodes
 with a change that must happen everywhere together: a delay would block all nodes.

@@ -1,4 +1,4 @@
-"""The roster: which nodes there are, as the last apply left it. Kept on the head; what it lacks costs no correctness.
+"""The roster: the nodes as the last apply left them. Kept on the head; a missing entry costs no correctness.
 
 A node that is in the roster and not in the blueprint is one that leaves. Its address and host keys stand here because
 nothing else knows them any more.

@@ -1,4 +1,5 @@
-"""The secrets that roles declare: what each is made of, and who may put it into files. Values never come here."""
+"""The secrets that roles declare: the form of each, and the roles that may put it into files. Values never come here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which smoke tests run on which nodes: of a node set the whole, or what has changed with a partner each. Pure.
+"""The choice of smoke tests and nodes: the whole node set, or its changed nodes with a partner each. Pure.
 
 The same choice is made twice: for the plan, and again when the tests begin, with who is usable and busy then.
 """

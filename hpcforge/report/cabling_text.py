@@ -1,4 +1,4 @@
-"""What was plugged in otherwise than drawn, for people and as JSON."""
+"""Cables that differ from the drawing, for people and as JSON."""
 
 from __future__ import annotations
 

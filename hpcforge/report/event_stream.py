@@ -1,4 +1,4 @@
-"""What happens in an apply, to people on stderr and, if asked for, as JSON lines on stdout.
+"""The events of an apply, to people on stderr and, on request, as JSON lines on stdout.
 
 Other commands whose `--json` is one document write these lines to stderr (`beside_document`).
 

@@ -1,4 +1,4 @@
-"""What all pages and their drawings are made of."""
+"""The common parts of all pages and their drawings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan as text: per step the nodes, folded, and what would change on them."""
+"""A plan as text: per step the nodes, folded, and their changes."""
 
 from __future__ import annotations
 

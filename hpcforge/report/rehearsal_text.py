@@ -1,4 +1,4 @@
-"""What a rehearsal does not show: in a line or two, and as a comparison with the real site."""
+"""The limits of a rehearsal: in a line or two, and as a comparison with the real site."""
 
 from __future__ import annotations
 

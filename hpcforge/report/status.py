@@ -1,4 +1,4 @@
-"""How a cluster is doing, and its history: text, JSON, and one HTML page."""
+"""The status of a cluster, and its history: text, JSON, and one HTML page."""
 
 from __future__ import annotations
 

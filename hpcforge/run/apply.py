@@ -1,4 +1,4 @@
-"""From a plan to a configured, admitted and verified cluster."""
+"""Apply a plan, until the cluster is configured, admitted and verified."""
 
 from __future__ import annotations
 

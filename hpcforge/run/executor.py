@@ -1,4 +1,4 @@
-"""Walk the plan: each node at its own pace, and a node that fails stops only what needs it."""
+"""Walk the plan: each node at its own pace; a failed node stops only the nodes that need it."""
 
 from __future__ import annotations
 

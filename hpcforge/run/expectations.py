@@ -1,4 +1,4 @@
-"""What numbers of smoke tests are compared with: the design's bandwidth, a baseline and usual rates of the software."""
+"""The limits for numbers of smoke tests: the design's bandwidth, a baseline and usual rates of the software."""
 
 from __future__ import annotations
 

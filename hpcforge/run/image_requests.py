@@ -1,4 +1,4 @@
-"""What an image of a blueprint is to be: the packages of its roles, and a kernel where it boots."""
+"""The image request of a blueprint: the packages of its roles, and a kernel where it boots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May this apply follow the last? An older hpcforge may not; a commit that does not descend is warned about. Pure."""
+"""Check the run order: an older hpcforge may not apply; a commit that does not descend is warned about. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smoke tests of a run: chosen, run, and kept with what was known before."""
+"""The smoke tests of a run: chosen, run, and kept with the earlier records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan as what each node is sent, one after the other."""
+"""The stages of a plan for each node, one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job ended, by Slurm's own records: `scontrol show job`, and sacct where there is accounting. Pure.
+"""The end of a job, by Slurm's own records: `scontrol show job`, and sacct where there is accounting. Pure.
 
 States and reasons are those of JOB STATE CODES and JOB REASON CODES in squeue(1). While a job completes, scontrol shows
 COMPLETING in place of its state; the reason is there already.

@@ -1,4 +1,4 @@
-"""The hardware of a first blueprint, chosen from the catalog; what is guessed has its name. Pure."""
+"""The hardware of a first blueprint, chosen from the catalog; guesses are named. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a draft is made from: machines, and what else a file of a site says. Pure.
+"""The input of a draft: machines, and the other data in a site's files. Pure.
 
 What nothing says is None, and the draft marks its guess.
 """

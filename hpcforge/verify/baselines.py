@@ -1,4 +1,4 @@
-"""What the head keeps of measurements: baselines by name, usual rates, and a line for each past verification. Pure.
+"""The head's records of measurements: baselines by name, usual rates, and a line for each past verification. Pure.
 
 A baseline has, of each test, measure and part, the last few values, and counts by their median. It holds for the
 software with which it was measured: its fingerprint. A baseline that is saved again with another fingerprint begins

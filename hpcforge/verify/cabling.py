@@ -1,4 +1,4 @@
-"""What was really plugged in: LLDP neighbours and InfiniBand discovery, parsed and compared with the design.
+"""The actual cables: LLDP neighbours and InfiniBand discovery, parsed and compared with the design.
 
 LLDP: `lldpctl -f json` (or json0, keyvalue) of each node or switch. InfiniBand: `ibnetdiscover`, with any of its
 options that list cables, one file for the whole fabric. Saved files are `NAME.lldp.json`, NAME being the machine that

@@ -1,4 +1,5 @@
-"""Whose a test job is, in the job's comment: for the next hpcforge, and for the job itself, which ends with its owner.
+"""The owner of a test job, in the job's comment: for the next hpcforge, and for the job itself, which ends with its
+owner.
 
 No file system is shared, and a worker cannot see the operator host. What head, workers and every operator do see is
 Slurm's record of the job, so the comment is a heartbeat: the owner writes it anew every `BEAT_S`, and the batch script

@@ -1,4 +1,4 @@
-"""Why Slurm ended a test's job, and which of its nodes that is due to: by Slurm's records alone."""
+"""The reason for which Slurm ended a test's job, and the responsible nodes: by Slurm's records alone."""
 
 from __future__ import annotations
 

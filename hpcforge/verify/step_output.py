@@ -1,4 +1,4 @@
-"""What a step left behind, read line by line: events of the ranks, torchrun's reports, Slurm's complaints.
+"""The output of a step, read line by line: events of the ranks, torchrun's reports, Slurm's complaints.
 
 Everything here comes from the nodes, so nothing is believed to have the right type, length or characters.
 """

@@ -1,4 +1,4 @@
-"""What is handed to Slurm for smoke tests: an allocation that is held for its owner, and a step from the head into it.
+"""The submission of smoke tests to Slurm: an allocation that is held for its owner, and a step from the head into it.
 
 Tests of the same nodes share both, and the ranks, in which they run one after the other (decision 16).
 

@@ -1,4 +1,4 @@
-"""The section `acceptance`: smoke tests, who runs them, and which nodes each spans. Pure."""
+"""The section `acceptance`: smoke tests, their account, and the nodes that each spans. Pure."""
 
 from __future__ import annotations
 

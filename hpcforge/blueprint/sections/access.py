@@ -1,4 +1,4 @@
-"""The sections `access`, `users` and `groups`, and what they say against each other. Pure."""
+"""The sections `access`, `users` and `groups`, and contradictions between them. Pure."""
 
 from __future__ import annotations
 

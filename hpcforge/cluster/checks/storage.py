@@ -1,4 +1,4 @@
-"""Check file systems against the catalog's kinds, and judge what their servers carry. Pure."""
+"""Check file systems against the catalog's kinds, and judge the load of their servers. Pure."""
 
 from __future__ import annotations
 

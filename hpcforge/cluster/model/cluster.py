@@ -1,4 +1,4 @@
-"""The cluster as a whole, and what it declares of each node to smoke tests."""
+"""The cluster as a whole, and its declarations of each node for smoke tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what is asked to a fabric: every switch, port and cable. Pure.
+"""Build a fabric from its request: every switch, port and cable. Pure.
 
 Where a node is plugged in is a function of its place in the order of nodes and of `designed_for`, so that filling up
 moves no cable. Other ends take what the nodes, all there is to be room for, leave.

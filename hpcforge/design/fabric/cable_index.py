@@ -1,4 +1,4 @@
-"""Every cable as drawn, found by its ports: what cables that were seen are compared with. Pure."""
+"""Every cable as drawn, indexed by its ports, for comparison with observed cables. Pure."""
 
 from __future__ import annotations
 

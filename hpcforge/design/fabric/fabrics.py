@@ -1,4 +1,4 @@
-"""From a blueprint to its fabrics, and what rules say of them. Pure."""
+"""The fabrics of a blueprint, and the breaches of their rules. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what devices say of their neighbours to cables between ports of the design. Pure.
+"""Match devices' reports of their neighbours with ports of the design, as cables. Pure.
 
 A switch is known by its name in the design, or by what the inventory says that it says of itself. `port_numbering`
 reads the names of its Ethernet ports; InfiniBand's numbers count the ports behind all cages.

@@ -1,4 +1,4 @@
-"""Fabrics in a room: where switches are to stand, cables cut to length, and what rules say of that. Pure."""
+"""Fabrics in a room: positions of switches, lengths of cables, and the breaches of their rules. Pure."""
 
 from __future__ import annotations
 

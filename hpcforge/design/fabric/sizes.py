@@ -1,4 +1,4 @@
-"""How many switches a tree takes, and how they share their links: arithmetic only. Pure.
+"""The number of switches in a tree, and their links: arithmetic only. Pure.
 
 Words: a leaf has `down` ports for ends and `uplinks`. Leaves whose spines are the same are a *group*; two tiers are one
 group. In a group every leaf has the same number of links to every spine. With three tiers a spine is known by its

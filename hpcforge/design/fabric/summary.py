@@ -1,4 +1,4 @@
-"""From a fabric with its cables to its part of a design: bisection, paths, and the cost of one failure. Pure."""
+"""Summarise a fabric with its cables: bisection, paths, and the cost of one failure. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes are near each other, for Slurm: topology.conf, and from Slurm 25.05 topology.yaml. Pure.
+"""The topology of nodes for Slurm: topology.conf, and from Slurm 25.05 topology.yaml. Pure.
 
 A level of the fabric (`levels`) is a level of Slurm switches. The rails of one scalable unit are one Slurm switch, for
 each of its nodes is on all of its leaves, and Slurm's tree lets a node be below one switch only; so is a leaf pair.

@@ -1,4 +1,4 @@
-"""Devices and cables being put together: what all builders write into. Pure."""
+"""Devices and cables under construction: the output of all builders. Pure."""
 
 from __future__ import annotations
 

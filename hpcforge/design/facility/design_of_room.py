@@ -1,4 +1,4 @@
-"""From a room to its design: the whole of it, and what every rule says. Pure."""
+"""The design of a room, with the result of every rule. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in racks, and racks while they are filled. Pure."""
+"""The items in racks, and racks while they are filled. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What breakers allow, and how it is written. Pure."""
+"""The limits of breakers, and their text. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the load of a rack spreads over its PDUs and their phases, with all feeds and with each one lost. Pure.
+"""The load of a rack on its PDUs and their phases, with all feeds and with each one lost. Pure.
 
 A machine's supplies share its load equally. Supply j of a machine is plugged into PDU (j + k) mod P of the rack's P,
 where k is the machine's place counted in its own heights from the bottom: machines with fewer supplies than PDUs take

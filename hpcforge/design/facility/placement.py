@@ -1,4 +1,4 @@
-"""Where everything stands: positions given, pinned or proposed. Pure.
+"""The position of every item: given, pinned or proposed. Pure.
 
 *Given*: `rack: "g[01-08]"` with `u: [3, 11, 19, 27]` puts the group's first four nodes into g01, at those lowest units
 in that order, the next four into g02, and so on; `rack: i01` with `u: 40` puts one node there. What is left of the

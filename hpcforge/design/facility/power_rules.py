@@ -1,4 +1,4 @@
-"""Rules about the power of racks: PDUs, phases, outlets, and what is left when a feed is lost. Pure."""
+"""Rules about the power of racks: PDUs, phases, outlets, and the loss of a feed. Pure."""
 
 from __future__ import annotations
 

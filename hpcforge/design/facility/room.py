@@ -1,4 +1,4 @@
-"""What a blueprint says of its machines and its site, joined with the catalog: the input of every rule. Pure."""
+"""A blueprint's machines and site, joined with the catalog: the input of every rule. Pure."""
 
 from __future__ import annotations
 

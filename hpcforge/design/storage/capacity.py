@@ -1,4 +1,5 @@
-"""A file system that a node of ours serves, in numbers: what its drives hold, and what drives and links carry. Pure.
+"""A file system that a node of the cluster serves, in numbers: the capacity of drives, and the rates of drives and
+links. Pure.
 
 Figures are the makers', of large files read or written in one go; what processors, memory and the file system itself
 take is not in them, so they are what there is at most.

@@ -1,4 +1,4 @@
-"""What rules say of file systems that our nodes serve, server by server. Pure."""
+"""Check the rules of file systems that the cluster serves, server by server. Pure."""
 
 from __future__ import annotations
 

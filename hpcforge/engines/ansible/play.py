@@ -1,4 +1,4 @@
-"""What Ansible is given for a play: inventory, playbook, settings and environment, made from nothing.
+"""The files of an Ansible play: inventory, playbook, settings and environment, made from nothing.
 
 Inputs reach the role as variables of its host, in a file that is removed afterwards, every string marked unsafe, so
 that a brace in a value is a brace on the node and nothing appears on a command line. The operator's own Ansible

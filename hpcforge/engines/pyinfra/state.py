@@ -1,4 +1,4 @@
-"""A pyinfra `State` of one node around an open connection, and what its operations did.
+"""A pyinfra `State` of one node around an open connection, and the results of its operations.
 
 Importing this imports pyinfra: only `deploy` does so, when a plan has a deploy.py. A state a node and deploy, because
 pyinfra identifies operations by their place in the order: shared by nodes that run different roles it would merge

@@ -1,4 +1,4 @@
-"""QEMU's command line for a machine, and what can be read off one. Pure."""
+"""QEMU's command line for a machine, and values parsed from one. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What makes a machine of an image: name, address, machine id, host key, login user and package proxy. Pure.
+"""The identity that an image gets on a machine: name, address, machine id, host key, login user and package proxy.
+Pure.
 
 All nodes boot the image's disk, kernel and initrd. What is a node's own comes in a second initrd, which the kernel
 unpacks above the first: a script of initramfs-tools' that unpacks a tar archive into the mounted root, once.

@@ -1,4 +1,4 @@
-"""Requests to a Redfish service (DMTF DSP0266): where its resources are, and what its refusals mean.
+"""Requests to a Redfish service (DMTF DSP0266): the paths of its resources, and the meaning of its refusals.
 
 Paths come from the service root and from links. Everything has a limit: members of a list, tries, and time.
 """

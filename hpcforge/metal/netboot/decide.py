@@ -1,4 +1,4 @@
-"""What a machine that boots from the network gets, and which disk may be written. Pure.
+"""The answer to a machine that boots from the network, and the disks that may be written. Pure.
 
 A machine is installed only while a record here asks for it, and once: without a record, as after a loss of the server's
 state, it boots its own disk. A disk with data is written only where the record has that disk's serial number.

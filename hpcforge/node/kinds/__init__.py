@@ -1,4 +1,4 @@
-"""What is done with each kind of resource on a node: one module a kind, by the names of the table."""
+"""The handlers of each kind of resource on a node: one module a kind, by the names of the table."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def restore(name: str, known: Json, report: EventReporter) -> str | None:  # noq
 
 
 def is_there(name: str) -> bool:  # noqa: ARG001
-    """Return True if the running kernel was started before."""
+    """Return True: the running kernel was started before."""
     return True
 
 

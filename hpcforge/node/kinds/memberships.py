@@ -1,4 +1,4 @@
-"""Who is in which Unix group. The receipt has whether we put the account there."""
+"""Members of Unix groups. The receipt has whether hpcforge put the account there."""
 
 from __future__ import annotations
 

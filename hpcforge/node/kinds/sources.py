@@ -1,4 +1,4 @@
-"""Where packages come from: a file of the package manager, with the key that signs in it.
+"""Package sources: a file of the package manager, with the key that signs in it.
 
 The receipt has `{"before": what was at its path}`, see `hpcforge.node.backups`. On a node whose package manager has no
 such files a source is refused.

@@ -1,4 +1,4 @@
-"""What roles call artifacts: files from outside that the depot serves, and what nodes get of them."""
+"""Artifacts of roles: files from outside that the depot serves, and the downloads of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What roles contribute to other roles: items of a kind that the receiving role declares by `accepts`. Pure.
+"""Contributions to other roles: items of a kind that the receiving role declares by `accepts`. Pure.
 
 A role that runs a service contributes, for example, the ports to open or lines of `slurm.conf`; the firewall's and
 Slurm's templates find them as `contributions.KIND`. So neither role has to know the other.

@@ -1,4 +1,4 @@
-"""What roles declare by Debian's names, in the names of the distribution that nodes have."""
+"""Names that roles declare as Debian's, translated to the distribution of the nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `role.yaml` may say: its resources, and what belongs to the role as a whole."""
+"""The schema of `role.yaml`: its resources, and the settings of the role as a whole."""
 
 from __future__ import annotations
 

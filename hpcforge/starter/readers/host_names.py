@@ -1,4 +1,4 @@
-"""What a host's name says: a switch, a jump host, or another address of a machine. Pure."""
+"""The meaning of a host's name: a switch, a jump host, or another address of a machine. Pure."""
 
 from __future__ import annotations
 

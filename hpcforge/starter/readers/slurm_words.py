@@ -1,4 +1,4 @@
-"""Words of slurm.conf, of gres.conf, and of what `scontrol show` and `slurmd -C` print. Pure.
+"""Words of slurm.conf, of gres.conf, and of the output of `scontrol show` and `slurmd -C`. Pure.
 
 Every word is in a `Ledger` from the start, and leaves it only where a reader takes it: so none can be dropped silently.
 """

@@ -1,4 +1,4 @@
-"""What dpkg keeps: the states of packages, holds, and the files that each has."""
+"""dpkg's data: the states of packages, holds, and the files of each."""
 
 from __future__ import annotations
 

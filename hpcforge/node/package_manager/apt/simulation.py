@@ -1,4 +1,4 @@
-"""What apt would do: which packages would go for others to come. It changes nothing and waits for no lock."""
+"""Simulate apt: the packages that an installation removes. It changes nothing and waits for no lock."""
 
 from __future__ import annotations
 
