@@ -208,9 +208,7 @@ def spelled(names: Sequence[str]) -> str:
 
 
 def _key(names: Sequence[str], old: str) -> str:
-    """Return the new key of a renamed group. One node keeps the brackets: `w` names the group w[01], but none of
-    w01.
-    """
+    """Return the new key of a renamed group. One node keeps brackets: `w` names the group w[01], but none of w01."""
     key = spelled(names)
     return re.sub(r"(?<![0-9])([0-9]+)$", r"[\1]", key) if len(names) == 1 and "[" in old else key
 

@@ -62,9 +62,7 @@ def words(
 def worker_words(
     nodes: Sequence[Node], partitions: Iterable[Partition], racks: Iterable[str] = ()
 ) -> node_sets.KnownNames:
-    """Return the names for workers of a cluster: `all` are the workers, and a rack or a function has its workers
-    only.
-    """
+    """Return the names for workers of a cluster: `all` are the workers, and racks and functions have only theirs."""
     return words(nodes, partitions, (), racks).within({node.name for node in nodes if "worker" in node.functions})
 
 

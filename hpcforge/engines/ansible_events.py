@@ -109,9 +109,7 @@ class PlayListener:
 
 
 def _said(output: str) -> str:
-    """Return ansible-playbook's message about a play that did not begin: its last error, above the place in the
-    file.
-    """
+    """Return ansible-playbook's message about a play that did not begin: its last error, above the file's line."""
     errors = [line for line in output.splitlines() if "[ERROR]: " in line]
     return errors[-1].partition("[ERROR]: ")[2][:500] if errors else last_line(output)
 

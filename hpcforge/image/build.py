@@ -152,9 +152,7 @@ def pack(tree: Path, archive: Path, epoch_s: int) -> None:
 
 
 def _locked(request: ImageRequest, apt: Apt, tell: Tell, locked: Lock | None) -> Lock:
-    """Return the exact packages. Those of a lock are chosen again, to report at once any that the archive lacks by
-    now.
-    """
+    """Return the exact packages. Those of a lock are chosen again, to report at once any that the archive lacks."""
     sources, how = _made(request)
     if locked is not None and (locked.request, locked.recipe, locked.sources) != (request, how, sources):
         raise ImageError(
@@ -210,9 +208,7 @@ def _asked(lock: Lock) -> list[str]:
 
 
 def _there(lock: Lock, made_for: MadeFor, users: store.Users, say: Progress) -> Manifest | None:
-    """Return the image of these packages if there is one with a whole archive, and record this blueprint as its
-    user.
-    """
+    """Return the image of these packages if its archive is whole, and record this blueprint as its user."""
     found = store.of_lock(lock)
     if found is None:
         return None

@@ -306,9 +306,7 @@ def _seen(number: int, test: Alone, results: Results, lines: Lines, slow: float)
 
 
 def _low_alone(node: int, values: NodeValues, lines: Lines, slow: float) -> Iterator[tuple[Part, float]]:
-    """Yield the node by the median of its GPUs, so that one GPU does not make it slow; each of several GPUs by
-    itself.
-    """
+    """Yield the node by its GPUs' median, so that one GPU does not make it slow; each of several GPUs by itself."""
     middle = median(values.compute)
     if middle < lines["node"].at_least * slow:
         yield Part("node", node), middle

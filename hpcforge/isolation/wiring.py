@@ -42,9 +42,7 @@ class NodeWiring:
         return self.known and self.leaf[a][rail] != self.leaf[b][rail]
 
     def uplink(self, leaf: int, destination: int, rail: int) -> int | None:
-        """Return the uplink on which traffic to a node leaves a leaf, or comes down to the node's own; None: not
-        known.
-        """
+        """Return the uplink of traffic to a node, up from a leaf or down to the node's own; None: not known."""
         count = self.uplinks[leaf]
         return self.place[destination][rail] % count if count else None
 

@@ -68,9 +68,7 @@ def check_save_name(name: str) -> str:
 
 
 def check_user_name(name: str) -> str:
-    """Return the name itself; `LabError` if it is not a plain login name or is root, as which rehearsals never log
-    in.
-    """
+    """Return the name itself; `LabError` if it is not a plain login name, or is root: no rehearsal logs in as root."""
     if not _USER_NAME.fullmatch(name) or name == "root":
         raise LabError(
             f"{name!r} cannot be the login user of a lab", "use an ordinary name, e.g. `access: {user: ops, ...}`"

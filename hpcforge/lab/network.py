@@ -28,9 +28,7 @@ def taken_subnets() -> list[IPv4Network]:
 
 
 def ensure_bridges(lab: Lab) -> None:
-    """Set up the bridge, with the host's address on it, and those of further segments, without an address of the
-    host.
-    """
+    """Set up the bridge, with the host's address, and those of further segments, without one."""
     _ensure(lab, lab.bridge)
     run("ip", "address", "replace", f"{lab.gateway}/{lab.network_address.prefixlen}", "dev", lab.bridge)
     run("ip", "link", "set", lab.bridge, "up")
@@ -109,9 +107,7 @@ def parse_cidr(text: str) -> IPv4Network:
 
 
 def choose_subnet(wanted: IPv4Network, taken: Sequence[IPv4Network]) -> IPv4Network:
-    """Return the desired network if nothing on the host overlaps it, else the first free one of its size in
-    10.77.0.0/16.
-    """
+    """Return the desired network if it is free on the host, else the first free one of its size in 10.77.0.0/16."""
     for network in (wanted, *POOL.subnets(new_prefix=wanted.prefixlen)):
         if not any(network.overlaps(other) for other in taken):
             return network

@@ -120,9 +120,7 @@ def packed(verb: str) -> str:
 
 
 def bare(source: str) -> str:
-    """Return a source without the annotations of its functions, with which a node takes a third longer to compile
-    it.
-    """
+    """Return a source without annotations of functions, with which a node takes a third longer to compile it."""
     text = source.encode()
     starts = [0]  # of each line
     for line in text.splitlines(keepends=True):

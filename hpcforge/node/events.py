@@ -56,9 +56,7 @@ def explain(error: BaseException) -> str:
 
 
 def standard_output() -> Callable[[Json], None]:
-    """Return a function that writes events to standard output, and keep everything else in this process from writing
-    there.
-    """
+    """Return a function that writes events to standard output, to which nothing else in this process can write."""
     out = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)

@@ -254,9 +254,7 @@ def _removable(entry: Json) -> Mapping[str, list[str]]:
 
 
 def _tree(path: str, known: list[str] | None, paths: set[str], coded: bool) -> list[str]:
-    """Return the paths that its role's code has yet to make, or made (`coded`) under a hpcforge that did not record
-    them.
-    """
+    """Return the paths that its role's code has yet to make, or made (`coded`) under an hpcforge without records."""
     if known is not None:
         return known
     return [path, *files.parents(path, paths)] if coded else list(handler("directories").own(path, None, paths))

@@ -113,9 +113,7 @@ def load(folder: Path = FOLDER) -> Receipt:
 
 
 def load_for_change(folder: Path = FOLDER) -> Receipt:
-    """Load the receipt for a request that writes: a damaged file is put aside, a newer one is left alone
-    (NodeError).
-    """
+    """Load the receipt for a request that writes: a damaged file is put aside, a newer one stays (NodeError)."""
     found = load(folder)
     if found.newer:
         raise NodeError(str(found.trouble))

@@ -160,9 +160,7 @@ def _compile(
 
 
 def _by_node(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> dict[str, _Here]:
-    """Return the roles of each node, each with the names of those that it needs there. Nodes with the same roles
-    share it.
-    """
+    """Return the roles of each node, each with the roles that it needs there. Nodes with the same roles share it."""
     running: dict[str, list[_Compiler]] = {node.name: [] for node in cluster.nodes}
     for of, several in compilers.items():
         for compiler in several:
@@ -195,9 +193,7 @@ def nodes_of(role: Role, cluster: Cluster) -> tuple[str, ...]:
 
 
 def _contributions(cluster: Cluster, compilers: Mapping[Platform | None, Sequence[_Compiler]]) -> Contributions:
-    """Return the contributions of roles to others, by kind; for a kind of nodes, by node. All nodes get the
-    controller's.
-    """
+    """Return roles' contributions to others, by kind; for a kind of nodes, by node. All nodes get the controller's."""
     controller = cluster.by_name[cluster.slurm.controller].platform
     kinds = kinds_of((compiler.role for compiler in compilers[controller]), partial(_known, cluster))
     found: dict[str, object] = {}

@@ -44,9 +44,7 @@ def dump_plan(plan: Plan, key: bytes) -> bytes:
 
 
 def load_plan(data: bytes, key: bytes) -> Plan:
-    """Load a plan that was dumped under the same key, by a hpcforge with the same kind of plan. Raise
-    `PlanFileError`.
-    """
+    """Load a plan dumped under the same key, by an hpcforge with the same kind of plan. Raise `PlanFileError`."""
     first, newline, rest = data.partition(b"\n")
     header = _header(first) if newline else None
     if header is None:

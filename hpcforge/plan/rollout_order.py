@@ -44,9 +44,7 @@ class Order:
         return {group: tuple(nodes) for group, nodes in groups.items()}
 
     def canaries(self, group: str, deferred: Container[str] = ()) -> tuple[str, ...]:
-        """Return the nodes that change first; none in a group without others to spare. A deferred one is not a
-        canary.
-        """
+        """Return the first nodes to change; none in a group without others to spare. A deferred one is no canary."""
         nodes = [node for node in self.groups.get(group, ()) if node not in deferred]
         count = self.plan.rollout.canary
         return tuple(nodes[:count]) if len(nodes) > count else ()

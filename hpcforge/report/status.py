@@ -27,9 +27,7 @@ _UNKNOWN = "-"
 
 
 def gpus_table(nvml: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write a row for each set of nodes with equal GPUs, and one for each other GPU in them; nothing without
-    reports.
-    """
+    """Write a row for each set of nodes with equal GPUs, and for each other GPU in them; nothing without reports."""
     nodes: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for node, said in nvml.items():
         nodes.setdefault(_gpu_kinds(said), []).append(node)

@@ -62,9 +62,7 @@ def charts(test: ReportedVerdict) -> list[Chart]:
 
 
 def bars(test: ReportedVerdict, name: str) -> Chart | None:
-    """Draw the numbers of one measure by node, the worst first, with a stroke for each limit; None for a single
-    number.
-    """
+    """Draw the numbers of a measure by node, the worst first, with a stroke for each limit; None for a single one."""
     parts = [part for part in test.parts if part.measure == name and part.part]
     measure = test.measures[name]
     if len(parts) < 2:

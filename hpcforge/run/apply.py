@@ -249,9 +249,7 @@ def _looked(observed: Mapping[str, Observation]) -> dict[str, dict[str, Any]]:
 
 
 def _recorded(engine: Engine, cluster: Cluster, plan: Plan, head: Observation, listener: Listener) -> Recorded:
-    """Return the last verdicts, without those that the plan will change: written down first, in case the run is cut
-    off.
-    """
+    """Return the last verdicts, without those that the plan will change: recorded first, in case the run is cut off."""
     before = load(head.reads.get(VERDICTS_PATH))
     if before.problem:
         listener.say(f"the last verdicts cannot be read ({before.problem}): testing again")

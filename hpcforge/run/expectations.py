@@ -52,9 +52,7 @@ class Expectations:
         return weighed(verdict, test.program, references)
 
     def derived(self, test: SmokeTest, nodes: Sequence[str], *, nccl: bool = True) -> dict[str, DerivedValue]:
-        """Return the values that catalog and fabric give for each measure of a test with an operation, on these
-        nodes.
-        """
+        """Return catalog's and fabric's values for each measure of a test with an operation, on these nodes."""
         chosen = {name for name, _ in test.options}
         return {measure: self._derived(what, nodes, nccl, chosen) for measure, what in test.program.derived}
 

@@ -144,9 +144,7 @@ def goal(site: Site, *, make: bool, unseen: bool = False) -> Goal:
 
 
 def wanted_kinds(roles: Iterable[Role], desired: Desired) -> SecretKinds:
-    """Return the kinds of secrets that must exist: hpcforge's own, and those that a role puts into a file of some
-    node.
-    """
+    """Return the kinds of required secrets: hpcforge's own, and those that a role puts into a file of some node."""
     held = {use.name for use in uses(desired)}
     declared = {name: secret for name, secret in declared_secrets(roles).items() if name in held}
     return kinds_of(declared)
@@ -244,9 +242,7 @@ def open_engines(site: Site) -> Iterator[Engines]:
 
 
 def jump_host(site: Site) -> Target | None:
-    """Return the jump host of the nodes, if any. Nodes of a rehearsal are on this machine: their jump host is one of
-    them.
-    """
+    """Return the jump host of the nodes, if any. A rehearsal is on this machine: only its own node can be one."""
     access = site.cluster.access
     via = access.via
     if via is None or (site.lab is not None and not via.is_node):

@@ -207,9 +207,7 @@ def _prepare(plan: Plan, node: str, changes: Mapping[str, Change], secrets: Mapp
 
 
 def _now(change: Change) -> list[ResourceChange]:
-    """Return the changes before units and checks; a guarded role's files come with those, and late ones before
-    those.
-    """
+    """Return the changes before units and checks; a guarded role's files come with these, late ones just before."""
     return [
         resource_change
         for resource_change in change.resources

@@ -121,9 +121,7 @@ def _jump(access: Access, key: str) -> dict[str, object]:
 
 
 def enrolled(site: Site, node: str) -> Enrolled:
-    """Return a node as the head's roster has it. Raise UsageError where the roster has no such node or cannot be
-    read.
-    """
+    """Return a node from the head's roster. Raise UsageError where the roster has no such node or cannot be read."""
     head = site.cluster.slurm.controller
     with open_engines(site) as engines:
         _, roster, away = read_log(engines, head, site.cluster.name, 0, site.kept_as)

@@ -136,9 +136,7 @@ def readable(output: str) -> bool:
 
 
 def parse_waiting(output: str) -> tuple[WaitingJob, ...]:
-    """Parse the jobs in the output of `SLURM_WAITING_COMMAND`, each once (an array may have several lines); skip
-    others.
-    """
+    """Parse the jobs in `SLURM_WAITING_COMMAND`'s output, each once (arrays may have several lines); skip others."""
     return tuple(dict.fromkeys(_waiting(output)))
 
 

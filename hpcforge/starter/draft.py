@@ -345,9 +345,7 @@ def _inventory(
 
 
 def _with_head(machines: Sequence[SiteMachine]) -> list[SiteMachine]:
-    """Add a head and a worker: without a stated function, the first machine runs the services, and the head also
-    jobs.
-    """
+    """Add a head and a worker: by default, the first machine runs the services, and the head also jobs."""
     result = list(machines)
     for function, position in (("head", 0), ("worker", machines.index(guessed_head(machines)))):
         if not any(function in machine.functions for machine in result):

@@ -242,9 +242,7 @@ def _as_other(machine: SiteMachine) -> SiteMachine:
 
 
 def _installed_gib(memory_kib: int) -> int:
-    """Return a machine's installed memory, GiB: Linux reports less, without the firmware's part. Small sizes are
-    exact.
-    """
+    """Return the installed memory, GiB: Linux reports less, without the firmware's part. Small sizes are exact."""
     return -(-memory_kib >> 20) if memory_kib >= 8 << 20 else max(1, memory_kib >> 20)
 
 

@@ -81,9 +81,7 @@ def without_gpus(job: Launch, seen: Transcript) -> Blame | None:
 
 
 def by_slurm(seen: Transcript, end: JobEndReason | None) -> Blame | None:
-    """Return Slurm's account: why it ended the job, which node failed, or which task used more memory than the job
-    has.
-    """
+    """Return Slurm's account: why it ended the job, which node failed, or which task exceeded the job's memory."""
     node = next(iter(seen.failed_nodes), None)
     if end is not None and (end.nodes or node is None):
         return Blame(end.status, end.detail, None, end.node, end.next_command)

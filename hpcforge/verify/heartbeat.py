@@ -70,9 +70,7 @@ class OwnedJob:
 
 
 def stamped(*argv: str) -> list[str]:
-    """Return a command for the head that adds the present moment to its last argument, which ends with an owner's
-    comment.
-    """
+    """Return a command for the head that adds the present moment to its last argument, after an owner's comment."""
     return ["sh", "-c", _STAMPED, "sh", *argv]
 
 

@@ -291,8 +291,7 @@ def _silent(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
 
 
 def _never_started(job: Launch, seen: Transcript, ran: Completed) -> Blame | None:
-    """Return a node without ranks; of several, the one with a launcher that ended by itself: the others may have
-    waited for it.
+    """Return a node without ranks; of several, the one whose launcher ended by itself: others may have waited for it.
 
     Else the one with the only launcher that was killed before Slurm ended the others. If neither is clear, blame none.
     """
@@ -334,9 +333,7 @@ def _all_waited(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None
 
 
 def _failed_together(_job: Launch, seen: Transcript, _ran: Completed) -> Blame | None:
-    """Return the first to fail in a collective, without a node if others failed there, too: any of them may be the
-    cause.
-    """
+    """Return the first to fail in a collective, without a node if others failed, too: each may be the cause."""
     blame = _say(list(seen.failed))
     several = len({said.host for said in seen.failed}) > 1
     return replace(blame, node=None, detail=f"on {blame.node}: {blame.detail}") if blame and several else blame

@@ -302,9 +302,7 @@ class Cluster:
         return machine.addresses.get(system.network or "", machine.address)
 
     def clients(self, system: FileSystem) -> tuple[str, ...]:
-        """Return the addresses of the clients that mount a file system over the network, joined to subnets of
-        clients only.
-        """
+        """Return the addresses of a file system's clients on the network, joined to subnets of clients only."""
         clients = (name for name in system.on if name != system.server)  # the server binds its own folder
         others = (ipaddress.IPv4Network(self.address(name, system)) for name in clients)
         return tuple(str(subnet).removesuffix("/32") for subnet in ipaddress.collapse_addresses(others))

@@ -81,9 +81,7 @@ class OperatingSystem:
         return tuple(int(part) for part in self.openssh.split("."))
 
     def packages(self, name: str) -> tuple[str, ...]:
-        """Return the packages that correspond here to one of Debian's. Raise ValueError for one that the release
-        lacks.
-        """
+        """Return the packages here for one of Debian's. Raise ValueError for one that the release lacks."""
         if name in self.names.lacks:
             raise ValueError(f"{self.name} {self.release} lacks the package {name}: {self.names.lacks[name]}")
         return self.names.packages.get(name, (name,))

@@ -258,9 +258,7 @@ def _groups_of_switches(ask: Ask) -> Fabric:
 
 
 def _groups_of_leaves(ask: Ask) -> Fabric:
-    """Build a dragonfly: a leaf is as in a fat-tree; a spine has as many global links as links to leaves, less its
-    oversubscription.
-    """
+    """Build a dragonfly: leaves as in a fat-tree; a spine has as many global links as downlinks / oversubscription."""
     share = leaf(ask)
     count, leaves = _count_groups(ask, share.ends, max(1, spine_down(ask)))
     group = spines_below_cores(ask, leaves, share.uplinks)

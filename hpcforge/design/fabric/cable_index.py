@@ -112,8 +112,6 @@ class Drawn:
 
 
 def _name(texts: Labels, device: int, port: int) -> str:
-    """Return a port's name within the site: ends are in several fabrics, so their links carry the fabric's name as
-    well.
-    """
+    """Return a port's name within the site: ends are in several fabrics, so their links have the fabric's name, too."""
     label = texts.fabric.port_label(device, port)
     return f"{texts.fabric.name} {label}" if texts.fabric.devices[device].kind in ENDS else label

@@ -212,9 +212,7 @@ def _fast_ports(ports: Sequence[SwitchPorts], rate_gbps: float) -> tuple[int, Sw
 def _up_ports(
     ports: Sequence[SwitchPorts], ends: tuple[int, SwitchPorts], spec: f.FabricSection, rate_gbps: float
 ) -> tuple[int, SwitchPorts]:
-    """Return the ports for uplinks: the fastest, if a model has some that are faster than those for ends; else the
-    same.
-    """
+    """Return the ports for uplinks: the fastest, if a model has faster ones than those for ends; else the same."""
     fastest = max(each.rate_gbps for each in ports)
     found = _fast_ports(ports, max(spec.uplink_rate_gbps or fastest, rate_gbps))
     return found or ends

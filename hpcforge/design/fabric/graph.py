@@ -152,8 +152,7 @@ class Fabric:
         return next((b.breakout for b in blocks if b.first <= number < b.first + b.count), 1)
 
     def physical_port(self, device: int, port: int) -> tuple[int, int]:
-        """Return a switch's logical port as the port on the machine and the lane of its breakout; lane 0: not broken
-        out.
+        """Return a switch's logical port as the machine's port and the lane of its breakout; lane 0: not broken out.
 
         Lanes count as ports: with a breakout of 2, ports 1 to 4 are 1/1, 1/2, 2/1, 2/2, and the ports after those for
         ends continue from there.

@@ -176,9 +176,7 @@ class _Matching:
         self._ports: dict[str, Mapping[tuple[str, ...], str]] = {}
 
     def device(self, names: Iterable[str]) -> str | None:
-        """Return the device of the design that has one of these names; a domain, or CDP's serial number, does not
-        count.
-        """
+        """Return the design's device with one of these names; a domain, or CDP's serial number, does not count."""
         for name in names:
             for spelled in (name, name.lower(), name.lower().partition("(")[0].partition(".")[0]):
                 known = self.said.get(spelled, spelled)
@@ -396,9 +394,7 @@ class _Interfaces:
                     self.work.unknown[node] = "; ".join(filter(None, (self.work.unknown.get(node), why)))
 
     def _vote(self, fabric: str, at: Iterable[tuple[str, str]]) -> int | None:
-        """Return the link that an interface is on most nodes, by the leaf that it leads to; None if they do not
-        agree.
-        """
+        """Return the link that an interface is on most nodes, by its leaf; None if they do not agree."""
         votes: Counter[int] = Counter()
         nodes = 0
         for node, switch in at:

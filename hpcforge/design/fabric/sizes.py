@@ -95,9 +95,7 @@ def spine_down(ask: Ask) -> int:
 
 
 def spines_below_cores(ask: Ask, leaves: int, uplinks: int) -> Spines:
-    """Return the spines of a group of at most `spine_down` leaves, with used downlinks / oversubscription as
-    uplinks.
-    """
+    """Return the spines of a group of at most `spine_down` leaves; uplinks are used downlinks / oversubscription."""
     down = spine_down(ask)
     found = spines(leaves, uplinks, ask.spine, down)
     if found is None:

@@ -55,8 +55,7 @@ class Topology:
 
 
 def compute_fabric(fabrics: Iterable[Fabric], workers: Collection[str], name: str | None = None) -> Fabric | None:
-    """Return the fabric that Slurm's topology describes: the one with that name; else the one on which workers are
-    fastest.
+    """Return the fabric that Slurm's topology describes: the one named, else the fastest of workers.
 
     Plain Ethernet counts only if it is named: it carries all other traffic, and shows little about which nodes are
     near.

@@ -80,8 +80,7 @@ def _two_tiers(ask: Ask, share: Leaf, places: Places, spines: Spines, notes: tup
 def uplinks(
     wiring: Wiring, share: Leaf, group: Spines, index: int, position: int, first_spine: int
 ) -> Iterable[Cabled]:
-    """Cable the uplinks of leaf `index`, number `position` of its group: spine after spine, then the second link to
-    each.
+    """Cable the uplinks of leaf `index`, number `position` of its group: one to each spine, then the second to each.
 
     In this order most cables stay where they are when a larger fabric has twice the spines.
     """

@@ -104,9 +104,7 @@ def hangs(rack: Rack, feed: Feed) -> str | None:
 
 
 def fits(pdu: Pdu, feed: Feed) -> str | None:
-    """Return how a model of PDU connects to a feed: all, line-neutral or line-line; None: not known, or it does not
-    fit.
-    """
+    """Return how a model of PDU connects to a feed: all, line-neutral or line-line; None: unknown, or no fit."""
     if pdu.volts is None or pdu.phases is None:
         return None
     if pdu.phases == feed.phases and isclose(pdu.volts, feed.volts, rel_tol=_TOLERANCE):

@@ -53,9 +53,7 @@ class RackLoad:
         return tuple(sum(phases) for phases in self.phases)
 
     def without_another(self, pdu: int, feed: str) -> list[tuple[float, ...]]:
-        """Return the loads of the phases of a PDU on a feed with each other feed lost, W; with every feed if there
-        is no other.
-        """
+        """Return the loads of a PDU's phases with each other feed lost, W; with every feed if there is no other."""
         return [loads[pdu] for lost, loads in self.lost.items() if lost != feed] or [self.phases[pdu]]
 
 

@@ -191,9 +191,7 @@ class ServedFileSystem:
         return sum(raid_write_gb_per_s(count, self.data, self.size - self.data, each or 0.0) for count, each in known)
 
     def most(self, direction: Direction) -> float | None:
-        """Return the least of the known rates of drives and links, GB/s, which is the upper bound. None: neither is
-        known.
-        """
+        """Return the lesser of the known rates of drives and links, GB/s, the upper bound. None: neither is known."""
         return min((each for each in (self.of_drives(direction), self.of_link) if each is not None), default=None)
 
     def gives(self, direction: Direction) -> float | None:

@@ -129,9 +129,7 @@ def _capacity(systems: Sequence[ServedFileSystem]) -> Breaches:
 
 
 def _rates_by_links(direction: Direction, systems: Sequence[ServedFileSystem]) -> Breaches:
-    """Check the required rate of each of a server's links, and where it has several, of its drives over all
-    together.
-    """
+    """Check the required rate of each of a server's links, and if it has several, of its drives over all of them."""
     by_links: dict[str, list[ServedFileSystem]] = {}
     for each in systems:
         by_links.setdefault(_over_which(each), []).append(each)

@@ -99,9 +99,7 @@ class Gathering:
         return False
 
     def begin(self, now_s: float) -> Play | None:
-        """Start the next play, which counts as at work from now on; None while none may begin. The first to come
-        goes first.
-        """
+        """Start the next play, in order of arrival. It counts as at work from now on. None while none may begin."""
         busy = {node for play in self._plays for node in play.left}
         for alike, waiting in self._waiting.items():
             if now_s - waiting[0].since_s < GATHER_S and not alike.alone:

@@ -107,9 +107,7 @@ def failed(record: Record, why: str, console: Sequence[str] = ()) -> Record:
 
 
 def restarted(record: Record) -> Record | None:
-    """Return the record after its machine requests a boot script; None: it stays. An unfinished installation has
-    failed.
-    """
+    """Return the record after a request for a boot script; None: it stays. An unfinished installation has failed."""
     if record.state != "begun":
         return None
     return failed(record, "it started again before its installation ended: power was lost, or it was reset")

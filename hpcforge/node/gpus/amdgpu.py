@@ -106,9 +106,7 @@ class _Link(NamedTuple):
 
 
 def _link(device: Path) -> _Link:
-    """Return the link between card and slot. Bridges of AMD's (ATI) above a GPU are on the card, their links inside
-    it.
-    """
+    """Return the link between card and slot. AMD's (ATI) bridges above a GPU are on the card, their links inside it."""
     card = device.resolve()
     for _ in range(_MOST_BRIDGES):
         if _line(card.parent / "vendor") != _ATI:

@@ -43,9 +43,7 @@ def compare(wanted: Download) -> Json | None:
 
 
 def obstacle(wanted: Download, known: Json | None) -> str | None:
-    """Return the obstacle: not a file, or too large to be kept, as required before it is replaced for the first
-    time.
-    """
+    """Return the obstacle: not a file, or too large to be kept before it is replaced for the first time."""
     path = wanted.path
     return files.obstacle(path, "file") or (backups.obstacle(path) if known is None else None)
 

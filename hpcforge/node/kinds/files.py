@@ -40,9 +40,7 @@ def compare(wanted: File) -> Json | None:
 
 
 def obstacle(wanted: File, known: Json | None) -> str | None:
-    """Return the obstacle: not a file, or too large to be kept, as required before it is replaced for the first
-    time.
-    """
+    """Return the obstacle: not a file, or too large to be kept before it is replaced for the first time."""
     path = wanted.path
     return files.obstacle(path, "file") or (backups.obstacle(path) if known is None else None)
 

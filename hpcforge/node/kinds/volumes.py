@@ -188,9 +188,7 @@ def _is_member(drive: str, array: str) -> bool:
 
 
 def _signatures(device: str) -> list[Json]:
-    """Return the signatures that libblkid detects on a device: file systems, members of arrays, partition tables and
-    more.
-    """
+    """Return libblkid's signatures of a device: file systems, members of arrays, partition tables and more."""
     said = commands.succeed(["wipefs", "--no-act", "--json", "--", str(DEVICES / device)], _LOOK_S)
     found: list[Json] = json.loads(said)["signatures"] if said.strip() else []
     return found

@@ -159,9 +159,7 @@ def _for_machines(rows: Sequence[_HostsLine], left_out: list[LeftOut]) -> Iterat
 
 
 def _device(row: _HostsLine) -> str | None:
-    """Return the word that marks a row as a switch or similar: of its name, else of its other names and its
-    comments.
-    """
+    """Return the word that marks a row as a switch or similar: in its name, else its other names and comments."""
     if word := host_names.device(row.short):
         return word
     if functions_by_name(row.short, "") or _WORKER.fullmatch(row.short) or host_names.is_jump_host(row.short):

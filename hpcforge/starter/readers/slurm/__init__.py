@@ -191,9 +191,7 @@ def _of_record(
 
 
 def _own_names(word: Word, names: _Names, ledger: Ledger) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the short names of a record that are valid for nodes, with their numbers in its list; why others are
-    not.
-    """
+    """Return the valid short names of nodes in a record, with their numbers in its list; why others are not valid."""
     own: dict[str, int] = {}
     problems: dict[str, str] = {}
     for number, full in enumerate(ledger.names(word.value)):
